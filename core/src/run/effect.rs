@@ -1,0 +1,92 @@
+//! What is to be done. Each effect is repeatable under its id and answered by one event.
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{Candidate, GateFailure, GatePass, RequestId, TaskCommit};
+use crate::ids::{Attempt, Level, Oid, TaskId, WorkerId};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EffectId(pub u64);
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Run the gates on the base. → `BaseChecked`
+    CheckBase { base: Oid },
+    /// Make the worker's worktree. → `SlotReady`
+    PrepareSlot { worker: WorkerId },
+    /// One attempt at one task. → `JobStarted`, `JobEnded`
+    RunJob(Job),
+    /// Put the tasks' commits onto staging. → `Staged`
+    Stage { level: Level, base: Oid, tasks: Vec<TaskCommit> },
+    /// Merge a moved base in, prepare, run what has not passed on that tree.
+    /// → `GatesPassed`, `GateFailed`, `NotLanded`
+    Gate { level: Level, base: Oid, staging: Oid, passed: Vec<GatePass>, verify_all: bool, ignore: Vec<String> },
+    /// Find out which task made the gate fail. → `Blamed`
+    Blame { level: Level, base: Oid, failure: GateFailure, commits: Vec<TaskCommit> },
+    /// Move the base branch. → `Landed`, `NotLanded`
+    Land { level: Level, candidate: Candidate },
+    /// Checklist, report, clearing away. → `Closed`
+    Close,
+    /// Call off whatever is under way; each answers for itself. Not answered.
+    Interrupt { force: bool, grace_ms: u64, only: Option<WorkerId> },
+    /// Tell who asked. Not answered.
+    Answer { request: RequestId, answer: Answer },
+}
+
+impl Effect {
+    /// Whether an event will tell that it is over.
+    pub fn is_answered(&self) -> bool {
+        !matches!(self, Effect::Interrupt { .. } | Effect::Answer { .. })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub task: TaskId,
+    pub attempt: Attempt,
+    pub worker: WorkerId,
+    /// The commit that the attempt starts from.
+    pub base: Oid,
+    pub purpose: Purpose,
+    /// What the attempts before it left.
+    pub carry: Carry,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "purpose", rename_all = "snake_case")]
+pub enum Purpose {
+    Build,
+    /// Mend what made a gate fail, on top of staging.
+    Remedy {
+        failure: GateFailure,
+    },
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Carry {
+    /// The output of the attempt that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
+    /// Where the attempt that checkpointed stood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Work that was not verified. After a checkpoint it is put on top of the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wip: Option<Oid>,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub accepted: Vec<TaskId>,
+    pub refused: Vec<Refusal>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub task: TaskId,
+    pub why: String,
+}

@@ -1,0 +1,283 @@
+//! What happened. The journal is a list of these, and a run is what they add up to.
+
+use serde::{Deserialize, Serialize};
+
+use super::effect::EffectId;
+use crate::ids::{Attempt, Feature, Level, Oid, TaskId, WorkerId};
+use crate::spec::GraphFile;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    Started(Box<Setup>),
+    /// A process took the run over, with the policy that holds from now on.
+    Resumed {
+        policy: Policy,
+        intent: Intent,
+    },
+    /// The graph was changed in tasks that had not been completed.
+    Replanned {
+        graph: Box<GraphFile>,
+    },
+    /// The gates ran on the base; these were red.
+    BaseChecked {
+        red: Vec<GateFailure>,
+    },
+    SlotReady {
+        worker: WorkerId,
+    },
+    JobStarted {
+        task: TaskId,
+        attempt: Attempt,
+        pid: u32,
+    },
+    JobEnded {
+        task: TaskId,
+        attempt: Attempt,
+        report: JobReport,
+    },
+    /// The level's task commits stand on staging, one after the other.
+    Staged {
+        level: Level,
+        staging: Oid,
+        commits: Vec<TaskCommit>,
+    },
+    GatesPassed {
+        level: Level,
+        candidate: Candidate,
+        passed: Vec<GatePass>,
+    },
+    GateFailed {
+        level: Level,
+        failure: GateFailure,
+        passed: Vec<GatePass>,
+    },
+    /// Who made a gate fail, where that could be told.
+    Blamed {
+        level: Level,
+        task: Option<TaskId>,
+        why: String,
+    },
+    Landed {
+        level: Level,
+        commit: Oid,
+    },
+    NotLanded {
+        level: Level,
+        obstacle: Obstacle,
+    },
+    /// The checklist held, the report is written, what was ours is cleared away.
+    Closed,
+    /// Somebody asked from another terminal, or by a signal.
+    Asked {
+        request: RequestId,
+        command: Command,
+    },
+    /// An effect was called off by an `Interrupt`.
+    Interrupted {
+        effect: EffectId,
+    },
+    /// An effect could not be carried out at all.
+    EffectFailed {
+        effect: EffectId,
+        error: String,
+    },
+    /// The time that `next_wakeup` named has come.
+    Woke,
+}
+
+/// Everything that a run is about, so that a replay needs nothing but the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    pub feature: Feature,
+    pub graph: GraphFile,
+    /// The full ref name of the branch that levels land on.
+    pub base_branch: String,
+    pub start: Oid,
+    pub mode: String,
+    /// Git settings that were in effect before the first launch and stay in effect (filters, line ends).
+    pub git_config: Vec<(String, String)>,
+    pub policy: Policy,
+}
+
+/// What the configuration and the command line decide about a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Policy {
+    pub workers: u32,
+    pub max_attempts: u32,
+    pub backoff: Backoff,
+    pub remediation_attempts: u32,
+    /// Whether anything must be checked on the base before the first launch.
+    pub has_gates: bool,
+    pub allow_red_base: bool,
+    pub max_usd: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Backoff {
+    pub strategy: BackoffStrategy,
+    pub base_ms: u64,
+    pub max_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackoffStrategy {
+    Exponential,
+    Linear,
+    Fixed,
+}
+
+/// How far a process means to take the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intent {
+    /// To the end.
+    Complete,
+    /// Until this level is merged.
+    Level(Level),
+    /// No launches: merge this level, which is complete.
+    Merge(Level),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobReport {
+    pub end: JobEnd,
+    /// Work that was not verified, kept under the wip ref.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wip: Option<Oid>,
+    /// How long the worker lived.
+    pub ran_ms: u64,
+    #[serde(default)]
+    pub cost_usd: f64,
+    #[serde(default)]
+    pub tokens: u64,
+    /// What a person should know though nothing failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum JobEnd {
+    /// Inside its ownership, verified, committed.
+    Done {
+        commit: Oid,
+    },
+    /// `feedback` goes into the next attempt's prompt.
+    Failed {
+        cause: FailCause,
+        feedback: String,
+        #[serde(default)]
+        strays: Vec<String>,
+    },
+    /// The agent stopped in good order; a fresh one goes on from the note.
+    Checkpoint {
+        note: String,
+    },
+    /// The agent says that it cannot be done, or that a person must decide.
+    Blocked {
+        reason: String,
+    },
+    Escalated {
+        reason: String,
+    },
+    /// The worker ended without a result.
+    Died {
+        started: bool,
+    },
+    /// Called off; its work is kept.
+    Interrupted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailCause {
+    /// The agent itself failed.
+    Agent,
+    /// It changed what it does not own.
+    Strays,
+    /// A file that it should have made is not there.
+    Missing,
+    Verification,
+    Timeout,
+    /// No output and no change for too long.
+    Stalled,
+    /// The worktree could not be made ready.
+    Setup,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskCommit {
+    pub task: TaskId,
+    pub commit: Oid,
+}
+
+/// A tree that passed every gate, and what it is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The tip of the base branch that the tree contains.
+    pub base: Oid,
+    pub staging: Oid,
+    pub tree: Oid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GatePass {
+    pub command: String,
+    pub tree: Oid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateFailure {
+    pub gate: String,
+    pub command: String,
+    /// Bounded, as it goes into a prompt.
+    pub output: String,
+    /// The staging tip that the gate failed on.
+    pub staging: Oid,
+    /// Known from the start where a task's own verification failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
+}
+
+/// Why a level that passed its gates is not on the base branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "obstacle", rename_all = "snake_case")]
+pub enum Obstacle {
+    /// The base went forward; it must be merged in and gated again.
+    BaseMoved,
+    /// The base no longer contains what was last seen on it.
+    BaseRewritten { was: Oid, now: Option<Oid> },
+    /// A person's commits touch the same lines; the conflict stands in the staging worktree.
+    Conflict { files: Vec<String>, worktree: String },
+    /// The checkout of the base branch has changes in the way.
+    CheckoutInTheWay { files: Vec<String>, worktree: String, why: String },
+}
+
+/// Tells a request from any other, also after a crash.
+pub type RequestId = String;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    Stop {
+        force: bool,
+        grace_ms: u64,
+        #[serde(default)]
+        worker: Option<WorkerId>,
+    },
+    /// Empty: every blocked task.
+    Retry {
+        tasks: Vec<TaskId>,
+    },
+    Skip {
+        tasks: Vec<TaskId>,
+        reason: String,
+        keep_dependents: bool,
+    },
+    /// Try a failed or conflicting level again.
+    Merge {
+        level: Option<Level>,
+    },
+}

@@ -1,0 +1,23 @@
+//! What a person or a designing agent wrote down, as it was written: not yet checked.
+
+mod graph_file;
+mod task_file;
+
+pub use graph_file::{FileLists, GraphFile, TaskSpec, Verification};
+
+/// A document that cannot be read, with the place where the format tells it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct SpecError {
+    pub message: String,
+    /// 1-based line and column.
+    pub at: Option<(usize, usize)>,
+}
+
+impl std::fmt::Display for SpecError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.at {
+            Some((line, column)) => write!(f, "line {line}, column {column}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! `tasks/<id>.md`: a task as a person reads and writes it.
