@@ -1,1 +1,287 @@
-//! (being written)
+//! A run as people and programs see it. Every display reads this and nothing else.
+
+use serde::Serialize;
+
+use crate::ids::{Level, Oid, TaskId, Time};
+use crate::run::event::{JobEnd, Obstacle};
+use crate::run::{
+    Breaker, End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus,
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunView {
+    pub feature: String,
+    pub status: &'static str,
+    pub mode: String,
+    /// The level being worked on, or the last one.
+    pub level: Option<Level>,
+    pub levels: Vec<LevelView>,
+    pub tasks: Vec<TaskView>,
+    pub workers: Vec<WorkerView>,
+    pub cost_usd: f64,
+    pub tokens: u64,
+    /// What keeps the run from going on, in sentences.
+    pub blockers: Vec<String>,
+    pub base_branch: String,
+    pub started_at: Time,
+    pub updated_at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LevelView {
+    pub level: Level,
+    pub status: &'static str,
+    pub total: usize,
+    pub completed: usize,
+    pub blocked: usize,
+    pub skipped: usize,
+    pub commit: Option<Oid>,
+    pub started_at: Option<Time>,
+    pub merged_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskView {
+    pub id: TaskId,
+    pub title: String,
+    pub level: Level,
+    pub status: &'static str,
+    pub worker: Option<u32>,
+    /// The latest attempt, 0 before the first.
+    pub attempt: u32,
+    pub started_at: Option<Time>,
+    pub completed_at: Option<Time>,
+    pub commit: Option<Oid>,
+    pub cost_usd: f64,
+    pub tokens: u64,
+    pub reason: Option<String>,
+    /// What the latest attempt changed without owning it.
+    pub strays: Vec<String>,
+    pub dependencies: Vec<TaskId>,
+    pub attempts: Vec<AttemptView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AttemptView {
+    pub attempt: u32,
+    pub worker: u32,
+    pub started_at: Time,
+    pub ended_at: Option<Time>,
+    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `died`, `interrupted`.
+    pub outcome: &'static str,
+    pub remedy: bool,
+    pub detail: Option<String>,
+    pub strays: Vec<String>,
+    pub warnings: Vec<String>,
+    pub wip: Option<Oid>,
+    pub cost_usd: f64,
+    pub tokens: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkerView {
+    pub id: u32,
+    pub status: &'static str,
+    pub task: Option<TaskId>,
+    pub pid: Option<u32>,
+    pub branch: String,
+}
+
+impl RunView {
+    pub fn of(run: &Run) -> RunView {
+        let tasks: Vec<TaskView> =
+            run.tasks().iter().enumerate().map(|(index, task)| task_view(run, index, task)).collect();
+        RunView {
+            feature: run.feature().to_string(),
+            status: status_of(run),
+            mode: run.setup().mode.clone(),
+            level: run.current_level().or(run.levels().last()).map(|level| level.level),
+            levels: run.levels().iter().map(|level| level_view(level, run.tasks())).collect(),
+            workers: workers_of(run),
+            cost_usd: run.spent_usd(),
+            tokens: tasks.iter().map(|task| task.tokens).sum(),
+            blockers: blockers_of(run),
+            base_branch: run.setup().base_branch.clone(),
+            started_at: run.started_at(),
+            updated_at: run.updated_at(),
+            breaker: breaker_of(run),
+            tasks,
+        }
+    }
+}
+
+/// The run's state in one word: `running`, `paused`, `blocked`, `failed` or `completed`.
+fn status_of(run: &Run) -> &'static str {
+    match run.ended() {
+        None => "running",
+        Some(End::Completed) => "completed",
+        Some(End::Blocked) if run.tasks().iter().any(is_stuck) => "blocked",
+        Some(End::RedBase { .. } | End::GateFailed { .. } | End::Conflict { .. } | End::Failed { .. }) => "failed",
+        Some(End::Blocked | End::LevelMerged { .. } | End::Paused { .. } | End::Stopped) => "paused",
+    }
+}
+
+fn is_stuck(task: &TaskState) -> bool {
+    matches!(task.status, TaskStatus::Blocked { .. } | TaskStatus::Waiting)
+}
+
+fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {
+    let count = |is: fn(&TaskStatus) -> bool| tasks[level.tasks.clone()].iter().filter(|task| is(&task.status)).count();
+    let (commit, merged_at) = match &level.status {
+        LevelStatus::Merged { commit, at } => (Some(commit.clone()), Some(*at)),
+        _ => (None, None),
+    };
+    LevelView {
+        level: level.level,
+        status: match level.status {
+            LevelStatus::Pending => "pending",
+            LevelStatus::Running => "running",
+            LevelStatus::Staging | LevelStatus::Landing { .. } => "merging",
+            LevelStatus::Gating | LevelStatus::Blaming { .. } | LevelStatus::Remedying { .. } => "gating",
+            LevelStatus::Merged { .. } => "merged",
+            LevelStatus::Failed { .. } => "failed",
+        },
+        total: level.tasks.len(),
+        completed: count(|status| matches!(status, TaskStatus::Completed { .. })),
+        blocked: count(|status| matches!(status, TaskStatus::Blocked { .. })),
+        skipped: count(|status| matches!(status, TaskStatus::Skipped { .. })),
+        commit,
+        started_at: level.started_at,
+        merged_at,
+    }
+}
+
+fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
+    let task = &run.graph().tasks()[index];
+    let attempts: Vec<AttemptView> = state.attempts.iter().map(attempt_view).collect();
+    let (status, reason) = match &state.status {
+        TaskStatus::Pending => ("pending", None),
+        TaskStatus::Resting { .. } => ("pending", state.carry.feedback.clone()),
+        TaskStatus::InProgress { .. } => ("in_progress", None),
+        TaskStatus::Waiting => ("waiting", Some("needs a person".to_string())),
+        TaskStatus::Completed { .. } => ("completed", None),
+        TaskStatus::Blocked { reason, .. } => ("blocked", Some(reason.clone())),
+        TaskStatus::Skipped { reason, .. } => ("skipped", Some(reason.clone())),
+    };
+    let (commit, completed_at) = match &state.status {
+        TaskStatus::Completed { commit, at } => (Some(commit.clone()), Some(*at)),
+        _ => (None, None),
+    };
+    TaskView {
+        id: task.id.clone(),
+        title: task.spec.title.clone(),
+        level: task.level,
+        status,
+        worker: attempts.last().map(|attempt| attempt.worker),
+        attempt: attempts.last().map_or(0, |attempt| attempt.attempt),
+        started_at: attempts.first().map(|attempt| attempt.started_at),
+        completed_at,
+        commit,
+        cost_usd: attempts.iter().map(|attempt| attempt.cost_usd).sum(),
+        tokens: attempts.iter().map(|attempt| attempt.tokens).sum(),
+        reason,
+        strays: attempts.last().map(|attempt| attempt.strays.clone()).unwrap_or_default(),
+        dependencies: task.dependencies.clone(),
+        attempts,
+    }
+}
+
+fn attempt_view(record: &crate::run::AttemptRecord) -> AttemptView {
+    let (ended_at, report) = record.ended.clone().unzip();
+    let (outcome, detail, strays) = match report.as_ref().map(|report| &report.end) {
+        None => ("running", None, Vec::new()),
+        Some(JobEnd::Done { .. }) => ("done", None, Vec::new()),
+        Some(JobEnd::Failed { feedback, strays, .. }) => ("failed", Some(feedback.clone()), strays.clone()),
+        Some(JobEnd::Checkpoint { note }) => ("checkpoint", Some(note.clone()), Vec::new()),
+        Some(JobEnd::Blocked { reason }) => ("blocked", Some(reason.clone()), Vec::new()),
+        Some(JobEnd::Escalated { reason }) => ("escalated", Some(reason.clone()), Vec::new()),
+        Some(JobEnd::Died { .. }) => ("died", Some("the worker ended without a result".to_string()), Vec::new()),
+        Some(JobEnd::Interrupted) => ("interrupted", None, Vec::new()),
+    };
+    AttemptView {
+        attempt: record.attempt.0,
+        worker: record.worker.0,
+        started_at: record.started_at,
+        ended_at,
+        outcome,
+        remedy: record.remedy,
+        detail,
+        strays,
+        warnings: report.as_ref().map(|report| report.warnings.clone()).unwrap_or_default(),
+        wip: report.as_ref().and_then(|report| report.wip.clone()),
+        cost_usd: report.as_ref().map_or(0.0, |report| report.cost_usd),
+        tokens: report.as_ref().map_or(0, |report| report.tokens),
+    }
+}
+
+fn workers_of(run: &Run) -> Vec<WorkerView> {
+    let view = |(index, worker): (usize, &WorkerStatus)| {
+        let (status, task) = match worker {
+            WorkerStatus::Running { task, .. } => ("running", Some(task.clone())),
+            WorkerStatus::Stopped => ("stopped", None),
+            WorkerStatus::Idle if run.ended().is_none() => ("idle", None),
+            _ if run.ended().is_some() => ("stopped", None),
+            _ => ("idle", None),
+        };
+        let pid = task.as_ref().and_then(|task| run.task(task)?.attempts.last()?.pid);
+        let branch = format!("mahabharatha/{}/worker-{index}", run.feature());
+        WorkerView { id: index as u32, status, task, pid, branch }
+    };
+    run.workers().iter().enumerate().map(view).collect()
+}
+
+fn blockers_of(run: &Run) -> Vec<String> {
+    let mut blockers = Vec::new();
+    for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
+        match &state.status {
+            TaskStatus::Blocked { reason, .. } => blockers.push(format!("{}: {}", task.id, first_line(reason))),
+            TaskStatus::Waiting => blockers.push(format!("{}: waits for a person", task.id)),
+            _ => {}
+        }
+    }
+    for level in run.levels() {
+        if let LevelStatus::Failed { failure } = &level.status {
+            blockers.push(format!("level {}: {}", level.level, failure_text(failure)));
+        }
+    }
+    match run.phase() {
+        Phase::Ended { end: End::Paused { why } | End::Failed { why }, .. } => blockers.push(why.clone()),
+        Phase::Ended { end: End::RedBase { gates }, .. } => {
+            blockers.push(format!("gates are red on the base before anything ran: {}", gates.join(", ")));
+        }
+        _ => {}
+    }
+    blockers
+}
+
+fn failure_text(failure: &LevelFailure) -> String {
+    match failure {
+        LevelFailure::Gate { failure, why } => format!("gate {} failed; {}", failure.gate, first_line(why)),
+        LevelFailure::Obstacle(Obstacle::BaseMoved) => "the base branch kept moving".to_string(),
+        LevelFailure::Obstacle(Obstacle::BaseRewritten { was, .. }) => {
+            format!("the base branch no longer contains {}", was.short())
+        }
+        LevelFailure::Obstacle(Obstacle::Conflict { files, worktree }) => {
+            format!("conflict in {}; resolve and commit in {worktree}, then `merge --retry`", files.join(", "))
+        }
+        LevelFailure::Obstacle(Obstacle::CheckoutInTheWay { files, worktree, .. }) => {
+            format!("the checkout at {worktree} has changes in the way: {}", files.join(", "))
+        }
+    }
+}
+
+fn breaker_of(run: &Run) -> Option<String> {
+    match run.breaker() {
+        Breaker::Closed { .. } => None,
+        Breaker::Open { .. } => {
+            Some("open: workers die as soon as they start; launching again after a pause".to_string())
+        }
+        Breaker::HalfOpen { .. } => Some("half open: one worker is tried".to_string()),
+    }
+}
+
+pub fn first_line(text: &str) -> &str {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+}

@@ -276,8 +276,4 @@ pub enum Command {
         reason: String,
         keep_dependents: bool,
     },
-    /// Try a failed or conflicting level again.
-    Merge {
-        level: Option<Level>,
-    },
 }

@@ -1,4 +1,21 @@
 //! The run as a state machine: events in, effects out.
+//!
+//! `step` is the one place that decides. `drive` carries it through a journal and a host, real or simulated.
 
+mod breaker;
+mod command;
+mod drive;
 pub mod effect;
 pub mod event;
+mod jobs;
+mod levels;
+mod state;
+mod step;
+
+pub use breaker::Breaker;
+pub use drive::{Host, Journal, drive, replay};
+pub use effect::{Effect, EffectId};
+pub use event::Event;
+pub use state::{
+    AttemptRecord, End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus,
+};

@@ -1,0 +1,112 @@
+//! Stops launching where workers die as soon as they start.
+
+use std::time::Duration;
+
+use crate::ids::Time;
+
+/// A worker that ends without a result within this time died early.
+pub const EARLY: Duration = Duration::from_secs(2);
+/// So many early deaths in a row open the breaker.
+pub const DEATHS_TO_OPEN: u32 = 3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breaker {
+    Closed {
+        deaths: u32,
+    },
+    /// No launches until then.
+    Open {
+        until: Time,
+    },
+    /// One launch is allowed, to see whether it lives.
+    HalfOpen {
+        probing: bool,
+    },
+}
+
+impl Breaker {
+    pub(super) fn may_launch(&self) -> bool {
+        matches!(self, Breaker::Closed { .. } | Breaker::HalfOpen { probing: false })
+    }
+
+    pub(super) fn launched(&mut self) {
+        if let Breaker::HalfOpen { probing } = self {
+            *probing = true;
+        }
+    }
+
+    pub(super) fn died_early(&mut self, now: Time, cooldown: Duration) {
+        let deaths = match self {
+            Breaker::Closed { deaths } => *deaths + 1,
+            Breaker::HalfOpen { .. } => DEATHS_TO_OPEN,
+            Breaker::Open { .. } => return,
+        };
+        *self =
+            if deaths >= DEATHS_TO_OPEN { Breaker::Open { until: now + cooldown } } else { Breaker::Closed { deaths } };
+    }
+
+    /// Anything but an early death shows that workers can live.
+    pub(super) fn lived(&mut self) {
+        if !matches!(self, Breaker::Open { .. }) {
+            *self = Breaker::Closed { deaths: 0 };
+        }
+    }
+
+    pub(super) fn cool(&mut self, now: Time) {
+        if let Breaker::Open { until } = *self
+            && until <= now
+        {
+            *self = Breaker::HalfOpen { probing: false };
+        }
+    }
+
+    pub(super) fn wakeup(&self) -> Option<Time> {
+        match self {
+            Breaker::Open { until } => Some(*until),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COOLDOWN: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn opens_after_consecutive_deaths_only() {
+        let mut breaker = Breaker::Closed { deaths: 0 };
+        for _ in 0..2 {
+            breaker.died_early(Time(0), COOLDOWN);
+        }
+        breaker.lived();
+        for _ in 0..2 {
+            breaker.died_early(Time(0), COOLDOWN);
+        }
+        assert!(breaker.may_launch());
+        breaker.died_early(Time(0), COOLDOWN);
+        assert_eq!(breaker, Breaker::Open { until: Time(60_000) });
+        assert!(!breaker.may_launch());
+    }
+
+    #[test]
+    fn half_opens_for_one_probe_and_closes_when_it_lives() {
+        let mut breaker = Breaker::Open { until: Time(5) };
+        breaker.cool(Time(4));
+        assert!(!breaker.may_launch());
+        breaker.cool(Time(5));
+        assert!(breaker.may_launch());
+        breaker.launched();
+        assert!(!breaker.may_launch());
+        breaker.lived();
+        assert_eq!(breaker, Breaker::Closed { deaths: 0 });
+    }
+
+    #[test]
+    fn opens_again_when_the_probe_dies() {
+        let mut breaker = Breaker::HalfOpen { probing: true };
+        breaker.died_early(Time(0), COOLDOWN);
+        assert_eq!(breaker, Breaker::Open { until: Time(60_000) });
+    }
+}

@@ -1,0 +1,160 @@
+//! What a person asks of a run: stop, retry, skip.
+
+use super::effect::{Answer, Carry, Effect, Refusal};
+use super::event::Command;
+use super::state::{End, LevelStatus, Run, TaskStatus, WorkerStatus};
+use super::step::Effects;
+use crate::ids::{TaskId, Time, WorkerId};
+
+impl Run {
+    pub(super) fn asked(&mut self, now: Time, request: &str, command: &Command, effects: &mut Effects) {
+        if self.answers.contains_key(request) {
+            return;
+        }
+        let answer = match command {
+            Command::Stop { force, grace_ms, worker: None } => {
+                self.drain(End::Stopped);
+                if !self.outstanding.is_empty() {
+                    self.emit(Effect::Interrupt { force: *force, grace_ms: *grace_ms, only: None }, effects);
+                }
+                Answer { message: Some("stopping".to_string()), ..Answer::default() }
+            }
+            Command::Stop { force, grace_ms, worker: Some(worker) } => {
+                self.stop_worker(*worker, *force, *grace_ms, effects)
+            }
+            Command::Retry { tasks } => self.for_each_task(&self.or_all_blocked(tasks), |run, task| run.retry(task)),
+            Command::Skip { tasks, reason, keep_dependents } => {
+                let tasks = if *keep_dependents { tasks.clone() } else { self.with_dependents(tasks) };
+                self.for_each_task(&tasks, |run, task| run.skip(now, task, reason))
+            }
+        };
+        self.answers.insert(request.to_string(), answer.clone());
+        self.emit(Effect::Answer { request: request.to_string(), answer }, effects);
+    }
+
+    fn stop_worker(&mut self, worker: WorkerId, force: bool, grace_ms: u64, effects: &mut Effects) -> Answer {
+        let Some(status) = self.workers.get_mut(worker.0 as usize) else {
+            return Answer { message: Some(format!("there is no worker {worker}")), ..Answer::default() };
+        };
+        let was_running = matches!(status, WorkerStatus::Running { .. });
+        *status = WorkerStatus::Stopped;
+        if was_running {
+            self.emit(Effect::Interrupt { force, grace_ms, only: Some(worker) }, effects);
+        }
+        Answer { message: Some(format!("stopping worker {worker}")), ..Answer::default() }
+    }
+
+    fn for_each_task(
+        &mut self,
+        tasks: &[TaskId],
+        mut act: impl FnMut(&mut Run, usize) -> Result<(), String>,
+    ) -> Answer {
+        let mut answer = Answer::default();
+        for task in tasks {
+            let done = match self.graph.index(task) {
+                Some(index) => act(self, index),
+                None => Err("there is no such task".to_string()),
+            };
+            match done {
+                Ok(()) => answer.accepted.push(task.clone()),
+                Err(why) => answer.refused.push(Refusal { task: task.clone(), why }),
+            }
+        }
+        answer
+    }
+
+    fn or_all_blocked(&self, tasks: &[TaskId]) -> Vec<TaskId> {
+        if !tasks.is_empty() {
+            return tasks.to_vec();
+        }
+        let blocked = |index: &usize| matches!(self.tasks[*index].status, TaskStatus::Blocked { .. });
+        (0..self.tasks.len()).filter(blocked).map(|index| self.graph.tasks()[index].id.clone()).collect()
+    }
+
+    /// The tasks and everything that needs them and could still be skipped.
+    fn with_dependents(&self, tasks: &[TaskId]) -> Vec<TaskId> {
+        let mut all = tasks.to_vec();
+        for task in tasks {
+            for dependent in self.graph.dependents(task) {
+                let skipped =
+                    self.task(&dependent).is_some_and(|state| matches!(state.status, TaskStatus::Skipped { .. }));
+                if !skipped && !all.contains(&dependent) {
+                    all.push(dependent);
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether a task's outcome can still be changed.
+    fn still_open_to_change(&self, task: usize) -> Result<(), String> {
+        let level = &self.levels[self.level_of(task)];
+        match &level.status {
+            LevelStatus::Merged { .. } => Err(format!("level {} is merged", level.level)),
+            status if status.is_integrating() => Err(format!("level {} is being merged", level.level)),
+            _ => Ok(()),
+        }
+    }
+
+    fn retry(&mut self, task: usize) -> Result<(), String> {
+        self.still_open_to_change(task)?;
+        match self.tasks[task].status {
+            TaskStatus::InProgress { .. } => return Err("it is in progress".to_string()),
+            TaskStatus::Pending => return Err("it is queued already".to_string()),
+            TaskStatus::Waiting => return Err("it waits for a person".to_string()),
+            _ => {}
+        }
+        self.dequeue(task);
+        let reopened = !self.tasks[task].is_open();
+        let state = &mut self.tasks[task];
+        state.failures = 0;
+        state.checkpoints = 0;
+        state.false_starts = 0;
+        state.carry = match state.status {
+            TaskStatus::Completed { .. } => Carry::default(),
+            _ => std::mem::take(&mut state.carry),
+        };
+        state.status = TaskStatus::Pending;
+        self.reopen(task, reopened);
+        Ok(())
+    }
+
+    /// A task that is to be done again takes its level back to running.
+    fn reopen(&mut self, task: usize, reopened: bool) {
+        let index = self.level_of(task);
+        let level = &mut self.levels[index];
+        level.open += usize::from(reopened);
+        if matches!(level.status, LevelStatus::Failed { .. }) {
+            level.status = LevelStatus::Running;
+        }
+        if matches!(level.status, LevelStatus::Running) {
+            if self.graph.tasks()[task].spec.foreground {
+                self.tasks[task].status = TaskStatus::Waiting;
+            } else {
+                self.enqueue(task);
+            }
+        }
+    }
+
+    fn skip(&mut self, now: Time, task: usize, reason: &str) -> Result<(), String> {
+        self.still_open_to_change(task)?;
+        match self.tasks[task].status {
+            TaskStatus::InProgress { worker, .. } => {
+                return Err(format!("it is in progress; stop it first with `stop --worker {worker}`"));
+            }
+            TaskStatus::Skipped { .. } => return Err("it is skipped already".to_string()),
+            _ => {}
+        }
+        self.dequeue(task);
+        let was_open = self.tasks[task].is_open();
+        self.tasks[task].status = TaskStatus::Skipped { reason: reason.to_string(), at: now };
+        let index = self.level_of(task);
+        let level = &mut self.levels[index];
+        level.open -= usize::from(was_open);
+        if matches!(level.status, LevelStatus::Failed { .. }) {
+            // What stands on staging contains the task: it is put together anew.
+            level.status = LevelStatus::Running;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! The one loop: append durably, then decide, then act. The same against the real host and a simulated one.
+
+use super::effect::{Effect, EffectId};
+use super::event::Event;
+use super::state::{End, Run};
+use crate::ids::Time;
+
+/// Where events are kept. `append` returns when the event can no longer be lost.
+pub trait Journal {
+    type Error;
+    fn append(&mut self, now: Time, event: &Event) -> Result<(), Self::Error>;
+}
+
+/// The world.
+pub trait Host {
+    fn now(&self) -> Time;
+    /// Starts an effect that was decided just now.
+    fn begin(&mut self, id: EffectId, effect: &Effect);
+    /// Finds out what became of an effect that an earlier process may have begun: done, alive, or to be begun.
+    fn reconcile(&mut self, id: EffectId, effect: &Effect);
+    /// The next thing that happens; `Woke` when `until` has come.
+    fn next(&mut self, until: Option<Time>) -> Event;
+}
+
+/// Carries a started or resumed run on until it ends.
+pub fn drive<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -> Result<End, J::Error> {
+    for (id, effect) in run.outstanding() {
+        host.reconcile(id, effect);
+    }
+    loop {
+        if let Some(end) = run.ended() {
+            return Ok(end.clone());
+        }
+        let event = host.next(run.next_wakeup());
+        let now = host.now();
+        journal.append(now, &event)?;
+        for (id, effect) in run.step(now, &event) {
+            host.begin(id, &effect);
+        }
+    }
+}
+
+/// The run that a journal adds up to; nothing where it is empty.
+pub fn replay<'a>(records: impl IntoIterator<Item = (Time, &'a Event)>) -> Result<Option<Run>, String> {
+    let mut run: Option<Run> = None;
+    for (now, event) in records {
+        match (&mut run, event) {
+            (None, Event::Started(setup)) => run = Some(Run::start(now, setup)?),
+            (None, _) => return Err("the journal does not begin with the start of a run".to_string()),
+            (Some(run), event) => {
+                run.step(now, event);
+            }
+        }
+    }
+    Ok(run)
+}

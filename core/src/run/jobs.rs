@@ -1,0 +1,341 @@
+//! Tasks on workers: launch, retry, remedy.
+
+use std::time::Duration;
+
+use super::breaker::EARLY;
+use super::effect::{Carry, Effect, Job, Purpose};
+use super::event::{Backoff, BackoffStrategy, GateFailure, Intent, JobEnd, JobReport};
+use super::state::{AttemptRecord, End, LevelStatus, Run, TaskStatus, WorkerStatus};
+use super::step::Effects;
+use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
+
+/// Bounds on what uses up no retry.
+pub const MAX_CHECKPOINTS: u32 = 10;
+pub const MAX_FALSE_STARTS: u32 = 10;
+
+impl Run {
+    /// Launches what can be launched; ends the run where nothing can and nothing will.
+    pub(super) fn pursue_tasks(&mut self, now: Time, effects: &mut Effects) {
+        if matches!(self.intent, Intent::Merge(_)) {
+            if self.outstanding.is_empty() {
+                self.drain(End::Blocked);
+            }
+            return;
+        }
+        while let Some(&(until, task)) = self.resting.first()
+            && until <= now
+        {
+            self.resting.remove(&(until, task));
+            self.tasks[task].status = TaskStatus::Pending;
+            self.enqueue(task);
+        }
+        self.breaker.cool(now);
+        while let Some(&(_, task)) = self.ready.first()
+            && self.breaker.may_launch()
+            && self.within_budget()
+        {
+            let Some(worker) = self.idle_worker(effects) else { break };
+            let Some(base) = self.levels[self.level_of(task)].base.clone() else { break };
+            self.ready.pop_first();
+            let carry = self.tasks[task].carry.clone();
+            self.launch(now, task, worker, base, Purpose::Build, carry, effects);
+        }
+        self.end_if_stuck();
+    }
+
+    fn end_if_stuck(&mut self) {
+        if !self.outstanding.is_empty() {
+            return;
+        }
+        if self.ready.is_empty() && self.resting.is_empty() {
+            self.drain(End::Blocked);
+        } else if !self.within_budget() {
+            self.drain(End::Paused { why: self.over_budget() });
+        } else if self.no_worker_left() {
+            self.drain(End::Stopped);
+        }
+    }
+
+    fn no_worker_left(&self) -> bool {
+        let limit = self.policy.workers as usize;
+        self.workers.iter().take(limit).all(|worker| matches!(worker, WorkerStatus::Stopped))
+    }
+
+    fn within_budget(&self) -> bool {
+        self.policy.max_usd.is_none_or(|limit| self.spent_usd < limit)
+    }
+
+    fn over_budget(&self) -> String {
+        format!("the budget of {:.2} USD is used up", self.policy.max_usd.unwrap_or_default())
+    }
+
+    /// A worker that can take a job now; asks for worktrees where work waits and too few are ready.
+    fn idle_worker(&mut self, effects: &mut Effects) -> Option<WorkerId> {
+        let limit = self.policy.workers as usize;
+        let idle = self.workers.iter().take(limit).position(|worker| matches!(worker, WorkerStatus::Idle));
+        if let Some(index) = idle {
+            return Some(WorkerId(index as u32));
+        }
+        let preparing = self.workers.iter().filter(|worker| matches!(worker, WorkerStatus::Preparing)).count();
+        let wanted = self.ready.len().max(1).saturating_sub(preparing);
+        let unprepared: Vec<usize> = (0..limit.min(self.workers.len()))
+            .filter(|&index| matches!(self.workers[index], WorkerStatus::Unprepared))
+            .take(wanted)
+            .collect();
+        for index in unprepared {
+            self.workers[index] = WorkerStatus::Preparing;
+            self.emit(Effect::PrepareSlot { worker: WorkerId(index as u32) }, effects);
+        }
+        None
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a launch is made of all of these")]
+    fn launch(
+        &mut self,
+        now: Time,
+        task: usize,
+        worker: WorkerId,
+        base: Oid,
+        purpose: Purpose,
+        carry: Carry,
+        effects: &mut Effects,
+    ) -> super::EffectId {
+        let id = self.graph.tasks()[task].id.clone();
+        let attempt = self.tasks[task].next_attempt();
+        let remedy = matches!(purpose, Purpose::Remedy { .. });
+        self.breaker.launched();
+        self.workers[worker.0 as usize] = WorkerStatus::Running { task: id.clone(), attempt, since: now };
+        self.tasks[task].attempts.push(AttemptRecord {
+            attempt,
+            worker,
+            started_at: now,
+            pid: None,
+            remedy,
+            ended: None,
+        });
+        let effect = self.emit(Effect::RunJob(Job { task: id, attempt, worker, base, purpose, carry }), effects);
+        if !remedy {
+            self.tasks[task].status = TaskStatus::InProgress { effect, attempt, worker };
+        }
+        effect
+    }
+
+    pub(super) fn pursue_remedy(
+        &mut self,
+        now: Time,
+        level: usize,
+        failure: &GateFailure,
+        task: &TaskId,
+        carry: &Carry,
+        effects: &mut Effects,
+    ) {
+        if !self.within_budget() {
+            self.levels[level].status = LevelStatus::Gating;
+            self.drain(End::Paused { why: self.over_budget() });
+            return;
+        }
+        if self.no_worker_left() {
+            self.levels[level].status = LevelStatus::Gating;
+            self.drain(End::Stopped);
+            return;
+        }
+        let Some(index) = self.graph.index(task) else { return };
+        let Some(worker) = self.idle_worker(effects) else { return };
+        self.levels[level].remedies += 1;
+        let purpose = Purpose::Remedy { failure: failure.clone() };
+        let started = self.launch(now, index, worker, failure.staging.clone(), purpose, carry.clone(), effects);
+        if let LevelStatus::Remedying { job, .. } = &mut self.levels[level].status {
+            *job = Some(started);
+        }
+    }
+
+    pub(super) fn job_started(&mut self, task: &TaskId, attempt: Attempt, pid: u32) {
+        let Some(index) = self.graph.index(task) else { return };
+        if let Some(record) = self.tasks[index].attempts.last_mut()
+            && record.attempt == attempt
+            && record.ended.is_none()
+        {
+            record.pid = Some(pid);
+        }
+    }
+
+    pub(super) fn job_ended(&mut self, now: Time, task: &TaskId, attempt: Attempt, report: &JobReport) {
+        let of_this =
+            |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.task == *task && job.attempt == attempt);
+        let Some((&id, Effect::RunJob(job))) = self.outstanding.iter().find(|(_, effect)| of_this(effect)) else {
+            return;
+        };
+        let job = job.clone();
+        self.outstanding.remove(&id);
+        let Some(index) = self.graph.index(task) else { return };
+        self.free(job.worker);
+        self.spent_usd += report.cost_usd;
+        if let Some(record) = self.tasks[index].attempts.iter_mut().rfind(|record| record.attempt == attempt) {
+            record.ended = Some((now, report.clone()));
+        }
+        match report.end {
+            JobEnd::Died { .. } if Duration::from_millis(report.ran_ms) < EARLY => {
+                self.breaker.died_early(now, self.cooldown());
+            }
+            _ => self.breaker.lived(),
+        }
+        match job.purpose {
+            Purpose::Build => self.built(now, index, report),
+            Purpose::Remedy { failure } => self.remedied(&failure, task, report),
+        }
+    }
+
+    /// A launch that is called off as a whole: as if the attempt had been interrupted.
+    pub(super) fn job_called_off(&mut self, job: &Job) {
+        self.free(job.worker);
+        match (self.graph.index(&job.task), &job.purpose) {
+            (Some(index), Purpose::Build) => self.requeue(index),
+            (_, Purpose::Remedy { .. }) => self.regate(),
+            (None, Purpose::Build) => {}
+        }
+    }
+
+    fn free(&mut self, worker: WorkerId) {
+        if let Some(status @ WorkerStatus::Running { .. }) = self.workers.get_mut(worker.0 as usize) {
+            *status = WorkerStatus::Idle;
+        }
+    }
+
+    fn regate(&mut self) {
+        if let Some(current) = self.current() {
+            self.levels[current].status = LevelStatus::Gating;
+        }
+    }
+
+    pub(super) fn requeue(&mut self, task: usize) {
+        self.tasks[task].status = TaskStatus::Pending;
+        self.enqueue(task);
+    }
+
+    fn built(&mut self, now: Time, index: usize, report: &JobReport) {
+        let wip = report.wip.clone();
+        match &report.end {
+            JobEnd::Done { commit } => {
+                self.tasks[index].status = TaskStatus::Completed { commit: commit.clone(), at: now };
+                self.tasks[index].carry = Carry::default();
+                let level = self.level_of(index);
+                self.levels[level].open -= 1;
+            }
+            JobEnd::Failed { feedback, .. } => {
+                let carry = Carry { feedback: Some(feedback.clone()), note: None, wip };
+                self.failed(now, index, carry, feedback);
+            }
+            JobEnd::Died { started: true } => {
+                let feedback = "The worker ended without a result.";
+                let carry = Carry { feedback: Some(feedback.to_string()), note: None, wip };
+                self.failed(now, index, carry, feedback);
+            }
+            JobEnd::Died { started: false } => {
+                self.tasks[index].false_starts += 1;
+                if self.tasks[index].false_starts >= MAX_FALSE_STARTS {
+                    self.block(now, index, &format!("its worker could not be started {MAX_FALSE_STARTS} times"));
+                } else {
+                    self.rest(now, index);
+                }
+            }
+            JobEnd::Checkpoint { note } => {
+                self.tasks[index].checkpoints += 1;
+                self.tasks[index].carry = Carry { feedback: None, note: Some(note.clone()), wip };
+                if self.tasks[index].checkpoints > MAX_CHECKPOINTS {
+                    self.block(now, index, &format!("it stopped at a checkpoint more than {MAX_CHECKPOINTS} times"));
+                } else {
+                    self.requeue(index);
+                }
+            }
+            JobEnd::Blocked { reason } => self.block(now, index, reason),
+            JobEnd::Escalated { reason } => self.block(now, index, &format!("a person must decide: {reason}")),
+            JobEnd::Interrupted => {
+                if wip.is_some() {
+                    self.tasks[index].carry.wip = wip;
+                }
+                self.requeue(index);
+            }
+        }
+    }
+
+    fn failed(&mut self, now: Time, index: usize, carry: Carry, feedback: &str) {
+        self.tasks[index].carry = carry;
+        self.tasks[index].failures += 1;
+        if self.tasks[index].failures >= self.policy.max_attempts {
+            self.block(now, index, feedback);
+        } else {
+            self.rest(now, index);
+        }
+    }
+
+    fn block(&mut self, now: Time, index: usize, reason: &str) {
+        self.tasks[index].status = TaskStatus::Blocked { reason: reason.to_string(), at: now };
+    }
+
+    /// Waits before the next attempt.
+    fn rest(&mut self, now: Time, index: usize) {
+        let pause = backoff(self.policy.backoff, self.tasks[index].failures.max(1));
+        if pause.is_zero() {
+            self.requeue(index);
+        } else {
+            let until = now + pause;
+            self.tasks[index].status = TaskStatus::Resting { until };
+            self.resting.insert((until, index));
+        }
+    }
+
+    fn cooldown(&self) -> Duration {
+        Duration::from_millis(self.policy.backoff.max_ms).max(Duration::from_secs(1))
+    }
+
+    fn remedied(&mut self, failure: &GateFailure, task: &TaskId, report: &JobReport) {
+        let Some(current) = self.current() else { return };
+        let feedback = match &report.end {
+            JobEnd::Done { commit } => {
+                self.levels[current].staging = Some(commit.clone());
+                self.levels[current].status = LevelStatus::Gating;
+                return;
+            }
+            JobEnd::Interrupted => {
+                self.levels[current].remedies -= 1;
+                self.levels[current].status = LevelStatus::Gating;
+                return;
+            }
+            JobEnd::Failed { feedback, .. } => feedback.clone(),
+            JobEnd::Checkpoint { note } => note.clone(),
+            JobEnd::Blocked { reason } | JobEnd::Escalated { reason } => reason.clone(),
+            JobEnd::Died { .. } => "The worker ended without a result.".to_string(),
+        };
+        if self.levels[current].remedies >= self.policy.remediation_attempts {
+            self.fail_gate(current, failure, &format!("{task} could not mend it: {feedback}"));
+        } else {
+            let carry = Carry { feedback: Some(feedback), note: None, wip: report.wip.clone() };
+            self.levels[current].status =
+                LevelStatus::Remedying { failure: failure.clone(), task: task.clone(), carry, job: None };
+        }
+    }
+}
+
+/// How long to wait after so many failures.
+pub fn backoff(backoff: Backoff, failures: u32) -> Duration {
+    let factor = match backoff.strategy {
+        BackoffStrategy::Exponential => 1u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX),
+        BackoffStrategy::Linear => u64::from(failures),
+        BackoffStrategy::Fixed => 1,
+    };
+    Duration::from_millis(backoff.base_ms.saturating_mul(factor).min(backoff.max_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_grows_to_its_limit() {
+        let wait =
+            |strategy, failures| backoff(Backoff { strategy, base_ms: 5_000, max_ms: 60_000 }, failures).as_secs();
+        assert_eq!([1, 2, 3, 4, 5, 90].map(|n| wait(BackoffStrategy::Exponential, n)), [5, 10, 20, 40, 60, 60]);
+        assert_eq!([1, 2, 3].map(|n| wait(BackoffStrategy::Linear, n)), [5, 10, 15]);
+        assert_eq!([1, 2, 3].map(|n| wait(BackoffStrategy::Fixed, n)), [5, 5, 5]);
+    }
+}

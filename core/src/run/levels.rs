@@ -1,0 +1,225 @@
+//! A level's way: run its tasks, stage, gate, blame and remedy, land.
+
+use super::effect::{Carry, Effect};
+use super::event::{Candidate, GateFailure, GatePass, Intent, Obstacle, TaskCommit};
+use super::state::{End, LevelFailure, LevelStatus, Phase, Run, TaskStatus};
+use super::step::Effects;
+use crate::ids::{Level, Oid, TaskId, Time};
+
+/// So often a base that moved is merged in and gated again before the run pauses.
+pub const MAX_BASE_MOVES: u32 = 3;
+
+impl Run {
+    pub(super) fn pursue_level(&mut self, now: Time, effects: &mut Effects) {
+        let Some(current) = self.current() else {
+            self.phase = Phase::Closing;
+            if self.outstanding.is_empty() {
+                self.emit(Effect::Close, effects);
+            }
+            return;
+        };
+        let number = self.levels[current].level;
+        if let Some(before) = self.goal_reached_before(number) {
+            self.drain(End::LevelMerged { level: before });
+            return;
+        }
+        match self.levels[current].status.clone() {
+            LevelStatus::Pending => {
+                let base = self.base_of(current);
+                let level = &mut self.levels[current];
+                level.status = LevelStatus::Running;
+                level.base = Some(base);
+                level.started_at = Some(now);
+                self.queue_level(current);
+                self.pursue_level(now, effects);
+            }
+            LevelStatus::Running if self.levels[current].open == 0 => self.begin_staging(now, current, effects),
+            LevelStatus::Running => self.pursue_tasks(now, effects),
+            LevelStatus::Staging => {
+                if self.outstanding.is_empty() {
+                    self.begin_staging(now, current, effects);
+                }
+            }
+            LevelStatus::Gating => {
+                if self.outstanding.is_empty() {
+                    self.begin_gating(current, effects);
+                }
+            }
+            LevelStatus::Blaming { failure } => {
+                if self.outstanding.is_empty() {
+                    let level = &self.levels[current];
+                    let commits = level.commits.clone();
+                    let base = self.base_of(current);
+                    self.emit(Effect::Blame { level: number, base, failure, commits }, effects);
+                }
+            }
+            LevelStatus::Remedying { failure, task, carry, job: None } => {
+                self.pursue_remedy(now, current, &failure, &task, &carry, effects);
+            }
+            LevelStatus::Landing { candidate } => {
+                if self.outstanding.is_empty() {
+                    self.emit(Effect::Land { level: number, candidate }, effects);
+                }
+            }
+            LevelStatus::Remedying { .. } | LevelStatus::Merged { .. } | LevelStatus::Failed { .. } => {}
+        }
+    }
+
+    /// The level at which this process was to stop, where the current one lies beyond it.
+    fn goal_reached_before(&self, current: Level) -> Option<Level> {
+        match self.intent {
+            Intent::Complete => None,
+            Intent::Level(goal) | Intent::Merge(goal) => (current > goal).then_some(goal),
+        }
+    }
+
+    /// What the level below became, or where the run started.
+    fn base_of(&self, level: usize) -> Oid {
+        match level.checked_sub(1).map(|below| &self.levels[below].status) {
+            Some(LevelStatus::Merged { commit, .. }) => commit.clone(),
+            _ => self.setup.start.clone(),
+        }
+    }
+
+    fn is_last(&self, level: usize) -> bool {
+        level + 1 == self.levels.len()
+    }
+
+    fn begin_staging(&mut self, now: Time, current: usize, effects: &mut Effects) {
+        let base = self.base_of(current);
+        let tasks: Vec<TaskCommit> = self.levels[current]
+            .tasks
+            .clone()
+            .filter_map(|task| match &self.tasks[task].status {
+                TaskStatus::Completed { commit, .. } => {
+                    Some(TaskCommit { task: self.graph.tasks()[task].id.clone(), commit: commit.clone() })
+                }
+                _ => None,
+            })
+            .collect();
+        let number = self.levels[current].level;
+        if tasks.is_empty() && !self.is_last(current) {
+            // Everything was skipped: there is nothing to merge.
+            self.levels[current].status = LevelStatus::Merged { commit: base, at: now };
+            self.pursue_level(now, effects);
+            return;
+        }
+        self.levels[current].status = LevelStatus::Staging;
+        self.emit(Effect::Stage { level: number, base, tasks }, effects);
+    }
+
+    fn begin_gating(&mut self, current: usize, effects: &mut Effects) {
+        let Some(staging) = self.levels[current].staging.clone() else {
+            self.levels[current].status = LevelStatus::Running;
+            return;
+        };
+        let gate = Effect::Gate {
+            level: self.levels[current].level,
+            base: self.base_of(current),
+            staging,
+            passed: self.passed.iter().cloned().collect(),
+            verify_all: self.is_last(current),
+            ignore: self.red_gates.iter().map(|gate| gate.gate.clone()).collect(),
+        };
+        self.emit(gate, effects);
+    }
+
+    /// The current level, where it is the one that an event speaks of and its effect is outstanding.
+    fn integrating(&mut self, level: Level, matches: impl Fn(&Effect) -> bool) -> Option<usize> {
+        let current = self.current()?;
+        (self.levels[current].level == level && self.answered(matches)).then_some(current)
+    }
+
+    pub(super) fn staged(&mut self, level: Level, staging: &Oid, commits: &[TaskCommit]) {
+        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Stage { .. })) else { return };
+        let state = &mut self.levels[current];
+        state.staging = Some(staging.clone());
+        state.commits = commits.to_vec();
+        state.status = LevelStatus::Gating;
+    }
+
+    pub(super) fn gates_passed(&mut self, now: Time, level: Level, candidate: &Candidate, passed: &[GatePass]) {
+        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Gate { .. })) else { return };
+        self.passed.extend(passed.iter().cloned());
+        let state = &mut self.levels[current];
+        state.staging = Some(candidate.staging.clone());
+        state.status = if candidate.staging == candidate.base {
+            LevelStatus::Merged { commit: candidate.base.clone(), at: now }
+        } else {
+            LevelStatus::Landing { candidate: candidate.clone() }
+        };
+    }
+
+    pub(super) fn gate_failed(&mut self, level: Level, failure: &GateFailure, passed: &[GatePass]) {
+        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Gate { .. })) else { return };
+        self.passed.extend(passed.iter().cloned());
+        self.levels[current].staging = Some(failure.staging.clone());
+        match &failure.task {
+            Some(task) => self.remedy(current, failure, task, "its own verification fails on the merged tree"),
+            None if self.levels[current].commits.is_empty() => {
+                self.fail_gate(current, failure, "no task of this level can have caused it");
+            }
+            None => self.levels[current].status = LevelStatus::Blaming { failure: failure.clone() },
+        }
+    }
+
+    pub(super) fn blamed(&mut self, level: Level, task: Option<&TaskId>, why: &str) {
+        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Blame { .. })) else { return };
+        let LevelStatus::Blaming { failure } = self.levels[current].status.clone() else { return };
+        match task {
+            Some(task) => self.remedy(current, &failure, task, why),
+            None => self.fail_gate(current, &failure, why),
+        }
+    }
+
+    /// Has the task that is to blame mended, while that is allowed.
+    fn remedy(&mut self, current: usize, failure: &GateFailure, task: &TaskId, why: &str) {
+        let allowed = !matches!(self.intent, Intent::Merge(_)) && self.graph.index(task).is_some();
+        if !allowed || self.levels[current].remedies >= self.policy.remediation_attempts {
+            self.fail_gate(current, failure, &format!("{task} is to blame: {why}"));
+            return;
+        }
+        self.levels[current].status =
+            LevelStatus::Remedying { failure: failure.clone(), task: task.clone(), carry: Carry::default(), job: None };
+    }
+
+    pub(super) fn fail_gate(&mut self, current: usize, failure: &GateFailure, why: &str) {
+        let level = &mut self.levels[current];
+        level.status =
+            LevelStatus::Failed { failure: LevelFailure::Gate { failure: failure.clone(), why: why.to_string() } };
+        let end = End::GateFailed { level: level.level, gate: failure.gate.clone() };
+        self.drain(end);
+    }
+
+    pub(super) fn landed(&mut self, now: Time, level: Level, commit: &Oid) {
+        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Land { .. })) else { return };
+        self.levels[current].status = LevelStatus::Merged { commit: commit.clone(), at: now };
+    }
+
+    pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
+        let gate_or_land = |effect: &Effect| matches!(effect, Effect::Gate { .. } | Effect::Land { .. });
+        let Some(current) = self.integrating(level, gate_or_land) else { return };
+        let state = &mut self.levels[current];
+        if *obstacle == Obstacle::BaseMoved && state.base_moves < MAX_BASE_MOVES {
+            state.base_moves += 1;
+            state.status = LevelStatus::Gating;
+            return;
+        }
+        state.status = LevelStatus::Failed { failure: LevelFailure::Obstacle(obstacle.clone()) };
+        let end = match obstacle {
+            Obstacle::Conflict { files, worktree } => {
+                End::Conflict { level, files: files.clone(), worktree: worktree.clone() }
+            }
+            Obstacle::BaseMoved => End::Paused {
+                why: format!("the base branch moved {MAX_BASE_MOVES} times while level {level} was gated"),
+            },
+            Obstacle::BaseRewritten { was, .. } => {
+                End::Paused { why: format!("the base branch was rewritten: it no longer contains {}", was.short()) }
+            }
+            Obstacle::CheckoutInTheWay { files, worktree, why } => {
+                End::Paused { why: format!("the checkout at {worktree} is in the way: {why} ({})", files.join(", ")) }
+            }
+        };
+        self.drain(end);
+    }
+}

@@ -1,0 +1,419 @@
+//! What a run is at one moment. Each status carries its data, so that no impossible mixture can be written.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::breaker::Breaker;
+use super::effect::{Answer, Carry, Effect, EffectId};
+use super::event::{
+    Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
+};
+use crate::graph::TaskGraph;
+use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
+use crate::plan;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    pub(super) setup: Setup,
+    pub(super) graph: Arc<TaskGraph>,
+    pub(super) policy: Policy,
+    pub(super) intent: Intent,
+    pub(super) phase: Phase,
+    pub(super) base_checked: bool,
+    /// In the order of the graph.
+    pub(super) tasks: Vec<TaskState>,
+    pub(super) levels: Vec<LevelState>,
+    pub(super) workers: Vec<WorkerStatus>,
+    /// Tasks of the running level that wait for a worker, longest first.
+    pub(super) ready: BTreeSet<(Reverse<u64>, usize)>,
+    /// Tasks that wait for a later time.
+    pub(super) resting: BTreeSet<(Time, usize)>,
+    pub(super) outstanding: BTreeMap<EffectId, Effect>,
+    pub(super) next_effect: u64,
+    pub(super) breaker: Breaker,
+    pub(super) passed: BTreeSet<GatePass>,
+    pub(super) red_gates: Vec<GateFailure>,
+    pub(super) answers: BTreeMap<RequestId, Answer>,
+    pub(super) spent_usd: f64,
+    pub(super) started_at: Time,
+    pub(super) updated_at: Time,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Phase {
+    CheckingBase,
+    Working,
+    /// No new launches; ends so when nothing is under way.
+    Draining {
+        end: End,
+    },
+    Closing,
+    Ended {
+        end: End,
+        at: Time,
+    },
+}
+
+/// How a run, or one process's part in it, ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    Completed,
+    /// As far as was asked.
+    LevelMerged {
+        level: Level,
+    },
+    /// Only blocked or waiting tasks remain.
+    Blocked,
+    RedBase {
+        gates: Vec<String>,
+    },
+    GateFailed {
+        level: Level,
+        gate: String,
+    },
+    Conflict {
+        level: Level,
+        files: Vec<String>,
+        worktree: String,
+    },
+    Paused {
+        why: String,
+    },
+    Stopped,
+    Failed {
+        why: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskState {
+    pub status: TaskStatus,
+    pub attempts: Vec<AttemptRecord>,
+    /// Failed attempts since the start or the last `retry`.
+    pub failures: u32,
+    pub checkpoints: u32,
+    /// Jobs that never came to life.
+    pub false_starts: u32,
+    pub carry: Carry,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskStatus {
+    /// Its turn has not come, or it waits for a worker.
+    Pending,
+    /// Waits before the next attempt.
+    Resting {
+        until: Time,
+    },
+    InProgress {
+        effect: EffectId,
+        attempt: Attempt,
+        worker: WorkerId,
+    },
+    /// Needs a person.
+    Waiting,
+    Completed {
+        commit: Oid,
+        at: Time,
+    },
+    Blocked {
+        reason: String,
+        at: Time,
+    },
+    Skipped {
+        reason: String,
+        at: Time,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptRecord {
+    pub attempt: Attempt,
+    pub worker: WorkerId,
+    pub started_at: Time,
+    pub pid: Option<u32>,
+    pub remedy: bool,
+    pub ended: Option<(Time, JobReport)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LevelState {
+    pub level: Level,
+    /// Its place in the graph's tasks.
+    pub tasks: std::ops::Range<usize>,
+    /// How many of them are neither completed nor skipped.
+    pub open: usize,
+    pub status: LevelStatus,
+    /// The commit that its attempts start from.
+    pub base: Option<Oid>,
+    /// What stands on staging, with remedies on top.
+    pub staging: Option<Oid>,
+    pub commits: Vec<TaskCommit>,
+    pub remedies: u32,
+    pub base_moves: u32,
+    pub started_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum LevelStatus {
+    Pending,
+    Running,
+    Staging,
+    Gating,
+    Blaming {
+        failure: GateFailure,
+    },
+    /// A remediation attempt is due or under way.
+    Remedying {
+        failure: GateFailure,
+        task: TaskId,
+        carry: Carry,
+        job: Option<EffectId>,
+    },
+    Landing {
+        candidate: Candidate,
+    },
+    Merged {
+        commit: Oid,
+        at: Time,
+    },
+    Failed {
+        failure: LevelFailure,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum LevelFailure {
+    Gate { failure: GateFailure, why: String },
+    Obstacle(Obstacle),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkerStatus {
+    /// Has no worktree yet.
+    Unprepared,
+    Preparing,
+    Idle,
+    Running {
+        task: TaskId,
+        attempt: Attempt,
+        since: Time,
+    },
+    /// Taken out of service by a person.
+    Stopped,
+}
+
+impl Run {
+    pub(super) fn new(now: Time, setup: &Setup) -> Result<Run, String> {
+        let (graph, problems) = TaskGraph::check(&setup.graph, None);
+        let graph = graph.ok_or_else(|| {
+            problems.first().map_or_else(|| "the graph is invalid".to_string(), |problem| problem.message.clone())
+        })?;
+        let mut run = Run {
+            policy: setup.policy.clone(),
+            setup: setup.clone(),
+            tasks: Vec::new(),
+            levels: Vec::new(),
+            graph: Arc::new(graph),
+            intent: Intent::Complete,
+            phase: Phase::CheckingBase,
+            base_checked: false,
+            workers: vec![WorkerStatus::Unprepared; setup.policy.workers as usize],
+            ready: BTreeSet::new(),
+            resting: BTreeSet::new(),
+            outstanding: BTreeMap::new(),
+            next_effect: 0,
+            breaker: Breaker::Closed { deaths: 0 },
+            passed: BTreeSet::new(),
+            red_gates: Vec::new(),
+            answers: BTreeMap::new(),
+            spent_usd: 0.0,
+            started_at: now,
+            updated_at: now,
+        };
+        run.tasks = run.graph.tasks().iter().map(|_| TaskState::default()).collect();
+        run.levels = levels_of(&run.graph, &run.tasks);
+        Ok(run)
+    }
+
+    /// What was begun, or should have been, and is not answered yet.
+    pub fn outstanding(&self) -> impl Iterator<Item = (EffectId, &Effect)> {
+        self.outstanding.iter().map(|(id, effect)| (*id, effect))
+    }
+
+    /// When `Woke` should come if nothing else does.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        if !matches!(self.phase, Phase::Working) {
+            return None;
+        }
+        let rested = self.resting.first().map(|(until, _)| *until);
+        let cooled = if self.ready.is_empty() { None } else { self.breaker.wakeup() };
+        rested.into_iter().chain(cooled).min()
+    }
+
+    pub fn ended(&self) -> Option<&End> {
+        match &self.phase {
+            Phase::Ended { end, .. } => Some(end),
+            _ => None,
+        }
+    }
+
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    pub fn feature(&self) -> &Feature {
+        &self.setup.feature
+    }
+
+    pub fn graph(&self) -> &Arc<TaskGraph> {
+        &self.graph
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    pub fn tasks(&self) -> &[TaskState] {
+        &self.tasks
+    }
+
+    pub fn task(&self, id: &TaskId) -> Option<&TaskState> {
+        self.graph.index(id).map(|index| &self.tasks[index])
+    }
+
+    pub fn levels(&self) -> &[LevelState] {
+        &self.levels
+    }
+
+    pub fn workers(&self) -> &[WorkerStatus] {
+        &self.workers
+    }
+
+    pub fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
+    pub fn red_gates(&self) -> &[GateFailure] {
+        &self.red_gates
+    }
+
+    pub fn passed_gates(&self) -> impl Iterator<Item = &GatePass> {
+        self.passed.iter()
+    }
+
+    /// What a request was answered, if it was carried out.
+    pub fn answer(&self, request: &str) -> Option<&Answer> {
+        self.answers.get(request)
+    }
+
+    pub fn spent_usd(&self) -> f64 {
+        self.spent_usd
+    }
+
+    pub fn started_at(&self) -> Time {
+        self.started_at
+    }
+
+    pub fn updated_at(&self) -> Time {
+        self.updated_at
+    }
+
+    /// The level that is being worked on: the lowest that is not merged.
+    pub fn current_level(&self) -> Option<&LevelState> {
+        self.current().map(|index| &self.levels[index])
+    }
+
+    pub(super) fn current(&self) -> Option<usize> {
+        // Levels merge in order, so the merged ones are a prefix.
+        let merged = self.levels.partition_point(|level| matches!(level.status, LevelStatus::Merged { .. }));
+        (merged < self.levels.len()).then_some(merged)
+    }
+
+    pub(super) fn level_of(&self, task: usize) -> usize {
+        self.levels.partition_point(|level| level.tasks.end <= task)
+    }
+
+    /// Puts a task into the queue for a free worker.
+    pub(super) fn enqueue(&mut self, task: usize) {
+        let estimate = plan::estimate(&self.graph.tasks()[task].spec).as_millis() as u64;
+        self.ready.insert((Reverse(estimate), task));
+    }
+
+    pub(super) fn dequeue(&mut self, task: usize) {
+        let estimate = plan::estimate(&self.graph.tasks()[task].spec).as_millis() as u64;
+        self.ready.remove(&(Reverse(estimate), task));
+        if let TaskStatus::Resting { until } = self.tasks[task].status {
+            self.resting.remove(&(until, task));
+        }
+    }
+}
+
+/// The levels of a graph whose tasks stand as given.
+pub(super) fn levels_of(graph: &TaskGraph, tasks: &[TaskState]) -> Vec<LevelState> {
+    let mut levels: Vec<LevelState> = Vec::new();
+    for (index, task) in graph.tasks().iter().enumerate() {
+        if levels.last().is_none_or(|last| last.level != task.level) {
+            levels.push(LevelState {
+                level: task.level,
+                tasks: index..index,
+                open: 0,
+                status: LevelStatus::Pending,
+                base: None,
+                staging: None,
+                commits: Vec::new(),
+                remedies: 0,
+                base_moves: 0,
+                started_at: None,
+            });
+        }
+        if let Some(level) = levels.last_mut() {
+            level.tasks.end = index + 1;
+            level.open += usize::from(tasks[index].is_open());
+        }
+    }
+    levels
+}
+
+impl Default for TaskState {
+    fn default() -> Self {
+        TaskState {
+            status: TaskStatus::Pending,
+            attempts: Vec::new(),
+            failures: 0,
+            checkpoints: 0,
+            false_starts: 0,
+            carry: Carry::default(),
+        }
+    }
+}
+
+impl TaskState {
+    /// Whether its level must still wait for it.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.status, TaskStatus::Completed { .. } | TaskStatus::Skipped { .. })
+    }
+
+    pub(super) fn next_attempt(&self) -> Attempt {
+        Attempt(self.attempts.last().map_or(1, |last| last.attempt.0 + 1))
+    }
+}
+
+impl LevelStatus {
+    /// Whether its tasks' commits are being put together, so that they must stay as they are.
+    pub(super) fn is_integrating(&self) -> bool {
+        matches!(
+            self,
+            LevelStatus::Staging
+                | LevelStatus::Gating
+                | LevelStatus::Blaming { .. }
+                | LevelStatus::Remedying { .. }
+                | LevelStatus::Landing { .. }
+        )
+    }
+}
