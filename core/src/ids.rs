@@ -148,6 +148,25 @@ impl Time {
     }
 }
 
+/// As RFC 3339 in UTC, to the second.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.div_euclid(1000);
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        // Days since 0000-03-01, so that the leap day is the last of its year; an era is 400 years.
+        let days = days + 719_468;
+        let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
 impl Add<Duration> for Time {
     type Output = Time;
     fn add(self, duration: Duration) -> Time {
@@ -177,6 +196,16 @@ mod tests {
         for bad in ["", "0a", "a..b", "a.", "a.lock", "a/b", "a b", "-a", &"x".repeat(65)] {
             assert!(TaskId::new(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn time_reads_as_rfc_3339() {
+        let text = |seconds: i64| Time(seconds * 1000).to_string();
+        assert_eq!(text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(text(1_769_423_400), "2026-01-26T10:30:00Z");
+        assert_eq!(text(-1), "1969-12-31T23:59:59Z");
     }
 
     #[test]

@@ -1,12 +1,22 @@
 //! A run as people and programs see it. Every display reads this and nothing else.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::ids::{Level, Oid, TaskId, Time};
 use crate::run::event::{JobEnd, Obstacle};
 use crate::run::{
     Breaker, End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus,
 };
+
+/// A time, written for people and programs alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(pub Time);
+
+impl Serialize for Stamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunView {
@@ -23,8 +33,8 @@ pub struct RunView {
     /// What keeps the run from going on, in sentences.
     pub blockers: Vec<String>,
     pub base_branch: String,
-    pub started_at: Time,
-    pub updated_at: Time,
+    pub started_at: Stamp,
+    pub updated_at: Stamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<String>,
 }
@@ -38,8 +48,8 @@ pub struct LevelView {
     pub blocked: usize,
     pub skipped: usize,
     pub commit: Option<Oid>,
-    pub started_at: Option<Time>,
-    pub merged_at: Option<Time>,
+    pub started_at: Option<Stamp>,
+    pub merged_at: Option<Stamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,8 +61,8 @@ pub struct TaskView {
     pub worker: Option<u32>,
     /// The latest attempt, 0 before the first.
     pub attempt: u32,
-    pub started_at: Option<Time>,
-    pub completed_at: Option<Time>,
+    pub started_at: Option<Stamp>,
+    pub completed_at: Option<Stamp>,
     pub commit: Option<Oid>,
     pub cost_usd: f64,
     pub tokens: u64,
@@ -67,8 +77,8 @@ pub struct TaskView {
 pub struct AttemptView {
     pub attempt: u32,
     pub worker: u32,
-    pub started_at: Time,
-    pub ended_at: Option<Time>,
+    pub started_at: Stamp,
+    pub ended_at: Option<Stamp>,
     /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `died`, `interrupted`.
     pub outcome: &'static str,
     pub remedy: bool,
@@ -104,8 +114,8 @@ impl RunView {
             tokens: tasks.iter().map(|task| task.tokens).sum(),
             blockers: blockers_of(run),
             base_branch: run.setup().base_branch.clone(),
-            started_at: run.started_at(),
-            updated_at: run.updated_at(),
+            started_at: Stamp(run.started_at()),
+            updated_at: Stamp(run.updated_at()),
             breaker: breaker_of(run),
             tasks,
         }
@@ -130,7 +140,7 @@ fn is_stuck(task: &TaskState) -> bool {
 fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {
     let count = |is: fn(&TaskStatus) -> bool| tasks[level.tasks.clone()].iter().filter(|task| is(&task.status)).count();
     let (commit, merged_at) = match &level.status {
-        LevelStatus::Merged { commit, at } => (Some(commit.clone()), Some(*at)),
+        LevelStatus::Merged { commit, at } => (Some(commit.clone()), Some(Stamp(*at))),
         _ => (None, None),
     };
     LevelView {
@@ -148,7 +158,7 @@ fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {
         blocked: count(|status| matches!(status, TaskStatus::Blocked { .. })),
         skipped: count(|status| matches!(status, TaskStatus::Skipped { .. })),
         commit,
-        started_at: level.started_at,
+        started_at: level.started_at.map(Stamp),
         merged_at,
     }
 }
@@ -166,7 +176,7 @@ fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
         TaskStatus::Skipped { reason, .. } => ("skipped", Some(reason.clone())),
     };
     let (commit, completed_at) = match &state.status {
-        TaskStatus::Completed { commit, at } => (Some(commit.clone()), Some(*at)),
+        TaskStatus::Completed { commit, at } => (Some(commit.clone()), Some(Stamp(*at))),
         _ => (None, None),
     };
     TaskView {
@@ -203,8 +213,8 @@ fn attempt_view(record: &crate::run::AttemptRecord) -> AttemptView {
     AttemptView {
         attempt: record.attempt.0,
         worker: record.worker.0,
-        started_at: record.started_at,
-        ended_at,
+        started_at: Stamp(record.started_at),
+        ended_at: ended_at.map(Stamp),
         outcome,
         remedy: record.remedy,
         detail,
