@@ -1,1 +1,3 @@
 //! The acting half.
+
+pub mod proc;
