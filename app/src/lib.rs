@@ -1,3 +1,6 @@
-//! The acting half.
+//! The acting half of mahabharatha.
 
+pub mod cli;
+pub mod error;
 pub mod proc;
+pub mod store;
