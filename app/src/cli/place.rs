@@ -1,0 +1,27 @@
+//! Where a command works: the project and the feature that are meant.
+
+use mahabharatha_core::ids::Feature;
+
+use super::Global;
+use crate::error::Result;
+use crate::project::{FeaturePaths, Project};
+
+pub struct Place {
+    pub project: Project,
+    pub feature: Feature,
+    pub paths: FeaturePaths,
+}
+
+impl Global {
+    pub fn project(&self) -> Result<Project> {
+        Project::find(&self.directory)
+    }
+
+    /// A feature named as an argument counts as if by `--feature`.
+    pub fn place(&self, argument: Option<&str>) -> Result<Place> {
+        let project = self.project()?;
+        let feature = project.which_feature(argument.or(self.feature.as_deref()), |name| std::env::var_os(name))?;
+        let paths = project.feature(&feature);
+        Ok(Place { project, feature, paths })
+    }
+}

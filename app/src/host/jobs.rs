@@ -1,0 +1,144 @@
+//! Jobs: started, watched, adopted from a process that died, fenced, ended.
+
+use std::path::Path;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::effect::{Job, Purpose};
+use mahabharatha_core::run::event::{Event, JobEnd, JobReport};
+
+use super::Context;
+use crate::error::{Result, io};
+use crate::launch::subprocess;
+use crate::proc::{self, Canceller, ProcessId};
+use crate::store::atomic::{make_dir, write_atomic};
+use crate::store::locks::JobLock;
+use crate::worker::{self, FENCE_FILE, Order};
+
+/// What a worker is given beyond the agent's grace time, to keep the work that was under way.
+const TIME_TO_SAVE: Duration = Duration::from_secs(5);
+/// A worker whose end we did not watch is not taken for one that died as it started.
+const NOT_EARLY: Duration = Duration::from_secs(2);
+
+/// A job under way, ours or adopted.
+pub enum Control {
+    Child(Canceller),
+    Adopted(ProcessId),
+}
+
+impl Control {
+    /// Asks the worker to end; when the time is over it is killed with all that is below it.
+    pub fn interrupt(&self, job_dir: &Path, force: bool, grace: Duration) {
+        let limit = if force { Duration::ZERO } else { grace + TIME_TO_SAVE };
+        // The worker reads it when the signal comes; without it, it gives its agent the usual time.
+        let _ = worker::write_grace(job_dir, grace);
+        match self {
+            Control::Child(canceller) => canceller.cancel(limit),
+            Control::Adopted(id) => {
+                let id = *id;
+                thread::spawn(move || proc::end_process_in(id, limit));
+            }
+        }
+    }
+}
+
+/// Starts the worker, and tells when it started and how it ended.
+pub fn start(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Control> {
+    match try_start(context, job, events) {
+        Ok(control) => Some(control),
+        Err(error) => {
+            let mut report = report_of(JobEnd::Died { started: false }, Duration::ZERO);
+            report.warnings.push(error.to_string());
+            let _ = events.send(ended(job, report));
+            None
+        }
+    }
+}
+
+fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
+    let dir = context.paths.job(&job.task, job.attempt);
+    make_dir(&dir)?;
+    context.order(job)?.write(&dir)?;
+    let running = subprocess::start(&context.program, &dir, job, &context.config.env.pass)?;
+    let control = Control::Child(running.canceller());
+    let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
+    let (job, events) = (job.clone(), events.clone());
+    thread::spawn(move || {
+        let waited = running.wait();
+        let ran = waited.map(|ended| ended.duration).unwrap_or_default();
+        let report = worker::read_result(&dir).unwrap_or_else(|| {
+            // Whatever the worker left behind has fallen to us.
+            proc::end_orphans();
+            report_of(JobEnd::Died { started: worker::read_identity(&dir).is_some() }, ran)
+        });
+        let _ = events.send(ended(&job, report));
+    });
+    Ok(control)
+}
+
+/// Finds out what became of a job that an earlier process may have started.
+pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Control> {
+    let dir = context.paths.job(&job.task, job.attempt);
+    if Order::read(&dir).is_err() {
+        return start(context, job, events);
+    }
+    match JobLock::try_acquire(&dir) {
+        Ok(Some(lock)) => {
+            let _ = events.send(ended(job, settle(context, job, &dir, &lock)));
+            None
+        }
+        Ok(None) => Some(adopt(context, job, events)),
+        Err(error) => {
+            let mut report = report_of(JobEnd::Died { started: true }, NOT_EARLY);
+            report.warnings.push(error.to_string());
+            let _ = events.send(ended(job, report));
+            None
+        }
+    }
+}
+
+/// A worker that outlived the process that started it goes on; we wait for its lock.
+fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
+    let dir = context.paths.job(&job.task, job.attempt);
+    let identity = worker::read_identity(&dir);
+    let pid = identity.map_or(0, |id| id.pid);
+    let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
+    let (context, job, events) = (context.clone(), job.clone(), events.clone());
+    thread::spawn(move || {
+        let report = match JobLock::wait(&dir) {
+            Ok(lock) => settle(&context, &job, &dir, &lock),
+            Err(_) => report_of(JobEnd::Died { started: true }, NOT_EARLY),
+        };
+        let _ = events.send(ended(&job, report));
+    });
+    Control::Adopted(identity.unwrap_or(ProcessId { pid: 0, start: 0, boot: 0 }))
+}
+
+/// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
+fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobReport {
+    if let Some(report) = worker::read_result(dir) {
+        return report;
+    }
+    let since = std::fs::metadata(dir.join(worker::ORDER_FILE)).and_then(|order| order.modified());
+    let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
+    if let Some(commit) = worker::finished_commit(&context.repository, &context.paths, job) {
+        return report_of(JobEnd::Done { commit }, ran);
+    }
+    let started = worker::read_identity(dir).is_some();
+    let mut report = report_of(JobEnd::Died { started }, ran.max(NOT_EARLY));
+    let fence = dir.join(FENCE_FILE);
+    if let Err(error) = write_atomic(&fence, b"").map_err(|error| error.to_string()) {
+        report.warnings.push(error);
+    }
+    report
+}
+
+fn report_of(end: JobEnd, ran: Duration) -> JobReport {
+    JobReport { end, wip: None, ran_ms: ran.as_millis() as u64, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+}
+
+fn ended(job: &Job, report: JobReport) -> Event {
+    Event::JobEnded { task: job.task.clone(), attempt: job.attempt, report }
+}

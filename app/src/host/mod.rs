@@ -1,0 +1,189 @@
+//! Carries out effects in the real world: each on a thread of its own, answered by an event.
+
+mod close;
+mod context;
+pub mod integrate;
+pub mod jobs;
+pub mod ports;
+mod slots;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mahabharatha_core::ids::{Time, WorkerId};
+use mahabharatha_core::run::effect::{Effect, EffectId, Job};
+use mahabharatha_core::run::event::{Command, Event, Obstacle};
+use mahabharatha_core::run::Host;
+
+pub use context::Context;
+
+use crate::error::Result;
+use crate::report::Reporter;
+use crate::store::locks::IntegrationLock;
+use crate::store::spool::Spool;
+
+/// The world as it is.
+pub struct LocalHost {
+    context: Context,
+    events: Sender<Event>,
+    inbox: Receiver<Event>,
+    spool: Spool,
+    jobs: BTreeMap<EffectId, (Job, jobs::Control)>,
+    /// Held from staging to landing, so that features land one after the other.
+    integration: Arc<Mutex<Option<IntegrationLock>>>,
+    reporter: Arc<Reporter>,
+}
+
+impl LocalHost {
+    pub fn new(context: Context, reporter: Arc<Reporter>) -> Result<LocalHost> {
+        let (events, inbox) = mpsc::channel();
+        let asked = events.clone();
+        let spool = Spool::watch(context.paths.dir(), move |request, command| {
+            let _ = asked.send(Event::Asked { request, command });
+        })?;
+        listen_for_signals(events.clone(), context.grace());
+        Ok(LocalHost {
+            context,
+            events,
+            inbox,
+            spool,
+            jobs: BTreeMap::new(),
+            integration: Arc::default(),
+            reporter,
+        })
+    }
+
+    fn start_job(&mut self, id: EffectId, job: &Job, start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>) {
+        if let Some(control) = start(&self.context, job, &self.events) {
+            self.jobs.insert(id, (job.clone(), control));
+        }
+    }
+
+    /// Does the work of an effect on a thread, which sends the event that answers it.
+    fn in_background(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Event> + Send + 'static) {
+        let (context, events) = (self.context.clone(), self.events.clone());
+        thread::spawn(move || {
+            let event = work(&context).unwrap_or_else(|error| {
+                if context.cancel.is_cancelled() {
+                    Event::Interrupted { effect: id }
+                } else {
+                    Event::EffectFailed { effect: id, error: error.to_string() }
+                }
+            });
+            let _ = events.send(event);
+        });
+    }
+
+    /// As `in_background`, with the repository's integration lock held, and kept where the next effect needs it.
+    fn integrate(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Event> + Send + 'static) {
+        let integration = Arc::clone(&self.integration);
+        self.in_background(id, move |context| {
+            let mut lock = integration.lock().unwrap_or_else(PoisonError::into_inner);
+            if lock.is_none() {
+                *lock = Some(IntegrationLock::wait(context.project.own_dir())?);
+            }
+            let event = work(context);
+            if !event.as_ref().is_ok_and(goes_on_integrating) {
+                *lock = None;
+            }
+            event
+        });
+    }
+
+    fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
+        for (job, control) in self.jobs.values() {
+            if only.is_none_or(|worker| worker == job.worker) {
+                let dir = self.context.paths.job(&job.task, job.attempt);
+                control.interrupt(&dir, force, grace);
+            }
+        }
+        if only.is_none() {
+            self.context.cancel.cancel();
+        }
+    }
+}
+
+impl Host for LocalHost {
+    fn now(&self) -> Time {
+        Time(Timestamp::now().as_millisecond())
+    }
+
+    fn begin(&mut self, id: EffectId, effect: &Effect) {
+        match effect.clone() {
+            Effect::RunJob(job) => self.start_job(id, &job, jobs::start),
+            Effect::PrepareSlot { worker } => self.in_background(id, move |context| slots::prepare(context, worker)),
+            Effect::CheckBase { base } => self.in_background(id, move |context| context.integration().check_base(&base)),
+            Effect::Stage { level, base, tasks } => {
+                self.integrate(id, move |context| context.integration().stage(level, &base, &tasks));
+            }
+            Effect::Gate { level, base, staging, passed, verify_all, ignore } => self.integrate(id, move |context| {
+                context.integration().gate(level, &base, &staging, &passed, verify_all, &ignore)
+            }),
+            Effect::Blame { level, base, failure, commits } => {
+                self.integrate(id, move |context| context.integration().blame(level, &base, &failure, &commits));
+            }
+            Effect::Land { level, candidate } => {
+                self.integrate(id, move |context| context.integration().land(level, &candidate));
+            }
+            Effect::Close => {
+                let reporter = Arc::clone(&self.reporter);
+                self.in_background(id, move |context| close::close(context, &reporter));
+            }
+            Effect::Interrupt { force, grace_ms, only } => self.interrupt(force, Duration::from_millis(grace_ms), only),
+            Effect::Answer { request, answer } => {
+                // Who asked has gone, or the disk is full: the run itself is none the worse for it.
+                let _ = self.spool.answer(&request, &answer);
+            }
+        }
+    }
+
+    fn reconcile(&mut self, id: EffectId, effect: &Effect) {
+        match effect {
+            Effect::RunJob(job) => self.start_job(id, job, jobs::reconcile),
+            // Everything else finds out for itself what is done already.
+            other => self.begin(id, other),
+        }
+    }
+
+    fn next(&mut self, until: Option<Time>) -> Event {
+        let event = match until {
+            None => self.inbox.recv().ok(),
+            Some(until) => match self.inbox.recv_timeout(until.since(self.now())) {
+                Err(RecvTimeoutError::Timeout) => Some(Event::Woke),
+                received => received.ok(),
+            },
+        }
+        .expect("the host itself keeps a sender");
+        if let Event::JobEnded { task, attempt, .. } = &event {
+            self.jobs.retain(|_, (job, _)| !(job.task == *task && job.attempt == *attempt));
+        }
+        event
+    }
+}
+
+/// Whether the level's next effect follows at once, so that nobody may land in between.
+fn goes_on_integrating(event: &Event) -> bool {
+    match event {
+        Event::Staged { .. } | Event::GatesPassed { .. } => true,
+        Event::NotLanded { obstacle, .. } => *obstacle == Obstacle::BaseMoved,
+        Event::GateFailed { failure, .. } => failure.task.is_none(),
+        _ => false,
+    }
+}
+
+/// The first signal stops in good order, the second at once.
+fn listen_for_signals(events: Sender<Event>, grace: Duration) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    thread::spawn(move || {
+        for (count, signal) in signals.forever().enumerate() {
+            let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
+            let request = format!("signal-{signal}-{}-{count}", std::process::id());
+            let _ = events.send(Event::Asked { request, command });
+        }
+    });
+}

@@ -1,0 +1,4 @@
+//! The real program on real git.
+
+mod support;
+mod whole_way;
