@@ -1,1 +1,2 @@
 //! The acting half.
+pub mod report;
