@@ -1,6 +1,2 @@
-//! The acting half of mahabharatha.
-
-pub mod cli;
-pub mod error;
-pub mod proc;
-pub mod store;
+//! The acting half.
+pub mod report;
