@@ -1,3 +1,4 @@
 //! The acting half.
 
+pub mod git;
 pub mod proc;
