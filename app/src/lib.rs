@@ -1,4 +1,6 @@
 //! The acting half.
 
+pub mod error;
 pub mod git;
 pub mod proc;
+pub mod store;

@@ -1,0 +1,7 @@
+//! Everything that outlives the process: the journal, its projection, locks, and the spool.
+
+pub mod atomic;
+pub mod journal;
+pub mod locks;
+pub mod projection;
+pub mod spool;
