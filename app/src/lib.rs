@@ -1,2 +1,6 @@
 //! The acting half.
-pub mod report;
+
+pub mod error;
+pub mod git;
+pub mod proc;
+pub mod store;
