@@ -1,4 +1,7 @@
 //! The acting half.
 
 pub mod error;
+pub mod git;
+pub mod proc;
+pub mod project;
 pub mod store;

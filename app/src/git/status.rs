@@ -1,0 +1,68 @@
+//! What is different in a work tree.
+
+use super::{Call, Git, RepoPath, Result};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusEntry {
+    pub path: RepoPath,
+    pub found: Found,
+}
+
+/// How a file in the work tree stands to the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Content, mode or type.
+    Changed,
+    Deleted,
+    Untracked,
+    /// A repository in the repository, or another thing that git does not look into.
+    UntrackedDirectory,
+    /// A file, or a directory that is not looked into.
+    Ignored,
+}
+
+impl Git {
+    /// Every file of the work tree that is not as in the index, ignored ones by the shortest matching path.
+    /// HEAD should stand at the commit that the index was read from, else every file is compared in vain.
+    pub fn status(&self) -> Result<Vec<StatusEntry>> {
+        let output = self.call(Call::new([
+            "status",
+            "--porcelain=v2",
+            "-z",
+            "--untracked-files=all",
+            "--ignored=matching",
+            "--no-renames",
+            "--ignore-submodules=all",
+        ]))?;
+        output
+            .parts()
+            .filter_map(|part| match part.first() {
+                Some(b'1') => changed(part).map(Ok),
+                Some(b'?') => Some(Ok(untracked(&part[2..]))),
+                Some(b'!') => Some(Ok(StatusEntry { path: RepoPath::new(trimmed(&part[2..])), found: Found::Ignored })),
+                _ => Some(Err(output.unexpected(&String::from_utf8_lossy(part)))),
+            })
+            .collect()
+    }
+}
+
+/// `1 <XY> <sub> <mH> <mI> <mW> <hH> <hI> <path>`: Y is the work tree against the index.
+fn changed(part: &[u8]) -> Option<StatusEntry> {
+    let mut fields = part.splitn(9, |&byte| byte == b' ');
+    let states = fields.nth(1)?;
+    let path = RepoPath::new(fields.nth(6)?);
+    match states.get(1)? {
+        b'.' => None,
+        b'D' => Some(StatusEntry { path, found: Found::Deleted }),
+        _ => Some(StatusEntry { path, found: Found::Changed }),
+    }
+}
+
+fn untracked(path: &[u8]) -> StatusEntry {
+    let found = if path.ends_with(b"/") { Found::UntrackedDirectory } else { Found::Untracked };
+    StatusEntry { path: RepoPath::new(trimmed(path)), found }
+}
+
+fn trimmed(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b"/").unwrap_or(path)
+}
