@@ -3,4 +3,5 @@
 pub mod error;
 pub mod git;
 pub mod proc;
+pub mod project;
 pub mod store;

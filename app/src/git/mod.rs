@@ -5,6 +5,7 @@
 //! reads files of a worktree uses a git directory of ours with the settings that were pinned (`Git::objects`).
 
 mod config;
+mod discover;
 mod error;
 mod objects;
 mod path;
@@ -19,6 +20,7 @@ use std::sync::OnceLock;
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
 pub use config::{Identity, Pinned};
+pub use discover::discover;
 pub use error::{GitError, Result};
 pub use path::RepoPath;
 pub use refs::{RefChange, Worktree};
