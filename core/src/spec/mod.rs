@@ -1,6 +1,7 @@
 //! What a person or a designing agent wrote down, as it was written: not yet checked.
 
 mod graph_file;
+pub(crate) mod path;
 mod task_file;
 
 pub use graph_file::{FileLists, GraphFile, TaskSpec, Verification};
