@@ -1,15 +1,3 @@
-<<<<<<< HEAD
-<<<<<<< HEAD
-//! (being written)
-use crate::spec::TaskSpec;
-use std::time::Duration;
-/// How long a task will take.
-pub fn estimate(task: &TaskSpec) -> Duration {
-    Duration::from_secs_f64(task.estimate_minutes.unwrap_or(10.0) * 60.0)
-}
-=======
-=======
->>>>>>> 7c3fae325959c609ed01042d77123ae949e982b4
 //! Who would do what and when: a schedule by estimates, and how good it can get.
 
 use std::cmp::Reverse;
@@ -254,7 +242,3 @@ fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S
 
 #[cfg(test)]
 mod tests;
-<<<<<<< HEAD
->>>>>>> 9f30283cf6de852e76fea9758cebaa23b7b79f52
-=======
->>>>>>> 7c3fae325959c609ed01042d77123ae949e982b4

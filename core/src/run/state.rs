@@ -341,12 +341,12 @@ impl Run {
 
     /// Puts a task into the queue for a free worker.
     pub(super) fn enqueue(&mut self, task: usize) {
-        let estimate = plan::estimate(&self.graph.tasks()[task].spec).as_millis() as u64;
+        let estimate = plan::estimate(&self.graph.tasks()[task]).as_millis() as u64;
         self.ready.insert((Reverse(estimate), task));
     }
 
     pub(super) fn dequeue(&mut self, task: usize) {
-        let estimate = plan::estimate(&self.graph.tasks()[task].spec).as_millis() as u64;
+        let estimate = plan::estimate(&self.graph.tasks()[task]).as_millis() as u64;
         self.ready.remove(&(Reverse(estimate), task));
         if let TaskStatus::Resting { until } = self.tasks[task].status {
             self.resting.remove(&(until, task));
