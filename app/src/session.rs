@@ -286,7 +286,7 @@ impl mahabharatha_core::run::Journal for Recorder {
 
 fn lease_ports(project: &Project, config: &Config, run: &Run) -> Result<Vec<PortLease>> {
     let range = config.ports.range_start..=config.ports.range_end;
-    ports::lease(&project.own_dir().join("ports"), range, run.workers().len() as u32, config.ports.per_worker)
+    ports::lease(&project.shared_dir().join("ports"), range, run.workers().len() as u32, config.ports.per_worker)
 }
 
 /// Writes what the plan says for people: the task files and who is to do what.

@@ -4,6 +4,7 @@
 //! fsmonitor, pagers, aliases, external programs) is run, replacement objects are not looked at, and whatever
 //! reads files of a worktree uses a git directory of ours with the settings that were pinned (`Git::objects`).
 
+mod blobs;
 mod config;
 mod discover;
 mod error;
@@ -12,6 +13,7 @@ mod path;
 mod refs;
 mod status;
 mod trees;
+mod worktrees;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -107,7 +107,7 @@ fn worktrees(paths: &FeaturePaths) -> Result<Vec<Leftover>> {
 /// Takes the things away, worktrees before the branches that they stand on.
 pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Result<()> {
     let git = Git::repository(project.common_dir());
-    let _lock = WorktreesLock::wait(project.own_dir())?;
+    let _lock = WorktreesLock::wait(project.shared_dir())?;
     for thing in things {
         match thing {
             What::Worktree(path) => git.worktree_remove(path)?,

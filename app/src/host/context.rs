@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{Config, MergeTarget};
 use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Job;
 
@@ -16,7 +17,8 @@ use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
 use crate::project::{FeaturePaths, Project};
 use crate::session;
-use crate::worker::{AgentOrder, Order};
+use crate::agent::AgentOrder;
+use crate::worker::{Limits, Logs, Order};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -31,6 +33,7 @@ pub struct Inner {
     pub repository: Git,
     pub program: PathBuf,
     pub cancel: Cancel,
+    pub start: Oid,
     graph: Arc<TaskGraph>,
     base_branch: String,
     pinned: Pinned,
@@ -62,6 +65,7 @@ impl Context {
             paths: paths.clone(),
             program: subprocess::own_program()?,
             cancel: Cancel::default(),
+            start: run.setup().start.clone(),
             graph: Arc::clone(run.graph()),
             base_branch: run.setup().base_branch.clone(),
             pinned: Pinned(run.setup().git_config.clone()),
@@ -93,6 +97,38 @@ impl Inner {
             .task(&job.task)
             .ok_or_else(|| Error::new(ExitCode::Failed, format!("there is no task {}", job.task)))?;
         let (_, agent) = session::agent_for(&self.config, &task.spec, self.agent.as_deref())?;
-        unimplemented!()
+        let worktree = self.paths.worktree(job.worker);
+        let worktree_git_dir = self.repository.worktree_git_dir(&worktree)?.ok_or_else(|| {
+            Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
+        })?;
+        Ok(Order {
+            feature: self.paths.feature().clone(),
+            job: job.clone(),
+            task: task.spec.clone(),
+            owned: task.owned.clone(),
+            root: self.project.root().to_owned(),
+            common_dir: self.project.common_dir().to_owned(),
+            worktree,
+            worktree_git_dir,
+            branch: self.paths.worker_branch(job.worker),
+            spec_dir: self.paths.specs().to_owned(),
+            pinned: self.pinned.clone(),
+            identity: self.identity.clone(),
+            agent: AgentOrder::new(agent, &task.spec),
+            env_pass: self.config.env.pass.clone(),
+            ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
+            task_list_id: Some(self.paths.feature().to_string()),
+            limits: Limits {
+                attempt_ms: millis(self.config.workers.timeout),
+                stall_ms: millis(self.config.workers.stall),
+                grace_ms: millis(GRACE),
+            },
+            generated: self.config.ownership.generated.patterns().map(str::to_owned).collect(),
+            logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
+        })
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

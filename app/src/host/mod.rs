@@ -84,7 +84,7 @@ impl LocalHost {
         self.in_background(id, move |context| {
             let mut lock = integration.lock().unwrap_or_else(PoisonError::into_inner);
             if lock.is_none() {
-                *lock = Some(IntegrationLock::wait(context.project.own_dir())?);
+                *lock = Some(IntegrationLock::wait(&context.project.shared_dir())?);
             }
             let event = work(context);
             if !event.as_ref().is_ok_and(goes_on_integrating) {

@@ -31,7 +31,7 @@ pub fn write_projection(paths: &FeaturePaths, view: &RunView) -> Result<()> {
 pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
     let section = state_md::section(&RunView::of(run));
     let path = project.state_file();
-    let _one_at_a_time = WorktreesLock::wait(project.own_dir())?;
+    let _one_at_a_time = WorktreesLock::wait(project.shared_dir())?;
     let before = fs::read_to_string(&path).unwrap_or_default();
     write_projected(&path, state_md::replace_section(&before, paths.feature().as_str(), &section).as_bytes())
 }
