@@ -110,7 +110,7 @@ pub(crate) fn folded(path: &str) -> String {
     if path.is_ascii() {
         return path.to_ascii_lowercase();
     }
-    path.nfd().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfc().collect()
+    path.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfc().collect()
 }
 
 /// The directories that a path lies in, the nearest first.
