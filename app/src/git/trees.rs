@@ -105,7 +105,7 @@ impl Git {
     }
 }
 
-fn joined<'a>(paths: impl IntoIterator<Item = &'a RepoPath>) -> Vec<u8> {
+pub(super) fn joined<'a>(paths: impl IntoIterator<Item = &'a RepoPath>) -> Vec<u8> {
     let mut input = Vec::new();
     for path in paths {
         input.extend_from_slice(path.as_bytes());
