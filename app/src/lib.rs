@@ -1,1 +1,4 @@
 //! The acting half.
+
+pub mod report;
+pub mod ui;
