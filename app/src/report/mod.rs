@@ -1,5 +1,15 @@
 //! What people and programs are shown of a run.
 
+pub mod completion_md;
+pub mod failure;
+mod markdown;
+pub mod narrate;
+pub mod state_md;
+#[cfg(test)]
+mod support;
+mod text;
+mod timeline;
+
 use std::time::Duration;
 
 /// As people say it: `0.4s`, `12s`, `2m 34s`, `1h 05m`.
