@@ -1,10 +1,13 @@
 //! What people and programs are shown of a run.
 
+mod columns;
 pub mod completion_md;
 pub mod failure;
 mod markdown;
 pub mod narrate;
+pub mod projection;
 pub mod state_md;
+pub mod status;
 #[cfg(test)]
 mod support;
 mod text;

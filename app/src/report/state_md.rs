@@ -4,7 +4,7 @@ use mahabharatha_core::view::{Blocker, RunView, Stamp, TaskView};
 
 use super::human_duration;
 use super::markdown::{inline, table};
-use super::text::{blocked_tasks, branch_name, count, note, usd, worked};
+use super::text::{blocked_tasks, branch_name, count, note, task_counts, usd, worked};
 
 const HEADING: &str = "# MAHABHARATHA State: ";
 const DECISIONS: &str = "## Decisions";
@@ -60,20 +60,9 @@ fn facts(view: &RunView) -> Vec<(&'static str, String)> {
         ("Started", stamp(view.started_at)),
         ("Last Update", stamp(view.updated_at)),
         ("Base", inline(branch_name(&view.base_branch))),
-        ("Tasks", totals(view)),
+        ("Tasks", task_counts(view)),
         ("Cost", format!("{}, {}", usd(view.cost_usd), count(view.tokens as usize, "token"))),
     ]
-}
-
-fn totals(view: &RunView) -> String {
-    let of = |status: &str| view.tasks.iter().filter(|task| task.status == status).count();
-    let mut text = format!("{} of {} completed", of("completed"), view.tasks.len());
-    for status in ["in_progress", "waiting", "blocked", "skipped"] {
-        if of(status) > 0 {
-            text.push_str(&format!(", {} {}", of(status), status.replace('_', " ")));
-        }
-    }
-    text
 }
 
 fn with_attempts(task: &TaskView, note: String) -> String {

@@ -85,6 +85,18 @@ pub fn blocked_tasks(view: &RunView) -> BTreeSet<&TaskId> {
     view.tasks.iter().filter(|task| task.status == "blocked").map(|task| &task.id).collect()
 }
 
+/// `3 of 8 completed, 1 blocked`.
+pub fn task_counts(view: &RunView) -> String {
+    let of = |status: &str| view.tasks.iter().filter(|task| task.status == status).count();
+    let mut text = format!("{} of {} completed", of("completed"), view.tasks.len());
+    for status in ["in_progress", "waiting", "blocked", "skipped"] {
+        if of(status) > 0 {
+            text.push_str(&format!(", {} {}", of(status), status.replace('_', " ")));
+        }
+    }
+    text
+}
+
 /// Why a task stands where it stands, where that needs words.
 pub fn note(task: &TaskView, blocked: &BTreeSet<&TaskId>) -> String {
     let reason = || task.reason.as_deref().map(headline).unwrap_or_default();
