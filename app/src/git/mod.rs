@@ -4,6 +4,7 @@
 //! fsmonitor, pagers, aliases, external programs) is run, replacement objects are not looked at, and whatever
 //! reads files of a worktree uses a git directory of ours with the settings that were pinned (`Git::objects`).
 
+mod batch;
 mod blobs;
 mod config;
 mod discover;
@@ -21,8 +22,9 @@ use std::sync::OnceLock;
 
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
+pub use batch::{CommitText, Merged, NewCommit, Stage};
 pub use config::{Identity, Pinned};
-pub use discover::discover;
+pub use discover::{Found as Discovered, discover, init};
 pub use error::{GitError, Result};
 pub use path::RepoPath;
 pub use refs::{RefChange, Worktree};

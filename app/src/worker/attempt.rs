@@ -1,5 +1,6 @@
 //! One attempt, step by step.
 
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,9 @@ use super::ownership::{self, Changes};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
-use super::{include, prompt};
+use super::{FENCE, files, prompt};
 use crate::agent::{Said, Session};
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Git, RefChange};
 use crate::proc;
 
@@ -41,8 +42,6 @@ impl Attempt<'_> {
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
         let (pristine, warnings) = start::start(self.order, self.job_dir)?;
         self.warnings.extend(warnings);
-        let git = private_git(self.order, self.job_dir)?.index(self.order.slot_file("index"));
-        self.warnings.extend(include::include(self.order, &git)?);
         let guard = Guard::look(self.order);
 
         let agent_end = self.run_agent()?;
@@ -68,6 +67,9 @@ impl Attempt<'_> {
         };
         changes.take_out(self.order, self.job_dir)?;
         start::vacate(self.order)?;
+        for scratch in ["git", "index"] {
+            files::remove(&self.job_dir.join(scratch))?;
+        }
         Ok((end, wip))
     }
 
@@ -177,7 +179,7 @@ impl Attempt<'_> {
     fn missing(&self, changes: &Changes) -> Vec<String> {
         let there = |path: &str| {
             changes.owned.contains(&path.into())
-                && std::fs::symlink_metadata(self.order.worktree.join(path)).is_ok_and(|found| !found.is_dir())
+                && fs::symlink_metadata(self.order.worktree.join(path)).is_ok_and(|found| !found.is_dir())
         };
         let files = self.order.owned.iter().filter(|owned| owned.create && !owned.directory);
         files.map(|owned| owned.path.clone()).filter(|path| !there(path)).collect()
@@ -207,10 +209,16 @@ impl Attempt<'_> {
             Verdict::Passed => {}
         }
         let git = private_git(order, self.job_dir)?;
+        if self.job_dir.join(FENCE).exists() {
+            return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
+        }
         let commit = git.commit_tree(&tree, std::slice::from_ref(&order.job.base), &message(order), &order.identity)?;
         let set = |name: String| RefChange::Set { name, new: commit.clone() };
         let refs = [set(order.result_ref()), set(order.branch.clone())];
         Git::repository(&order.common_dir).update_refs(&refs, "mahabharatha: task")?;
+        // So that people see a clean worktree there.
+        fs::copy(self.job_dir.join("index"), order.worktree_git_dir.join("index"))
+            .map_err(io("write", &order.worktree_git_dir))?;
         self.log.info("committed", commit.as_str());
         Ok(Ok(commit))
     }

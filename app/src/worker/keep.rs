@@ -35,6 +35,10 @@ impl<'a> Keeper<'a> {
         Keeper::new(order, &order.job.task, order.job.attempt, &order.job.base)
     }
 
+    pub fn base(&self) -> &Oid {
+        self.base
+    }
+
     /// The ref that the work is kept under.
     pub fn name(&self) -> String {
         format!("refs/mahabharatha/{}/wip/{}/{}", self.order.feature, self.task, self.attempt)
@@ -85,11 +89,15 @@ fn can_be_kept(root: &Path, path: &RepoPath, warnings: &mut Vec<String>) -> bool
         warnings.push(format!("{path} is not kept: {} MB", found.len() >> 20));
         return false;
     }
-    let ordinary = found.is_file() || found.is_symlink();
-    let legal = path.as_path().iter().all(|name| !files::is_dot_git(name));
-    // A directory in place of a file: its files are listed on their own.
-    if !ordinary && !found.is_dir() || !legal {
-        warnings.push(format!("{path} is not kept: not a file that git could hold"));
+    if found.is_dir() {
+        // Its files are listed on their own.
+        return false;
     }
-    ordinary && legal
+    let readable = || found.is_symlink() || fs::File::open(path.under(root)).is_ok();
+    let legal = path.as_path().iter().all(|name| !files::is_dot_git(name));
+    let fit = legal && (found.is_file() || found.is_symlink()) && readable();
+    if !fit {
+        warnings.push(format!("{path} is not kept: not a file that git can read and hold"));
+    }
+    fit
 }

@@ -28,19 +28,21 @@ use mahabharatha_core::run::event::{JobEnd, JobReport};
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
-use crate::store::atomic::{make_dir, write_atomic};
+use crate::store::atomic::{make_dir, write_atomic, write_projected};
 use crate::store::locks::JobLock;
 use attempt::Attempt;
 use log::{Log, Severity};
 use watch::Interrupt;
 
-pub use order::{Limits, Logs, MARKER, Order};
+pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order};
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.
 pub const FENCE: &str = "fence";
 /// Who is at work, for those who look.
 pub const WORKER: &str = "worker.json";
+/// How many milliseconds the agent has to end by itself, where somebody wants it so.
+pub const GRACE: &str = "grace";
 /// Why there is no result, for people.
 const ERROR: &str = "error.txt";
 /// What everything but the agent and the verification may take at most.
@@ -90,7 +92,8 @@ fn work(job_dir: &Path) -> Result<JobReport> {
         return Ok(report);
     }
     proc::become_subreaper().map_err(io("become the parent of orphans in", job_dir))?;
-    write_json(&job_dir.join(WORKER), &ProcessId::own())?;
+    let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
+    write_projected(&job_dir.join(WORKER), &own)?;
     let order = Order::read(job_dir)?;
     let _ports = hold_ports(&order)?;
     let interrupt = Interrupt::listen(order.limits.grace()).map_err(io("listen for signals in", job_dir))?;
@@ -107,7 +110,10 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     });
     let report = attempt::report(end, wip, started, attempt.warnings);
     log_end(&log, &report);
-    write_json(&job_dir.join(RESULT), &report)?;
+    let path = job_dir.join(RESULT);
+    let bytes = serde_json::to_vec_pretty(&report)
+        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
+    write_atomic(&path, &bytes)?;
     Ok(report)
 }
 
@@ -137,10 +143,4 @@ fn hold_ports(order: &Order) -> Result<Vec<File>> {
         Ok(file)
     };
     order.ports.iter().map(hold).collect()
-}
-
-fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
-    let bytes = serde_json::to_vec_pretty(value)
-        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
-    write_atomic(path, &bytes)
 }

@@ -18,7 +18,7 @@ use crate::git::{Identity, Pinned};
 use crate::proc::base_env;
 use crate::store::atomic::write_atomic;
 
-const FILE: &str = "order.json";
+pub const FILE: &str = "order.json";
 
 /// The environment variable that tells which attempt a process belongs to, also when it has escaped.
 pub const MARKER: &str = "MAHABHARATHA_JOB";
@@ -112,8 +112,11 @@ impl Order {
 
     /// What is ours in this worker's slot, from one attempt to the next.
     pub fn slot_file(&self, extension: &str) -> PathBuf {
-        let slots = self.common_dir.join("mahabharatha").join(self.feature.as_str()).join("slots");
-        slots.join(format!("worker-{}.{extension}", self.job.worker))
+        self.slots_dir().join(format!("worker-{}.{extension}", self.job.worker))
+    }
+
+    pub fn slots_dir(&self) -> PathBuf {
+        self.common_dir.join("mahabharatha").join(self.feature.as_str()).join("slots")
     }
 
     /// The environment of the agent and of the verification.

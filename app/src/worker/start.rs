@@ -7,9 +7,9 @@ use std::time::SystemTime;
 use mahabharatha_core::ids::{Attempt, Oid, TaskId};
 use serde::{Deserialize, Serialize};
 
-use super::keep::{self, Keeper};
+use super::keep::{self, Keeper, Kept};
 use super::order::Order;
-use super::{files, ownership};
+use super::{files, include, ownership};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Git, RefChange};
 use crate::store::atomic::{make_dir, write_atomic, write_projected};
@@ -48,14 +48,15 @@ struct Occupant {
 }
 
 pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
-    let mut warnings = Vec::new();
     files::check_inside(&order.root, &order.worktree)?;
-    administrate(order, &job_dir.join("quarantine"))?;
+    let quarantine = job_dir.join("quarantine");
+    administrate(order, &quarantine)?;
     let index = order.slot_file("index");
-    make_dir(&order.slot_file("").with_file_name(""))?;
+    make_dir(&order.slots_dir())?;
     remove_lock(&index)?;
+    let mut warnings = save_what_a_dead_worker_left(order, job_dir)?;
+    administrate(order, &quarantine)?;
     let git = private_git(order, job_dir)?.index(&index);
-    save_what_a_dead_worker_left(order, &git, job_dir, &mut warnings)?;
     reset(order, &git, &index)?;
     set_branch(order)?;
     let pristine = Pristine::read(&index)?;
@@ -65,8 +66,9 @@ pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     let text = serde_json::to_vec(&occupant).unwrap_or_default();
     write_atomic(&order.slot_file("json"), &text)?;
     if let (Some(_), Some(wip)) = (&order.job.carry.note, &order.job.carry.wip) {
-        put_on_top(order, job_dir, wip)?;
+        put_on_top(order, &git, &job_dir.join("wip.index"), wip)?;
     }
+    warnings.extend(include::include(order, &git)?);
     Ok((pristine, warnings))
 }
 
@@ -104,32 +106,52 @@ fn administrate(order: &Order, quarantine: &Path) -> Result<()> {
 }
 
 /// A worker that was killed could not keep what its agent had done.
-fn save_what_a_dead_worker_left(order: &Order, git: &Git, job_dir: &Path, warnings: &mut Vec<String>) -> Result<()> {
+fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<String>> {
     let record = order.slot_file("json");
-    let Ok(bytes) = fs::read(&record) else { return Ok(()) };
-    let index = order.slot_file("index");
-    if let (Ok(occupant), Ok(pristine)) = (serde_json::from_slice::<Occupant>(&bytes), Pristine::read(&index)) {
-        let scratch = job_dir.join("left.index");
-        pristine.write(&scratch)?;
-        let git = git.clone().index(&scratch);
-        git.detach_head(&occupant.base)?;
-        let found = ownership::look(&git, order)?;
-        found.take_out(order, job_dir)?;
-        let keeper = Keeper::new(order, &occupant.task, occupant.attempt, &occupant.base);
-        let all: Vec<_> = found.everything().collect();
-        let kept = keep::keep(&keeper, &git, &[], &all)?;
-        warnings.extend(kept.warnings);
-        if kept.wip.is_some() {
-            warnings.push(format!(
-                "the worktree held unsaved work of {} attempt {}; it is kept in {}",
-                occupant.task,
-                occupant.attempt,
-                keeper.name()
-            ));
+    let Ok(bytes) = fs::read(&record) else { return Ok(Vec::new()) };
+    let Ok(occupant) = serde_json::from_slice::<Occupant>(&bytes) else {
+        return set_aside(order, "unknown").map(|place| vec![format!("work of an unknown attempt is in {place}")]);
+    };
+    let keeper = Keeper::new(order, &occupant.task, occupant.attempt, &occupant.base);
+    let whose = format!("unsaved work of {} attempt {}", occupant.task, occupant.attempt);
+    let warnings = match save(order, job_dir, &keeper) {
+        Ok(kept) if kept.wip.is_some() => {
+            [kept.warnings, vec![format!("{whose} is kept in {}", keeper.name())]].concat()
         }
-        git.detach_head(&order.job.base)?;
-    }
-    files::remove(&record)
+        Ok(kept) => kept.warnings,
+        Err(error) => {
+            let place = set_aside(order, &format!("{}.{}", occupant.task, occupant.attempt))?;
+            vec![format!("{whose} could not be committed ({error}); it is in {place}")]
+        }
+    };
+    vacate(order)?;
+    Ok(warnings)
+}
+
+fn save(order: &Order, job_dir: &Path, keeper: &Keeper<'_>) -> Result<Kept> {
+    let scratch = job_dir.join("left.index");
+    Pristine::read(&order.slot_file("index"))?.write(&scratch)?;
+    let git = private_git(order, job_dir)?.index(&scratch);
+    git.detach_head(keeper.base())?;
+    let found = ownership::look(&git, order)?;
+    found.take_out(order, job_dir)?;
+    let kept = keep::keep(keeper, &git, &[], &found.everything().collect::<Vec<_>>());
+    files::remove(&scratch)?;
+    kept
+}
+
+/// Moves the whole worktree out of the way, so that nothing in it is lost.
+fn set_aside(order: &Order, name: &str) -> Result<String> {
+    let parent = order.worktree.parent().unwrap_or(&order.root);
+    let place = (1..)
+        .map(|n| parent.join(format!("left-{name}-{n}")))
+        .find(|place| fs::symlink_metadata(place).is_err())
+        .unwrap_or_else(|| parent.join("left"));
+    fs::rename(&order.worktree, &place).map_err(io("move", &order.worktree))?;
+    // Not a worktree of the repository any more.
+    files::remove(&place.join(".git"))?;
+    files::remove(&order.slot_file("index"))?;
+    Ok(place.display().to_string())
 }
 
 fn reset(order: &Order, git: &Git, index: &Path) -> Result<()> {
@@ -170,9 +192,8 @@ fn remove_lock(path: &Path) -> Result<()> {
 }
 
 /// The owned part of the work in progress, as changes that are not committed.
-fn put_on_top(order: &Order, job_dir: &Path, wip: &Oid) -> Result<()> {
-    let scratch = job_dir.join("wip.index");
-    let git = private_git(order, job_dir)?.index(&scratch);
+fn put_on_top(order: &Order, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
+    let git = git.clone().index(scratch);
     let changes = git.diff_tree(&order.job.base, wip)?;
     let ours = changes.iter().filter(|change| ownership::owner(&order.owned, &change.path).is_some());
     let (gone, there): (Vec<_>, Vec<_>) = ours.partition(|change| change.new.is_none());
@@ -181,5 +202,5 @@ fn put_on_top(order: &Order, job_dir: &Path, wip: &Oid) -> Result<()> {
     }
     git.read_tree(wip)?;
     git.checkout_index(there.into_iter().map(|change| &change.path))?;
-    Ok(())
+    files::remove(scratch)
 }
