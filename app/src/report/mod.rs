@@ -3,8 +3,10 @@
 mod columns;
 pub mod completion_md;
 pub mod failure;
+pub mod logs;
 mod markdown;
 pub mod narrate;
+pub mod progress;
 pub mod projection;
 pub mod state_md;
 pub mod status;
