@@ -218,6 +218,8 @@ mod tests {
             first,
             "My notes.\n\n# MAHABHARATHA State: a\nnew\n\n# MAHABHARATHA State: b\nold\n# More notes\nkept"
         );
+        let changed = replace_section(file, "b", "# MAHABHARATHA State: b\nnew");
+        assert_eq!(changed, "My notes.\n\n# MAHABHARATHA State: b\nnew\n\n# More notes\nkept");
         let second = replace_section(&first, "c", "# MAHABHARATHA State: c\n");
         assert_eq!(second, first + "\n\n# MAHABHARATHA State: c\n");
     }
