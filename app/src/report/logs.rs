@@ -221,10 +221,10 @@ mod tests {
         write("workers/worker-0.jsonl", &[&all[0], &all[2], &twice, &twice], "{\"ts\": torn");
         write("workers/worker-1.jsonl", &[&all[1]], "\n");
         write("workers/notes.txt", &[], "not a log");
-        write("tasks/TASK-001.jsonl", &[&all[0], &all[2], &twice, &twice], "");
+        write("tasks/TASK-001.jsonl", &[&all[0], &all[2], &twice, &twice, &twice], "");
         write("tasks/TASK-002.jsonl", &[&all[1], &all[3]], "");
         let logs = read_logs(dir.path(), &LogFilter::default()).unwrap();
-        assert_eq!(logs.records, [&all[0], &all[1], &all[2], &twice, &twice, &all[3]].map(Clone::clone));
+        assert_eq!(logs.records, [&all[0], &all[1], &all[2], &twice, &twice, &twice, &all[3]].map(Clone::clone));
         assert_eq!(logs.unreadable, 1);
         assert_eq!(read_logs(&dir.path().join("none"), &LogFilter::default()).unwrap(), Logs::default());
     }

@@ -5,6 +5,7 @@ use mahabharatha_core::view::{Blocker, RunView, Stamp, TaskView};
 use super::human_duration;
 use super::markdown::{inline, table};
 use super::text::{blocked_tasks, branch_name, count, note, task_counts, usd, worked};
+use crate::ui::{clean, one_line};
 
 const HEADING: &str = "# MAHABHARATHA State: ";
 const DECISIONS: &str = "## Decisions";
@@ -90,7 +91,8 @@ pub fn render_section(section: &StateSection) -> String {
     text.push_str(&table(&["Task ID", "Status", "Worker", "Duration", "Notes"], &section.tasks));
     text.push_str(&format!("\n{DECISIONS}\n"));
     for decision in &section.decisions {
-        text.push_str(&format!("- {decision}\n"));
+        // A line that looks like a heading would end the section.
+        text.push_str(&format!("- {}\n", clean(decision).replace("\n#", "\n  #")));
     }
     text.push_str("\n## Blockers\n");
     for blocker in &section.blockers {
@@ -99,7 +101,7 @@ pub fn render_section(section: &StateSection) -> String {
             inline(&blocker.what),
             inline(&blocker.cause),
             // Made by us, with commands in it; only what was put into it must be kept on its line.
-            crate::ui::one_line(&blocker.resolution)
+            one_line(&blocker.resolution)
         ));
     }
     text
@@ -211,6 +213,14 @@ mod tests {
     }
 
     #[test]
+    fn a_decision_cannot_end_its_section() {
+        let decisions = vec!["use\n# MAHABHARATHA State: other\n## Blockers".to_string()];
+        let text = render_section(&StateSection::of(&Story::new().view(), decisions));
+        assert_eq!(parse_sections(&text).len(), 1);
+        assert_eq!(decisions_in(&text, "tables").len(), 1);
+    }
+
+    #[test]
     fn what_a_person_wrote_around_the_sections_stays() {
         let file = "My notes.\n\n# MAHABHARATHA State: b\nold\n# More notes\nkept";
         let first = replace_section(file, "a", "# MAHABHARATHA State: a\nnew");
@@ -218,6 +228,8 @@ mod tests {
             first,
             "My notes.\n\n# MAHABHARATHA State: a\nnew\n\n# MAHABHARATHA State: b\nold\n# More notes\nkept"
         );
+        let changed = replace_section(file, "b", "# MAHABHARATHA State: b\nnew");
+        assert_eq!(changed, "My notes.\n\n# MAHABHARATHA State: b\nnew\n\n# More notes\nkept");
         let second = replace_section(&first, "c", "# MAHABHARATHA State: c\n");
         assert_eq!(second, first + "\n\n# MAHABHARATHA State: c\n");
     }

@@ -78,12 +78,12 @@ mod tests {
         let is_length = |text: &str| text.strip_suffix("ms").is_some_and(|number| number.parse::<u64>().is_ok());
         text.trim_start().starts_with("w0 ")
             && !line.contains(['#', ';', '%', '`'])
-            && matches!(parts.as_slice(), [.., moment, length] if is_moment(moment) && is_length(length))
+            && matches!(parts.as_slice(), ["done", moment, length] if is_moment(moment) && is_length(length))
     }
 
     proptest! {
         #[test]
-        fn every_title_can_be_drawn(title in any::<String>(), id in "(gantt|section|title|click|TASK)-[a-z0-9]{1,4}") {
+        fn every_title_can_be_drawn(title in "([ -~]|\\PC|\n){0,30}", id in "(gantt|section|title|click|TASK)-[a-z0-9]{1,4}") {
             let mut story = Story::of(policy(), &[json!({"id": id, "title": title, "level": 1})]);
             story.base_is_green().after(3.0).done(&id);
             let chart = timeline(&story.view());

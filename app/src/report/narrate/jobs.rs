@@ -82,7 +82,7 @@ impl Telling<'_> {
     }
 
     fn next_step(&self, task: &TaskId) -> String {
-        let text = match self.run.task(task).map(|state| &state.status) {
+        match self.run.task(task).map(|state| &state.status) {
             Some(TaskStatus::Resting { .. } | TaskStatus::Pending) if self.is_winding_down() => {
                 ", left for the next run".to_string()
             }
@@ -91,8 +91,7 @@ impl Telling<'_> {
             }
             Some(TaskStatus::Pending | TaskStatus::InProgress { .. }) => ", the next attempt follows".to_string(),
             _ => String::new(),
-        };
-        text
+        }
     }
 
     fn blocked(&mut self, task: &TaskId) {

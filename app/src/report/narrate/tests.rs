@@ -147,6 +147,15 @@ fn what_comes_late_or_twice_is_not_told() {
     };
     story.happens(late(1)).happens(late(2)).lands(1).gates_pass(1).happens(Event::Closed);
     story.happens(Event::JobStarted { task: id("TASK-001"), attempt: mahabharatha_core::ids::Attempt(1), pid: 1 });
+    story.starts("TASK-002").starts("TASK-002");
+    assert_eq!(story.lines.len(), told + 1, "{}", story.told());
+    let asked = || Event::Asked {
+        request: "once".to_string(),
+        command: Command::Stop { force: true, grace_ms: 0, worker: None },
+    };
+    story.happens(asked()).ends("TASK-002", JobEnd::Interrupted);
+    let told = story.lines.len();
+    story.happens(asked()).happens(Event::Woke);
     assert_eq!(story.lines.len(), told, "{}", story.told());
 }
 
