@@ -53,7 +53,6 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         return Err(error(text, block.start, "the <task> has no id; write <task type=\"auto\" id=\"…\">"));
     };
     let title = block.element("name").map(|name| read_line(&name.raw)).filter(|name| !name.is_empty());
-    let number = |key| document.metadata(key);
     let one = |key| document.metadata(key).and_then(|value| read_list(value, BETWEEN_LINES).into_iter().next());
     Ok(TaskSpec {
         title: title.unwrap_or_else(|| id.clone()),
@@ -62,7 +61,8 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         dependencies: read_list(source(&document, "depends", Key::Dependencies), BETWEEN_IDS),
         verification: Verification {
             command: read_command(source(&document, "verify", Key::Verification)),
-            timeout_seconds: number(Key::Timeout)
+            timeout_seconds: document
+                .metadata(Key::Timeout)
                 .and_then(first_number)
                 .unwrap_or_else(|| Verification::default().timeout_seconds),
             extra: Map::new(),
@@ -74,8 +74,8 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         interface: section(&document, INTERFACE),
         security: section(&document, SECURITY),
         acceptance_criteria: section(&document, ACCEPTANCE).map(|list| criteria(&list)).unwrap_or_default(),
-        estimate_minutes: number(Key::Minutes).and_then(first_number),
-        estimate_tokens: number(Key::Tokens).and_then(tokens),
+        estimate_minutes: document.metadata(Key::Minutes).and_then(first_number),
+        estimate_tokens: document.metadata(Key::Tokens).and_then(tokens),
         agent: one(Key::Agent),
         model: one(Key::Model),
         foreground: block.attribute("type").is_some_and(|kind| kind != "auto"),
