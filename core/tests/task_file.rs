@@ -226,6 +226,35 @@ fn words_around_the_block_are_context() {
 }
 
 #[test]
+fn the_names_of_the_graph_are_understood_in_the_block() {
+    let text = "<task id=A><level>1</level><title>T</title><dependencies>B</dependencies><verification>make</verification><interface>I</interface><security>S</security></task>";
+    let task = parse(text).unwrap();
+    assert_eq!(
+        (task.title.as_str(), task.verification.command.as_str(), task.dependencies),
+        ("T", "make", vec!["B".to_owned()])
+    );
+    assert_eq!((task.interface.as_deref(), task.security.as_deref()), (Some("I"), Some("S")));
+    assert_eq!(task.extra, Map::new());
+}
+
+#[test]
+fn no_element_takes_the_place_of_a_field() {
+    let fields = serde_json::to_value(TaskSpec { foreground: true, ..full() }).unwrap();
+    for name in fields.as_object().unwrap().keys().filter(|name| !["files", "level"].contains(&name.as_str())) {
+        let text = format!("<task id=A><level>0</level><{name}>x</{name}></task>");
+        let Ok(task) = parse(&text) else { continue };
+        let graph = GraphFile {
+            feature: "x".into(),
+            total_tasks: None,
+            max_parallelization: None,
+            tasks: vec![task],
+            extra: Map::new(),
+        };
+        assert_eq!(GraphFile::parse(&graph.to_json()), Ok(graph), "{name}");
+    }
+}
+
+#[test]
 fn a_file_added_by_hand_is_sorted_by_the_start_commit() {
     let written = write_task_file(&full(), None).replace("<files>src/store.rs", "<files>more.rs, src/store.rs");
     let files = parse(&written).unwrap().files;
@@ -252,6 +281,10 @@ fn errors_name_the_place() {
         ),
         ("<task id=A>\n é <action>x</task>", "line 2, column 4: <action> is never closed; </action> is missing"),
         ("<task id=A><done/>\n<done/></task>", "line 2, column 1: <done> stands twice in one task"),
+        (
+            "<task id=A><level>1</level>\n<agent>x</agent></task>",
+            "line 2, column 8: <agent> has its place in the metadata list or in a section, not in the <task>",
+        ),
         ("<task id=A>\n<!-- </task>", "line 2, column 1: this comment is never closed"),
         ("<task id=A>\n<task id=B></task>", "line 2, column 1: a <task> inside a <task>; </task> is missing before it"),
         (

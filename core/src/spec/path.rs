@@ -81,7 +81,7 @@ fn is_glob(text: &str) -> bool {
 }
 
 /// The parts that remain when `.`, `..` and empty ones are resolved; nothing where `..` leads out.
-pub(crate) fn normal_parts(text: &str) -> Option<Vec<&str>> {
+fn normal_parts(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     for part in text.split('/') {
         match part {

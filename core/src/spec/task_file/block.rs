@@ -1,5 +1,6 @@
 //! The `<task>` block: tags as people write them, with raw `<`, `>` and `&` in between.
 
+use super::read::also_called;
 use super::text::unescape;
 use crate::spec::SpecError;
 
@@ -64,7 +65,7 @@ impl Block {
 impl Element {
     fn read(text: &str, at: usize, end: &mut usize) -> Result<Element, SpecError> {
         let tag = Tag::read(text, at)?;
-        let name = tag.name.to_ascii_lowercase();
+        let name = also_called(&tag.name.to_ascii_lowercase()).to_owned();
         if name == "task" {
             return Err(error(text, at, "a <task> inside a <task>; </task> is missing before it"));
         }

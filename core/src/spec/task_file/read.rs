@@ -11,13 +11,40 @@ use super::{ACCEPTANCE, FAILURE, INTERFACE, SECURITY};
 use crate::spec::path::ListedPath;
 use crate::spec::{FileLists, GraphFile, SpecError, TaskSpec, Verification};
 
-const ELEMENTS: &[&str] =
-    &["name", "level", "depends", "files", "description", "context", "action", "run", "verify", "done", "task"];
+const ELEMENTS: &[&str] = &[
+    "name",
+    "level",
+    "depends",
+    "files",
+    "description",
+    "context",
+    "action",
+    "run",
+    "verify",
+    "done",
+    "interface",
+    "security",
+    "task",
+];
+/// Fields of a task that stand in the metadata or in a section, never in the block.
+const ELSEWHERE: &[&str] =
+    &["id", "acceptance_criteria", "estimate_minutes", "estimate_tokens", "agent", "model", "foreground"];
 
 /// Whether a field that we do not know can stand in the block under its own name.
 pub(super) fn is_own_element(name: &str) -> bool {
     let in_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
-    name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(in_name) && !ELEMENTS.contains(&name)
+    let known = ELEMENTS.contains(&name) || ELSEWHERE.contains(&name) || also_called(name) != name;
+    !known && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(in_name)
+}
+
+/// The graph's names for elements of the block.
+pub(super) fn also_called(name: &str) -> &str {
+    match name {
+        "title" => "name",
+        "dependencies" => "depends",
+        "verification" => "verify",
+        name => name,
+    }
 }
 
 /// One graph from all task files, in the order of their names; every file's error where there are any.
@@ -53,7 +80,6 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         return Err(error(text, block.start, "the <task> has no id; write <task type=\"auto\" id=\"…\">"));
     };
     let title = block.element("name").map(|name| read_line(&name.raw)).filter(|name| !name.is_empty());
-    let number = |key| document.metadata(key);
     let one = |key| document.metadata(key).and_then(|value| read_list(value, BETWEEN_LINES).into_iter().next());
     Ok(TaskSpec {
         title: title.unwrap_or_else(|| id.clone()),
@@ -62,7 +88,8 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         dependencies: read_list(source(&document, "depends", Key::Dependencies), BETWEEN_IDS),
         verification: Verification {
             command: read_command(source(&document, "verify", Key::Verification)),
-            timeout_seconds: number(Key::Timeout)
+            timeout_seconds: document
+                .metadata(Key::Timeout)
                 .and_then(first_number)
                 .unwrap_or_else(|| Verification::default().timeout_seconds),
             extra: Map::new(),
@@ -71,16 +98,16 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         context: context(&document),
         action: element_text(block, "action"),
         done: element_text(block, "done"),
-        interface: section(&document, INTERFACE),
-        security: section(&document, SECURITY),
+        interface: section(&document, INTERFACE).or_else(|| element_text(block, "interface")),
+        security: section(&document, SECURITY).or_else(|| element_text(block, "security")),
         acceptance_criteria: section(&document, ACCEPTANCE).map(|list| criteria(&list)).unwrap_or_default(),
-        estimate_minutes: number(Key::Minutes).and_then(first_number),
-        estimate_tokens: number(Key::Tokens).and_then(tokens),
+        estimate_minutes: document.metadata(Key::Minutes).and_then(first_number),
+        estimate_tokens: document.metadata(Key::Tokens).and_then(tokens),
         agent: one(Key::Agent),
         model: one(Key::Model),
         foreground: block.attribute("type").is_some_and(|kind| kind != "auto"),
         run: block.element("run").map(|run| read_command(&run.raw)).filter(|run| !run.is_empty()),
-        extra: unknown_elements(block),
+        extra: unknown_elements(text, block)?,
         id,
     })
 }
@@ -151,9 +178,14 @@ fn criteria(list: &str) -> Vec<String> {
     items.iter().flat_map(|item| read_list(item, BETWEEN_LINES)).collect()
 }
 
-fn unknown_elements(block: &Block) -> Map<String, Value> {
+fn unknown_elements(text: &str, block: &Block) -> Result<Map<String, Value>, SpecError> {
+    if let Some(misplaced) = block.elements.iter().find(|element| ELSEWHERE.contains(&element.name.as_str())) {
+        let message =
+            format!("<{}> has its place in the metadata list or in a section, not in the <task>", misplaced.name);
+        return Err(error(text, misplaced.at, &message));
+    }
     let unknown = block.elements.iter().filter(|element| is_own_element(&element.name));
-    unknown.map(|element| (element.name.clone(), Value::from(read_text(&element.raw)))).collect()
+    Ok(unknown.map(|element| (element.name.clone(), Value::from(read_text(&element.raw)))).collect())
 }
 
 /// The number that a value begins with: "~1,200 tokens".

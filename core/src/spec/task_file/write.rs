@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use super::prose::write_prose;
+use super::read::is_own_element;
 use super::text::{
     BETWEEN_IDS, BETWEEN_LINES, BETWEEN_PATHS, attribute, carried, write_command, write_line, write_list, write_text,
 };
 use super::{ACCEPTANCE, FAILURE, INTERFACE, METADATA, SECURITY, SPECIFICATION};
 use crate::spec::TaskSpec;
-use crate::spec::task_file::read::is_own_element;
 
 /// The whole file. The failure analysis is for people and not read back.
 pub fn write_task_file(task: &TaskSpec, failure_analysis: Option<&str>) -> String {
