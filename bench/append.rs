@@ -83,7 +83,15 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         max_usd: None,
     };
     let start = Oid::new("0".repeat(40)).expect("an object name");
-    Setup { feature, graph, base_branch: "refs/heads/main".into(), start, mode: "subprocess".into(), git_config: vec![], policy }
+    Setup {
+        feature,
+        graph,
+        base_branch: "refs/heads/main".into(),
+        start,
+        mode: "subprocess".into(),
+        git_config: vec![],
+        policy,
+    }
 }
 
 fn answer(effect: &Effect) -> Vec<Event> {

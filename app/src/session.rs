@@ -14,7 +14,6 @@ use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::Git;
-use crate::host::ports::{self, PortLease};
 use crate::host::{Context, LocalHost};
 use crate::preflight;
 use crate::proc;
@@ -24,6 +23,7 @@ use crate::specs;
 use crate::store::atomic::write_atomic;
 use crate::store::journal::Journal;
 use crate::store::locks::FeatureLock;
+use crate::store::ports::{self, PortLease};
 use crate::store::projection;
 use crate::ui::Ui;
 

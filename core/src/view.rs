@@ -107,6 +107,22 @@ pub struct WorkerView {
 }
 
 impl RunView {
+    /// As it is where no process drives the run, though its journal does not tell of an end.
+    pub fn undriven(mut self) -> RunView {
+        if self.status == "running" {
+            self.status = "paused";
+            for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
+                worker.status = "crashed";
+            }
+            self.blockers.push(Blocker {
+                what: "the run".to_string(),
+                cause: "the process that drove it is gone".to_string(),
+                resolution: format!("mahabharatha run {}", self.feature),
+            });
+        }
+        self
+    }
+
     pub fn of(run: &Run) -> RunView {
         let tasks: Vec<TaskView> =
             run.tasks().iter().enumerate().map(|(index, task)| task_view(run, index, task)).collect();

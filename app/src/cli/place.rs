@@ -20,7 +20,7 @@ impl Global {
     /// A feature named as an argument counts as if by `--feature`.
     pub fn place(&self, argument: Option<&str>) -> Result<Place> {
         let project = self.project()?;
-        let feature = project.which_feature(argument.or(self.feature.as_deref()), |name| std::env::var_os(name))?;
+        let feature = project.which_feature(argument.or(self.feature.as_deref()), std::env::var_os)?;
         let paths = project.feature(&feature);
         Ok(Place { project, feature, paths })
     }

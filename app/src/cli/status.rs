@@ -23,7 +23,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     let print = || -> Result<bool> {
         let run = steer::read_run(&place)?;
         let driven = steer::is_driven(&place)?;
-        let view = RunView::of(&run);
+        let view = if driven { RunView::of(&run) } else { RunView::of(&run).undriven() };
         if ui.json() {
             ui.data(&status_json(&view).to_string());
         } else {

@@ -24,7 +24,6 @@ pub enum What {
     Worktree(PathBuf),
     Ref(String, Oid),
     Directory(PathBuf),
-    File(PathBuf),
 }
 
 impl std::fmt::Display for What {
@@ -33,7 +32,6 @@ impl std::fmt::Display for What {
             What::Worktree(path) => write!(f, "worktree {}", path.display()),
             What::Ref(name, _) => write!(f, "ref {name}"),
             What::Directory(path) => write!(f, "directory {}", path.display()),
-            What::File(path) => write!(f, "file {}", path.display()),
         }
     }
 }
@@ -120,7 +118,6 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
         match thing {
             What::Worktree(path) => git.worktree_remove(path)?,
             What::Directory(path) => remove_dir(path)?,
-            What::File(path) => fs::remove_file(path).map_err(io("remove", path))?,
             What::Ref(..) => {}
         }
     }
@@ -132,7 +129,7 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
         })
         .collect();
     git.update_refs(&changes, "cleared away")?;
-    for dir in [paths.worktrees(), paths.worktrees().join("..")] {
+    for dir in paths.worktrees().ancestors().take(2) {
         // Goes when it is empty, and only then.
         let _ = fs::remove_dir(dir);
     }

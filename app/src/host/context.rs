@@ -11,15 +11,15 @@ use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Job;
 
 use super::integrate::{Cancel, GateOrder, Integration, Target, Verification};
-use super::ports::PortLease;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::session;
+use crate::store::ports::PortLease;
 use crate::agent::{self, AgentOrder};
-use crate::worker::{Limits, Logs, Order};
+use crate::worker::{Limits, Logs, Order, PromptContext};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -166,6 +166,13 @@ impl Inner {
                 grace_ms: millis(GRACE),
             },
             generated: self.config.ownership.generated.patterns().map(str::to_owned).collect(),
+            context: PromptContext {
+                project: self.project.project_file(),
+                requirements: self.paths.requirements(),
+                design: self.paths.design(),
+                max_attempts: self.config.retry.max_attempts,
+                budget_tokens: self.config.plugins.context_engineering.task_context_budget_tokens,
+            },
             logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
         })
     }

@@ -5,7 +5,6 @@ mod close;
 mod context;
 pub mod integrate;
 pub mod jobs;
-pub mod ports;
 mod slots;
 
 use std::collections::BTreeMap;
@@ -15,8 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mahabharatha_core::ids::{Time, WorkerId};
-use mahabharatha_core::run::effect::{Effect, EffectId, Job};
+use mahabharatha_core::ids::{Oid, Time, WorkerId};
+use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
 use mahabharatha_core::run::event::{Command, Event, Obstacle};
 use mahabharatha_core::run::Host;
 
@@ -35,8 +34,10 @@ pub struct LocalHost {
     inbox: Receiver<Event>,
     spool: Spool,
     jobs: BTreeMap<EffectId, (Job, jobs::Control)>,
-    /// Held from staging to landing, so that features land one after the other.
+    /// One thing at a time in staging's worktree; and the lock that is held from staging to landing, so that features
+    /// land one after the other.
     integration: Arc<Mutex<Option<IntegrationLock>>>,
+    staging_prepared: bool,
     reporter: Arc<Reporter>,
 }
 
@@ -55,6 +56,7 @@ impl LocalHost {
             spool,
             jobs: BTreeMap::new(),
             integration: Arc::default(),
+            staging_prepared: false,
             reporter,
         })
     }
@@ -99,6 +101,19 @@ impl LocalHost {
         });
     }
 
+    /// Checks staging out while agents work, so that little is left to do when a level is complete. Where that fails,
+    /// the level's integration says why.
+    fn prepare_staging(&mut self, base: &Oid) {
+        if std::mem::replace(&mut self.staging_prepared, true) {
+            return;
+        }
+        let (context, integration, base) = (self.context.clone(), Arc::clone(&self.integration), base.clone());
+        thread::spawn(move || {
+            let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
+            context.integration().and_then(|integration| integration.prepare_staging_worktree(&base))
+        });
+    }
+
     fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
         for (job, control) in self.jobs.values() {
             if only.is_none_or(|worker| worker == job.worker) {
@@ -119,11 +134,22 @@ impl Host for LocalHost {
 
     fn begin(&mut self, id: EffectId, effect: &Effect) {
         match effect.clone() {
-            Effect::RunJob(job) => self.start_job(id, &job, jobs::start),
+            Effect::RunJob(job) => {
+                self.start_job(id, &job, jobs::start);
+                if job.purpose == Purpose::Build {
+                    self.prepare_staging(&job.base);
+                }
+            }
             Effect::PrepareSlot { worker } => {
                 self.in_background(id, move |context| slots::prepare(context, worker).map(Outcome::Answer));
             }
-            Effect::CheckBase { base } => self.in_background(id, move |context| context.integration()?.check_base(&base)),
+            Effect::CheckBase { base } => {
+                let integration = Arc::clone(&self.integration);
+                self.in_background(id, move |context| {
+                    let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
+                    context.integration()?.check_base(&base)
+                });
+            }
             Effect::Stage { level, base, tasks } => self.integrate(id, move |context, _| {
                 context.integration()?.stage(level, &base, &tasks).map(Outcome::Answer)
             }),

@@ -3,6 +3,7 @@
 pub mod atomic;
 pub mod journal;
 pub mod locks;
+pub mod ports;
 pub mod projection;
 pub mod spool;
 pub mod watch;

@@ -17,7 +17,9 @@ pub struct Changes {
 pub fn changes(dir: &Path) -> Result<Changes> {
     make_dir(dir)?;
     let (sender, changed) = mpsc::channel();
-    let watcher = watch(dir, RecursiveMode::Recursive, move || drop(sender.send(())))?;
+    let watcher = watch(dir, RecursiveMode::Recursive, move || {
+        let _ = sender.send(());
+    })?;
     Ok(Changes { changed, _watcher: watcher })
 }
 

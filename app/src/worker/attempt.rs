@@ -75,9 +75,12 @@ impl Attempt<'_> {
 
     fn run_agent(&self) -> Result<AgentEnd> {
         let order = self.order;
-        let prompt = prompt::prompt_text(order);
+        let prompt = prompt::prompt(order);
+        if !prompt.cut.is_empty() {
+            self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
+        }
         let session = Session {
-            prompt: &prompt,
+            prompt: &prompt.text,
             run: order.task.run.as_deref(),
             root: &order.root,
             worktree: &order.worktree,

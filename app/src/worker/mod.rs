@@ -20,7 +20,7 @@ mod start;
 mod verify;
 mod watch;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -28,13 +28,14 @@ use mahabharatha_core::run::event::{JobEnd, JobReport};
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
-use crate::store::atomic::{make_dir, write_atomic, write_projected};
+use crate::store::atomic::{write_atomic, write_projected};
 use crate::store::locks::JobLock;
+use crate::store::ports;
 use attempt::Attempt;
 use log::{Log, Severity};
 use watch::Interrupt;
 
-pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order};
+pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext};
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.
@@ -95,8 +96,9 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
     write_projected(&job_dir.join(WORKER), &own)?;
     let order = Order::read(job_dir)?;
-    let _ports = hold_ports(&order)?;
-    let interrupt = Interrupt::listen(order.limits.grace()).map_err(io("listen for signals in", job_dir))?;
+    let ports = order.common_dir.join("mahabharatha/ports");
+    let _ports = order.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
+    let interrupt = Interrupt::listen(order.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
     let verification = Duration::from_secs(order.task.verification.timeout_seconds.saturating_mul(2));
     let limit = order.limits.attempt().saturating_add(order.limits.grace() * 2).saturating_add(verification);
     watch::die_after(limit.saturating_add(MARGIN)).map_err(io("start a thread for", job_dir))?;
@@ -132,15 +134,3 @@ fn log_end(log: &Log, report: &JobReport) {
     log.write(level, "ended", &text);
 }
 
-/// Shared, since whoever gives ports out looks whether anybody holds one by trying for it alone.
-fn hold_ports(order: &Order) -> Result<Vec<File>> {
-    let dir = order.common_dir.join("mahabharatha/ports");
-    make_dir(&dir)?;
-    let hold = |port: &u16| {
-        let path = dir.join(port.to_string());
-        let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(io("open", &path))?;
-        file.lock_shared().map_err(io("lock", &path))?;
-        Ok(file)
-    };
-    order.ports.iter().map(hold).collect()
-}

@@ -54,6 +54,17 @@ pub struct Order {
     #[serde(default)]
     pub generated: Vec<String>,
     pub logs: Logs,
+    pub context: PromptContext,
+}
+
+/// What the prompt is made from beside the task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptContext {
+    pub project: PathBuf,
+    pub requirements: PathBuf,
+    pub design: PathBuf,
+    pub max_attempts: u32,
+    pub budget_tokens: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

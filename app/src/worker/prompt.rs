@@ -1,27 +1,46 @@
-//! What the agent is told.
+//! What the agent is told. Specs are read from the main checkout, where they are also when git ignores them.
+
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
+use mahabharatha_core::run::effect::Purpose;
 
 use super::order::Order;
 
-pub fn prompt_text(order: &Order) -> String {
-    let task = &order.task;
-    let mut text = format!("# Task {}: {}\n\n", task.id, task.title);
-    for (heading, part) in [("Description", &task.description), ("Action", &task.action), ("Done when", &task.done)] {
-        if let Some(part) = part {
-            text.push_str(&format!("## {heading}\n\n{part}\n\n"));
-        }
-    }
-    text.push_str("## Files that you may create or change, and no others\n\n");
-    for owned in &order.owned {
-        text.push_str(&format!("- {}{}\n", owned.path, if owned.directory { "/" } else { "" }));
-    }
-    text.push_str(&format!("\n## Verification\n\n{}\n", task.verification.command));
-    let carry = &order.job.carry;
-    for (heading, part) in
-        [("The attempt before failed", &carry.feedback), ("Where the attempt before stopped", &carry.note)]
-    {
-        if let Some(part) = part {
-            text.push_str(&format!("\n## {heading}\n\n{part}\n"));
-        }
-    }
-    text
+pub fn prompt(order: &Order) -> Prompt {
+    let [project, requirements, design] =
+        [&order.context.project, &order.context.requirements, &order.context.design].map(|path| read(path));
+    let job = &order.job;
+    Prompt::new(&PromptInput {
+        feature: &order.feature,
+        task: &order.task,
+        project: document(&project),
+        requirements: document(&requirements),
+        design: document(&design),
+        decisions: &[],
+        attempt: job.attempt,
+        max_attempts: order.context.max_attempts,
+        feedback: job.carry.feedback.as_deref(),
+        note: job.carry.note.as_deref(),
+        wip_ref: job.carry.wip.as_ref().map(Oid::as_str),
+        remedy: match &job.purpose {
+            Purpose::Build => None,
+            Purpose::Remedy { failure } => Some(failure),
+        },
+        worktree: &order.worktree.to_string_lossy(),
+        ports: &order.ports,
+        budget_tokens: order.context.budget_tokens,
+    })
+}
+
+/// A document that is not there, or is no text, is left out.
+fn read(path: &Path) -> Option<(String, String)> {
+    let text = fs::read_to_string(path).ok().filter(|text| !text.trim().is_empty())?;
+    Some((path.to_string_lossy().into_owned(), text))
+}
+
+fn document(found: &Option<(String, String)>) -> Option<Document<'_>> {
+    found.as_ref().map(|(path, text)| Document { path, text })
 }

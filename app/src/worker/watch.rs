@@ -1,9 +1,9 @@
 //! Waiting for a program that may be called off, or may do nothing any more.
 
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,13 +26,15 @@ struct State {
 }
 
 impl Interrupt {
-    pub fn listen(grace: Duration) -> io::Result<Interrupt> {
+    /// `wanted` is a file with the milliseconds to use in place of `grace`, should it be there when the request comes.
+    pub fn listen(grace: Duration, wanted: PathBuf) -> io::Result<Interrupt> {
         let interrupt = Interrupt(Arc::new(Mutex::new(State { called_off: false, grace, running: None })));
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let heard = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for _ in signals.forever() {
-                if !heard.call_off() {
+                let wanted = fs::read_to_string(&wanted).ok().and_then(|text| text.trim().parse().ok());
+                if !heard.call_off(wanted.map(Duration::from_millis)) {
                     die();
                 }
             }
@@ -59,8 +61,9 @@ impl Interrupt {
     }
 
     /// `false` if that had been asked already.
-    fn call_off(&self) -> bool {
+    fn call_off(&self, grace: Option<Duration>) -> bool {
         let mut state = self.state();
+        state.grace = grace.unwrap_or(state.grace);
         if std::mem::replace(&mut state.called_off, true) {
             return false;
         }
@@ -135,7 +138,7 @@ fn newest_change(dir: &Path) -> SystemTime {
         let (seconds, nanos) = (found.ctime().max(0) as u64, found.ctime_nsec().max(0) as u32);
         SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)
     };
-    let mut newest = std::fs::symlink_metadata(dir).map_or(SystemTime::UNIX_EPOCH, |found| changed(&found));
+    let mut newest = fs::symlink_metadata(dir).map_or(SystemTime::UNIX_EPOCH, |found| changed(&found));
     files::walk(dir, |_, entry| {
         newest = entry.metadata().map_or(newest, |found| newest.max(changed(&found)));
         true

@@ -123,7 +123,11 @@ impl Repo {
     /// Adds to the test's configuration: no waiting between attempts, the `command` agent.
     pub fn config(&self, added: &str) {
         let base = "agent: command\nretry: { base_seconds: 0, max_seconds: 0 }\n";
-        let text = if added.contains("retry:") || added.contains("agent:") { added.to_string() } else { format!("{base}{added}") };
+        let text = if added.contains("retry:") || added.contains("agent:") {
+            added.to_string()
+        } else {
+            format!("{base}{added}")
+        };
         self.write(".mahabharatha/config.yaml", &text);
     }
 

@@ -20,7 +20,8 @@ fn two_levels_are_verified_committed_and_merged() {
         repo.git(&["log", "--first-parent", "--format=%s", "main"]).lines().collect::<Vec<_>>(),
         ["Level 2: x", "Level 1: x", "first"]
     );
-    let mut feats: Vec<String> = repo.subjects("main").into_iter().filter(|subject| subject.starts_with("feat(")).collect();
+    let mut feats: Vec<String> =
+        repo.subjects("main").into_iter().filter(|subject| subject.starts_with("feat(")).collect();
     feats.sort();
     assert_eq!(feats, ["feat(A-1): Make a/one.txt", "feat(A-2): Make a/two.txt", "feat(B-1): Make b/one.txt"]);
     // The user's checkout came along, clean.

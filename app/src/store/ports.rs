@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ExitCode, Result, io};
-use crate::store::atomic::make_dir;
+use super::atomic::make_dir;
 
 /// The ports of one worker, held as long as this lives.
 #[derive(Debug)]
