@@ -19,7 +19,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("worker", &["agent", "error", "git", "proc", "project", "store"]),
     ("launch", &["error", "proc", "worker"]),
     ("report", &["error", "project", "store", "ui"]),
-    ("host", &["error", "git", "launch", "proc", "project", "report", "session", "store", "worker"]),
+    ("host", &["agent", "error", "git", "launch", "proc", "project", "report", "session", "store", "worker"]),
     ("preflight", &["error", "git", "proc", "project", "session", "store", "ui"]),
     ("session", &["error", "git", "host", "preflight", "proc", "project", "report", "specs", "store", "ui"]),
 ];
