@@ -81,7 +81,7 @@ fn is_glob(text: &str) -> bool {
 }
 
 /// The parts that remain when `.`, `..` and empty ones are resolved; nothing where `..` leads out.
-pub(crate) fn normal_parts(text: &str) -> Option<Vec<&str>> {
+fn normal_parts(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     for part in text.split('/') {
         match part {
@@ -110,7 +110,7 @@ pub(crate) fn folded(path: &str) -> String {
     if path.is_ascii() {
         return path.to_ascii_lowercase();
     }
-    path.nfd().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfc().collect()
+    path.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfc().collect()
 }
 
 /// The directories that a path lies in, the nearest first.
