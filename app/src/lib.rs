@@ -1,5 +1,6 @@
 //! The acting half of mahabharatha.
 
+pub mod agent;
 pub mod cli;
 pub mod error;
 pub mod git;

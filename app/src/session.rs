@@ -9,8 +9,8 @@ use mahabharatha_core::graph::{Severity, TaskGraph};
 use mahabharatha_core::ids::{Level, Oid, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Setup};
-use mahabharatha_core::run::{Effect, End, Journal as _, LevelStatus, Run, TaskStatus, drive, replay};
-use mahabharatha_core::spec::{GraphFile, TaskSpec, write_task_file};
+use mahabharatha_core::run::{End, LevelStatus, Run, TaskStatus, drive, replay};
+use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::Git;
@@ -19,10 +19,10 @@ use crate::host::{Context, LocalHost};
 use crate::preflight;
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
-use crate::report::Reporter;
+use crate::report::{Reporter, files};
 use crate::specs;
 use crate::store::atomic::write_atomic;
-use crate::store::journal::{Journal, Record};
+use crate::store::journal::Journal;
 use crate::store::locks::FeatureLock;
 use crate::store::projection;
 use crate::ui::Ui;
@@ -73,7 +73,7 @@ pub fn load_config(project: &Project) -> Result<Config> {
 }
 
 /// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
-pub fn run(project: &Project, paths: &FeaturePaths, ui: &Ui, options: &Options) -> Result<Outcome> {
+pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     let lock = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?
         .map_err(|holder| holder.refusal(paths.feature()))?;
     let config = load_config(project)?;
@@ -247,7 +247,7 @@ fn carry_on(
     project: &Project,
     paths: &FeaturePaths,
     config: Config,
-    ui: &Ui,
+    ui: &Arc<Ui>,
     options: &Options,
     journal: Journal,
     mut run: Run,
@@ -286,7 +286,7 @@ impl mahabharatha_core::run::Journal for Recorder {
 
 fn lease_ports(project: &Project, config: &Config, run: &Run) -> Result<Vec<PortLease>> {
     let range = config.ports.range_start..=config.ports.range_end;
-    ports::lease(&project.own_dir().join("ports"), range, run.workers().len() as u32, config.ports.per_worker)
+    ports::lease(&project.shared_dir().join("ports"), range, run.workers().len() as u32, config.ports.per_worker as u16)
 }
 
 /// Writes what the plan says for people: the task files and who is to do what.
@@ -297,12 +297,7 @@ fn write_plan(paths: &FeaturePaths, run: &Run, leases: &[PortLease]) -> Result<(
     let assignments = worker_assignments(&plan, graph, &ports);
     let text = serde_json::to_string_pretty(&assignments).expect("assignments have string keys only") + "\n";
     write_atomic(&paths.assignments(), text.as_bytes())?;
-    for task in graph.tasks() {
-        let path = paths.task_file(&task.id);
-        let analysis = crate::report::failure::of_task(run, &task.id);
-        write_atomic(&path, write_task_file(&task.spec, analysis.as_deref()).as_bytes())?;
-    }
-    Ok(())
+    files::write_tasks(paths, run)
 }
 
 /// The agent that does a task: the task's own, else the one asked for, else the configured default; a task with a `run`

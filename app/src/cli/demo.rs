@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use mahabharatha_core::run::event::Intent;
 
 use super::{Global, run};
 use crate::error::{Error, ExitCode, Result, io};
-use crate::git::Git;
+use crate::git::{self, Git};
 use crate::project::Project;
 use crate::session::{self, Options, Outcome};
 use crate::ui::Ui;
@@ -35,7 +36,7 @@ pub struct DemoArgs {
     keep: Option<PathBuf>,
 }
 
-pub fn run(global: &Global, ui: &Ui, args: &DemoArgs) -> Result<ExitCode> {
+pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let temporary = match &args.keep {
         Some(_) => None,
         None => Some(tempfile::tempdir().map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?),
@@ -77,7 +78,7 @@ fn make_project(dir: &Path) -> Result<Project> {
         fs::create_dir_all(parent).map_err(io("create", parent))?;
         fs::write(&path, text).map_err(io("write", &path))?;
     }
-    Git::init(dir, "main", "The example project")?;
+    git::init(dir, "main", "The example project")?;
     Project::find(dir)
 }
 

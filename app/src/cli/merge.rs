@@ -1,5 +1,7 @@
 //! `merge`: integrate a level whose tasks are completed, or try a failed integration again. Nothing is launched.
 
+use std::sync::Arc;
+
 use clap::Args;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
@@ -24,7 +26,7 @@ pub struct MergeArgs {
     dry_run: bool,
 }
 
-pub fn run(global: &Global, ui: &Ui, args: &MergeArgs) -> Result<ExitCode> {
+pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
     let run = steer::read_run(&place)?;
     let Some(current) = run.current_level() else {

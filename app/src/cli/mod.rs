@@ -6,19 +6,22 @@ mod design;
 mod doctor;
 mod logs;
 mod merge;
+mod place;
 mod retry;
 mod run;
 mod skip;
 mod status;
+mod steer;
 mod stop;
 mod worker;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::error::{ExitCode, Result};
-use crate::ui::{Color, Ui};
+use crate::error::{Error, ExitCode, Result};
+use crate::ui::{Color, Flags, Ui};
 
 /// Turns a task graph into verified, merged code with many coding agents at once.
 #[derive(Debug, Parser)]
@@ -52,14 +55,7 @@ pub struct Global {
     yes: bool,
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
-    color: ColorChoice,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ColorChoice {
-    Auto,
-    Always,
-    Never,
+    color: Color,
 }
 
 #[derive(Debug, Subcommand)]
@@ -106,8 +102,10 @@ pub fn main() -> std::process::ExitCode {
             return code.into();
         }
     };
-    let ui = cli.global.ui();
-    match dispatch(&cli.global, &ui, cli.command) {
+    let ui = Arc::new(cli.global.ui());
+    let result = dispatch(&cli.global, &ui, cli.command)
+        .and_then(|code| ui.finish().map(|()| code).map_err(|error| Error::new(ExitCode::Failed, error.to_string())));
+    match result {
         Ok(code) => code.into(),
         Err(error) => {
             ui.print_error(error.message(), error.details(), error.what_to_do());
@@ -116,7 +114,7 @@ pub fn main() -> std::process::ExitCode {
     }
 }
 
-fn dispatch(global: &Global, ui: &Ui, command: Command) -> Result<ExitCode> {
+fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode> {
     match command {
         Command::Kurukshetra(args) => run::run(global, ui, &args),
         Command::Status(args) => status::run(global, ui, &args),
@@ -148,11 +146,7 @@ fn dispatch(global: &Global, ui: &Ui, command: Command) -> Result<ExitCode> {
 
 impl Global {
     fn ui(&self) -> Ui {
-        let color = match self.color {
-            ColorChoice::Auto => Color::Auto,
-            ColorChoice::Always => Color::Always,
-            ColorChoice::Never => Color::Never,
-        };
-        Ui::new(self.json, self.quiet, self.verbose, self.yes, color)
+        let Global { json, quiet, verbose, yes, color, .. } = *self;
+        Ui::new(Flags { json, quiet, verbose, yes, color })
     }
 }

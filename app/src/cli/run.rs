@@ -1,5 +1,7 @@
 //! `kurukshetra`, alias `run`: carry a feature's task graph to the end, or on from where it stopped.
 
+use std::sync::Arc;
+
 use clap::{Args, ValueEnum};
 use mahabharatha_core::config::LauncherKind;
 use mahabharatha_core::graph::TaskGraph;
@@ -55,7 +57,7 @@ enum Mode {
     Task,
 }
 
-pub fn run(global: &Global, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
+pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
     check_mode(&place, args.mode)?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
@@ -121,7 +123,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
         End::GateFailed { level, gate } => failed(
             ExitCode::Gate,
             format!("level {level} is not merged: its gate {gate} failed"),
-            format!("The output is in {}. Mend it, then `mahabharatha run {feature}`.", place.paths.gate_log(*level, gate).display()),
+            format!("The output is in {}. Mend it, then `mahabharatha run {feature}`.", place.paths.gate_log(level, gate).display()),
         ),
         End::Conflict { level, files, worktree } => Err(files
             .iter()
@@ -154,7 +156,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
         let data = serde_json::json!({ "feature": place.feature.as_str(), "plan": plan, "commands": commands });
         ui.data(&(serde_json::to_string_pretty(&data).expect("a plan has string keys only") + "\n"));
     } else {
-        ui.data(&render_plan(&plan, &graph, &commands, ui.width()));
+        ui.data(&render_plan(&plan, &graph, &commands, ui.columns().unwrap_or(100)));
     }
     Ok(ExitCode::Done)
 }

@@ -5,7 +5,7 @@ use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::Command;
 
 use super::{Global, steer};
-use crate::error::{ExitCode, Result};
+use crate::error::{Error, ExitCode, Result};
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -32,7 +32,9 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     if !args.keep_dependents && !dependents.is_empty() {
         let names: Vec<&str> = dependents.iter().map(TaskId::as_str).collect();
         ui.note(&format!("These need what is skipped, and are skipped too: {}", names.join(", ")));
-        if !ui.confirm("Skip them all?", "--yes, or --keep-dependents")? {
+        if !ui
+            .confirm("Skip them all?", "--yes, or --keep-dependents")
+            .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))? {
             ui.note("Nothing was skipped.");
             return Ok(ExitCode::Done);
         }

@@ -1,11 +1,13 @@
 //! `status`: how far a feature is.
 
 use clap::Args;
+use jiff::Timestamp;
+use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::RunView;
 
 use super::{Global, steer};
 use crate::error::{ExitCode, Result};
-use crate::report::status;
+use crate::report::status::{Show, status_json, status_text};
 use crate::store::watch;
 use crate::ui::Ui;
 
@@ -23,9 +25,10 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
         let driven = steer::is_driven(&place)?;
         let view = RunView::of(&run);
         if ui.json() {
-            ui.data(&status::json(&view, driven));
+            ui.data(&status_json(&view).to_string());
         } else {
-            ui.data(&status::table(&view, driven, ui.verbose(), ui.width()));
+            let show = Show { now: Time(Timestamp::now().as_millisecond()), verbose: ui.verbose(), columns: ui.columns(), paint: ui.paint() };
+            ui.data(&status_text(&view, show));
         }
         Ok(driven)
     };
@@ -34,7 +37,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     let changes = watch::changes(place.paths.dir())?;
-    while print()? {
+    while print()? && !ui.reader_left() {
         changes.wait();
     }
     Ok(ExitCode::Done)

@@ -53,6 +53,11 @@ fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) 
     Ok(run.answer(&request).cloned().unwrap_or_default())
 }
 
+/// Whether a process drives the run now.
+pub fn is_driven(place: &Place) -> Result<bool> {
+    Ok(FeatureLock::holder(place.paths.dir())?.is_some())
+}
+
 /// Says what was done and what was not; not everything done is a failure.
 pub fn print_answer(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
     if ui.json() {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Call, GitError, RepoPath, Result, config, executable};
+use super::{Call, GitError, Identity, RepoPath, Result, config, executable};
 use crate::proc::Cmd;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,4 +39,19 @@ pub fn discover(start: &Path) -> Result<Found> {
         (Some(git_dir), Some(common_dir), top) => Ok(Found { top, git_dir, common_dir }),
         _ => Err(output.unexpected("fewer paths than were asked for")),
     }
+}
+
+/// Makes a repository with everything in the directory as its first commit.
+pub fn init(dir: &Path, branch: &str, message: &str) -> Result<()> {
+    let run = |args: &[&str]| {
+        let call = Call::new(args);
+        let cmd = Cmd::new(executable()?).args(&call.args).cwd(dir).envs(config::user_environment()).env("LC_ALL", "C");
+        call.finish(cmd.run()).map(drop)
+    };
+    let Identity { name, email } = Identity::default();
+    let (name, email) = (format!("user.name={name}"), format!("user.email={email}"));
+    run(&["init", "--quiet", "--template=", "--initial-branch", branch])?;
+    run(&["add", "--all"])?;
+    let as_ours = ["-c", &name, "-c", &email, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
+    run(&[&as_ours[..], &["commit", "--quiet", "--message", message]].concat())
 }

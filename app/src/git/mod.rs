@@ -4,6 +4,8 @@
 //! fsmonitor, pagers, aliases, external programs) is run, replacement objects are not looked at, and whatever
 //! reads files of a worktree uses a git directory of ours with the settings that were pinned (`Git::objects`).
 
+mod batch;
+mod blobs;
 mod config;
 mod discover;
 mod error;
@@ -12,6 +14,7 @@ mod path;
 mod refs;
 mod status;
 mod trees;
+mod worktrees;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -19,8 +22,9 @@ use std::sync::OnceLock;
 
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
+pub use batch::{CommitText, Merged, NewCommit, Stage};
 pub use config::{Identity, Pinned};
-pub use discover::discover;
+pub use discover::{Found as Discovered, discover, init};
 pub use error::{GitError, Result};
 pub use path::RepoPath;
 pub use refs::{RefChange, Worktree};

@@ -44,6 +44,16 @@ impl Git {
             })
             .collect()
     }
+
+    /// Which of these paths git ignores; what the index holds is not ignored.
+    pub fn ignored(&self, paths: &[RepoPath]) -> Result<Vec<RepoPath>> {
+        let input = super::trees::joined(paths);
+        if input.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answer = self.ask(Call::new(["check-ignore", "-z", "--stdin"]).input(input))?;
+        Ok(answer.iter().flat_map(|output| output.parts()).map(RepoPath::new).collect())
+    }
 }
 
 /// `1 <XY> <sub> <mH> <mI> <mW> <hH> <hI> <path>`: Y is the work tree against the index.

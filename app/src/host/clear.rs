@@ -10,7 +10,6 @@ use crate::error::{Result, io};
 use crate::git::{Git, RefChange};
 use crate::project::{FeaturePaths, Project};
 use crate::store::locks::WorktreesLock;
-use crate::worker;
 
 /// One thing that could be taken away.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +62,7 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
         let precious = (!merged(task)).then(|| format!("{task} is not merged"));
         found.push(Leftover { what: What::Ref(name, oid), precious });
     }
-    let completed = run.is_none_or(|run| run.current_level().is_none());
+    let completed = run.is_some_and(|run| run.current_level().is_none());
     if completed {
         for dir in [paths.dir().join("jobs"), paths.dir().join("slots"), paths.dir().join("spool")] {
             if dir.exists() {
@@ -97,17 +96,26 @@ fn worktrees(paths: &FeaturePaths) -> Result<Vec<Leftover>> {
     };
     let mut found = Vec::new();
     for entry in entries.flatten() {
-        let precious = worker::unsaved_work(paths, &entry.path())?;
+        let precious = unsaved(paths, &entry.file_name().to_string_lossy());
         found.push(Leftover { what: What::Worktree(entry.path()), precious });
     }
     found.sort_by_key(|leftover| leftover.what.to_string());
     Ok(found)
 }
 
+/// A slot has a record as long as an attempt's work is nowhere but in its worktree.
+fn unsaved(paths: &FeaturePaths, name: &str) -> Option<String> {
+    if name.starts_with("left-") {
+        return Some("it is work that could not be committed".to_string());
+    }
+    let record = paths.dir().join("slots").join(format!("{name}.json"));
+    record.exists().then(|| "it holds work that is saved nowhere else; the next run saves it".to_string())
+}
+
 /// Takes the things away, worktrees before the branches that they stand on.
 pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Result<()> {
     let git = Git::repository(project.common_dir());
-    let _lock = WorktreesLock::wait(project.own_dir())?;
+    let _lock = WorktreesLock::wait(&project.shared_dir())?;
     for thing in things {
         match thing {
             What::Worktree(path) => git.worktree_remove(path)?,

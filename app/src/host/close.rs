@@ -1,30 +1,35 @@
 //! The end of a feature: the checklist, the report, clearing away.
 
+use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::event::Event;
 
 use super::{Context, clear};
 use crate::error::{Error, ExitCode, Result};
 use crate::report::Reporter;
+use crate::report::completion_md::{GateResult, GateStatus};
+use crate::store::journal::Journal;
 
 /// Completed only if it is so: the report is written from what the journal says, after git has been asked.
 pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
-    let run = reporter.snapshot();
-    let tip = context.repository.resolve_ref(context.landing_branch())?.ok_or_else(|| {
-        Error::new(ExitCode::Failed, format!("the branch {} is gone", context.landing_branch()))
-    })?;
+    let run = reporter.snapshot()?;
+    let branch = context.landing_branch();
+    let tip = context
+        .repository
+        .resolve_ref(&branch)?
+        .ok_or_else(|| Error::new(ExitCode::Failed, format!("the branch {branch} is gone")))?;
     for level in run.levels() {
         if let mahabharatha_core::run::LevelStatus::Merged { commit, .. } = &level.status
             && !context.repository.is_ancestor(commit, &tip)?
         {
             return Err(Error::new(
                 ExitCode::Failed,
-                format!("level {} was merged as {}, which {} no longer contains", level.level, commit.short(), context.landing_branch()),
+                format!("level {} was merged as {}, which {} no longer contains", level.level, commit.short(), branch),
             ));
         }
     }
-    reporter.write_completion()?;
+    reporter.write_completion(gate_results(context)?, commits(context, &tip)?)?;
     if context.config.cleanup.on_completion {
-        let keeps_staging = context.landing_branch() == context.paths.staging_branch();
+        let keeps_staging = branch == context.paths.staging_branch();
         let things: Vec<clear::What> = clear::leftovers(&context.project, &context.paths, Some(&run), false)?
             .into_iter()
             .map(|leftover| leftover.what)
@@ -33,4 +38,40 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
         clear::remove(&context.project, &context.paths, &things)?;
     }
     Ok(Event::Closed)
+}
+
+/// What came of each gate at each level, as the journal has it.
+fn gate_results(context: &Context) -> Result<Vec<GateResult>> {
+    let name = |command: &str| {
+        let gate = context.config.quality_gates.iter().find(|gate| gate.command == command);
+        gate.map_or_else(|| "verification".to_string(), |gate| gate.name.clone())
+    };
+    let mut results: Vec<GateResult> = Vec::new();
+    let mut record = |result: GateResult| {
+        results.retain(|known| (known.level, &known.command) != (result.level, &result.command));
+        results.push(result);
+    };
+    for entry in Journal::read(&context.paths.journal())? {
+        let (level, passed) = match &entry.event {
+            Event::GatesPassed { level, passed, .. } | Event::GateFailed { level, passed, .. } => (*level, passed),
+            _ => continue,
+        };
+        for pass in passed {
+            let command = pass.command.clone();
+            record(GateResult { name: name(&command), command, level, status: GateStatus::Passed });
+        }
+        if let Event::GateFailed { failure, .. } = &entry.event {
+            let (name, command) = (failure.gate.clone(), failure.command.clone());
+            record(GateResult { name, command, level, status: GateStatus::Failed });
+        }
+    }
+    Ok(results)
+}
+
+/// The commits that the run put onto the branch, the newest first.
+fn commits(context: &Context, tip: &Oid) -> Result<Vec<String>> {
+    let ours = format!("--grep=^Mahabharatha-Feature: {}$", context.paths.feature());
+    let range = format!("{}..{tip}", context.start);
+    let output = context.repository.run(["log", "--topo-order", "--format=%h %s", &ours, &range])?;
+    Ok(String::from_utf8_lossy(&output.bytes).lines().map(str::to_owned).collect())
 }

@@ -4,19 +4,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mahabharatha_core::config::{Config, MergeTarget};
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config, MergeTarget};
 use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Job;
 
-use super::integrate::{Cancel, Integration};
+use super::integrate::{Cancel, GateOrder, Integration, Target, Verification};
 use super::ports::PortLease;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
+use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::session;
-use crate::worker::{AgentOrder, Order};
+use crate::agent::{self, AgentOrder};
+use crate::worker::{Limits, Logs, Order};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -31,6 +34,7 @@ pub struct Inner {
     pub repository: Git,
     pub program: PathBuf,
     pub cancel: Cancel,
+    pub start: Oid,
     graph: Arc<TaskGraph>,
     base_branch: String,
     pinned: Pinned,
@@ -62,6 +66,7 @@ impl Context {
             paths: paths.clone(),
             program: subprocess::own_program()?,
             cancel: Cancel::default(),
+            start: run.setup().start.clone(),
             graph: Arc::clone(run.graph()),
             base_branch: run.setup().base_branch.clone(),
             pinned: Pinned(run.setup().git_config.clone()),
@@ -86,6 +91,47 @@ impl Inner {
         }
     }
 
+    /// What it takes to integrate, with a git directory of its own written now.
+    pub fn integration(&self) -> Result<Integration> {
+        let dir = self.paths.dir().join("integration");
+        let gate = |gate: &mahabharatha_core::config::Gate| GateOrder {
+            name: gate.name.clone(),
+            command: gate.command.clone(),
+            timeout: gate.timeout,
+            required: gate.required,
+        };
+        Ok(Integration {
+            project: self.project.clone(),
+            paths: self.paths.clone(),
+            repository: self.repository.clone(),
+            objects: Git::objects(&dir, self.project.common_dir(), &self.pinned)?,
+            identity: self.identity.clone(),
+            base_branch: self.base_branch.clone(),
+            target: match self.config.merge.target {
+                MergeTarget::Base => Target::Base,
+                MergeTarget::Staging => Target::Staging,
+            },
+            prepare: self.config.merge.prepare.clone(),
+            gates: self.config.quality_gates.iter().map(gate).collect(),
+            owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
+            env: proc::base_env(&self.config.env.pass),
+            cancel: self.cancel.clone(),
+            report: Box::new(|_| {}),
+        })
+    }
+
+    /// The verifications of all tasks, to be run where they have come together.
+    pub fn verifications(&self) -> Vec<Verification> {
+        let commands = self.graph.tasks().iter().filter(|task| !task.spec.verification.command.is_empty());
+        commands
+            .map(|task| Verification {
+                task: task.id.clone(),
+                command: task.spec.verification.command.clone(),
+                timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
+            })
+            .collect()
+    }
+
     /// What a worker needs to know about its job.
     pub fn order(&self, job: &Job) -> Result<Order> {
         let task = self
@@ -93,6 +139,46 @@ impl Inner {
             .task(&job.task)
             .ok_or_else(|| Error::new(ExitCode::Failed, format!("there is no task {}", job.task)))?;
         let (_, agent) = session::agent_for(&self.config, &task.spec, self.agent.as_deref())?;
-        unimplemented!()
+        let worktree = self.paths.worktree(job.worker);
+        let worktree_git_dir = self.repository.worktree_git_dir(&worktree)?.ok_or_else(|| {
+            Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
+        })?;
+        Ok(Order {
+            feature: self.paths.feature().clone(),
+            job: job.clone(),
+            task: task.spec.clone(),
+            owned: task.owned.clone(),
+            root: self.project.root().to_owned(),
+            common_dir: self.project.common_dir().to_owned(),
+            worktree,
+            worktree_git_dir,
+            branch: self.paths.worker_branch(job.worker),
+            spec_dir: self.paths.specs().to_owned(),
+            pinned: self.pinned.clone(),
+            identity: self.identity.clone(),
+            agent: agent_order(agent),
+            env_pass: self.config.env.pass.clone(),
+            ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
+            task_list_id: Some(self.paths.feature().to_string()),
+            limits: Limits {
+                attempt_ms: millis(self.config.workers.timeout),
+                stall_ms: millis(self.config.workers.stall),
+                grace_ms: millis(GRACE),
+            },
+            generated: self.config.ownership.generated.patterns().map(str::to_owned).collect(),
+            logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
+        })
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn agent_order(agent: &AgentConfig) -> AgentOrder {
+    let kind = match agent.kind {
+        // Refused by the preflight; driven as a command it would fail with its own words.
+        AgentKind::Claude | AgentKind::Command => agent::AgentKind::Command,
+    };
+    AgentOrder { kind, command: agent.command.clone(), env_pass: agent.env.clone(), model: agent.model.clone() }
 }

@@ -1,21 +1,23 @@
 //! Jobs: started, watched, adopted from a process that died, fenced, ended.
 
+use std::fs;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use mahabharatha_core::ids::TaskId;
-use mahabharatha_core::run::effect::{Job, Purpose};
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{Event, JobEnd, JobReport};
 
 use super::Context;
-use crate::error::{Result, io};
+use crate::error::Result;
 use crate::launch::subprocess;
 use crate::proc::{self, Canceller, ProcessId};
+use crate::project::FeaturePaths;
 use crate::store::atomic::{make_dir, write_atomic};
 use crate::store::locks::JobLock;
-use crate::worker::{self, FENCE_FILE, Order};
+use crate::worker::{self, FENCE, MARKER, Order, WORKER};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -33,7 +35,7 @@ impl Control {
     pub fn interrupt(&self, job_dir: &Path, force: bool, grace: Duration) {
         let limit = if force { Duration::ZERO } else { grace + TIME_TO_SAVE };
         // The worker reads it when the signal comes; without it, it gives its agent the usual time.
-        let _ = worker::write_grace(job_dir, grace);
+        let _ = write_atomic(&job_dir.join(worker::GRACE), grace.as_millis().to_string().as_bytes());
         match self {
             Control::Child(canceller) => canceller.cancel(limit),
             Control::Adopted(id) => {
@@ -68,10 +70,10 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
     thread::spawn(move || {
         let waited = running.wait();
         let ran = waited.map(|ended| ended.duration).unwrap_or_default();
-        let report = worker::read_result(&dir).unwrap_or_else(|| {
+        let report = worker::read_result(&dir).ok().flatten().unwrap_or_else(|| {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
-            report_of(JobEnd::Died { started: worker::read_identity(&dir).is_some() }, ran)
+            report_of(JobEnd::Died { started: read_identity(&dir).is_some() }, ran)
         });
         let _ = events.send(ended(&job, report));
     });
@@ -102,7 +104,7 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
 /// A worker that outlived the process that started it goes on; we wait for its lock.
 fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let dir = context.paths.job(&job.task, job.attempt);
-    let identity = worker::read_identity(&dir);
+    let identity = read_identity(&dir);
     let pid = identity.map_or(0, |id| id.pid);
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
@@ -118,17 +120,17 @@ fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
 
 /// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
 fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobReport {
-    if let Some(report) = worker::read_result(dir) {
+    if let Ok(Some(report)) = worker::read_result(dir) {
         return report;
     }
-    let since = std::fs::metadata(dir.join(worker::ORDER_FILE)).and_then(|order| order.modified());
+    let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
-    if let Some(commit) = worker::finished_commit(&context.repository, &context.paths, job) {
+    if let Some(commit) = finished_commit(context, job) {
         return report_of(JobEnd::Done { commit }, ran);
     }
-    let started = worker::read_identity(dir).is_some();
+    let started = read_identity(dir).is_some();
     let mut report = report_of(JobEnd::Died { started }, ran.max(NOT_EARLY));
-    let fence = dir.join(FENCE_FILE);
+    let fence = dir.join(FENCE);
     if let Err(error) = write_atomic(&fence, b"").map_err(|error| error.to_string()) {
         report.warnings.push(error);
     }
@@ -141,4 +143,41 @@ fn report_of(end: JobEnd, ran: Duration) -> JobReport {
 
 fn ended(job: &Job, report: JobReport) -> Event {
     Event::JobEnded { task: job.task.clone(), attempt: job.attempt, report }
+}
+
+/// Who took the job on, where somebody did.
+fn read_identity(dir: &Path) -> Option<ProcessId> {
+    serde_json::from_slice(&fs::read(dir.join(WORKER)).ok()?).ok()
+}
+
+/// The commit of an attempt that ended between its commit and its result.
+fn finished_commit(context: &Context, job: &Job) -> Option<Oid> {
+    let order = Order::read(&context.paths.job(&job.task, job.attempt)).ok()?;
+    let commit = context.repository.resolve_ref(&order.result_ref()).ok()??;
+    let format = "--format=%P %(trailers:key=Mahabharatha-Attempt,valueonly)";
+    let output = context.repository.run(["log", "-1", format, commit.as_str()]).ok()?;
+    (output.text().ok()?.trim() == format!("{} {}", job.base, job.attempt)).then_some(commit)
+}
+
+/// Ends workers that outlived their orchestrator, and what escaped from them; says how many there were.
+/// The caller holds the feature's lock: nobody drives them.
+pub fn end_survivors(paths: &FeaturePaths, grace: Duration) -> Result<usize> {
+    let jobs = paths.dir().join("jobs");
+    let Ok(entries) = fs::read_dir(&jobs) else { return Ok(0) };
+    let mut ended = 0;
+    for dir in entries.flatten().map(|entry| entry.path()) {
+        if let Some(id) = read_identity(&dir).filter(ProcessId::alive)
+            && JobLock::try_acquire(&dir)?.is_none()
+        {
+            ended += 1;
+            Control::Adopted(id).interrupt(&dir, grace.is_zero(), grace);
+            // Freed when it is gone, by itself or by the kill.
+            drop(JobLock::wait(&dir)?);
+        }
+        let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { continue };
+        for id in proc::find_marked(MARKER, &format!("{}/{name}", paths.feature())) {
+            ended += usize::from(proc::end_process(id));
+        }
+    }
+    Ok(ended)
 }

@@ -1,5 +1,6 @@
 //! Carries out effects in the real world: each on a thread of its own, answered by an event.
 
+pub mod clear;
 mod close;
 mod context;
 pub mod integrate;
@@ -20,6 +21,7 @@ use mahabharatha_core::run::event::{Command, Event, Obstacle};
 use mahabharatha_core::run::Host;
 
 pub use context::Context;
+use integrate::{GateCall, Outcome};
 
 use crate::error::Result;
 use crate::report::Reporter;
@@ -64,33 +66,36 @@ impl LocalHost {
     }
 
     /// Does the work of an effect on a thread, which sends the event that answers it.
-    fn in_background(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Event> + Send + 'static) {
+    fn in_background(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Outcome> + Send + 'static) {
         let (context, events) = (self.context.clone(), self.events.clone());
         thread::spawn(move || {
-            let event = work(&context).unwrap_or_else(|error| {
-                if context.cancel.is_cancelled() {
-                    Event::Interrupted { effect: id }
-                } else {
-                    Event::EffectFailed { effect: id, error: error.to_string() }
-                }
-            });
+            let event = match work(&context) {
+                Ok(Outcome::Answer(event)) => event,
+                Ok(Outcome::Interrupted) => Event::Interrupted { effect: id },
+                Err(error) => Event::EffectFailed { effect: id, error: error.to_string() },
+            };
             let _ = events.send(event);
         });
     }
 
     /// As `in_background`, with the repository's integration lock held, and kept where the next effect needs it.
-    fn integrate(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Event> + Send + 'static) {
+    fn integrate(
+        &self,
+        id: EffectId,
+        work: impl FnOnce(&Context, &IntegrationLock) -> Result<Outcome> + Send + 'static,
+    ) {
         let integration = Arc::clone(&self.integration);
         self.in_background(id, move |context| {
-            let mut lock = integration.lock().unwrap_or_else(PoisonError::into_inner);
-            if lock.is_none() {
-                *lock = Some(IntegrationLock::wait(context.project.own_dir())?);
+            let mut held = integration.lock().unwrap_or_else(PoisonError::into_inner);
+            let lock = match held.take() {
+                Some(lock) => lock,
+                None => IntegrationLock::wait(&context.project.shared_dir())?,
+            };
+            let outcome = work(context, &lock)?;
+            if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {
+                *held = Some(lock);
             }
-            let event = work(context);
-            if !event.as_ref().is_ok_and(goes_on_integrating) {
-                *lock = None;
-            }
-            event
+            Ok(outcome)
         });
     }
 
@@ -102,7 +107,7 @@ impl LocalHost {
             }
         }
         if only.is_none() {
-            self.context.cancel.cancel();
+            self.context.cancel.cancel(if force { Duration::ZERO } else { grace });
         }
     }
 }
@@ -115,23 +120,29 @@ impl Host for LocalHost {
     fn begin(&mut self, id: EffectId, effect: &Effect) {
         match effect.clone() {
             Effect::RunJob(job) => self.start_job(id, &job, jobs::start),
-            Effect::PrepareSlot { worker } => self.in_background(id, move |context| slots::prepare(context, worker)),
-            Effect::CheckBase { base } => self.in_background(id, move |context| context.integration().check_base(&base)),
-            Effect::Stage { level, base, tasks } => {
-                self.integrate(id, move |context| context.integration().stage(level, &base, &tasks));
+            Effect::PrepareSlot { worker } => {
+                self.in_background(id, move |context| slots::prepare(context, worker).map(Outcome::Answer));
             }
-            Effect::Gate { level, base, staging, passed, verify_all, ignore } => self.integrate(id, move |context| {
-                context.integration().gate(level, &base, &staging, &passed, verify_all, &ignore)
+            Effect::CheckBase { base } => self.in_background(id, move |context| context.integration()?.check_base(&base)),
+            Effect::Stage { level, base, tasks } => self.integrate(id, move |context, _| {
+                context.integration()?.stage(level, &base, &tasks).map(Outcome::Answer)
             }),
-            Effect::Blame { level, base, failure, commits } => {
-                self.integrate(id, move |context| context.integration().blame(level, &base, &failure, &commits));
+            Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
+                self.integrate(id, move |context, lock| {
+                    let verify = if verify_all { context.verifications() } else { Vec::new() };
+                    let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
+                    context.integration()?.gate(lock, GateCall { level, base, staging, passed, ignore, verify })
+                });
             }
-            Effect::Land { level, candidate } => {
-                self.integrate(id, move |context| context.integration().land(level, &candidate));
-            }
+            Effect::Blame { level, base, failure, commits } => self.integrate(id, move |context, _| {
+                context.integration()?.blame(level, &base, &failure, &commits)
+            }),
+            Effect::Land { level, candidate } => self.integrate(id, move |context, lock| {
+                context.integration()?.land(lock, level, &candidate).map(Outcome::Answer)
+            }),
             Effect::Close => {
                 let reporter = Arc::clone(&self.reporter);
-                self.in_background(id, move |context| close::close(context, &reporter));
+                self.in_background(id, move |context| close::close(context, &reporter).map(Outcome::Answer));
             }
             Effect::Interrupt { force, grace_ms, only } => self.interrupt(force, Duration::from_millis(grace_ms), only),
             Effect::Answer { request, answer } => {

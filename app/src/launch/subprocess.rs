@@ -7,7 +7,9 @@ use mahabharatha_core::run::effect::Job;
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, Cmd, Running};
-use crate::worker::OUTPUT_FILE;
+
+/// What the worker itself prints: nothing, unless it is broken.
+const OUTPUT_FILE: &str = "output.log";
 
 /// Starts the worker of a job whose order is written. It goes on if we die: its output is a file, its group its own.
 pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> Result<Running> {

@@ -19,9 +19,9 @@ use std::time::Duration;
 
 pub use env::{base_env, find_program};
 pub use id::{ProcessId, find_marked};
-pub use output::Kept;
+pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
-pub use tree::{become_subreaper, descendants, end_descendants, end_orphans, end_process};
+pub use tree::{become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in};
 
 /// How much of a stream is kept where nobody says otherwise.
 const DEFAULT_KEEP: (usize, usize) = (64 * 1024, 64 * 1024);

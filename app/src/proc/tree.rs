@@ -113,6 +113,17 @@ pub fn end_orphans() -> bool {
     })
 }
 
+/// Asks one process to end, and ends it with everything below it when the time is over.
+pub fn end_process_in(id: ProcessId, grace: Duration) -> bool {
+    id.signal(Signal::TERM);
+    let until = Instant::now() + grace;
+    while id.alive() && Instant::now() < until {
+        // Not our child: there is nothing to wait on.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    end_process(id)
+}
+
 /// Ends one process and everything below it; `false` if some would not die.
 pub fn end_process(id: ProcessId) -> bool {
     end_all(|| if id.alive() { with_roots(&[id.pid]) } else { Vec::new() })

@@ -97,6 +97,10 @@ impl FeaturePaths {
         self.home.join("state").join(format!("{}.json", self.feature))
     }
 
+    pub fn logs(&self) -> PathBuf {
+        self.home.join("logs").join(self.feature.as_str())
+    }
+
     pub fn worker_log(&self, worker: WorkerId) -> PathBuf {
         self.logs().join("workers").join(format!("worker-{worker}.jsonl"))
     }
@@ -110,10 +114,6 @@ impl FeaturePaths {
         let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ' ') { c } else { '_' };
         let name: String = gate.chars().take(60).map(safe).collect();
         self.logs().join("gates").join(format!("{at}-{name}.log"))
-    }
-
-    fn logs(&self) -> PathBuf {
-        self.home.join("logs").join(self.feature.as_str())
     }
 
     pub fn worktree(&self, worker: WorkerId) -> PathBuf {

@@ -7,7 +7,8 @@ use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::plan::{DEFAULT_ESTIMATE, LevelPlan, Plan, PlannedTask, TOKENS_PER_MINUTE};
 
-use super::{human_duration, printable};
+use super::human_duration;
+use crate::ui::one_line;
 
 /// Every task, a chart for each level, what other numbers of workers would take, and every command of the repository
 /// that a run would execute, each with where it stands.
@@ -37,7 +38,7 @@ fn write_level(out: &mut String, level: &LevelPlan, graph: &TaskGraph, width: us
     let id_width = ids.map(|id| id.as_str().len()).max().unwrap_or(0).max("TASK".len());
     let title_width = width.saturating_sub(id_width + 24);
     let mut row = |id: &str, estimate: &str, worker: &str, title: &str| {
-        let line = format!("  {id:id_width$}  {estimate:>8}  {worker:>6}  {}", clip(&printable(title), title_width));
+        let line = format!("  {id:id_width$}  {estimate:>8}  {worker:>6}  {}", clip(&one_line(title), title_width));
         let _ = writeln!(out, "{}", line.trim_end());
     };
     row("TASK", "ESTIMATE", "WORKER", "TITLE");
@@ -127,12 +128,12 @@ fn write_commands(out: &mut String, commands: &[(String, String)]) {
         out.push_str("  none\n");
     }
     let commands: Vec<(String, &String)> =
-        commands.iter().map(|(place, command)| (printable(place), command)).collect();
+        commands.iter().map(|(place, command)| (one_line(place), command)).collect();
     let place_width = commands.iter().map(|(place, _)| place.chars().count()).max().unwrap_or(0);
     for (place, command) in &commands {
         let mut place = place.as_str();
         for line in command.trim_end().lines() {
-            let _ = writeln!(out, "  {place:place_width$}  {}", printable(line));
+            let _ = writeln!(out, "  {place:place_width$}  {}", one_line(line));
             place = "";
         }
     }

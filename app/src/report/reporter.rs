@@ -3,7 +3,7 @@
 //! It replays the same events, so it has the run without slowing down the loop that decides.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::{Event, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 
+use super::completion_md::GateResult;
 use super::files;
 use super::narrate::Narrator;
 use super::progress::Progress;
@@ -31,24 +32,28 @@ pub struct Reporter {
 enum Message {
     Recorded(Time, Box<Event>),
     Snapshot(Sender<Run>),
-    Completion(Sender<Result<()>>),
+    Completion(Vec<GateResult>, Vec<String>, Sender<Result<()>>),
     Finish,
 }
 
 impl Reporter {
-    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Ui) -> Reporter {
+    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Arc<Ui>) -> Reporter {
         let (messages, inbox) = mpsc::channel();
-        let mut follower = Follower {
-            project: project.clone(),
-            paths: paths.clone(),
-            narrator: Narrator::of(run),
-            progress: Progress::start(ui, &RunView::of(run)),
-            run: run.clone(),
-            projection: Due::at_once(PROJECTION_PAUSE),
-            reports: Due::at_once(REPORT_PAUSE),
-            complained: false,
-        };
-        let thread = thread::spawn(move || follower.follow(&inbox));
+        let (project, paths, run, ui) = (project.clone(), paths.clone(), run.clone(), Arc::clone(ui));
+        let thread = thread::spawn(move || {
+            let follower = Follower {
+                project,
+                paths,
+                ui: &ui,
+                narrator: Narrator::of(&run),
+                progress: Progress::new(&ui),
+                run,
+                projection: Due::at_once(PROJECTION_PAUSE),
+                reports: Due::at_once(REPORT_PAUSE),
+                complained: false,
+            };
+            follower.follow(&inbox);
+        });
         Reporter { messages, thread: Mutex::new(Some(thread)) }
     }
 
@@ -62,8 +67,8 @@ impl Reporter {
     }
 
     /// Writes `COMPLETION.md` from what was recorded.
-    pub fn write_completion(&self) -> Result<()> {
-        self.ask(Message::Completion)?
+    pub fn write_completion(&self, gates: Vec<GateResult>, commits: Vec<String>) -> Result<()> {
+        self.ask(|asker| Message::Completion(gates, commits, asker))?
     }
 
     fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Result<T> {
@@ -81,12 +86,13 @@ impl Reporter {
     }
 }
 
-struct Follower {
+struct Follower<'ui> {
+    ui: &'ui Ui,
     project: Project,
     paths: FeaturePaths,
     run: Run,
     narrator: Narrator,
-    progress: Progress,
+    progress: Progress<'ui>,
     projection: Due,
     reports: Due,
     /// A file that cannot be written is told once, not four times a second.
@@ -115,8 +121,8 @@ impl Due {
     }
 }
 
-impl Follower {
-    fn follow(&mut self, inbox: &Receiver<Message>) {
+impl Follower<'_> {
+    fn follow(mut self, inbox: &Receiver<Message>) {
         loop {
             let message = match self.next_due() {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -125,14 +131,16 @@ impl Follower {
             match message {
                 Ok(Message::Recorded(now, event)) => self.recorded(now, &event),
                 Ok(Message::Snapshot(asker)) => drop(asker.send(self.run.clone())),
-                Ok(Message::Completion(asker)) => drop(asker.send(files::write_completion(&self.paths, &self.run))),
+                Ok(Message::Completion(gates, commits, asker)) => {
+                    let _ = asker.send(files::write_completion(&self.paths, &self.run, &gates, &commits));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             }
             self.write_what_is_due();
         }
-        self.progress.finish();
         self.write(|follower| files::write_all(&follower.project, &follower.paths, &follower.run));
+        self.progress.finish();
     }
 
     fn next_due(&self) -> Option<Instant> {
@@ -149,8 +157,7 @@ impl Follower {
         if let Event::JobEnded { task, .. } = event
             && self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. }))
         {
-            let task = task.clone();
-            self.write(|follower| files::write_task(&follower.paths, &follower.run, &task));
+            self.write(|follower| files::write_tasks(&follower.paths, &follower.run));
         }
     }
 
@@ -168,12 +175,12 @@ impl Follower {
     }
 
     /// These files can be made again from the journal: that one cannot be written does not stop the run.
-    fn write(&mut self, write: impl FnOnce(&Follower) -> Result<()>) {
+    fn write(&mut self, write: impl FnOnce(&Follower<'_>) -> Result<()>) {
         if let Err(error) = write(self)
             && !self.complained
         {
             self.complained = true;
-            self.progress.complain(&error.to_string());
+            self.ui.warn(&error.to_string());
         }
     }
 }

@@ -5,3 +5,4 @@ pub mod journal;
 pub mod locks;
 pub mod projection;
 pub mod spool;
+pub mod watch;

@@ -12,9 +12,10 @@ use std::thread;
 
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, RequestId};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::RecommendedWatcher;
 
 use super::atomic::{TEMPORARY, make_dir, write_projected};
+use super::watch::on_change;
 use super::locks::{FeatureLock, OsLock, held_by_another, lock_file};
 use crate::error::{Error, ExitCode, Result, io};
 
@@ -190,22 +191,6 @@ fn spool_dir(feature_dir: &Path) -> PathBuf {
 /// What cannot be removed is looked at again with the next change.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
-}
-
-fn on_change(dir: &Path, mut call: impl FnMut() + Send + 'static) -> Result<RecommendedWatcher> {
-    let noticed = move |event: notify::Result<notify::Event>| {
-        // To look at a file is an access: it must not make us look again.
-        if !event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_))) {
-            call();
-        }
-    };
-    notify::recommended_watcher(noticed)
-        .and_then(|mut watcher| watcher.watch(dir, RecursiveMode::NonRecursive).map(|()| watcher))
-        .map_err(|error| {
-            Error::new(ExitCode::Failed, format!("cannot watch {}: {error}", dir.display())).hint(
-                "Where the limit is reached, raise it (sysctl fs.inotify.max_user_instances, fs.inotify.max_user_watches).",
-            )
-        })
 }
 
 #[cfg(test)]

@@ -56,6 +56,11 @@ pub struct OwnedPath {
 }
 
 impl OwnedPath {
+    /// Whether both own some path.
+    pub fn overlaps(&self, other: &OwnedPath) -> bool {
+        self.path == other.path || self.covers(&other.path) || other.covers(&self.path)
+    }
+
     pub fn covers(&self, path: &str) -> bool {
         match path.strip_prefix(&self.path) {
             Some("") => !self.directory,
