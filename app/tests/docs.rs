@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use mahabharatha_core::config::{Config, ConfigProblem};
 use mahabharatha_core::graph::{EntryKind, Problem, StartTree, TaskGraph};
@@ -125,6 +126,56 @@ fn the_task_files_shown_are_those_of_the_graph() {
     expected.estimate_minutes = None;
     expected.verification.timeout_seconds = 300;
     assert_eq!(parse_task_file(by_hand, |_| false), Ok(expected));
+}
+
+/// Runs the program on a graph in a new repository, and gives back what `show` prints there afterwards.
+fn after_a_run(graph: &str, config: &str, show: &str) -> String {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = |program: &str, args: &[&str]| {
+        let output = Command::new(program)
+            .args(args)
+            .current_dir(dir.path())
+            .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
+            .output()
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program} {args:?}: {}\n{said}", output.status);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let feature = GraphFile::parse(graph).expect("a test says that it is valid").feature;
+    let files = [
+        (".gsd/specs/".to_owned() + &feature + "/task-graph.json", graph),
+        (".mahabharatha/config.yaml".to_owned(), config),
+        ("README.md".to_owned(), "A colour.\n"),
+        ("src/api/names".to_owned(), "color\n"),
+    ];
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().expect("it has a directory")).expect("a directory in a new repository");
+        fs::write(path, text).expect("a file in a new repository");
+    }
+    run("git", &["init", "--quiet", "--initial-branch=main"]);
+    run("git", &["config", "user.name", "A Person"]);
+    run("git", &["config", "user.email", "person@example.com"]);
+    run("git", &["add", "--all"]);
+    run("git", &["commit", "--quiet", "--message=first"]);
+    run(env!("CARGO_BIN_EXE_mahabharatha"), &["run", &feature]);
+    run("sh", &["-c", show])
+}
+
+#[test]
+fn the_graphs_shown_can_be_run() {
+    let agent = "case $MAHABHARATHA_TASK_ID in \
+        HELLO) mkdir -p bin && echo 'echo \"Hello, ${1:-world}!\"' > bin/hello.sh ;; \
+        README) echo 'See bin/hello.sh and bin/bye.sh.' >> README.md ;; \
+        *) exit 1 ;; esac";
+    let config = format!("agent: mine\nagents: {{ mine: {{ kind: command, command: {} }} }}\n", json!(agent));
+    let greeting = &examples(&read("docs/task-graph.md"), "json")[0];
+    let shown = after_a_run(greeting, &config, "sh bin/hello.sh Ada; sh bin/bye.sh Ada; cat README.md");
+    assert_eq!(shown, "Hello, Ada!\nGoodbye, Ada!\nA colour.\nSee bin/hello.sh and bin/bye.sh.\n");
+
+    let rename = &examples(&read("docs/config.md"), "json")[0];
+    assert_eq!(after_a_run(rename, "", "cat src/api/names"), "colour\n");
 }
 
 #[test]
