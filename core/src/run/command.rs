@@ -8,7 +8,9 @@ use crate::ids::{TaskId, Time, WorkerId};
 
 impl Run {
     pub(super) fn asked(&mut self, now: Time, request: &str, command: &Command, effects: &mut Effects) {
-        if self.answers.contains_key(request) {
+        if let Some(answer) = self.answers.get(request).cloned() {
+            // Asked again: a crash may have come between the decision and its answer.
+            self.emit(Effect::Answer { request: request.to_string(), answer }, effects);
             return;
         }
         let answer = match command {
