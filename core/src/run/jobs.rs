@@ -186,12 +186,16 @@ impl Run {
     }
 
     /// A launch that is called off as a whole: as if the attempt had been interrupted.
-    pub(super) fn job_called_off(&mut self, job: &Job) {
+    pub(super) fn job_called_off(&mut self, now: Time, job: &Job) {
         self.free(job.worker);
-        match (self.graph.index(&job.task), &job.purpose) {
-            (Some(index), Purpose::Build) => self.requeue(index),
-            (_, Purpose::Remedy { .. }) => self.regate(),
-            (None, Purpose::Build) => {}
+        let Some(index) = self.graph.index(&job.task) else { return };
+        if let Some(record) = self.tasks[index].attempts.iter_mut().rfind(|record| record.attempt == job.attempt) {
+            let ran_ms = now.since(record.started_at).as_millis() as u64;
+            record.ended = Some((now, JobReport::interrupted(ran_ms)));
+        }
+        match job.purpose {
+            Purpose::Build => self.requeue(index),
+            Purpose::Remedy { .. } => self.regate(),
         }
     }
 

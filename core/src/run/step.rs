@@ -47,12 +47,12 @@ impl Run {
             Event::Asked { request, command } => self.asked(now, request, command, &mut effects),
             Event::Interrupted { effect } => {
                 if let Some(effect) = self.outstanding.remove(effect) {
-                    self.called_off(&effect);
+                    self.called_off(now, &effect);
                 }
             }
             Event::EffectFailed { effect, error } => {
                 if let Some(effect) = self.outstanding.remove(effect) {
-                    self.called_off(&effect);
+                    self.called_off(now, &effect);
                     self.wind_down(End::Failed { why: error.clone() }, &mut effects);
                 }
             }
@@ -214,14 +214,14 @@ impl Run {
     }
 
     /// An effect that ended without its answer leaves things so that it is decided again.
-    fn called_off(&mut self, effect: &Effect) {
+    fn called_off(&mut self, now: Time, effect: &Effect) {
         match effect {
             Effect::PrepareSlot { worker } => {
                 if let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
                     *status = WorkerStatus::Unprepared;
                 }
             }
-            Effect::RunJob(job) => self.job_called_off(job),
+            Effect::RunJob(job) => self.job_called_off(now, job),
             // The level's status says what is due; `pursue` decides it again.
             _ => {}
         }
