@@ -17,10 +17,7 @@ impl Run {
     /// Launches what can be launched; ends the run where nothing can and nothing will.
     pub(super) fn pursue_tasks(&mut self, now: Time, effects: &mut Effects) {
         if matches!(self.intent, Intent::Merge(_)) {
-            if self.outstanding.is_empty() {
-                self.drain(End::Blocked);
-            }
-            return;
+            return self.end_unmergeable();
         }
         while let Some(&(until, task)) = self.resting.first()
             && until <= now
@@ -41,6 +38,17 @@ impl Run {
             self.launch(now, task, worker, base, Purpose::Build, carry, effects);
         }
         self.end_if_stuck();
+    }
+
+    /// A merge was asked for, but tasks are open: what is under way may end, nothing is launched.
+    fn end_unmergeable(&mut self) {
+        let Some(level) = self.current_level() else { return };
+        if !self.outstanding.is_empty() {
+            return;
+        }
+        let why = format!("level {} cannot be merged: {} of its tasks are not done", level.level, level.open);
+        let nothing_would_run = self.ready.is_empty() && self.resting.is_empty();
+        self.drain(if nothing_would_run { End::Blocked } else { End::Paused { why } });
     }
 
     fn end_if_stuck(&mut self) {
@@ -129,6 +137,10 @@ impl Run {
         carry: &Carry,
         effects: &mut Effects,
     ) {
+        if matches!(self.intent, Intent::Merge(_)) {
+            // Due since an earlier process, which meant to launch.
+            return self.fail_gate(level, failure, &format!("{task} is to blame"));
+        }
         if !self.within_budget() {
             self.levels[level].status = LevelStatus::Gating;
             self.drain(End::Paused { why: self.over_budget() });

@@ -244,7 +244,8 @@ impl Run {
 
     /// When `Woke` should come if nothing else does.
     pub fn next_wakeup(&self) -> Option<Time> {
-        if !matches!(self.phase, Phase::Working) {
+        let launches = matches!(self.phase, Phase::Working) && !matches!(self.intent, Intent::Merge(_));
+        if !launches {
             return None;
         }
         let rested = self.resting.first().map(|(until, _)| *until);
