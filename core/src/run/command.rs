@@ -116,7 +116,6 @@ impl Run {
             TaskStatus::Completed { .. } => Carry::default(),
             _ => std::mem::take(&mut state.carry),
         };
-        state.status = TaskStatus::Pending;
         self.reopen(task, reopened);
         Ok(())
     }
@@ -129,13 +128,7 @@ impl Run {
         if matches!(level.status, LevelStatus::Failed { .. }) {
             level.status = LevelStatus::Running;
         }
-        if matches!(level.status, LevelStatus::Running) {
-            if self.graph.tasks()[task].spec.foreground {
-                self.tasks[task].status = TaskStatus::Waiting;
-            } else {
-                self.enqueue(task);
-            }
-        }
+        self.requeue(task);
     }
 
     fn skip(&mut self, now: Time, task: usize, reason: &str) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::breaker::EARLY;
-use super::effect::{Carry, Effect, Job, Purpose};
+use super::effect::{Carry, Effect, EffectId, Job, Purpose};
 use super::event::{Backoff, BackoffStrategy, GateFailure, Intent, JobEnd, JobReport};
 use super::state::{AttemptRecord, End, LevelStatus, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
@@ -107,7 +107,7 @@ impl Run {
         purpose: Purpose,
         carry: Carry,
         effects: &mut Effects,
-    ) -> super::EffectId {
+    ) -> EffectId {
         let id = self.graph.tasks()[task].id.clone();
         let attempt = self.tasks[task].next_attempt();
         let remedy = matches!(purpose, Purpose::Remedy { .. });
@@ -179,27 +179,33 @@ impl Run {
         };
         let job = job.clone();
         self.outstanding.remove(&id);
-        let Some(index) = self.graph.index(task) else { return };
         self.free(job.worker);
         self.spent_usd += report.cost_usd;
-        if let Some(record) = self.tasks[index].attempts.iter_mut().rfind(|record| record.attempt == attempt) {
-            record.ended = Some((now, report.clone()));
-        }
+        let outdated = self.outdated.remove(&id);
         match report.end {
             JobEnd::Died { .. } if Duration::from_millis(report.ran_ms) < EARLY => {
                 self.breaker.died_early(now, self.cooldown());
             }
             _ => self.breaker.lived(),
         }
+        let Some(index) = self.graph.index(task) else { return };
+        if let Some(record) = self.tasks[index].attempts.iter_mut().rfind(|record| record.attempt == attempt) {
+            record.ended = Some((now, report.clone()));
+        }
         match job.purpose {
+            Purpose::Build if outdated => {
+                self.tasks[index].carry = Carry::default();
+                self.requeue(index);
+            }
             Purpose::Build => self.built(now, index, report),
-            Purpose::Remedy { failure } => self.remedied(&failure, task, report),
+            Purpose::Remedy { failure } => self.remedied(id, &failure, task, report),
         }
     }
 
     /// A launch that is called off as a whole: as if the attempt had been interrupted.
-    pub(super) fn job_called_off(&mut self, now: Time, job: &Job) {
+    pub(super) fn job_called_off(&mut self, now: Time, id: EffectId, job: &Job) {
         self.free(job.worker);
+        self.outdated.remove(&id);
         let Some(index) = self.graph.index(&job.task) else { return };
         if let Some(record) = self.tasks[index].attempts.iter_mut().rfind(|record| record.attempt == job.attempt) {
             let ran_ms = now.since(record.started_at).as_millis() as u64;
@@ -207,7 +213,11 @@ impl Run {
         }
         match job.purpose {
             Purpose::Build => self.requeue(index),
-            Purpose::Remedy { .. } => self.regate(),
+            Purpose::Remedy { .. } => {
+                if let Some(level) = self.remedied_by(id) {
+                    self.levels[level].status = LevelStatus::Gating;
+                }
+            }
         }
     }
 
@@ -217,15 +227,11 @@ impl Run {
         }
     }
 
-    fn regate(&mut self) {
-        if let Some(current) = self.current() {
-            self.levels[current].status = LevelStatus::Gating;
-        }
-    }
-
-    pub(super) fn requeue(&mut self, task: usize) {
-        self.tasks[task].status = TaskStatus::Pending;
-        self.enqueue(task);
+    /// The level that waits for this remedy; none where a changed graph made it needless.
+    fn remedied_by(&self, id: EffectId) -> Option<usize> {
+        let current = self.current()?;
+        let waits = matches!(&self.levels[current].status, LevelStatus::Remedying { job: Some(job), .. } if *job == id);
+        waits.then_some(current)
     }
 
     fn built(&mut self, now: Time, index: usize, report: &JobReport) {
@@ -304,8 +310,8 @@ impl Run {
         Duration::from_millis(self.policy.backoff.max_ms).max(Duration::from_secs(1))
     }
 
-    fn remedied(&mut self, failure: &GateFailure, task: &TaskId, report: &JobReport) {
-        let Some(current) = self.current() else { return };
+    fn remedied(&mut self, id: EffectId, failure: &GateFailure, task: &TaskId, report: &JobReport) {
+        let Some(current) = self.remedied_by(id) else { return };
         let feedback = match &report.end {
             JobEnd::Done { commit } => {
                 self.levels[current].staging = Some(commit.clone());

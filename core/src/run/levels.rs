@@ -81,7 +81,7 @@ impl Run {
         }
     }
 
-    fn is_last(&self, level: usize) -> bool {
+    pub(super) fn is_last(&self, level: usize) -> bool {
         level + 1 == self.levels.len()
     }
 

@@ -30,6 +30,10 @@ pub struct Run {
     /// Tasks that wait for a later time.
     pub(super) resting: BTreeSet<(Time, usize)>,
     pub(super) outstanding: BTreeMap<EffectId, Effect>,
+    /// Jobs that were begun for a spec that has changed since.
+    pub(super) outdated: BTreeSet<EffectId>,
+    /// The attempts at tasks that are no longer in the graph, in case they come back.
+    pub(super) removed: BTreeMap<TaskId, Vec<AttemptRecord>>,
     pub(super) next_effect: u64,
     pub(super) breaker: Breaker,
     pub(super) passed: BTreeSet<GatePass>,
@@ -223,6 +227,8 @@ impl Run {
             ready: BTreeSet::new(),
             resting: BTreeSet::new(),
             outstanding: BTreeMap::new(),
+            outdated: BTreeSet::new(),
+            removed: BTreeMap::new(),
             next_effect: 0,
             breaker: Breaker::Closed { deaths: 0 },
             passed: BTreeSet::new(),
