@@ -215,7 +215,7 @@ impl Run {
             Purpose::Build => self.requeue(index),
             Purpose::Remedy { .. } => {
                 if let Some(level) = self.remedied_by(id) {
-                    self.levels[level].status = LevelStatus::Gating;
+                    self.remedy_called_off(level);
                 }
             }
         }
@@ -312,28 +312,48 @@ impl Run {
 
     fn remedied(&mut self, id: EffectId, failure: &GateFailure, task: &TaskId, report: &JobReport) {
         let Some(current) = self.remedied_by(id) else { return };
-        let feedback = match &report.end {
+        let wip = report.wip.clone();
+        let carry = match &report.end {
             JobEnd::Done { commit } => {
                 self.levels[current].staging = Some(commit.clone());
                 self.levels[current].status = LevelStatus::Gating;
                 return;
             }
-            JobEnd::Interrupted => {
-                self.levels[current].remedies -= 1;
-                self.levels[current].status = LevelStatus::Gating;
-                return;
+            JobEnd::Interrupted => return self.remedy_called_off(current),
+            JobEnd::Checkpoint { note } => {
+                self.checkpointed_remedy(current, task);
+                Carry { feedback: None, note: Some(note.clone()), wip }
             }
-            JobEnd::Failed { feedback, .. } => feedback.clone(),
-            JobEnd::Checkpoint { note } => note.clone(),
-            JobEnd::Blocked { reason } | JobEnd::Escalated { reason } => reason.clone(),
-            JobEnd::Died { .. } => "The worker ended without a result.".to_string(),
+            JobEnd::Failed { feedback: why, .. }
+            | JobEnd::Blocked { reason: why }
+            | JobEnd::Escalated { reason: why } => Carry { feedback: Some(why.clone()), note: None, wip },
+            JobEnd::Died { .. } => {
+                Carry { feedback: Some("The worker ended without a result.".to_string()), note: None, wip }
+            }
         };
         if self.levels[current].remedies >= self.policy.remediation_attempts {
-            self.fail_gate(current, failure, &format!("{task} could not mend it: {feedback}"));
+            let why = carry.feedback.or(carry.note).unwrap_or_default();
+            self.fail_gate(current, failure, &format!("{task} could not mend it: {why}"));
         } else {
-            let carry = Carry { feedback: Some(feedback), note: None, wip: report.wip.clone() };
             self.levels[current].status =
                 LevelStatus::Remedying { failure: failure.clone(), task: task.clone(), carry, job: None };
+        }
+    }
+
+    /// As if the remedy had not been begun.
+    fn remedy_called_off(&mut self, level: usize) {
+        let level = &mut self.levels[level];
+        level.remedies = level.remedies.saturating_sub(1);
+        level.status = LevelStatus::Gating;
+    }
+
+    /// A checkpoint uses up no remedy, as it uses up no retry; but not without end.
+    fn checkpointed_remedy(&mut self, level: usize, task: &TaskId) {
+        let Some(index) = self.graph.index(task) else { return };
+        self.tasks[index].checkpoints += 1;
+        if self.tasks[index].checkpoints <= MAX_CHECKPOINTS {
+            let level = &mut self.levels[level];
+            level.remedies = level.remedies.saturating_sub(1);
         }
     }
 }

@@ -135,7 +135,7 @@ impl Run {
         self.workers = self.workers_under_way(policy.workers as usize);
         if let Some(current) = self.current() {
             let level = &mut self.levels[current];
-            level.remedies = 0;
+            level.remedies = u32::from(matches!(level.status, LevelStatus::Remedying { job: Some(_), .. }));
             level.base_moves = 0;
             if matches!(level.status, LevelStatus::Failed { .. }) {
                 level.status = LevelStatus::Gating;
