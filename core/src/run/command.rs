@@ -52,7 +52,10 @@ impl Run {
         mut act: impl FnMut(&mut Run, usize) -> Result<(), String>,
     ) -> Answer {
         let mut answer = Answer::default();
-        for task in tasks {
+        for (place, task) in tasks.iter().enumerate() {
+            if tasks[..place].contains(task) {
+                continue;
+            }
             let done = match self.graph.index(task) {
                 Some(index) => act(self, index),
                 None => Err("there is no such task".to_string()),
