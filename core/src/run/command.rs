@@ -26,8 +26,14 @@ impl Run {
             }
             Command::Retry { tasks } => self.for_each_task(&self.or_all_blocked(tasks), |run, task| run.retry(task)),
             Command::Skip { tasks, reason, keep_dependents } => {
-                let tasks = if *keep_dependents { tasks.clone() } else { self.with_dependents(tasks) };
-                self.for_each_task(&tasks, |run, task| run.skip(now, task, reason))
+                let mut answer = self.for_each_task(tasks, |run, task| run.skip(now, task, reason));
+                if !keep_dependents {
+                    let dependents = self.dependents_of(&answer.accepted);
+                    let more = self.for_each_task(&dependents, |run, task| run.skip(now, task, reason));
+                    answer.accepted.extend(more.accepted);
+                    answer.refused.extend(more.refused);
+                }
+                answer
             }
         };
         self.answers.insert(request.to_string(), answer.clone());
@@ -76,16 +82,13 @@ impl Run {
         (0..self.tasks.len()).filter(blocked).map(|index| self.graph.tasks()[index].id.clone()).collect()
     }
 
-    /// The tasks and everything that needs them and could still be skipped.
-    fn with_dependents(&self, tasks: &[TaskId]) -> Vec<TaskId> {
-        let mut all = tasks.to_vec();
-        for task in tasks {
-            for dependent in self.graph.dependents(task) {
-                let skipped =
-                    self.task(&dependent).is_some_and(|state| matches!(state.status, TaskStatus::Skipped { .. }));
-                if !skipped && !all.contains(&dependent) {
-                    all.push(dependent);
-                }
+    /// Everything that needs one of the tasks and is not skipped yet.
+    fn dependents_of(&self, tasks: &[TaskId]) -> Vec<TaskId> {
+        let mut all = Vec::new();
+        for dependent in tasks.iter().flat_map(|task| self.graph.dependents(task)) {
+            let skipped = self.task(&dependent).is_some_and(|state| matches!(state.status, TaskStatus::Skipped { .. }));
+            if !skipped && !all.contains(&dependent) {
+                all.push(dependent);
             }
         }
         all
