@@ -159,8 +159,8 @@ pub struct JobReport {
 
 impl JobReport {
     /// Of an attempt that was called off before anything is known of it.
-    pub fn interrupted(ran_ms: u64) -> JobReport {
-        JobReport { end: JobEnd::Interrupted, wip: None, ran_ms, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+    pub fn interrupted() -> JobReport {
+        JobReport { end: JobEnd::Interrupted, wip: None, ran_ms: 0, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
     }
 }
 

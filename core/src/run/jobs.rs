@@ -188,10 +188,8 @@ impl Run {
             }
             _ => self.breaker.lived(),
         }
+        self.close_record(now, &job, report.clone());
         let Some(index) = self.graph.index(task) else { return };
-        if let Some(record) = self.tasks[index].attempts.iter_mut().rfind(|record| record.attempt == attempt) {
-            record.ended = Some((now, report.clone()));
-        }
         match job.purpose {
             Purpose::Build if outdated => {
                 self.tasks[index].carry = Carry::default();
@@ -206,11 +204,8 @@ impl Run {
     pub(super) fn job_called_off(&mut self, now: Time, id: EffectId, job: &Job) {
         self.free(job.worker);
         self.outdated.remove(&id);
+        self.close_record(now, job, JobReport::interrupted());
         let Some(index) = self.graph.index(&job.task) else { return };
-        if let Some(record) = self.tasks[index].attempts.iter_mut().rfind(|record| record.attempt == job.attempt) {
-            let ran_ms = now.since(record.started_at).as_millis() as u64;
-            record.ended = Some((now, JobReport::interrupted(ran_ms)));
-        }
         match job.purpose {
             Purpose::Build => self.requeue(index),
             Purpose::Remedy { .. } => {
@@ -218,6 +213,17 @@ impl Run {
                     self.remedy_called_off(level);
                 }
             }
+        }
+    }
+
+    /// Also of a task that is no longer in the graph: it may come back.
+    fn close_record(&mut self, now: Time, job: &Job, report: JobReport) {
+        let attempts = match self.graph.index(&job.task) {
+            Some(index) => Some(&mut self.tasks[index].attempts),
+            None => self.removed.get_mut(&job.task),
+        };
+        if let Some(record) = attempts.and_then(|all| all.iter_mut().rfind(|record| record.attempt == job.attempt)) {
+            record.ended = Some((now, report));
         }
     }
 
