@@ -137,8 +137,8 @@ impl Run {
         carry: &Carry,
         effects: &mut Effects,
     ) {
-        if matches!(self.intent, Intent::Merge(_)) {
-            // Due since an earlier process, which meant to launch.
+        if matches!(self.intent, Intent::Merge(_)) || self.levels[level].remedies >= self.policy.remediation_attempts {
+            // Due since an earlier process, under another policy.
             return self.fail_gate(level, failure, &format!("{task} is to blame"));
         }
         if !self.within_budget() {
