@@ -111,7 +111,6 @@ impl Run {
         let id = self.graph.tasks()[task].id.clone();
         let attempt = self.tasks[task].next_attempt();
         let remedy = matches!(purpose, Purpose::Remedy { .. });
-        self.breaker.launched();
         self.workers[worker.0 as usize] = WorkerStatus::Running { task: id.clone(), attempt, since: now };
         self.tasks[task].attempts.push(AttemptRecord {
             attempt,
@@ -122,6 +121,7 @@ impl Run {
             ended: None,
         });
         let effect = self.emit(Effect::RunJob(Job { task: id, attempt, worker, base, purpose, carry }), effects);
+        self.breaker.launched(effect);
         if !remedy {
             self.tasks[task].status = TaskStatus::InProgress { effect, attempt, worker };
         }
@@ -186,6 +186,7 @@ impl Run {
             JobEnd::Died { .. } if Duration::from_millis(report.ran_ms) < EARLY => {
                 self.breaker.died_early(now, self.cooldown());
             }
+            JobEnd::Interrupted => self.breaker.called_off(id),
             _ => self.breaker.lived(),
         }
         self.close_record(now, &job, report.clone());
@@ -203,6 +204,7 @@ impl Run {
     /// A launch that is called off as a whole: as if the attempt had been interrupted.
     pub(super) fn job_called_off(&mut self, now: Time, id: EffectId, job: &Job) {
         self.free(job.worker);
+        self.breaker.called_off(id);
         self.outdated.remove(&id);
         self.close_record(now, job, JobReport::interrupted());
         let Some(index) = self.graph.index(&job.task) else { return };
