@@ -118,7 +118,12 @@ impl Run {
     /// A task as it stood; one that comes anew, or comes back, does not count its attempts from 1 again.
     fn state_for(&mut self, id: &TaskId) -> TaskState {
         if let Some(index) = self.graph.index(id) {
-            return self.tasks[index].clone();
+            let mut state = self.tasks[index].clone();
+            if matches!(state.status, TaskStatus::Waiting) {
+                // Whether it still needs a person is decided anew.
+                state.status = TaskStatus::Pending;
+            }
+            return state;
         }
         let mut state = TaskState { attempts: self.removed.remove(id).unwrap_or_default(), ..TaskState::default() };
         for (effect, outstanding) in &self.outstanding {
