@@ -151,6 +151,10 @@ impl Run {
             self.drain(End::Stopped);
             return;
         }
+        self.breaker.cool(now);
+        if !self.breaker.may_launch() {
+            return;
+        }
         let Some(index) = self.graph.index(task) else { return };
         let Some(worker) = self.idle_worker(effects) else { return };
         self.levels[level].remedies += 1;

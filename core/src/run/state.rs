@@ -255,8 +255,13 @@ impl Run {
             return None;
         }
         let rested = self.resting.first().map(|(until, _)| *until);
-        let cooled = if self.ready.is_empty() { None } else { self.breaker.wakeup() };
+        let cooled = if self.has_work_to_launch() { self.breaker.wakeup() } else { None };
         rested.into_iter().chain(cooled).min()
+    }
+
+    fn has_work_to_launch(&self) -> bool {
+        let status = self.current_level().map(|level| &level.status);
+        !self.ready.is_empty() || matches!(status, Some(LevelStatus::Remedying { job: None, .. }))
     }
 
     pub fn ended(&self) -> Option<&End> {
