@@ -98,16 +98,24 @@ impl Run {
     fn still_open_to_change(&self, task: usize) -> Result<(), String> {
         let level = &self.levels[self.level_of(task)];
         match &level.status {
-            LevelStatus::Merged { .. } => Err(format!("level {} is merged", level.level)),
-            status if status.is_integrating() => Err(format!("level {} is being merged", level.level)),
-            _ => Ok(()),
+            LevelStatus::Merged { .. } => return Err(format!("level {} is merged", level.level)),
+            status if status.is_integrating() => return Err(format!("level {} is being merged", level.level)),
+            _ => {}
         }
+        let id = &self.graph.tasks()[task].id;
+        for effect in self.outstanding.values() {
+            if let Effect::RunJob(job) = effect
+                && job.task == *id
+            {
+                return Err(format!("it is in progress; stop it first with `stop --worker {}`", job.worker));
+            }
+        }
+        Ok(())
     }
 
     fn retry(&mut self, task: usize) -> Result<(), String> {
         self.still_open_to_change(task)?;
         match self.tasks[task].status {
-            TaskStatus::InProgress { .. } => return Err("it is in progress".to_string()),
             TaskStatus::Pending => return Err("it is queued already".to_string()),
             TaskStatus::Waiting => return Err("it waits for a person".to_string()),
             _ => {}
@@ -139,12 +147,8 @@ impl Run {
 
     fn skip(&mut self, now: Time, task: usize, reason: &str) -> Result<(), String> {
         self.still_open_to_change(task)?;
-        match self.tasks[task].status {
-            TaskStatus::InProgress { worker, .. } => {
-                return Err(format!("it is in progress; stop it first with `stop --worker {worker}`"));
-            }
-            TaskStatus::Skipped { .. } => return Err("it is skipped already".to_string()),
-            _ => {}
+        if matches!(self.tasks[task].status, TaskStatus::Skipped { .. }) {
+            return Err("it is skipped already".to_string());
         }
         self.dequeue(task);
         let was_open = self.tasks[task].is_open();

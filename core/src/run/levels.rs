@@ -33,7 +33,12 @@ impl Run {
                 self.queue_level(current);
                 self.pursue_level(now, effects);
             }
-            LevelStatus::Running if self.levels[current].open == 0 => self.begin_staging(now, current, effects),
+            LevelStatus::Running if self.levels[current].open == 0 => {
+                // A remedy that a changed graph made needless may still be at work on one of the tasks.
+                if !self.outstanding.values().any(|effect| matches!(effect, Effect::RunJob(_))) {
+                    self.begin_staging(now, current, effects);
+                }
+            }
             LevelStatus::Running => self.pursue_tasks(now, effects),
             LevelStatus::Staging => {
                 if self.outstanding.is_empty() {
