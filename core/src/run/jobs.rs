@@ -184,7 +184,9 @@ impl Run {
         let job = job.clone();
         self.outstanding.remove(&id);
         self.free(job.worker);
-        self.spent_usd += report.cost_usd;
+        // An agent's word: a negative cost must not buy anything, one that is no number must not stop everything.
+        let cost_usd = report.cost_usd.max(0.0);
+        self.spent_usd += cost_usd;
         let outdated = self.outdated.remove(&id);
         match report.end {
             JobEnd::Died { .. } if Duration::from_millis(report.ran_ms) < EARLY => {
@@ -193,7 +195,7 @@ impl Run {
             JobEnd::Interrupted => self.breaker.called_off(id),
             _ => self.breaker.lived(),
         }
-        self.close_record(now, &job, report.clone());
+        self.close_record(now, &job, JobReport { cost_usd, ..report.clone() });
         let Some(index) = self.graph.index(task) else { return };
         match job.purpose {
             Purpose::Build if outdated => {
