@@ -44,9 +44,9 @@ impl Run {
         let Some(status) = self.workers.get_mut(worker.0 as usize) else {
             return Answer { message: Some(format!("there is no worker {worker}")), ..Answer::default() };
         };
-        let was_running = matches!(status, WorkerStatus::Running { .. });
         *status = WorkerStatus::Stopped;
-        if was_running {
+        let runs_there = |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.worker == worker);
+        if self.outstanding.values().any(runs_there) {
             self.emit(Effect::Interrupt { force, grace_ms, only: Some(worker) }, effects);
         }
         Answer { message: Some(format!("stopping worker {worker}")), ..Answer::default() }
