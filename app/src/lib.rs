@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod git;
+pub mod host;
 pub mod proc;
 pub mod project;
 pub mod store;

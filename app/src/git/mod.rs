@@ -4,9 +4,11 @@
 //! fsmonitor, pagers, aliases, external programs) is run, replacement objects are not looked at, and whatever
 //! reads files of a worktree uses a git directory of ours with the settings that were pinned (`Git::objects`).
 
+mod batch;
 mod config;
 mod discover;
 mod error;
+mod merge;
 mod objects;
 mod path;
 mod refs;
@@ -19,9 +21,11 @@ use std::sync::OnceLock;
 
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
+pub use batch::{CommitText, NewCommit};
 pub use config::{Identity, Pinned};
 pub use discover::discover;
 pub use error::{GitError, Result};
+pub use merge::{IndexInput, Merged, Stage};
 pub use path::RepoPath;
 pub use refs::{RefChange, Worktree};
 pub use status::{Found, StatusEntry};

@@ -39,6 +39,11 @@ impl Git {
         for (path, text) in files {
             fs::write(path, text).map_err(wrap)?;
         }
+        // Where history was cut off by a shallow clone it must not be looked for.
+        let shallow = common_dir.join("shallow");
+        if shallow.is_file() {
+            fs::copy(&shallow, private_dir.join("shallow")).map_err(wrap)?;
+        }
         Ok(Git { objects: Some(common_dir.join("objects")), ..Git::repository(private_dir) })
     }
 

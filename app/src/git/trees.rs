@@ -128,7 +128,7 @@ fn tree_entry(part: &[u8]) -> Option<TreeEntry> {
 }
 
 /// `:<mode> <mode> <oid> <oid> <status>`
-fn change(fields: &[u8], path: &[u8]) -> Option<Change> {
+pub(super) fn change(fields: &[u8], path: &[u8]) -> Option<Change> {
     let text = std::str::from_utf8(fields).ok()?.strip_prefix(':')?;
     let fields: Vec<&str> = text.split(' ').collect();
     let [old_mode, new_mode, old, new, status] = fields[..] else { return None };

@@ -1,0 +1,3 @@
+//! Carries out what the run decides.
+
+pub mod integrate;
