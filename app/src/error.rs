@@ -4,8 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use crate::git::GitError;
-
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// How the program ends, for scripts.
@@ -92,16 +90,6 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-impl From<GitError> for Error {
-    fn from(error: GitError) -> Self {
-        let exit = match error {
-            GitError::Unsupported(_) => ExitCode::Preflight,
-            _ => ExitCode::Failed,
-        };
-        Error::new(exit, error.to_string())
-    }
-}
 
 /// Turns an error of the system into one that says what was being done to which path: `.map_err(io("read", path))`.
 pub fn io<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
