@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use crate::error::{Error, ExitCode};
 use crate::proc::{Exit, Kept};
 
 pub type Result<T> = std::result::Result<T, GitError>;
@@ -32,6 +33,13 @@ impl GitError {
 
     pub(super) fn file(what: &'static str, path: &std::path::Path, error: std::io::Error) -> Self {
         GitError::File { what, path: path.display().to_string(), error }
+    }
+}
+
+impl From<GitError> for Error {
+    fn from(error: GitError) -> Self {
+        let exit = if matches!(error, GitError::Unsupported(_)) { ExitCode::Preflight } else { ExitCode::Failed };
+        Error::new(exit, error.to_string())
     }
 }
 

@@ -10,7 +10,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct Cmd {
     grace: Duration,
     keep: (usize, usize),
     streams: Streams,
-    copy: Option<File>,
+    copy: Option<Box<dyn Write + Send>>,
 }
 
 enum Streams {
@@ -128,8 +128,8 @@ impl Cmd {
     }
 
     /// What is read is also written here, up to a bound.
-    pub fn copy_to(mut self, file: File) -> Self {
-        self.copy = Some(file);
+    pub fn copy_to(mut self, sink: impl Write + Send + 'static) -> Self {
+        self.copy = Some(Box::new(sink));
         self
     }
 

@@ -1,6 +1,5 @@
 //! A program that runs: read without blocking, ended with everything below it.
 
-use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin};
@@ -28,7 +27,7 @@ pub(super) struct Plan {
     pub stdin: Option<Vec<u8>>,
     pub timeout: Option<Duration>,
     pub grace: Duration,
-    pub copy: Option<File>,
+    pub copy: Option<Box<dyn Write + Send>>,
 }
 
 pub struct Running {
@@ -41,7 +40,7 @@ pub struct Running {
     started: Instant,
     timeout: Option<Duration>,
     grace: Duration,
-    copy: Option<(File, u64)>,
+    copy: Option<(Box<dyn Write + Send>, u64)>,
 }
 
 struct Stream {
@@ -117,7 +116,7 @@ impl Running {
             started,
             timeout: plan.timeout,
             grace: plan.grace,
-            copy: plan.copy.map(|file| (file, COPY_LIMIT)),
+            copy: plan.copy.map(|sink| (sink, COPY_LIMIT)),
         };
         for stream in &running.streams {
             stream.reader.as_ref().map(set_nonblocking).transpose()?;
@@ -223,11 +222,11 @@ impl Running {
                     stream.kept.push(&buffer[..count]);
                     let since_start = self.started.elapsed().as_millis() as u64;
                     self.control.last_output_ms.store(since_start, Ordering::Relaxed);
-                    if let Some((file, room)) = &mut self.copy {
+                    if let Some((sink, room)) = &mut self.copy {
                         let part = &buffer[..count.min(*room as usize)];
                         *room -= part.len() as u64;
                         // The copy is for people; a full disk shows where something depends on it.
-                        let _ = file.write_all(part);
+                        let _ = sink.write_all(part);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
