@@ -1,11 +1,12 @@
 //! The gates, on the tree that is to land.
 
+use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Event, GatePass, Obstacle};
 
 use super::command::{Order, Ran};
 use super::worktree::{StagingWorktree, short_name};
-use super::{Integration, Outcome, Target, Verification, missing};
+use super::{Integration, Outcome, Verification, missing};
 use crate::error::Result;
 use crate::git::{Merged, RefChange, RepoPath};
 use crate::store::locks::IntegrationLock;
@@ -100,8 +101,8 @@ impl Integration {
     fn candidate(&self, call: GateCall) -> Result<Result<Candidate, Obstacle>> {
         let staging = self.current_staging(call.staging)?;
         let base = match self.target {
-            Target::Staging => call.base.clone(),
-            Target::Base => match self.current_base(call.base)? {
+            MergeTarget::Staging => call.base.clone(),
+            MergeTarget::Base => match self.current_base(call.base)? {
                 Ok(tip) => tip,
                 Err(obstacle) => return Ok(Err(obstacle)),
             },

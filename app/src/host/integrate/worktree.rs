@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mahabharatha_core::config::is_lock_file;
 use mahabharatha_core::ids::Oid;
 
 use super::{Integration, Note};
@@ -64,11 +65,11 @@ impl<'a> StagingWorktree<'a> {
         self.show_to_others()
     }
 
-    /// Takes what the pattern allows of the changes in the worktree; the rest is not part of the tree.
+    /// Takes the lock files among the changes in the worktree; the rest is not part of the tree.
     pub fn tree_with_lock_files(&self) -> Result<Oid> {
         let changed = self.git.status()?.into_iter().filter(|entry| {
             matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked)
-                && self.integration.lock_files.is_match(entry.path.as_path())
+                && entry.path.as_str().is_some_and(is_lock_file)
         });
         let paths: Vec<RepoPath> = changed.map(|entry| entry.path).collect();
         self.git.update_index(&paths)?;

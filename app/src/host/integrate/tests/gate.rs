@@ -63,7 +63,7 @@ fn a_required_gate_that_fails_is_told_with_what_passed_before() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
-    let optional = GateOrder { required: false, ..gate("optional", "echo may fail; false") };
+    let optional = Gate { required: false, ..gate("optional", "echo may fail; false") };
     integration.gates = vec![
         gate("first", "true"),
         optional,
@@ -93,7 +93,7 @@ fn output_is_bounded_and_time_is_up() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
-    integration.gates = vec![GateOrder {
+    integration.gates = vec![Gate {
         timeout: Duration::from_millis(300),
         ..gate("endless", "echo first; sleep 1000 & echo $! > build.pid; while :; do echo 0123456789; done")
     }];
@@ -130,7 +130,7 @@ fn the_base_is_checked_with_every_gate() {
     let base = lab.oid("trunk");
     assert_eq!(answer(integration.check_base(&base).unwrap()), Event::BaseChecked { red: vec![] });
     assert!(!lab.staging("").exists(), "without gates nothing is checked out");
-    let optional = GateOrder { required: false, ..gate("optional", "false") };
+    let optional = Gate { required: false, ..gate("optional", "false") };
     integration.gates = vec![gate("red", "false"), optional, gate("green", "test -e a.txt"), gate("red too", "exit 2")];
     let Event::BaseChecked { red } = answer(integration.check_base(&base).unwrap()) else { panic!() };
     assert_eq!(red.iter().map(|failure| failure.gate.as_str()).collect::<Vec<_>>(), ["red", "red too"]);
@@ -144,15 +144,15 @@ fn prepare_makes_lock_files_and_nothing_else() {
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
     integration.prepare =
-        Some("cat a.txt > 'dir/my.lock'; echo x > stray.txt; echo x > b.txt; echo x > ignored".into());
-    integration.gates = vec![gate("sees it", "grep done dir/my.lock && ! test -e stray.txt && test -e ignored")];
+        Some("cat a.txt > 'dir/Cargo.lock'; echo x > stray.txt; echo x > b.txt; echo x > ignored".into());
+    integration.gates = vec![gate("sees it", "grep done dir/Cargo.lock && ! test -e stray.txt && test -e ignored")];
     let candidate = integration.candidate_of(&lab, &base, &staging);
     assert_eq!(lab.oid(&format!("{}^", candidate.staging)), staging);
     let subject =
         lab.git(&["show", "-s", "--format=%s|%an|%(trailers:only,separator=%x2C)", candidate.staging.as_str()]);
     assert_eq!(subject, "Prepare level 1: x|Us|Mahabharatha-Feature: x,Mahabharatha-Level: 1");
     let changed = lab.git(&["diff", "--name-only", staging.as_str(), candidate.tree.as_str()]);
-    assert_eq!(changed, "dir/my.lock");
+    assert_eq!(changed, "dir/Cargo.lock");
     assert_eq!(lab.oid(&format!("{}^{{tree}}", candidate.staging)), candidate.tree);
     assert_eq!(lab.oid("mahabharatha/x/staging"), candidate.staging);
     assert_eq!(integration.candidate_of(&lab, &base, &staging), candidate, "again, the same comes out");
@@ -176,16 +176,16 @@ fn a_base_that_moved_is_merged_in() {
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
     lab.write("b.txt", "by a person\n");
-    lab.write("dir/my.lock", "theirs\n");
+    lab.write("dir/Cargo.lock", "theirs\n");
     let tip = lab.commit("a person's");
-    integration.prepare = Some("echo both > dir/my.lock".into());
-    integration.gates = vec![gate("both", "grep done a.txt && grep person b.txt && grep both dir/my.lock")];
+    integration.prepare = Some("echo both > dir/Cargo.lock".into());
+    integration.gates = vec![gate("both", "grep done a.txt && grep person b.txt && grep both dir/Cargo.lock")];
     let candidate = integration.candidate_of(&lab, &base, &staging);
     assert_eq!(candidate.base, tip);
     let changed = lab.git(&["diff", "--name-only", tip.as_str(), candidate.tree.as_str()]);
-    assert_eq!(changed, "a.txt\ndir/my.lock");
+    assert_eq!(changed, "a.txt\ndir/Cargo.lock");
     let on_staging = lab.git(&["diff", "--name-only", staging.as_str(), candidate.staging.as_str()]);
-    assert_eq!(on_staging, "dir/my.lock");
+    assert_eq!(on_staging, "dir/Cargo.lock");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_base_that_was_rewritten_is_told() {
 fn with_target_staging_the_base_branch_does_not_count() {
     let lab = Lab::new();
     let mut integration = lab.integration();
-    integration.target = Target::Staging;
+    integration.target = MergeTarget::Staging;
     let (base, staging) = one_task(&lab, &integration);
     lab.write("a.txt", "conflicting");
     lab.commit("a person's");

@@ -272,7 +272,7 @@ fn a_base_checked_out_twice_or_in_a_worktree_that_is_gone() {
 fn with_target_staging_only_the_staging_branch_moves() {
     let lab = Lab::new();
     let mut integration = lab.integration();
-    integration.target = Target::Staging;
+    integration.target = MergeTarget::Staging;
     let start = lab.oid("trunk");
     let candidate = integration.ready(&lab, "done\n");
     let landed = integration.landed(&lab, &candidate).unwrap();

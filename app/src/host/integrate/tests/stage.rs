@@ -73,7 +73,7 @@ fn nothing_unowned_gets_through() {
     let inner = tempfile::tempdir().unwrap();
     git_in(inner.path(), &["init", "-q"]);
     git_in(inner.path(), &["commit", "-q", "--allow-empty", "-m", "inner"]);
-    type Work = Box<dyn Fn(&Path)>;
+    type Work<'a> = Box<dyn Fn(&Path) + 'a>;
     let cases: [(&str, Work); 5] = [
         ("b.txt is not owned", Box::new(|dir| fs::write(dir.join("b.txt"), "x").unwrap())),
         ("a ünd mehrx is not owned", Box::new(|dir| fs::write(dir.join("a ünd mehrx"), "x").unwrap())),
