@@ -109,7 +109,7 @@ impl Git {
         let version = |number| stages.iter().find(|stage| stage.number == number);
         let file = |number| version(number).filter(|stage| stage.mode & 0o170000 == 0o100000);
         let (Some(ours), Some(theirs)) = (file(2), file(3)) else {
-            return self.choose(version(2).or(version(3)));
+            return Ok(choose(version(2).or(version(3))));
         };
         let common = file(1);
         for (name, side) in FILES.into_iter().zip([Some(ours), common, Some(theirs)]) {
@@ -124,7 +124,7 @@ impl Git {
         let call = Call::new(args.iter().chain(&FILES));
         let ended = self.command(&call)?.run().map_err(|error| GitError::Start(error.to_string()))?;
         // It answers with the number of conflicts, or that it is not text.
-        let Exit::Code(conflicts @ 0..=127) = ended.status else { return self.choose(Some(ours)) };
+        let Exit::Code(conflicts @ 0..=127) = ended.status else { return Ok(choose(Some(ours))) };
         let oid = self.call(Call::new(["hash-object", "-w", "--stdin"]).input(ended.stdout))?.oid()?;
         let mode = match common {
             Some(common) if common.mode == ours.mode => theirs.mode,
@@ -133,18 +133,12 @@ impl Git {
         // Without common ground two additions are a conflict, however alike they are.
         Ok(Resolved { file: Some((mode, oid)), clean: conflicts == 0 && common.is_some() })
     }
+}
 
-    /// What to show where contents cannot be merged; nothing where a directory has to stand.
-    fn choose(&self, stage: Option<&Stage>) -> Result<Resolved> {
-        let Some(stage) = stage else { return Ok(Resolved { file: None, clean: false }) };
-        let mut below = stage.path.as_bytes().to_vec();
-        below.push(b'/');
-        let below = RepoPath::new(below);
-        let listed =
-            self.call(Call::new(["ls-files".as_ref(), "-z".as_ref(), "--".as_ref(), below.as_path().as_os_str()]))?;
-        let free = listed.bytes.is_empty();
-        Ok(Resolved { file: free.then(|| (stage.mode, stage.oid.clone())), clean: false })
-    }
+/// What to show where contents cannot be merged. A file where a directory has to stand gives way, since the paths
+/// below come after it.
+fn choose(stage: Option<&Stage>) -> Resolved {
+    Resolved { file: stage.map(|stage| (stage.mode, stage.oid.clone())), clean: false }
 }
 
 /// `<mode> <oid> <stage>\t<path>`
@@ -332,5 +326,18 @@ mod tests {
             assert!(stages.iter().any(|stage| stage.starts_with("new ")), "{stages:?}");
             assert_eq!(repo.show(&tree, "new/below"), "in a directory");
         }
+        let (repo, merged) = merge(
+            |dir| {
+                fs::remove_dir_all(dir.join("d")).unwrap();
+                fs::write(dir.join("d"), "a file now\n").unwrap();
+            },
+            |dir| {
+                fs::write(dir.join("d/f"), "changed\n").unwrap();
+                fs::write(dir.join("d/new"), "new\n").unwrap();
+            },
+        );
+        let (tree, stages) = conflict(merged);
+        assert!(stages.contains(&"d 2".to_owned()), "{stages:?}");
+        assert_eq!((repo.show(&tree, "d/f"), repo.show(&tree, "d/new")), ("changed".to_owned(), "new".to_owned()));
     }
 }

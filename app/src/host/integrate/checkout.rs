@@ -41,7 +41,7 @@ impl Integration {
                 _ => (worktree.path.clone(), admin_dir(self.project.common_dir(), &worktree.path)),
             };
             // Git knows of worktrees whose files are gone; nothing is checked out there.
-            let Some(admin) = admin.filter(|_| !worktree.prunable && path.is_dir()) else { continue };
+            let Some(admin) = admin else { continue };
             if is_rebasing(&admin, &self.base_branch) {
                 return Ok(Err(in_the_way(&path, Vec::new(), self.under_way("a rebase"))));
             }

@@ -55,12 +55,7 @@ impl<'a> StagingWorktree<'a> {
     /// Makes the files those of the tree; what git ignores stays, since it is expensive to build anew.
     pub fn set_to(&self, tree: &Oid) -> Result<()> {
         self.put_unfinished_merge_away()?;
-        let read = ["read-tree", "--reset", "-u", tree.as_str()];
-        if self.git.run(read).is_err() {
-            // Something ignored stands where a file has to be.
-            self.git.run(["clean", "-ffdxq"])?;
-            self.git.run(read)?;
-        }
+        self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
         self.git.run(["clean", "-ffdq"])?;
         self.show_to_others()
     }

@@ -94,7 +94,7 @@ fn output_is_bounded_and_time_is_up() {
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
     integration.gates = vec![Gate {
-        timeout: Duration::from_millis(300),
+        timeout: Duration::from_secs(2),
         ..gate("endless", "echo first; sleep 1000 & echo $! > build.pid; while :; do echo 0123456789; done")
     }];
     let failed = failure(integration.gated(&lab, &base, &staging, &[]));
@@ -343,7 +343,7 @@ fn a_gate_is_called_off_with_all_its_processes() {
     let (base, staging) = one_task(&lab, &integration);
     let pipe = lab.root.join(".git/pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let command = format!("sleep 1000 & echo $! > '{}'; wait", pipe.display());
+    let command = format!("sleep 1000 & sleep 0.2; echo $! > '{}'; wait", pipe.display());
     integration.gates = vec![gate("long", &command), gate("never", "true")];
     let cancel = integration.cancel.clone();
     let watcher = std::thread::spawn(move || {

@@ -316,6 +316,8 @@ fn a_shallow_clone_and_one_with_submodules_work() {
     let shallow = Lab { root: clone, notes: Arc::default(), _dir: tempfile::tempdir().unwrap() };
     for lab in [&lab, &shallow] {
         let mut integration = lab.integration();
+        let first = integration.ready(lab, "first\n");
+        integration.landed(lab, &first).unwrap();
         integration.gates = vec![gate("g", "grep done a.txt && test -d sub")];
         let base = lab.oid("trunk");
         let (staging, _) = integration.staged(&base, &[lab.writes("A", &base, "a.txt", "done\n")]);
