@@ -298,7 +298,7 @@ fn with_target_staging_only_the_staging_branch_moves() {
 }
 
 #[test]
-fn a_shallow_clone_and_one_with_submodules_work() {
+fn a_shallow_clone_and_a_repository_with_a_submodule_and_a_submodule_itself_work() {
     let lab = Lab::new();
     let inner = lab.root.with_file_name("inner");
     fs::create_dir(&inner).unwrap();
@@ -314,7 +314,13 @@ fn a_shallow_clone_and_one_with_submodules_work() {
     let url = format!("file://{}", lab.root.display());
     git_in(lab.root.parent().unwrap(), &["clone", "-q", "--depth=1", &url, clone.to_str().unwrap()]);
     let shallow = Lab { root: clone, notes: Arc::default(), _dir: tempfile::tempdir().unwrap() };
-    for lab in [&lab, &shallow] {
+    let outer = lab.root.with_file_name("outer");
+    fs::create_dir(&outer).unwrap();
+    git_in(&outer, &["init", "-q"]);
+    let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "-b", "trunk", "../re pö", "sub"];
+    git_in(&outer, &add);
+    let submodule = Lab { root: outer.join("sub"), notes: Arc::default(), _dir: tempfile::tempdir().unwrap() };
+    for lab in [&lab, &shallow, &submodule] {
         let mut integration = lab.integration();
         let first = integration.ready(lab, "first\n");
         integration.landed(lab, &first).unwrap();
@@ -332,4 +338,29 @@ fn a_shallow_clone_and_one_with_submodules_work() {
         assert_eq!(lab.read("a.txt"), "done\n");
     }
     assert_eq!(lab.read("sub/file"), "in a submodule");
+}
+
+#[test]
+fn in_a_sparse_checkout_only_what_the_level_changed_appears() {
+    let lab = Lab::new();
+    lab.write("outside/x.txt", "x\n");
+    lab.write("outside/y.txt", "y\n");
+    lab.commit("more");
+    lab.git(&["sparse-checkout", "set", "dir"]);
+    assert!(!lab.root.join("outside").exists());
+    let mut integration = lab.integration();
+    integration.owners.insert(task("A"), owns("outside/"));
+    let base = lab.oid("trunk");
+    let work = lab.task_commit("A", &base, |dir| {
+        git_in(dir, &["sparse-checkout", "disable"]);
+        fs::write(dir.join("outside/x.txt"), "done\n").unwrap();
+        fs::write(dir.join("outside/new.txt"), "new\n").unwrap();
+    });
+    let (staging, _) = integration.staged(&base, &[work]);
+    integration.gates = vec![gate("g", "grep done outside/x.txt")];
+    let candidate = integration.candidate_of(&lab, &base, &staging);
+    integration.landed(&lab, &candidate).unwrap();
+    assert_eq!(lab.git(&["status", "--porcelain"]), "");
+    assert_eq!(lab.read("outside/x.txt"), "done\n");
+    assert!(!lab.root.join("outside/y.txt").exists());
 }

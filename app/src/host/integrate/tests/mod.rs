@@ -124,12 +124,12 @@ impl Lab {
     }
 
     fn objects(&self, pinned: &Pinned) -> Git {
-        let common_dir = self.root.join(".git");
-        Git::objects(&common_dir.join("mahabharatha/x/git"), &common_dir, pinned).unwrap()
+        let project = self.project();
+        Git::objects(&project.shared_dir().join("x/git"), project.common_dir(), pinned).unwrap()
     }
 
     fn lock(&self) -> IntegrationLock {
-        IntegrationLock::wait(&self.root.join(".git/mahabharatha")).unwrap()
+        IntegrationLock::wait(&self.project().shared_dir()).unwrap()
     }
 
     fn staging(&self, name: &str) -> PathBuf {
