@@ -9,6 +9,7 @@ mod blobs;
 mod config;
 mod discover;
 mod error;
+mod merge;
 mod objects;
 mod path;
 mod refs;
@@ -22,10 +23,11 @@ use std::sync::OnceLock;
 
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
-pub use batch::{CommitText, Merged, NewCommit, Stage};
+pub use batch::{CommitText, NewCommit};
 pub use config::{Identity, Pinned};
 pub use discover::{Found as Discovered, discover, init};
 pub use error::{GitError, Result};
+pub use merge::{IndexInput, Merged, Stage};
 pub use path::RepoPath;
 pub use refs::{RefChange, Worktree};
 pub use status::{Found, StatusEntry};
