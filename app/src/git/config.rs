@@ -1,19 +1,18 @@
 //! What counts of the user's configuration, read once before anything is launched.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Git, GitError, Result};
-use crate::proc::base_env;
+use crate::proc::{Exit, base_env};
 
 /// Settings that change what is checked out or committed; those in effect at the start stay in effect.
-const PINNED_KEYS: [&str; 8] = [
+const PINNED_KEYS: [&str; 7] = [
     "core.autocrlf",
     "core.eol",
-    "core.safecrlf",
     "core.filemode",
     "core.symlinks",
     "core.ignorecase",
@@ -24,7 +23,8 @@ const PINNED_KEYS: [&str; 8] = [
 /// Understood, or of no consequence for a git directory of ours.
 const KNOWN_EXTENSIONS: [&str; 5] = ["objectformat", "worktreeconfig", "noop", "preciousobjects", "relativeworktrees"];
 
-/// Files that are pinned by their text, under keys that git does not know.
+/// Not settings of ours, but known: files by their text, and where hooks are, under keys that git does not know.
+const HOOKS_PATH: &str = "mahabharatha.hookspath";
 pub(super) const EXCLUDES_FILE: &str = "mahabharatha.excludesfile";
 pub(super) const INFO_EXCLUDE: &str = "mahabharatha.infoexclude";
 pub(super) const ATTRIBUTES_FILE: &str = "mahabharatha.attributesfile";
@@ -50,6 +50,11 @@ impl Default for Identity {
 }
 
 impl Pinned {
+    /// Where the user's hooks are, if not where git has them.
+    pub fn hooks_path(&self) -> Option<&str> {
+        self.get(HOOKS_PATH)
+    }
+
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
@@ -84,6 +89,7 @@ impl Git {
             pinned.push(("lfs.storage".into(), self.git_dir.join("lfs").to_string_lossy().into_owned()));
         }
         let setting = |key: &str| settings.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+        pinned.extend(setting("core.hookspath").map(|path| (HOOKS_PATH.to_owned(), path.to_owned())));
         for (key, path) in [
             (EXCLUDES_FILE, user_file(setting("core.excludesfile"), "ignore")),
             (ATTRIBUTES_FILE, user_file(setting("core.attributesfile"), "attributes")),
@@ -95,6 +101,28 @@ impl Git {
             }
         }
         Ok(Pinned(pinned))
+    }
+
+    /// What one file says, without what it includes. Nothing in it takes effect.
+    pub fn read_config_file(&self, path: &Path) -> Result<Vec<(String, String)>> {
+        let args = [OsStr::new("config"), "--file".as_ref(), path.as_os_str()];
+        let options = ["--no-includes", "--list", "-z"].map(OsStr::new);
+        let output = self.call(Call::new(args.into_iter().chain(options)))?;
+        Ok(output.parts().map(split_setting).collect())
+    }
+
+    /// Makes a key in this file have exactly these values.
+    pub fn set_config_file(&self, path: &Path, key: &str, values: &[String]) -> Result<()> {
+        let file = [OsStr::new("config"), "--file".as_ref(), path.as_os_str()];
+        let unset = Call::new(file.into_iter().chain(["--unset-all", key].map(OsStr::new)));
+        match self.call(unset) {
+            Err(GitError::Failed { status: Exit::Code(5), .. }) => {}
+            other => drop(other?),
+        }
+        for value in values {
+            self.call(Call::new(file.into_iter().chain(["--add", key, value].map(OsStr::new))))?;
+        }
+        Ok(())
     }
 
     /// Who the user is, by environment or configuration.

@@ -53,3 +53,9 @@ impl Kept {
         bytes
     }
 }
+
+/// Output as text that goes into a prompt or a report.
+pub fn bounded_text(bytes: &[u8], (head, tail): (usize, usize)) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    String::from_utf8_lossy(&Kept::of(text.as_bytes(), head, tail)).into_owned()
+}
