@@ -147,7 +147,7 @@ impl Git {
     }
 
     fn command(&self, call: &Call) -> Result<Cmd> {
-        let mut cmd = Cmd::new(executable()?).arg("--no-pager").arg("--literal-pathspecs").envs(base_env(&[]));
+        let mut cmd = Cmd::new(executable()?).arg("--no-pager").envs(base_env(&[]));
         cmd = cmd.arg(with_prefix("--git-dir=", &self.git_dir));
         cmd = match &self.work_tree {
             Some(dir) => cmd.arg(with_prefix("--work-tree=", dir)).cwd(dir),
@@ -157,6 +157,7 @@ impl Git {
             ("LC_ALL", "C"),
             ("GIT_TERMINAL_PROMPT", "0"),
             ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_LITERAL_PATHSPECS", "1"),
             ("GIT_NO_REPLACE_OBJECTS", "1"),
             ("GIT_GRAFT_FILE", "/dev/null"),
             ("GIT_ATTR_NOSYSTEM", "1"),
