@@ -1,6 +1,7 @@
 //! What must hold before the first launch. Every check says what to do.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use mahabharatha_core::config::{AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
@@ -95,7 +96,7 @@ pub fn check(
     let git = Git::repository(project.common_dir());
     check_repository(&mut report, project, resumed.is_some())?;
     check_branches(&mut report, &git, paths, resumed.is_some())?;
-    check_agents(&mut report, config, graph, agent)?;
+    check_agents(&mut report, project.root(), config, graph, agent)?;
     check_dirty(&mut report, project, graph, resumed)?;
     check_other_features(&mut report, project, paths.feature(), graph)?;
     Ok(report)
@@ -184,7 +185,7 @@ fn check_branches(report: &mut Report, git: &Git, paths: &FeaturePaths, resumed:
     Ok(())
 }
 
-fn check_agents(report: &mut Report, config: &Config, graph: &TaskGraph, asked: Option<&str>) -> Result<()> {
+fn check_agents(report: &mut Report, root: &Path, config: &Config, graph: &TaskGraph, asked: Option<&str>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for task in graph.tasks().iter().filter(|task| !task.spec.foreground) {
         let (name, agent) = session::agent_for(config, &task.spec, asked)?;
@@ -196,13 +197,13 @@ fn check_agents(report: &mut Report, config: &Config, graph: &TaskGraph, asked: 
                 format!("Set agents.{name}.command, or give the task a `run`."),
             );
         } else if seen.insert(name.clone()) {
-            check_agent(report, &name, agent.kind, agent.command.first());
+            check_agent(report, root, &name, agent.kind, agent.command.first());
         }
     }
     Ok(())
 }
 
-fn check_agent(report: &mut Report, name: &str, kind: AgentKind, program: Option<&String>) {
+fn check_agent(report: &mut Report, root: &Path, name: &str, kind: AgentKind, program: Option<&String>) {
     if kind == AgentKind::Claude {
         report.fail(
             "agent",
@@ -211,14 +212,14 @@ fn check_agent(report: &mut Report, name: &str, kind: AgentKind, program: Option
         );
         return;
     }
-    match program {
-        // A path is looked up in the worktree, where it need not be yet.
-        Some(program) if !program.contains('/') && proc::find_program(program).is_none() => report.fail(
-            "agent",
-            format!("{name}: {program} was not found on PATH."),
-            format!("Install it, or change agents.{name}.command."),
-        ),
-        _ => report.ok("agent", format!("{name} can be started")),
+    let missing = program.and_then(|program| match program.contains('/') {
+        // A relative path starts from the main checkout.
+        true => (!root.join(program).exists()).then(|| format!("{name}: there is no {program}.")),
+        false => proc::find_program(program).is_none().then(|| format!("{name}: {program} was not found on PATH.")),
+    });
+    match missing {
+        Some(message) => report.fail("agent", message, format!("Install it, or change agents.{name}.command.")),
+        None => report.ok("agent", format!("{name} can be started")),
     }
 }
 
