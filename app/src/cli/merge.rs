@@ -7,8 +7,9 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 
+use super::finish::finish;
 use super::place::Place;
-use super::{Global, run, steer};
+use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
 use crate::session::{self, Options, Outcome};
 use crate::ui::Ui;
@@ -49,7 +50,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
         Options { workers: None, intent: Intent::Merge(level), agent: None, max_cost: None, allow_red_base: false };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => Ok(ExitCode::Done),
-        Outcome::Ended(end) => run::finish(&place, ui, &end),
+        Outcome::Ended(end) => finish(&place, ui, &end),
     }
 }
 
