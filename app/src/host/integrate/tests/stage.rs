@@ -97,6 +97,20 @@ fn nothing_unowned_gets_through() {
 }
 
 #[test]
+fn what_a_commit_was_made_on_does_not_ride_along() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let base = lab.oid("trunk");
+    let planted = lab.writes("A", &base, "tool.sh", "not owned");
+    let on_top = lab.writes("A", &planted.commit, "a.txt", "owned");
+    for tasks in [vec![on_top.clone()], vec![lab.writes("B", &base, "b.txt", "b"), on_top]] {
+        let (staging, _) = integration.staged(&base, &tasks);
+        assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "owned");
+        assert_eq!(lab.git(&["show", &format!("{staging}:tool.sh")]), "tool.sh");
+    }
+}
+
+#[test]
 fn a_tree_that_no_checkout_would_write_is_refused() {
     let lab = Lab::new();
     let base = lab.oid("trunk");
@@ -157,12 +171,14 @@ fn a_remedy_comes_on_top_of_what_it_was_made_on() {
     // A person resolved something on staging before the remedy was made there.
     let tree = lab.git(&["rev-parse", &format!("{staging}^{{tree}}")]);
     let resolved = Oid::new(lab.git(&["commit-tree", &tree, "-p", staging.as_str(), "-m", "resolved"])).unwrap();
+    lab.git(&["update-ref", "refs/heads/mahabharatha/x/staging", resolved.as_str()]);
     let fix = lab.writes("A", &resolved, "a.txt", "right");
     let (staging, commits) = integration.staged(&base, &[first.clone(), fix.clone()]);
     assert_eq!(commits.len(), 2);
     assert_eq!(log(&lab, &base, &staging).len(), 3);
     assert_eq!(lab.oid(&format!("{staging}^")), resolved);
     assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "right");
+    assert_eq!(integration.staged(&base, &[first.clone(), fix.clone()]).0, staging, "again, the same comes out");
 
     // With another first commit what the remedy stood on is of no use; its change is.
     let again = lab.writes("A", &base, "a.txt", "otherwise");
