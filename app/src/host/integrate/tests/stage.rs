@@ -26,17 +26,18 @@ fn staging_is_the_base_and_then_one_commit_per_task() {
             fs::write(dir.join("dir/deep ü"), "was a directory").unwrap();
             make_executable(&dir.join("dir/deep ü"));
         }),
-        lab.task_commit("C", &base, |_| {}),
+        lab.task_commit("C", &base, |dir| fs::remove_file(dir.join("c.txt")).unwrap()),
+        lab.task_commit("D", &base, |_| {}),
     ];
     let (staging, commits) = integration.staged(&base, &tasks);
-    assert_eq!(commits.iter().map(|commit| commit.task.as_str()).collect::<Vec<_>>(), ["A", "B", "C"]);
-    assert_eq!(commits[2].commit, staging);
+    assert_eq!(commits.iter().map(|commit| commit.task.as_str()).collect::<Vec<_>>(), ["A", "B", "C", "D"]);
+    assert_eq!(commits[3].commit, staging);
     assert_eq!(lab.oid("mahabharatha/x/staging"), staging);
     assert_eq!(lab.oid(&format!("{}^", commits[0].commit)), base);
     let by = "Wörker|w@x";
-    let expected = ["A", "B", "C"].map(|id| format!("feat({id}): do {id}|{by}"));
+    let expected = ["A", "B", "C", "D"].map(|id| format!("feat({id}): do {id}|{by}"));
     assert_eq!(log(&lab, &base, &staging), expected);
-    assert!(lab.git(&["show", "-s", "--format=%B", staging.as_str()]).ends_with("Mahabharatha-Task: C"));
+    assert!(lab.git(&["show", "-s", "--format=%B", staging.as_str()]).ends_with("Mahabharatha-Task: D"));
     // Each has exactly the differences of the task's own commit.
     for (task, staged) in tasks.iter().zip(&commits) {
         let differences = |commit: &Oid| lab.git(&["diff-tree", "-r", "--raw", &format!("{commit}^"), commit.as_str()]);
@@ -103,7 +104,7 @@ fn what_a_commit_was_made_on_does_not_ride_along() {
     let base = lab.oid("trunk");
     let planted = lab.writes("A", &base, "tool.sh", "not owned");
     let on_top = lab.writes("A", &planted.commit, "a.txt", "owned");
-    for tasks in [vec![on_top.clone()], vec![lab.writes("B", &base, "b.txt", "b"), on_top]] {
+    for tasks in [vec![lab.writes("B", &base, "b.txt", "b"), on_top.clone()], vec![on_top]] {
         let (staging, _) = integration.staged(&base, &tasks);
         assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "owned");
         assert_eq!(lab.git(&["show", &format!("{staging}:tool.sh")]), "tool.sh");
