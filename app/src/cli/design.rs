@@ -13,6 +13,7 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 pub struct DesignArgs {
     /// The feature whose graph is meant
+    #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
     /// Check the graph and list every problem; change nothing
     #[arg(long, required = true)]

@@ -22,6 +22,7 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The feature to run
+    #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
     /// How many agents work at once [default: workers.count]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
