@@ -18,7 +18,7 @@ use crate::host::{Context, LocalHost};
 use crate::preflight;
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
-use crate::report::{Reporter, files};
+use crate::report::{Opening, Reporter, files};
 use crate::specs;
 use crate::store::atomic::write_atomic;
 use crate::store::journal::Journal;
@@ -81,15 +81,21 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
     let earlier = replay(records.iter().map(|record| (record.at, &record.event)))
         .map_err(|why| Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display())))?;
-    let run = match earlier {
+    let begun = match earlier {
         None => start(project, paths, &config, ui, options, &mut journal)?,
         Some(run) if run.ended() == Some(&End::Completed) => return Ok(Outcome::AlreadyCompleted),
         Some(run) => resume(project, paths, &config, ui, options, &mut journal, run)?,
     };
     drop(records);
-    let end = carry_on(project, paths, config, ui, options, journal, run)?;
+    let end = carry_on(project, paths, config, ui, options, journal, begun)?;
     drop(lock);
     Ok(Outcome::Ended(end))
+}
+
+/// A run that this process may drive, and what it did to it so far.
+struct Begun {
+    run: Run,
+    opening: Opening,
 }
 
 fn start(
@@ -99,7 +105,7 @@ fn start(
     ui: &Ui,
     options: &Options,
     journal: &mut Journal,
-) -> Result<Run> {
+) -> Result<Begun> {
     let git = Git::repository(project.common_dir());
     let start = project.head_commit()?;
     let base_branch = project.head_branch()?;
@@ -120,15 +126,18 @@ fn start(
         git_config: git.pinned_config()?.0,
         policy: config.policy(options.workers, options.allow_red_base, options.max_cost),
     };
-    let now = now();
-    journal.append(now, &Event::Started(Box::new(setup.clone())))?;
+    let (now, policy) = (now(), setup.policy.clone());
+    let started = Event::Started(Box::new(setup.clone()));
+    journal.append(now, &started)?;
     let mut run = Run::start(now, &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+    let mut opening = Opening::default();
+    opening.tell(&started, &run);
     if options.intent != Intent::Complete {
-        let event = Event::Resumed { policy: setup.policy, intent: options.intent };
+        let event = Event::Resumed { policy, intent: options.intent };
         journal.append(now, &event)?;
         run.step(now, &event);
     }
-    Ok(run)
+    Ok(Begun { run, opening })
 }
 
 fn resume(
@@ -139,8 +148,7 @@ fn resume(
     options: &Options,
     journal: &mut Journal,
     mut run: Run,
-) -> Result<Run> {
-    ui.note(&format!("resuming {}, begun {}", paths.feature(), run.started_at()));
+) -> Result<Begun> {
     check_intent(options.intent, Some(&run))?;
     let file = current_graph(paths, &run, ui)?;
     let mut events = Vec::new();
@@ -150,12 +158,14 @@ fn resume(
     let policy = config.policy(options.workers, options.allow_red_base, options.max_cost);
     events.push(Event::Resumed { policy, intent: options.intent });
     preflight::check(project, paths, config, run.graph(), options.agent.as_deref(), Some(&run))?.tell(ui)?;
+    let mut opening = Opening::of(&run);
     for event in &events {
         let now = now();
         journal.append(now, event)?;
         run.step(now, event);
+        opening.tell(event, &run);
     }
-    Ok(run)
+    Ok(Begun { run, opening })
 }
 
 /// Whether the level that was asked for can be next.
@@ -250,13 +260,14 @@ fn carry_on(
     ui: &Arc<Ui>,
     options: &Options,
     journal: Journal,
-    mut run: Run,
+    begun: Begun,
 ) -> Result<End> {
+    let Begun { mut run, opening } = begun;
     // Whatever a dying worker leaves behind falls to us.
     proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
     let leases = lease_ports(project, &config, &run)?;
     write_plan(paths, &run, &leases)?;
-    let reporter = Arc::new(Reporter::start(project, paths, &run, ui));
+    let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
     let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
     let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
     let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };

@@ -20,7 +20,7 @@ mod timeline;
 
 use std::time::Duration;
 
-pub use reporter::Reporter;
+pub use reporter::{Opening, Reporter};
 
 /// As people say it: `0.4s`, `12s`, `2m 34s`, `1h 05m`. A second unit of nothing is left out.
 pub fn human_duration(duration: Duration) -> String {
