@@ -15,7 +15,7 @@ pub mod state_md;
 pub mod status;
 #[cfg(test)]
 mod support;
-mod text;
+pub mod text;
 mod timeline;
 
 use std::time::Duration;
