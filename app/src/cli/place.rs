@@ -29,4 +29,9 @@ impl Global {
         let paths = project.feature(&feature);
         Ok(Place { project, feature, paths })
     }
+
+    /// By flag; a feature may also be meant without being named.
+    pub fn names_a_feature(&self) -> bool {
+        self.feature.is_some()
+    }
 }

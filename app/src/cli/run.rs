@@ -142,10 +142,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
 fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let config = session::load_config(&place.project)?;
     let git = Git::repository(place.project.common_dir());
-    let start = match session::started_from(&place.paths)? {
-        Some(commit) => commit,
-        None => place.project.head_commit()?,
-    };
+    let start = session::start_commit(&place.project, &place.paths)?;
     let tree = specs::start_tree(&git, &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;

@@ -252,6 +252,11 @@ impl Run {
         rested.into_iter().chain(cooled).min()
     }
 
+    /// Whether any level has, so that it is settled which commit the run starts from.
+    pub fn has_begun(&self) -> bool {
+        self.levels.iter().any(|level| level.base.is_some())
+    }
+
     pub fn ended(&self) -> Option<&End> {
         match &self.phase {
             Phase::Ended { end, .. } => Some(end),

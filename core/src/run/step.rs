@@ -26,7 +26,7 @@ impl Run {
         self.updated_at = now;
         let mut effects = Effects::new();
         match event {
-            Event::Started(_) => {}
+            Event::Started(setup) => self.started_again(setup),
             Event::Resumed { policy, intent } => self.resumed(policy, *intent),
             Event::Replanned { graph } => self.replanned(graph),
             Event::BaseChecked { red } => self.base_checked(red),
@@ -125,6 +125,15 @@ impl Run {
         self.drain(end);
         if !self.outstanding.is_empty() {
             self.emit(Effect::Interrupt { force: false, grace_ms: 10_000, only: None }, effects);
+        }
+    }
+
+    /// As long as nothing has begun, the run may begin from another commit, such as one on which the gates are green.
+    fn started_again(&mut self, setup: &Setup) {
+        if !self.has_begun() {
+            self.setup.start = setup.start.clone();
+            self.setup.git_config = setup.git_config.clone();
+            self.outstanding.retain(|_, effect| !matches!(effect, Effect::CheckBase { .. }));
         }
     }
 
