@@ -58,12 +58,15 @@ impl Git {
 
     /// Which of these paths git ignores; what the index holds is not ignored.
     pub fn ignored(&self, paths: &[RepoPath]) -> Result<Vec<RepoPath>> {
-        let input = super::trees::joined(paths);
-        if input.is_empty() {
+        if paths.is_empty() {
             return Ok(Vec::new());
         }
-        let answer = self.ask(Call::new(["check-ignore", "-z", "--stdin"]).input(input))?;
-        Ok(answer.iter().flat_map(|output| output.parts()).map(RepoPath::new).collect())
+        // This command alone does not take paths literally; behind `./` nothing is magic.
+        let input: Vec<u8> = paths.iter().flat_map(|path| [b"./", path.as_bytes(), b"\0"].concat()).collect();
+        let call = Call::new(["check-ignore", "-z", "--stdin"]).env("GIT_LITERAL_PATHSPECS", "0").input(input);
+        let answer = self.ask(call)?;
+        let plain = |part: &[u8]| RepoPath::new(part.strip_prefix(b"./").unwrap_or(part));
+        Ok(answer.iter().flat_map(|output| output.parts()).map(plain).collect())
     }
 }
 

@@ -10,7 +10,7 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Job;
 
-use super::integrate::{Cancel, GateOrder, Integration, Target, Verification};
+use super::integrate::{Cancel, Integration, Verification};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
@@ -94,12 +94,6 @@ impl Inner {
     /// What it takes to integrate, with a git directory of its own written now.
     pub fn integration(&self) -> Result<Integration> {
         let dir = self.paths.dir().join("integration");
-        let gate = |gate: &mahabharatha_core::config::Gate| GateOrder {
-            name: gate.name.clone(),
-            command: gate.command.clone(),
-            timeout: gate.timeout,
-            required: gate.required,
-        };
         Ok(Integration {
             project: self.project.clone(),
             paths: self.paths.clone(),
@@ -107,12 +101,9 @@ impl Inner {
             objects: Git::objects(&dir, self.project.common_dir(), &self.pinned)?,
             identity: self.identity.clone(),
             base_branch: self.base_branch.clone(),
-            target: match self.config.merge.target {
-                MergeTarget::Base => Target::Base,
-                MergeTarget::Staging => Target::Staging,
-            },
+            target: self.config.merge.target,
             prepare: self.config.merge.prepare.clone(),
-            gates: self.config.quality_gates.iter().map(gate).collect(),
+            gates: self.config.quality_gates.clone(),
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
             env: proc::base_env(&self.config.env.pass),
             cancel: self.cancel.clone(),
@@ -143,6 +134,7 @@ impl Inner {
         let worktree_git_dir = self.repository.worktree_git_dir(&worktree)?.ok_or_else(|| {
             Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
         })?;
+        let engineering = &self.config.plugins.context_engineering;
         Ok(Order {
             feature: self.paths.feature().clone(),
             job: job.clone(),
@@ -165,13 +157,13 @@ impl Inner {
                 stall_ms: millis(self.config.workers.stall),
                 grace_ms: millis(GRACE),
             },
-            generated: self.config.ownership.generated.patterns().map(str::to_owned).collect(),
+            generated: self.config.ownership.generated.added().map(str::to_owned).collect(),
             context: PromptContext {
                 project: self.project.project_file(),
                 requirements: self.paths.requirements(),
                 design: self.paths.design(),
                 max_attempts: self.config.retry.max_attempts,
-                budget_tokens: self.config.plugins.context_engineering.task_context_budget_tokens,
+                budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
             },
             logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
         })

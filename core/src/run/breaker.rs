@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::effect::EffectId;
 use crate::ids::Time;
 
 /// A worker that ends without a result within this time died early.
@@ -20,18 +21,25 @@ pub enum Breaker {
     },
     /// One launch is allowed, to see whether it lives.
     HalfOpen {
-        probing: bool,
+        probe: Option<EffectId>,
     },
 }
 
 impl Breaker {
     pub(super) fn may_launch(&self) -> bool {
-        matches!(self, Breaker::Closed { .. } | Breaker::HalfOpen { probing: false })
+        matches!(self, Breaker::Closed { .. } | Breaker::HalfOpen { probe: None })
     }
 
-    pub(super) fn launched(&mut self) {
-        if let Breaker::HalfOpen { probing } = self {
-            *probing = true;
+    pub(super) fn launched(&mut self, job: EffectId) {
+        if let Breaker::HalfOpen { probe } = self {
+            *probe = Some(job);
+        }
+    }
+
+    /// A job that was interrupted shows nothing; if it was the probe, another may be sent.
+    pub(super) fn called_off(&mut self, job: EffectId) {
+        if *self == (Breaker::HalfOpen { probe: Some(job) }) {
+            *self = Breaker::HalfOpen { probe: None };
         }
     }
 
@@ -56,7 +64,7 @@ impl Breaker {
         if let Breaker::Open { until } = *self
             && until <= now
         {
-            *self = Breaker::HalfOpen { probing: false };
+            *self = Breaker::HalfOpen { probe: None };
         }
     }
 
@@ -97,15 +105,24 @@ mod tests {
         assert!(!breaker.may_launch());
         breaker.cool(Time(5));
         assert!(breaker.may_launch());
-        breaker.launched();
+        breaker.launched(EffectId(7));
         assert!(!breaker.may_launch());
         breaker.lived();
         assert_eq!(breaker, Breaker::Closed { deaths: 0 });
     }
 
     #[test]
+    fn sends_another_probe_when_the_first_is_called_off() {
+        let mut breaker = Breaker::HalfOpen { probe: Some(EffectId(7)) };
+        breaker.called_off(EffectId(6));
+        assert!(!breaker.may_launch());
+        breaker.called_off(EffectId(7));
+        assert!(breaker.may_launch());
+    }
+
+    #[test]
     fn opens_again_when_the_probe_dies() {
-        let mut breaker = Breaker::HalfOpen { probing: true };
+        let mut breaker = Breaker::HalfOpen { probe: Some(EffectId(7)) };
         breaker.died_early(Time(0), COOLDOWN);
         assert_eq!(breaker, Breaker::Open { until: Time(60_000) });
     }

@@ -8,7 +8,9 @@ use crate::ids::{TaskId, Time, WorkerId};
 
 impl Run {
     pub(super) fn asked(&mut self, now: Time, request: &str, command: &Command, effects: &mut Effects) {
-        if self.answers.contains_key(request) {
+        if let Some(answer) = self.answers.get(request).cloned() {
+            // Asked again: a crash may have come between the decision and its answer.
+            self.emit(Effect::Answer { request: request.to_string(), answer }, effects);
             return;
         }
         let answer = match command {
@@ -24,8 +26,14 @@ impl Run {
             }
             Command::Retry { tasks } => self.for_each_task(&self.or_all_blocked(tasks), |run, task| run.retry(task)),
             Command::Skip { tasks, reason, keep_dependents } => {
-                let tasks = if *keep_dependents { tasks.clone() } else { self.with_dependents(tasks) };
-                self.for_each_task(&tasks, |run, task| run.skip(now, task, reason))
+                let mut answer = self.for_each_task(tasks, |run, task| run.skip(now, task, reason));
+                if !keep_dependents {
+                    let dependents = self.dependents_of(&answer.accepted);
+                    let more = self.for_each_task(&dependents, |run, task| run.skip(now, task, reason));
+                    answer.accepted.extend(more.accepted);
+                    answer.refused.extend(more.refused);
+                }
+                answer
             }
         };
         self.answers.insert(request.to_string(), answer.clone());
@@ -36,9 +44,9 @@ impl Run {
         let Some(status) = self.workers.get_mut(worker.0 as usize) else {
             return Answer { message: Some(format!("there is no worker {worker}")), ..Answer::default() };
         };
-        let was_running = matches!(status, WorkerStatus::Running { .. });
         *status = WorkerStatus::Stopped;
-        if was_running {
+        let runs_there = |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.worker == worker);
+        if self.outstanding.values().any(runs_there) {
             self.emit(Effect::Interrupt { force, grace_ms, only: Some(worker) }, effects);
         }
         Answer { message: Some(format!("stopping worker {worker}")), ..Answer::default() }
@@ -50,7 +58,10 @@ impl Run {
         mut act: impl FnMut(&mut Run, usize) -> Result<(), String>,
     ) -> Answer {
         let mut answer = Answer::default();
-        for task in tasks {
+        for (place, task) in tasks.iter().enumerate() {
+            if tasks[..place].contains(task) {
+                continue;
+            }
             let done = match self.graph.index(task) {
                 Some(index) => act(self, index),
                 None => Err("there is no such task".to_string()),
@@ -71,16 +82,13 @@ impl Run {
         (0..self.tasks.len()).filter(blocked).map(|index| self.graph.tasks()[index].id.clone()).collect()
     }
 
-    /// The tasks and everything that needs them and could still be skipped.
-    fn with_dependents(&self, tasks: &[TaskId]) -> Vec<TaskId> {
-        let mut all = tasks.to_vec();
-        for task in tasks {
-            for dependent in self.graph.dependents(task) {
-                let skipped =
-                    self.task(&dependent).is_some_and(|state| matches!(state.status, TaskStatus::Skipped { .. }));
-                if !skipped && !all.contains(&dependent) {
-                    all.push(dependent);
-                }
+    /// Everything that needs one of the tasks and is not skipped yet.
+    fn dependents_of(&self, tasks: &[TaskId]) -> Vec<TaskId> {
+        let mut all = Vec::new();
+        for dependent in tasks.iter().flat_map(|task| self.graph.dependents(task)) {
+            let skipped = self.task(&dependent).is_some_and(|state| matches!(state.status, TaskStatus::Skipped { .. }));
+            if !skipped && !all.contains(&dependent) {
+                all.push(dependent);
             }
         }
         all
@@ -90,16 +98,24 @@ impl Run {
     fn still_open_to_change(&self, task: usize) -> Result<(), String> {
         let level = &self.levels[self.level_of(task)];
         match &level.status {
-            LevelStatus::Merged { .. } => Err(format!("level {} is merged", level.level)),
-            status if status.is_integrating() => Err(format!("level {} is being merged", level.level)),
-            _ => Ok(()),
+            LevelStatus::Merged { .. } => return Err(format!("level {} is merged", level.level)),
+            status if status.is_integrating() => return Err(format!("level {} is being merged", level.level)),
+            _ => {}
         }
+        let id = &self.graph.tasks()[task].id;
+        for effect in self.outstanding.values() {
+            if let Effect::RunJob(job) = effect
+                && job.task == *id
+            {
+                return Err(format!("it is in progress; stop it first with `stop --worker {}`", job.worker));
+            }
+        }
+        Ok(())
     }
 
     fn retry(&mut self, task: usize) -> Result<(), String> {
         self.still_open_to_change(task)?;
         match self.tasks[task].status {
-            TaskStatus::InProgress { .. } => return Err("it is in progress".to_string()),
             TaskStatus::Pending => return Err("it is queued already".to_string()),
             TaskStatus::Waiting => return Err("it waits for a person".to_string()),
             _ => {}
@@ -114,7 +130,6 @@ impl Run {
             TaskStatus::Completed { .. } => Carry::default(),
             _ => std::mem::take(&mut state.carry),
         };
-        state.status = TaskStatus::Pending;
         self.reopen(task, reopened);
         Ok(())
     }
@@ -127,23 +142,13 @@ impl Run {
         if matches!(level.status, LevelStatus::Failed { .. }) {
             level.status = LevelStatus::Running;
         }
-        if matches!(level.status, LevelStatus::Running) {
-            if self.graph.tasks()[task].spec.foreground {
-                self.tasks[task].status = TaskStatus::Waiting;
-            } else {
-                self.enqueue(task);
-            }
-        }
+        self.requeue(task);
     }
 
     fn skip(&mut self, now: Time, task: usize, reason: &str) -> Result<(), String> {
         self.still_open_to_change(task)?;
-        match self.tasks[task].status {
-            TaskStatus::InProgress { worker, .. } => {
-                return Err(format!("it is in progress; stop it first with `stop --worker {worker}`"));
-            }
-            TaskStatus::Skipped { .. } => return Err("it is skipped already".to_string()),
-            _ => {}
+        if matches!(self.tasks[task].status, TaskStatus::Skipped { .. }) {
+            return Err("it is skipped already".to_string());
         }
         self.dequeue(task);
         let was_open = self.tasks[task].is_open();

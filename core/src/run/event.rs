@@ -157,6 +157,13 @@ pub struct JobReport {
     pub warnings: Vec<String>,
 }
 
+impl JobReport {
+    /// Of an attempt that was called off before anything is known of it.
+    pub fn interrupted() -> JobReport {
+        JobReport { end: JobEnd::Interrupted, wip: None, ran_ms: 0, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum JobEnd {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::breaker::EARLY;
-use super::effect::{Carry, Effect, Job, Purpose};
+use super::effect::{Carry, Effect, EffectId, Job, Purpose};
 use super::event::{Backoff, BackoffStrategy, GateFailure, Intent, JobEnd, JobReport};
 use super::state::{AttemptRecord, End, LevelStatus, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
@@ -17,10 +17,7 @@ impl Run {
     /// Launches what can be launched; ends the run where nothing can and nothing will.
     pub(super) fn pursue_tasks(&mut self, now: Time, effects: &mut Effects) {
         if matches!(self.intent, Intent::Merge(_)) {
-            if self.outstanding.is_empty() {
-                self.drain(End::Blocked);
-            }
-            return;
+            return self.end_unmergeable();
         }
         while let Some(&(until, task)) = self.resting.first()
             && until <= now
@@ -41,6 +38,17 @@ impl Run {
             self.launch(now, task, worker, base, Purpose::Build, carry, effects);
         }
         self.end_if_stuck();
+    }
+
+    /// A merge was asked for, but tasks are open: what is under way may end, nothing is launched.
+    fn end_unmergeable(&mut self) {
+        let Some(level) = self.current_level() else { return };
+        if !self.outstanding.is_empty() {
+            return;
+        }
+        let why = format!("level {} cannot be merged: {} of its tasks are not done", level.level, level.open);
+        let nothing_would_run = self.ready.is_empty() && self.resting.is_empty();
+        self.drain(if nothing_would_run { End::Blocked } else { End::Paused { why } });
     }
 
     fn end_if_stuck(&mut self) {
@@ -99,11 +107,10 @@ impl Run {
         purpose: Purpose,
         carry: Carry,
         effects: &mut Effects,
-    ) -> super::EffectId {
+    ) -> EffectId {
         let id = self.graph.tasks()[task].id.clone();
         let attempt = self.tasks[task].next_attempt();
         let remedy = matches!(purpose, Purpose::Remedy { .. });
-        self.breaker.launched();
         self.workers[worker.0 as usize] = WorkerStatus::Running { task: id.clone(), attempt, since: now };
         self.tasks[task].attempts.push(AttemptRecord {
             attempt,
@@ -114,6 +121,7 @@ impl Run {
             ended: None,
         });
         let effect = self.emit(Effect::RunJob(Job { task: id, attempt, worker, base, purpose, carry }), effects);
+        self.breaker.launched(effect);
         if !remedy {
             self.tasks[task].status = TaskStatus::InProgress { effect, attempt, worker };
         }
@@ -129,6 +137,10 @@ impl Run {
         carry: &Carry,
         effects: &mut Effects,
     ) {
+        if matches!(self.intent, Intent::Merge(_)) || self.levels[level].remedies >= self.policy.remediation_attempts {
+            // Due since an earlier process, under another policy.
+            return self.fail_gate(level, failure, &format!("{task} is to blame"));
+        }
         if !self.within_budget() {
             self.levels[level].status = LevelStatus::Gating;
             self.drain(End::Paused { why: self.over_budget() });
@@ -137,6 +149,10 @@ impl Run {
         if self.no_worker_left() {
             self.levels[level].status = LevelStatus::Gating;
             self.drain(End::Stopped);
+            return;
+        }
+        self.breaker.cool(now);
+        if !self.breaker.may_launch() {
             return;
         }
         let Some(index) = self.graph.index(task) else { return };
@@ -167,31 +183,55 @@ impl Run {
         };
         let job = job.clone();
         self.outstanding.remove(&id);
-        let Some(index) = self.graph.index(task) else { return };
         self.free(job.worker);
-        self.spent_usd += report.cost_usd;
-        if let Some(record) = self.tasks[index].attempts.iter_mut().rfind(|record| record.attempt == attempt) {
-            record.ended = Some((now, report.clone()));
-        }
+        // An agent's word: a negative cost must not buy anything, one that is no number must not stop everything.
+        let cost_usd = report.cost_usd.max(0.0);
+        self.spent_usd += cost_usd;
+        let outdated = self.outdated.remove(&id);
         match report.end {
             JobEnd::Died { .. } if Duration::from_millis(report.ran_ms) < EARLY => {
                 self.breaker.died_early(now, self.cooldown());
             }
+            JobEnd::Interrupted => self.breaker.called_off(id),
             _ => self.breaker.lived(),
         }
+        self.close_record(now, &job, JobReport { cost_usd, ..report.clone() });
+        let Some(index) = self.graph.index(task) else { return };
         match job.purpose {
+            Purpose::Build if outdated => {
+                self.tasks[index].carry = Carry::default();
+                self.requeue(index);
+            }
             Purpose::Build => self.built(now, index, report),
-            Purpose::Remedy { failure } => self.remedied(&failure, task, report),
+            Purpose::Remedy { failure } => self.remedied(id, &failure, task, report),
         }
     }
 
     /// A launch that is called off as a whole: as if the attempt had been interrupted.
-    pub(super) fn job_called_off(&mut self, job: &Job) {
+    pub(super) fn job_called_off(&mut self, now: Time, id: EffectId, job: &Job) {
         self.free(job.worker);
-        match (self.graph.index(&job.task), &job.purpose) {
-            (Some(index), Purpose::Build) => self.requeue(index),
-            (_, Purpose::Remedy { .. }) => self.regate(),
-            (None, Purpose::Build) => {}
+        self.breaker.called_off(id);
+        self.outdated.remove(&id);
+        self.close_record(now, job, JobReport::interrupted());
+        let Some(index) = self.graph.index(&job.task) else { return };
+        match job.purpose {
+            Purpose::Build => self.requeue(index),
+            Purpose::Remedy { .. } => {
+                if let Some(level) = self.remedied_by(id) {
+                    self.remedy_called_off(level);
+                }
+            }
+        }
+    }
+
+    /// Also of a task that is no longer in the graph: it may come back.
+    fn close_record(&mut self, now: Time, job: &Job, report: JobReport) {
+        let attempts = match self.graph.index(&job.task) {
+            Some(index) => Some(&mut self.tasks[index].attempts),
+            None => self.removed.get_mut(&job.task),
+        };
+        if let Some(record) = attempts.and_then(|all| all.iter_mut().rfind(|record| record.attempt == job.attempt)) {
+            record.ended = Some((now, report));
         }
     }
 
@@ -201,15 +241,11 @@ impl Run {
         }
     }
 
-    fn regate(&mut self) {
-        if let Some(current) = self.current() {
-            self.levels[current].status = LevelStatus::Gating;
-        }
-    }
-
-    pub(super) fn requeue(&mut self, task: usize) {
-        self.tasks[task].status = TaskStatus::Pending;
-        self.enqueue(task);
+    /// The level that waits for this remedy; none where a changed graph made it needless.
+    fn remedied_by(&self, id: EffectId) -> Option<usize> {
+        let current = self.current()?;
+        let waits = matches!(&self.levels[current].status, LevelStatus::Remedying { job: Some(job), .. } if *job == id);
+        waits.then_some(current)
     }
 
     fn built(&mut self, now: Time, index: usize, report: &JobReport) {
@@ -288,30 +324,50 @@ impl Run {
         Duration::from_millis(self.policy.backoff.max_ms).max(Duration::from_secs(1))
     }
 
-    fn remedied(&mut self, failure: &GateFailure, task: &TaskId, report: &JobReport) {
-        let Some(current) = self.current() else { return };
-        let feedback = match &report.end {
+    fn remedied(&mut self, id: EffectId, failure: &GateFailure, task: &TaskId, report: &JobReport) {
+        let Some(current) = self.remedied_by(id) else { return };
+        let wip = report.wip.clone();
+        let carry = match &report.end {
             JobEnd::Done { commit } => {
                 self.levels[current].staging = Some(commit.clone());
                 self.levels[current].status = LevelStatus::Gating;
                 return;
             }
-            JobEnd::Interrupted => {
-                self.levels[current].remedies -= 1;
-                self.levels[current].status = LevelStatus::Gating;
-                return;
+            JobEnd::Interrupted => return self.remedy_called_off(current),
+            JobEnd::Checkpoint { note } => {
+                self.checkpointed_remedy(current, task);
+                Carry { feedback: None, note: Some(note.clone()), wip }
             }
-            JobEnd::Failed { feedback, .. } => feedback.clone(),
-            JobEnd::Checkpoint { note } => note.clone(),
-            JobEnd::Blocked { reason } | JobEnd::Escalated { reason } => reason.clone(),
-            JobEnd::Died { .. } => "The worker ended without a result.".to_string(),
+            JobEnd::Failed { feedback: why, .. }
+            | JobEnd::Blocked { reason: why }
+            | JobEnd::Escalated { reason: why } => Carry { feedback: Some(why.clone()), note: None, wip },
+            JobEnd::Died { .. } => {
+                Carry { feedback: Some("The worker ended without a result.".to_string()), note: None, wip }
+            }
         };
         if self.levels[current].remedies >= self.policy.remediation_attempts {
-            self.fail_gate(current, failure, &format!("{task} could not mend it: {feedback}"));
+            let why = carry.feedback.or(carry.note).unwrap_or_default();
+            self.fail_gate(current, failure, &format!("{task} could not mend it: {why}"));
         } else {
-            let carry = Carry { feedback: Some(feedback), note: None, wip: report.wip.clone() };
             self.levels[current].status =
                 LevelStatus::Remedying { failure: failure.clone(), task: task.clone(), carry, job: None };
+        }
+    }
+
+    /// As if the remedy had not been begun.
+    fn remedy_called_off(&mut self, level: usize) {
+        let level = &mut self.levels[level];
+        level.remedies = level.remedies.saturating_sub(1);
+        level.status = LevelStatus::Gating;
+    }
+
+    /// A checkpoint uses up no remedy, as it uses up no retry; but not without end.
+    fn checkpointed_remedy(&mut self, level: usize, task: &TaskId) {
+        let Some(index) = self.graph.index(task) else { return };
+        self.tasks[index].checkpoints += 1;
+        if self.tasks[index].checkpoints <= MAX_CHECKPOINTS {
+            let level = &mut self.levels[level];
+            level.remedies = level.remedies.saturating_sub(1);
         }
     }
 }

@@ -33,36 +33,38 @@ impl Run {
                 self.queue_level(current);
                 self.pursue_level(now, effects);
             }
-            LevelStatus::Running if self.levels[current].open == 0 => self.begin_staging(now, current, effects),
-            LevelStatus::Running => self.pursue_tasks(now, effects),
-            LevelStatus::Staging => {
-                if self.outstanding.is_empty() {
+            LevelStatus::Running if self.levels[current].open == 0 => {
+                // A remedy that a changed graph made needless may still be at work on one of the tasks.
+                if !self.outstanding.values().any(|effect| matches!(effect, Effect::RunJob(_))) {
                     self.begin_staging(now, current, effects);
                 }
             }
-            LevelStatus::Gating => {
-                if self.outstanding.is_empty() {
-                    self.begin_gating(current, effects);
-                }
-            }
+            LevelStatus::Running => self.pursue_tasks(now, effects),
+            LevelStatus::Staging | LevelStatus::Gating | LevelStatus::Blaming { .. } | LevelStatus::Landing { .. }
+                if self.staging_is_in_use() => {}
+            LevelStatus::Staging => self.begin_staging(now, current, effects),
+            LevelStatus::Gating => self.begin_gating(now, current, effects),
             LevelStatus::Blaming { failure } => {
-                if self.outstanding.is_empty() {
-                    let level = &self.levels[current];
-                    let commits = level.commits.clone();
-                    let base = self.base_of(current);
-                    self.emit(Effect::Blame { level: number, base, failure, commits }, effects);
-                }
+                let commits = self.levels[current].commits.clone();
+                let base = self.base_of(current);
+                self.emit(Effect::Blame { level: number, base, failure, commits }, effects);
+            }
+            LevelStatus::Landing { candidate } => {
+                self.emit(Effect::Land { level: number, candidate }, effects);
             }
             LevelStatus::Remedying { failure, task, carry, job: None } => {
                 self.pursue_remedy(now, current, &failure, &task, &carry, effects);
             }
-            LevelStatus::Landing { candidate } => {
-                if self.outstanding.is_empty() {
-                    self.emit(Effect::Land { level: number, candidate }, effects);
-                }
-            }
             LevelStatus::Remedying { .. } | LevelStatus::Merged { .. } | LevelStatus::Failed { .. } => {}
         }
+    }
+
+    /// One thing at a time is done to staging; what workers do is no matter.
+    fn staging_is_in_use(&self) -> bool {
+        let uses = |effect: &Effect| {
+            matches!(effect, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. })
+        };
+        self.outstanding.values().any(uses)
     }
 
     /// The level at which this process was to stop, where the current one lies beyond it.
@@ -81,7 +83,7 @@ impl Run {
         }
     }
 
-    fn is_last(&self, level: usize) -> bool {
+    pub(super) fn is_last(&self, level: usize) -> bool {
         level + 1 == self.levels.len()
     }
 
@@ -108,10 +110,9 @@ impl Run {
         self.emit(Effect::Stage { level: number, base, tasks }, effects);
     }
 
-    fn begin_gating(&mut self, current: usize, effects: &mut Effects) {
+    fn begin_gating(&mut self, now: Time, current: usize, effects: &mut Effects) {
         let Some(staging) = self.levels[current].staging.clone() else {
-            self.levels[current].status = LevelStatus::Running;
-            return;
+            return self.begin_staging(now, current, effects);
         };
         let gate = Effect::Gate {
             level: self.levels[current].level,

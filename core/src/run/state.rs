@@ -30,6 +30,10 @@ pub struct Run {
     /// Tasks that wait for a later time.
     pub(super) resting: BTreeSet<(Time, usize)>,
     pub(super) outstanding: BTreeMap<EffectId, Effect>,
+    /// Jobs that were begun for a spec that has changed since.
+    pub(super) outdated: BTreeSet<EffectId>,
+    /// The attempts at tasks that are no longer in the graph, in case they come back.
+    pub(super) removed: BTreeMap<TaskId, Vec<AttemptRecord>>,
     pub(super) next_effect: u64,
     pub(super) breaker: Breaker,
     pub(super) passed: BTreeSet<GatePass>,
@@ -223,6 +227,8 @@ impl Run {
             ready: BTreeSet::new(),
             resting: BTreeSet::new(),
             outstanding: BTreeMap::new(),
+            outdated: BTreeSet::new(),
+            removed: BTreeMap::new(),
             next_effect: 0,
             breaker: Breaker::Closed { deaths: 0 },
             passed: BTreeSet::new(),
@@ -244,17 +250,23 @@ impl Run {
 
     /// When `Woke` should come if nothing else does.
     pub fn next_wakeup(&self) -> Option<Time> {
-        if !matches!(self.phase, Phase::Working) {
+        let launches = matches!(self.phase, Phase::Working) && !matches!(self.intent, Intent::Merge(_));
+        if !launches {
             return None;
         }
         let rested = self.resting.first().map(|(until, _)| *until);
-        let cooled = if self.ready.is_empty() { None } else { self.breaker.wakeup() };
+        let cooled = if self.has_work_to_launch() { self.breaker.wakeup() } else { None };
         rested.into_iter().chain(cooled).min()
     }
 
     /// Whether any level has, so that it is settled which commit the run starts from.
     pub fn has_begun(&self) -> bool {
         self.levels.iter().any(|level| level.base.is_some())
+    }
+
+    fn has_work_to_launch(&self) -> bool {
+        let status = self.current_level().map(|level| &level.status);
+        !self.ready.is_empty() || matches!(status, Some(LevelStatus::Remedying { job: None, .. }))
     }
 
     pub fn ended(&self) -> Option<&End> {

@@ -3,10 +3,8 @@
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId};
 use super::event::{Event, GateFailure, Intent, Policy, Setup};
-use super::state::{End, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus, levels_of};
-use crate::graph::TaskGraph;
+use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use crate::ids::{Time, WorkerId};
-use crate::spec::GraphFile;
 
 /// The effects decided in one step.
 pub(super) type Effects = Vec<(EffectId, Effect)>;
@@ -26,9 +24,16 @@ impl Run {
         self.updated_at = now;
         let mut effects = Effects::new();
         match event {
-            Event::Started(setup) => self.started_again(setup),
+            // Between two processes: the one that resumes decides, by its own policy.
+            Event::Started(setup) => {
+                self.started_again(setup);
+                return effects;
+            }
+            Event::Replanned { graph } => {
+                self.replanned(graph);
+                return effects;
+            }
             Event::Resumed { policy, intent } => self.resumed(policy, *intent),
-            Event::Replanned { graph } => self.replanned(graph),
             Event::BaseChecked { red } => self.base_checked(red),
             Event::SlotReady { worker } => self.slot_ready(*worker),
             Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
@@ -46,13 +51,10 @@ impl Run {
             }
             Event::Asked { request, command } => self.asked(now, request, command, &mut effects),
             Event::Interrupted { effect } => {
-                if let Some(effect) = self.outstanding.remove(effect) {
-                    self.called_off(&effect);
-                }
+                self.called_off(now, *effect);
             }
             Event::EffectFailed { effect, error } => {
-                if let Some(effect) = self.outstanding.remove(effect) {
-                    self.called_off(&effect);
+                if self.called_off(now, *effect) {
                     self.wind_down(End::Failed { why: error.clone() }, &mut effects);
                 }
             }
@@ -145,7 +147,7 @@ impl Run {
         self.workers = self.workers_under_way(policy.workers as usize);
         if let Some(current) = self.current() {
             let level = &mut self.levels[current];
-            level.remedies = 0;
+            level.remedies = u32::from(matches!(level.status, LevelStatus::Remedying { job: Some(_), .. }));
             level.base_moves = 0;
             if matches!(level.status, LevelStatus::Failed { .. }) {
                 level.status = LevelStatus::Gating;
@@ -174,35 +176,6 @@ impl Run {
         workers
     }
 
-    /// Takes over a graph in which only tasks that had not been completed differ.
-    fn replanned(&mut self, file: &GraphFile) {
-        let (Some(graph), _) = TaskGraph::check(file, None) else { return };
-        let known = |id| self.graph.index(id).map(|index| self.tasks[index].clone());
-        let tasks: Vec<TaskState> = graph.tasks().iter().map(|task| known(&task.id).unwrap_or_default()).collect();
-        let mut levels = levels_of(&graph, &tasks);
-        for level in &mut levels {
-            if let Some(old) = self.levels.iter().find(|old| old.level == level.level) {
-                let (range, open) = (level.tasks.clone(), level.open);
-                *level = old.clone();
-                level.tasks = range;
-                level.open = open;
-            }
-        }
-        self.setup.graph = file.clone();
-        self.graph = graph.into();
-        self.tasks = tasks;
-        self.levels = levels;
-        self.ready.clear();
-        self.resting.clear();
-        let Some(current) = self.current() else { return };
-        if self.levels[current].open > 0 && !matches!(self.levels[current].status, LevelStatus::Pending) {
-            // New work came into a level that was being merged: what was begun for that no longer counts.
-            self.levels[current].status = LevelStatus::Running;
-            self.outstanding.retain(|_, effect| matches!(effect, Effect::RunJob(_) | Effect::PrepareSlot { .. }));
-            self.queue_level(current);
-        }
-    }
-
     fn base_checked(&mut self, red: &[GateFailure]) {
         if !self.answered(|effect| matches!(effect, Effect::CheckBase { .. })) {
             return;
@@ -222,33 +195,47 @@ impl Run {
         }
     }
 
-    /// An effect that ended without its answer leaves things so that it is decided again.
-    fn called_off(&mut self, effect: &Effect) {
-        match effect {
+    /// An effect that ended without its answer leaves things so that it is decided again; false where there was none.
+    fn called_off(&mut self, now: Time, id: EffectId) -> bool {
+        let Some(effect) = self.outstanding.remove(&id) else { return false };
+        match &effect {
             Effect::PrepareSlot { worker } => {
                 if let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
                     *status = WorkerStatus::Unprepared;
                 }
             }
-            Effect::RunJob(job) => self.job_called_off(job),
+            Effect::RunJob(job) => self.job_called_off(now, id, job),
             // The level's status says what is due; `pursue` decides it again.
             _ => {}
         }
+        true
     }
 
     /// Puts every task of a level that can be launched into the queue.
     pub(super) fn queue_level(&mut self, level: usize) {
         for task in self.levels[level].tasks.clone() {
+            let foreground = self.graph.tasks()[task].spec.foreground;
             match self.tasks[task].status {
-                TaskStatus::Pending if self.graph.tasks()[task].spec.foreground => {
-                    self.tasks[task].status = TaskStatus::Waiting;
-                }
-                TaskStatus::Pending => self.enqueue(task),
-                TaskStatus::Resting { until } => {
+                TaskStatus::Resting { until } if !foreground => {
                     self.resting.insert((until, task));
                 }
+                TaskStatus::Pending | TaskStatus::Waiting | TaskStatus::Resting { .. } => self.requeue(task),
                 _ => {}
             }
+        }
+    }
+
+    /// Has a task wait for a worker or a person, if its level's turn has come.
+    pub(super) fn requeue(&mut self, task: usize) {
+        self.tasks[task].status = TaskStatus::Pending;
+        let level = self.level_of(task);
+        if self.current() != Some(level) || !matches!(self.levels[level].status, LevelStatus::Running) {
+            return;
+        }
+        if self.graph.tasks()[task].spec.foreground {
+            self.tasks[task].status = TaskStatus::Waiting;
+        } else {
+            self.enqueue(task);
         }
     }
 }

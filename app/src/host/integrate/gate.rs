@@ -1,11 +1,12 @@
 //! The gates, on the tree that is to land.
 
+use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Event, GatePass, Obstacle};
 
 use super::command::{Order, Ran};
-use super::worktree::StagingWorktree;
-use super::{Integration, Outcome, Target, Verification};
+use super::worktree::{StagingWorktree, short_name};
+use super::{Integration, Outcome, Verification, missing};
 use crate::error::Result;
 use crate::git::{Merged, RefChange, RepoPath};
 use crate::store::locks::IntegrationLock;
@@ -100,8 +101,8 @@ impl Integration {
     fn candidate(&self, call: GateCall) -> Result<Result<Candidate, Obstacle>> {
         let staging = self.current_staging(call.staging)?;
         let base = match self.target {
-            Target::Staging => call.base.clone(),
-            Target::Base => match self.current_base(call.base)? {
+            MergeTarget::Staging => call.base.clone(),
+            MergeTarget::Base => match self.current_base(call.base)? {
                 Ok(tip) => tip,
                 Err(obstacle) => return Ok(Err(obstacle)),
             },
@@ -110,7 +111,7 @@ impl Integration {
             let tree = self.tree_of(&staging)?;
             return Ok(Ok(Candidate { base, staging, tree }));
         }
-        match self.objects.merge_trees(&staging, &base)? {
+        match self.merge_base_into(&staging, &base)? {
             Merged::Clean(tree) => Ok(Ok(Candidate { base, staging, tree })),
             Merged::Conflict { tree, stages } => {
                 let worktree = StagingWorktree::open(self, &staging)?;
@@ -123,6 +124,11 @@ impl Integration {
                 Ok(Err(Obstacle::Conflict { files, worktree: worktree.path.display().to_string() }))
             }
         }
+    }
+
+    pub(super) fn merge_base_into(&self, commit: &Oid, base: &Oid) -> Result<Merged> {
+        let common = self.repository.merge_base(commit, base)?.ok_or_else(|| missing(base))?;
+        Ok(self.objects.merge_trees(&common, commit, base, short_name(&self.base_branch))?)
     }
 
     /// The base branch's tip, which has to contain what was last seen on it.

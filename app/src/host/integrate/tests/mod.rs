@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use globset::{Glob, GlobSetBuilder};
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle, TaskCommit};
 use tempfile::TempDir;
@@ -112,9 +111,8 @@ impl Lab {
             repository,
             identity: Identity { name: "Us".into(), email: "us@x".into() },
             base_branch: "refs/heads/trunk".into(),
-            target: Target::Base,
+            target: MergeTarget::Base,
             prepare: None,
-            lock_files: GlobSetBuilder::new().add(Glob::new("**/*.lock").unwrap()).build().unwrap(),
             gates: Vec::new(),
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
             env: base_env(&[]),
@@ -126,12 +124,12 @@ impl Lab {
     }
 
     fn objects(&self, pinned: &Pinned) -> Git {
-        let common_dir = self.root.join(".git");
-        Git::objects(&common_dir.join("mahabharatha/x/git"), &common_dir, pinned).unwrap()
+        let project = self.project();
+        Git::objects(&project.shared_dir().join("x/git"), project.common_dir(), pinned).unwrap()
     }
 
     fn lock(&self) -> IntegrationLock {
-        IntegrationLock::wait(&self.root.join(".git/mahabharatha")).unwrap()
+        IntegrationLock::wait(&self.project().shared_dir()).unwrap()
     }
 
     fn staging(&self, name: &str) -> PathBuf {
@@ -209,8 +207,8 @@ fn owns(path: &str) -> Vec<OwnedPath> {
     vec![OwnedPath { path: path.trim_end_matches('/').into(), directory, create: false }]
 }
 
-fn gate(name: &str, command: &str) -> GateOrder {
-    GateOrder { name: name.into(), command: command.into(), timeout: Duration::from_secs(60), required: true }
+fn gate(name: &str, command: &str) -> Gate {
+    Gate { name: name.into(), command: command.into(), timeout: Duration::from_secs(60), required: true }
 }
 
 fn answer(outcome: Outcome) -> Event {
