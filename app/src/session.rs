@@ -8,20 +8,20 @@ use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::{Severity, TaskGraph};
 use mahabharatha_core::ids::{Level, Oid, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
-use mahabharatha_core::run::event::{Event, Intent, Setup};
+use mahabharatha_core::run::event::{Event, Intent, Policy, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, TaskStatus, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::Git;
-use crate::host::{Context, LocalHost};
-use crate::preflight;
+use crate::host::{self, Context, LocalHost};
+use crate::preflight::{self, Ground, Report};
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
-use crate::report::{Reporter, files};
+use crate::report::{Opening, Reporter, files};
 use crate::specs;
 use crate::store::atomic::write_atomic;
-use crate::store::journal::Journal;
+use crate::store::journal::{Journal, Record};
 use crate::store::locks::FeatureLock;
 use crate::store::ports::{self, PortLease};
 use crate::store::projection;
@@ -44,13 +44,20 @@ pub enum Outcome {
     Ended(End),
 }
 
-/// The commit that the feature's run started from, where there has been one.
-pub fn started_from(paths: &FeaturePaths) -> Result<Option<Oid>> {
-    let records = Journal::read(&paths.journal())?;
-    Ok(records.iter().find_map(|record| match &record.event {
-        Event::Started(setup) => Some(setup.start.clone()),
-        _ => None,
-    }))
+/// The commit that the feature's run starts from, or would start from now.
+pub fn start_commit(project: &Project, paths: &FeaturePaths) -> Result<Oid> {
+    match rebuild(paths, &Journal::read(&paths.journal())?)? {
+        Some(run) => start_of(project, &run),
+        None => project.head_commit(),
+    }
+}
+
+/// The run that a journal adds up to.
+pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> {
+    replay(records.iter().map(|record| (record.at, &record.event))).map_err(|why| {
+        Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display()))
+            .hint("The journal was changed by hand, or belongs to another version of this program.")
+    })
 }
 
 pub fn load_config(project: &Project) -> Result<Config> {
@@ -79,17 +86,21 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let config = load_config(project)?;
     projection::make_home(&project.home())?;
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
-    let earlier = replay(records.iter().map(|record| (record.at, &record.event)))
-        .map_err(|why| Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display())))?;
-    let run = match earlier {
+    let begun = match rebuild(paths, &records)? {
         None => start(project, paths, &config, ui, options, &mut journal)?,
         Some(run) if run.ended() == Some(&End::Completed) => return Ok(Outcome::AlreadyCompleted),
         Some(run) => resume(project, paths, &config, ui, options, &mut journal, run)?,
     };
     drop(records);
-    let end = carry_on(project, paths, config, ui, options, journal, run)?;
+    let end = carry_on(project, paths, config, ui, options, journal, begun)?;
     drop(lock);
     Ok(Outcome::Ended(end))
+}
+
+/// A run that this process may drive, and what it did to it so far.
+struct Begun {
+    run: Run,
+    opening: Opening,
 }
 
 fn start(
@@ -99,7 +110,7 @@ fn start(
     ui: &Ui,
     options: &Options,
     journal: &mut Journal,
-) -> Result<Run> {
+) -> Result<Begun> {
     let git = Git::repository(project.common_dir());
     let start = project.head_commit()?;
     let base_branch = project.head_branch()?;
@@ -109,26 +120,71 @@ fn start(
     for warning in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
         ui.warn(&specs::problem_line(warning));
     }
-    preflight::check(project, paths, config, &graph, options.agent.as_deref(), None)?.tell(ui)?;
+    let policy = config.policy(options.workers, options.allow_red_base, options.max_cost);
+    let (agent, workers) = (options.agent.as_deref(), policy.workers);
+    let ground = Ground { project, paths, config, graph: &graph, agent, workers, resumed: false };
+    preflight::check(&ground)?.tell(ui)?;
     check_intent(options.intent, None)?;
-    let setup = Setup {
-        feature: paths.feature().clone(),
-        graph: file,
-        base_branch,
-        start,
-        mode: "subprocess".to_string(),
-        git_config: git.pinned_config()?.0,
-        policy: config.policy(options.workers, options.allow_red_base, options.max_cost),
-    };
+    let setup = setup(&ground, file, base_branch, start, policy)?;
     let now = now();
-    journal.append(now, &Event::Started(Box::new(setup.clone())))?;
+    let started = Event::Started(Box::new(setup.clone()));
+    journal.append(now, &started)?;
     let mut run = Run::start(now, &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+    let mut opening = Opening::default();
+    opening.tell(&started, &run);
     if options.intent != Intent::Complete {
         let event = Event::Resumed { policy: setup.policy, intent: options.intent };
         journal.append(now, &event)?;
         run.step(now, &event);
     }
-    Ok(run)
+    Ok(Begun { run, opening })
+}
+
+fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid, policy: Policy) -> Result<Setup> {
+    Ok(Setup {
+        feature: ground.paths.feature().clone(),
+        graph,
+        base_branch,
+        start,
+        mode: "subprocess".to_string(),
+        git_config: ground.project.git().pinned_config()?.0,
+        policy,
+    })
+}
+
+/// Runs the gates on the base as the start of a run does, where nothing runs now, and leaves nothing behind.
+pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
+    let (project, paths, config) = (ground.project, ground.paths, ground.config);
+    let policy = config.policy(None, false, None);
+    if !policy.has_gates {
+        return Ok(());
+    }
+    let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? {
+        Ok(lock) => lock,
+        Err(holder) => {
+            report.warn("gates", format!("not checked: a run is on ({holder})."), "It has checked them.");
+            return Ok(());
+        }
+    };
+    let base_branch = project.head_branch()?;
+    ui.note(&format!("running the gates on {}", base_branch.trim_start_matches("refs/heads/")));
+    let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
+    let run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+    proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+    let context = Context::new(project, paths, config.clone(), None, &run, Vec::new())?;
+    let red = host::check_base(&context)?;
+    if red.is_empty() {
+        report.ok("gates", "green on the base");
+    }
+    for failure in red {
+        let log = paths.gate_log(&"base", &failure.gate);
+        report.fail(
+            "gates",
+            format!("{} fails on the base.", failure.gate),
+            format!("Its output is in {}. Mend it, or run with --allow-red-base.", log.display()),
+        );
+    }
+    Ok(())
 }
 
 fn resume(
@@ -139,23 +195,31 @@ fn resume(
     options: &Options,
     journal: &mut Journal,
     mut run: Run,
-) -> Result<Run> {
-    ui.note(&format!("resuming {}, begun {}", paths.feature(), run.started_at()));
+) -> Result<Begun> {
     check_intent(options.intent, Some(&run))?;
-    let file = current_graph(paths, &run, ui)?;
     let mut events = Vec::new();
+    let start = start_of(project, &run)?;
+    let file = current_graph(project, paths, &run, &start, ui)?;
+    if start != run.setup().start {
+        let git_config = project.git().pinned_config()?.0;
+        events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
+    }
     if let Some(file) = file {
         events.push(Event::Replanned { graph: Box::new(file) });
     }
     let policy = config.policy(options.workers, options.allow_red_base, options.max_cost);
+    let (agent, workers) = (options.agent.as_deref(), policy.workers);
+    let ground = Ground { project, paths, config, graph: run.graph(), agent, workers, resumed: true };
+    preflight::check(&ground)?.tell(ui)?;
     events.push(Event::Resumed { policy, intent: options.intent });
-    preflight::check(project, paths, config, run.graph(), options.agent.as_deref(), Some(&run))?.tell(ui)?;
+    let mut opening = Opening::of(&run);
     for event in &events {
         let now = now();
         journal.append(now, event)?;
         run.step(now, event);
+        opening.tell(event, &run);
     }
-    Ok(run)
+    Ok(Begun { run, opening })
 }
 
 /// Whether the level that was asked for can be next.
@@ -177,8 +241,20 @@ fn check_intent(intent: Intent, run: Option<&Run>) -> Result<()> {
     }
 }
 
+/// Where nothing has begun the base may have gained a commit, such as one that makes its gates green.
+pub fn start_of(project: &Project, run: &Run) -> Result<Oid> {
+    let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
+    Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
+}
+
 /// The graph as it is written now, where it differs from the one that the run has.
-fn current_graph(paths: &FeaturePaths, run: &Run, ui: &Ui) -> Result<Option<GraphFile>> {
+fn current_graph(
+    project: &Project,
+    paths: &FeaturePaths,
+    run: &Run,
+    start: &Oid,
+    ui: &Ui,
+) -> Result<Option<GraphFile>> {
     let Ok(text) = fs::read_to_string(paths.graph()) else {
         ui.warn(&format!("{} is gone; the run goes on with the graph that it began with", paths.graph().display()));
         return Ok(None);
@@ -186,17 +262,19 @@ fn current_graph(paths: &FeaturePaths, run: &Run, ui: &Ui) -> Result<Option<Grap
     let file = GraphFile::parse(&text).map_err(|error| {
         Error::new(ExitCode::Invalid, format!("{} cannot be read: {error}", paths.graph().display()))
     })?;
-    if file == run.setup().graph {
+    if file == run.setup().graph && *start == run.setup().start {
         return Ok(None);
     }
-    let (graph, _) = specs::valid_graph(paths, &file, None)?;
+    // At the commit that the run starts from, so that it does not trip over its own work.
+    let tree = specs::start_tree(&project.git(), start)?;
+    let (graph, _) = specs::valid_graph(paths, &file, Some(&tree))?;
     let differences = differences(run, &graph);
     for difference in &differences {
         ui.note(&format!("graph changed: {}", difference.text));
     }
     let settled: Vec<&Difference> = differences.iter().filter(|difference| difference.settled).collect();
     if settled.is_empty() {
-        return Ok(Some(file));
+        return Ok(Some(file).filter(|file| *file != run.setup().graph));
     }
     let error = Error::new(ExitCode::Invalid, "the graph changed in tasks that are completed or under way");
     Err(settled
@@ -250,13 +328,14 @@ fn carry_on(
     ui: &Arc<Ui>,
     options: &Options,
     journal: Journal,
-    mut run: Run,
+    begun: Begun,
 ) -> Result<End> {
+    let Begun { mut run, opening } = begun;
     // Whatever a dying worker leaves behind falls to us.
     proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
-    let leases = lease_ports(project, &config, &run)?;
+    let leases = lease_ports(project, &config, run.workers().len() as u32)?;
     write_plan(paths, &run, &leases)?;
-    let reporter = Arc::new(Reporter::start(project, paths, &run, ui));
+    let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
     let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
     let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
     let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
@@ -284,9 +363,9 @@ impl mahabharatha_core::run::Journal for Recorder {
     }
 }
 
-fn lease_ports(project: &Project, config: &Config, run: &Run) -> Result<Vec<PortLease>> {
+pub fn lease_ports(project: &Project, config: &Config, workers: u32) -> Result<Vec<PortLease>> {
     let range = config.ports.range_start..=config.ports.range_end;
-    ports::lease(&project.shared_dir().join("ports"), range, run.workers().len() as u32, config.ports.per_worker as u16)
+    ports::lease(&project.shared_dir().join("ports"), range, workers, config.ports.per_worker as u16)
 }
 
 /// Writes what the plan says for people: the task files and who is to do what.

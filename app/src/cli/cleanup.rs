@@ -6,10 +6,11 @@ use clap::Args;
 use mahabharatha_core::ids::Feature;
 
 use super::place::Place;
-use super::{Global, steer};
+use super::Global;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::clear::{self, Leftover, What};
 use crate::host::jobs;
+use crate::session;
 use crate::store::journal::Journal;
 use crate::store::locks::FeatureLock;
 use crate::ui::Ui;
@@ -62,7 +63,7 @@ fn clean(
     if !args.dry_run {
         jobs::end_survivors(&place.paths, Duration::ZERO)?;
     }
-    let run = steer::rebuild(place, &Journal::read(&place.paths.journal())?)?;
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let leftovers = clear::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
     let (going, staying): (Vec<Leftover>, Vec<Leftover>) =
         leftovers.into_iter().partition(|leftover| args.force || leftover.precious.is_none());

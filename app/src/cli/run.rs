@@ -22,6 +22,7 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The feature to run
+    #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
     /// How many agents work at once [default: workers.count]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
@@ -141,10 +142,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
 fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let config = session::load_config(&place.project)?;
     let git = Git::repository(place.project.common_dir());
-    let start = match session::started_from(&place.paths)? {
-        Some(commit) => commit,
-        None => place.project.head_commit()?,
-    };
+    let start = session::start_commit(&place.project, &place.paths)?;
     let tree = specs::start_tree(&git, &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;

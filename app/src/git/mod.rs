@@ -266,7 +266,7 @@ fn executable() -> Result<&'static Path> {
     FOUND
         .get_or_init(|| find_program("git"))
         .as_deref()
-        .ok_or_else(|| GitError::Start("git was not found on PATH; install git 2.31 or newer".into()))
+        .ok_or_else(|| GitError::Missing)
 }
 
 fn with_prefix(prefix: &str, path: &Path) -> OsString {

@@ -16,13 +16,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
 use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
-use mahabharatha_core::run::event::{Command, Event, Obstacle};
+use mahabharatha_core::run::event::{Command, Event, GateFailure, Obstacle};
 use mahabharatha_core::run::Host;
 
 pub use context::Context;
 use integrate::{GateCall, Outcome};
 
-use crate::error::Result;
+use crate::error::{Error, ExitCode, Result};
 use crate::report::Reporter;
 use crate::store::locks::IntegrationLock;
 use crate::store::spool::Spool;
@@ -202,6 +202,20 @@ impl Host for LocalHost {
     }
 }
 
+/// Runs the gates on the commit that the run would start from, and takes away what that needed. Says which failed.
+pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
+    let (cancel, grace) = (context.cancel.clone(), context.grace());
+    on_signals(move |count, _| cancel.cancel(if count > 0 { Duration::ZERO } else { grace }));
+    let checked = context.integration().and_then(|integration| integration.check_base(&context.start));
+    let left = clear::leftovers(&context.project, &context.paths, None, false)?;
+    let left: Vec<clear::What> = left.into_iter().map(|leftover| leftover.what).collect();
+    clear::remove(&context.project, &context.paths, &left)?;
+    match checked? {
+        Outcome::Answer(Event::BaseChecked { red }) => Ok(red),
+        _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
+    }
+}
+
 /// Whether the level's next effect follows at once, so that nobody may land in between.
 fn goes_on_integrating(event: &Event) -> bool {
     match event {
@@ -214,13 +228,16 @@ fn goes_on_integrating(event: &Event) -> bool {
 
 /// The first signal stops in good order, the second at once.
 fn listen_for_signals(events: Sender<Event>, grace: Duration) {
+    on_signals(move |count, signal| {
+        let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
+        let request = format!("signal-{signal}-{}-{count}", std::process::id());
+        let _ = events.send(Event::Asked { request, command });
+    });
+}
+
+/// Calls with how many came before, and which it is.
+fn on_signals(call: impl Fn(usize, i32) + Send + 'static) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
-    thread::spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
-            let request = format!("signal-{signal}-{}-{count}", std::process::id());
-            let _ = events.send(Event::Asked { request, command });
-        }
-    });
+    thread::spawn(move || signals.forever().enumerate().for_each(|(count, signal)| call(count, signal)));
 }

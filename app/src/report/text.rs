@@ -58,8 +58,11 @@ pub fn headline(text: &str) -> String {
 /// The last line that says something: where commands sum up what went wrong.
 pub fn last_line(output: &str) -> String {
     let cleaned = clean(output);
-    let line = cleaned.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    fit(&one_line(line.unwrap_or("it printed nothing")), LONGEST)
+    let mut lines = cleaned.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    let last = lines.next().unwrap_or("it printed nothing");
+    // How the command ended stands in brackets; what it said itself tells more.
+    let said = lines.next().filter(|_| last.starts_with('[') && last.ends_with(']'));
+    fit(&one_line(&said.map_or(last.to_string(), |said| format!("{said} {last}"))), LONGEST)
 }
 
 /// How long a task was worked on, over all its attempts.
