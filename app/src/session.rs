@@ -81,15 +81,21 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
     let earlier = replay(records.iter().map(|record| (record.at, &record.event)))
         .map_err(|why| Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display())))?;
-    let run = match earlier {
+    let begun = match earlier {
         None => start(project, paths, &config, ui, options, &mut journal)?,
         Some(run) if run.ended() == Some(&End::Completed) => return Ok(Outcome::AlreadyCompleted),
         Some(run) => resume(project, paths, &config, ui, options, &mut journal, run)?,
     };
     drop(records);
-    let end = carry_on(project, paths, config, ui, options, journal, run)?;
+    let end = carry_on(project, paths, config, ui, options, journal, begun)?;
     drop(lock);
     Ok(Outcome::Ended(end))
+}
+
+/// A run that this process is about to carry on, and the event by which it took part.
+struct Begun {
+    run: Run,
+    opening: Event,
 }
 
 fn start(
@@ -99,7 +105,7 @@ fn start(
     ui: &Ui,
     options: &Options,
     journal: &mut Journal,
-) -> Result<Run> {
+) -> Result<Begun> {
     let git = Git::repository(project.common_dir());
     let start = project.head_commit()?;
     let base_branch = project.head_branch()?;
@@ -121,14 +127,16 @@ fn start(
         policy: config.policy(options.workers, options.allow_red_base, options.max_cost),
     };
     let now = now();
-    journal.append(now, &Event::Started(Box::new(setup.clone())))?;
     let mut run = Run::start(now, &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+    let policy = setup.policy.clone();
+    let opening = Event::Started(Box::new(setup));
+    journal.append(now, &opening)?;
     if options.intent != Intent::Complete {
-        let event = Event::Resumed { policy: setup.policy, intent: options.intent };
+        let event = Event::Resumed { policy, intent: options.intent };
         journal.append(now, &event)?;
         run.step(now, &event);
     }
-    Ok(run)
+    Ok(Begun { run, opening })
 }
 
 fn resume(
@@ -139,23 +147,19 @@ fn resume(
     options: &Options,
     journal: &mut Journal,
     mut run: Run,
-) -> Result<Run> {
-    ui.note(&format!("resuming {}, begun {}", paths.feature(), run.started_at()));
+) -> Result<Begun> {
     check_intent(options.intent, Some(&run))?;
     let file = current_graph(paths, &run, ui)?;
-    let mut events = Vec::new();
-    if let Some(file) = file {
-        events.push(Event::Replanned { graph: Box::new(file) });
-    }
+    let replanned = file.map(|file| Event::Replanned { graph: Box::new(file) });
     let policy = config.policy(options.workers, options.allow_red_base, options.max_cost);
-    events.push(Event::Resumed { policy, intent: options.intent });
+    let opening = Event::Resumed { policy, intent: options.intent };
     preflight::check(project, paths, config, run.graph(), options.agent.as_deref(), Some(&run))?.tell(ui)?;
-    for event in &events {
+    for event in replanned.iter().chain([&opening]) {
         let now = now();
         journal.append(now, event)?;
         run.step(now, event);
     }
-    Ok(run)
+    Ok(Begun { run, opening })
 }
 
 /// Whether the level that was asked for can be next.
@@ -250,13 +254,14 @@ fn carry_on(
     ui: &Arc<Ui>,
     options: &Options,
     journal: Journal,
-    mut run: Run,
+    begun: Begun,
 ) -> Result<End> {
+    let Begun { mut run, opening } = begun;
     // Whatever a dying worker leaves behind falls to us.
     proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
     let leases = lease_ports(project, &config, &run)?;
     write_plan(paths, &run, &leases)?;
-    let reporter = Arc::new(Reporter::start(project, paths, &run, ui));
+    let reporter = Arc::new(Reporter::start(project, paths, &run, opening, ui));
     let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
     let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
     let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };

@@ -37,11 +37,12 @@ enum Message {
 }
 
 impl Reporter {
-    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Arc<Ui>) -> Reporter {
+    /// `opening` is the event by which this process took part; `run` is as it stands after it.
+    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, opening: Event, ui: &Arc<Ui>) -> Reporter {
         let (messages, inbox) = mpsc::channel();
         let (project, paths, run, ui) = (project.clone(), paths.clone(), run.clone(), Arc::clone(ui));
         let thread = thread::spawn(move || {
-            let follower = Follower {
+            let mut follower = Follower {
                 project,
                 paths,
                 ui: &ui,
@@ -52,6 +53,7 @@ impl Reporter {
                 reports: Due::at_once(REPORT_PAUSE),
                 complained: false,
             };
+            follower.tell(&opening);
             follower.follow(&inbox);
         });
         Reporter { messages, thread: Mutex::new(Some(thread)) }
@@ -149,15 +151,19 @@ impl Follower<'_> {
 
     fn recorded(&mut self, now: Time, event: &Event) {
         self.run.step(now, event);
-        for line in self.narrator.tell(event, &self.run) {
-            self.progress.line(&line);
-        }
+        self.tell(event);
         self.projection.wanted = true;
         self.reports.wanted |= is_worth_a_report(event);
         if let Event::JobEnded { task, .. } = event
             && self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. }))
         {
             self.write(|follower| files::write_tasks(&follower.paths, &follower.run));
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        for line in self.narrator.tell(event, &self.run) {
+            self.progress.line(&line);
         }
     }
 
