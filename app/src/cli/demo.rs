@@ -51,7 +51,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let paths = project.feature(&feature);
     ui.note(&format!("An example project is in {}: a spec of twelve tasks on three levels, two of which go wrong at first.", dir.display()));
     ui.note("$ mahabharatha run statistics");
-    let options = Options { workers: None, intent: Intent::Complete, agent: None, max_cost: None, allow_red_base: false };
+    let options = Options { launcher: None, workers: None, intent: Intent::Complete, agent: None, max_cost: None, allow_red_base: false };
     let place = super::place::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => ExitCode::Done,

@@ -46,7 +46,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
         return dry_run(&place, ui, &run, level);
     }
     let options =
-        Options { workers: None, intent: Intent::Merge(level), agent: None, max_cost: None, allow_red_base: false };
+        Options { launcher: None, workers: None, intent: Intent::Merge(level), agent: None, max_cost: None, allow_red_base: false };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => Ok(ExitCode::Done),
         Outcome::Ended(end) => run::finish(&place, ui, &end),
