@@ -60,7 +60,7 @@ fn clean(
     kept: &mut Vec<Leftover>,
 ) -> Result<()> {
     if !args.dry_run {
-        jobs::end_survivors(&place.paths, Duration::ZERO)?;
+        jobs::end_survivors(&place.paths, None, Duration::ZERO)?;
     }
     let run = steer::rebuild(place, &Journal::read(&place.paths.journal())?)?;
     let leftovers = clear::leftovers(&place.project, &place.paths, run.as_ref(), true)?;

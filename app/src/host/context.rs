@@ -19,7 +19,7 @@ use crate::project::{FeaturePaths, Project};
 use crate::session;
 use crate::store::ports::PortLease;
 use crate::agent::{self, AgentOrder};
-use crate::worker::{Limits, Logs, Order, PromptContext};
+use crate::worker::{Limits, Logs, MARKER, Order, PromptContext};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -91,9 +91,16 @@ impl Inner {
         }
     }
 
+    /// What belongs to integration: its git directory, and the mark of the commands that it runs.
+    pub fn integration_dir(&self) -> PathBuf {
+        self.paths.dir().join("integration")
+    }
+
     /// What it takes to integrate, with a git directory of its own written now.
     pub fn integration(&self) -> Result<Integration> {
-        let dir = self.paths.dir().join("integration");
+        let dir = self.integration_dir();
+        let mut env = proc::base_env(&self.config.env.pass);
+        env.insert(MARKER.into(), dir.clone().into());
         let gate = |gate: &mahabharatha_core::config::Gate| GateOrder {
             name: gate.name.clone(),
             command: gate.command.clone(),
@@ -114,7 +121,7 @@ impl Inner {
             prepare: self.config.merge.prepare.clone(),
             gates: self.config.quality_gates.iter().map(gate).collect(),
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
-            env: proc::base_env(&self.config.env.pass),
+            env,
             cancel: self.cancel.clone(),
             report: Box::new(|_| {}),
         })

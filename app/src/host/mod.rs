@@ -181,8 +181,11 @@ impl Host for LocalHost {
     fn reconcile(&mut self, id: EffectId, effect: &Effect) {
         match effect {
             Effect::RunJob(job) => self.start_job(id, job, jobs::reconcile),
-            // Everything else finds out for itself what is done already.
-            other => self.begin(id, other),
+            // Everything else finds out for itself what is done already, once nothing of it runs any more.
+            other => {
+                jobs::end_escaped(&self.context.integration_dir());
+                self.begin(id, other);
+            }
         }
     }
 
