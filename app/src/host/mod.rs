@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
+use mahabharatha_core::run::Host;
 use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
 use mahabharatha_core::run::event::{Command, Event, GateFailure, Obstacle};
-use mahabharatha_core::run::Host;
 
 pub use context::Context;
 use integrate::{GateCall, Outcome};
@@ -61,7 +61,12 @@ impl LocalHost {
         })
     }
 
-    fn start_job(&mut self, id: EffectId, job: &Job, start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>) {
+    fn start_job(
+        &mut self,
+        id: EffectId,
+        job: &Job,
+        start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>,
+    ) {
         if let Some(control) = start(&self.context, job, &self.events) {
             self.jobs.insert(id, (job.clone(), control));
         }
@@ -160,9 +165,9 @@ impl Host for LocalHost {
                     context.integration()?.gate(lock, GateCall { level, base, staging, passed, ignore, verify })
                 });
             }
-            Effect::Blame { level, base, failure, commits } => self.integrate(id, move |context, _| {
-                context.integration()?.blame(level, &base, &failure, &commits)
-            }),
+            Effect::Blame { level, base, failure, commits } => {
+                self.integrate(id, move |context, _| context.integration()?.blame(level, &base, &failure, &commits))
+            }
             Effect::Land { level, candidate } => self.integrate(id, move |context, lock| {
                 context.integration()?.land(lock, level, &candidate).map(Outcome::Answer)
             }),
@@ -181,8 +186,11 @@ impl Host for LocalHost {
     fn reconcile(&mut self, id: EffectId, effect: &Effect) {
         match effect {
             Effect::RunJob(job) => self.start_job(id, job, jobs::reconcile),
-            // Everything else finds out for itself what is done already.
-            other => self.begin(id, other),
+            // Everything else finds out for itself what is done already, once nothing of it runs any more.
+            other => {
+                jobs::end_escaped(&self.context.integration_dir());
+                self.begin(id, other);
+            }
         }
     }
 
