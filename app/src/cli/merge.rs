@@ -89,7 +89,8 @@ fn dry_run(place: &Place, ui: &Ui, run: &Run, level: Level) -> Result<ExitCode> 
         .collect();
     let config = session::load_config(&place.project)?;
     let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
-    let target = run.setup().base_branch.trim_start_matches("refs/heads/");
+    let target = run.landing_branch();
+    let target = target.trim_start_matches("refs/heads/");
     if ui.json() {
         let tasks: Vec<_> =
             commits.iter().map(|(task, commit)| serde_json::json!({"task": task, "commit": commit})).collect();

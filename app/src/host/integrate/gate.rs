@@ -7,7 +7,7 @@ use mahabharatha_core::run::event::{Candidate, Event, GatePass, Obstacle};
 use super::command::{Order, Ran};
 use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
-use super::{Integration, Outcome, Verification, missing};
+use super::{Integration, Note, Outcome, Verification, missing};
 use crate::error::Result;
 use crate::git::{Merged, RefChange, RepoPath};
 use crate::store::locks::IntegrationLock;
@@ -48,7 +48,10 @@ impl Integration {
             match self.run(&worktree, &"base", &order)? {
                 Ran::CalledOff => return Ok(Outcome::Interrupted),
                 Ran::Failed(output) if order.required => red.push(order.failure(output, base)),
-                Ran::Failed(_) | Ran::Passed => {}
+                Ran::Failed(output) => {
+                    (self.report)(Note::OnlyReported { level: None, failure: order.failure(output, base) });
+                }
+                Ran::Passed => {}
             }
         }
         Ok(Outcome::Answer(Event::BaseChecked { red }))
@@ -90,7 +93,10 @@ impl Integration {
                     let failure = order.failure(output, &candidate.staging);
                     return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
                 }
-                Ran::Failed(_) => {}
+                Ran::Failed(output) => {
+                    let failure = order.failure(output, &candidate.staging);
+                    (self.report)(Note::OnlyReported { level: Some(level), failure });
+                }
             }
         }
         Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }))
