@@ -8,6 +8,13 @@ use super::step::Effects;
 use crate::ids::{TaskId, Time};
 
 impl Run {
+    /// The task that may mend, while that is allowed.
+    pub(super) fn can_remedy(&self, level: usize, task: &TaskId) -> Option<usize> {
+        let launches = !matches!(self.intent, Intent::Merge(_));
+        let left = self.levels[level].remedies < self.policy.remediation_attempts;
+        self.graph.index(task).filter(|_| launches && left)
+    }
+
     pub(super) fn pursue_remedy(
         &mut self,
         now: Time,
@@ -17,10 +24,10 @@ impl Run {
         carry: &Carry,
         effects: &mut Effects,
     ) {
-        if matches!(self.intent, Intent::Merge(_)) || self.levels[level].remedies >= self.policy.remediation_attempts {
-            // Due since an earlier process, under another policy.
+        // Due perhaps since an earlier process, under another policy.
+        let Some(index) = self.can_remedy(level, task) else {
             return self.fail_gate(level, failure, &format!("{task} is to blame"));
-        }
+        };
         if !self.within_budget() {
             self.levels[level].status = LevelStatus::Gating;
             self.drain(End::Paused { why: self.over_budget() });
@@ -35,7 +42,6 @@ impl Run {
         if !self.breaker.may_launch() {
             return;
         }
-        let Some(index) = self.graph.index(task) else { return };
         let Some(worker) = self.idle_worker(effects) else { return };
         self.levels[level].remedies += 1;
         let purpose = Purpose::Remedy { failure: failure.clone() };
@@ -73,7 +79,7 @@ impl Run {
                 Carry { feedback: Some("The worker ended without a result.".to_string()), note: None, wip }
             }
         };
-        if self.levels[current].remedies >= self.policy.remediation_attempts {
+        if self.can_remedy(current, task).is_none() {
             let why = carry.feedback.or(carry.note).unwrap_or_default();
             self.fail_gate(current, failure, &format!("{task} could not mend it: {why}"));
         } else {
