@@ -5,7 +5,7 @@ mod blockers;
 use serde::{Serialize, Serializer};
 
 pub use self::blockers::Blocker;
-use crate::ids::{Level, Oid, TaskId, Time};
+use crate::ids::{Attempt, Level, Oid, TaskId, Time};
 use crate::run::event::{FailCause, JobEnd};
 use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
@@ -109,19 +109,27 @@ pub struct WorkerView {
 }
 
 impl RunView {
-    /// As it is where no process drives the run, though its journal does not tell of an end.
-    pub fn undriven(mut self) -> RunView {
-        if self.status == "running" {
-            self.status = "paused";
-            for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
-                worker.status = "crashed";
-            }
-            self.blockers.push(Blocker {
-                what: "the run".to_string(),
-                cause: "the process that drove it is gone".to_string(),
-                resolution: format!("mahabharatha run {}", self.feature),
-            });
+    /// As it is where no process drives the run, though its journal does not tell of an end. A worker may go on
+    /// without: `is_alive` tells whether one is still at this attempt.
+    pub fn undriven(mut self, is_alive: impl Fn(&TaskId, Attempt) -> bool) -> RunView {
+        if self.status != "running" {
+            return self;
         }
+        self.status = "paused";
+        let mut alive = Vec::new();
+        for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
+            let task = self.tasks.iter().find(|task| worker.task.as_ref() == Some(&task.id));
+            match task.filter(|task| is_alive(&task.id, Attempt(task.attempt))) {
+                Some(task) => alive.push(task.id.as_str()),
+                None => worker.status = "crashed",
+            }
+        }
+        let mut cause = "the process that drove it is gone".to_string();
+        if !alive.is_empty() {
+            cause.push_str(&format!("; its workers go on with {}", alive.join(", ")));
+        }
+        let resolution = format!("`mahabharatha run {}` goes on from here", self.feature);
+        self.blockers.push(Blocker { what: "run".to_string(), cause, resolution });
         self
     }
 

@@ -22,6 +22,7 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The feature to run
+    #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
     /// How many agents work at once [default: workers.count]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
@@ -59,7 +60,7 @@ enum Mode {
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
-    check_mode(&place, args.mode)?;
+    let launcher = launcher(args.mode)?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
         return Err(Error::new(ExitCode::Usage, "--max-cost takes an amount of 0 or more"));
     }
@@ -67,6 +68,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         return dry_run(&place, ui, args);
     }
     let options = Options {
+        launcher,
         workers: args.workers,
         intent: args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))),
         agent: args.agent.clone(),
@@ -82,16 +84,12 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     }
 }
 
-/// What cannot be had is an error, never something else instead.
-fn check_mode(place: &Place, mode: Mode) -> Result<()> {
-    let configured = session::load_config(&place.project)?.launcher.kind;
+/// What was asked for on the command line, where anything was.
+fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
     match mode {
-        Mode::Subprocess => Ok(()),
-        Mode::Auto if configured != LauncherKind::Container => Ok(()),
-        Mode::Auto | Mode::Container => {
-            Err(Error::new(ExitCode::Preflight, "workers in containers are not available in this version")
-                .hint("Use --mode subprocess, or launcher.type: subprocess in .mahabharatha/config.yaml."))
-        }
+        Mode::Auto => Ok(None),
+        Mode::Subprocess => Ok(Some(LauncherKind::Subprocess)),
+        Mode::Container => Ok(Some(LauncherKind::Container)),
         Mode::Task => Err(Error::new(ExitCode::Usage, "task mode is for a Claude Code session, by its slash command")
             .hint("Here, use --mode subprocess.")),
     }
@@ -99,11 +97,9 @@ fn check_mode(place: &Place, mode: Mode) -> Result<()> {
 
 fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let config = session::load_config(&place.project)?;
+    session::check_launcher(launcher(args.mode)?.unwrap_or(config.launcher.kind))?;
     let git = Git::repository(place.project.common_dir());
-    let start = match session::started_from(&place.paths)? {
-        Some(commit) => commit,
-        None => place.project.head_commit()?,
-    };
+    let start = session::start_commit(&place.project, &place.paths)?;
     let tree = specs::start_tree(&git, &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;

@@ -34,7 +34,9 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
         let things: Vec<clear::What> = clear::leftovers(&context.project, &context.paths, Some(&run), false)?
             .into_iter()
             .map(|leftover| leftover.what)
-            .filter(|what| !(keeps_staging && matches!(what, clear::What::Ref(name, _) if *name == context.paths.staging_branch())))
+            .filter(|what| {
+                !(keeps_staging && matches!(what, clear::What::Ref(name, _) if *name == context.paths.staging_branch()))
+            })
             .collect();
         clear::remove(&context.project, &context.paths, &things)?;
     }

@@ -12,6 +12,7 @@ use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
 
 use super::integrate::{Cancel, Integration, Note, Outcome, Verification};
+use crate::agent::{self, AgentOrder};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
@@ -19,8 +20,7 @@ use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::session;
 use crate::store::ports::PortLease;
-use crate::agent::{self, AgentOrder};
-use crate::worker::{Limits, Logs, Order, PromptContext};
+use crate::worker::{Limits, Logs, MARKER, Order, PromptContext};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -84,9 +84,16 @@ impl Inner {
         GRACE
     }
 
+    /// What belongs to integration: its git directory, and the mark of the commands that it runs.
+    pub fn integration_dir(&self) -> PathBuf {
+        self.paths.dir().join("integration")
+    }
+
     /// What it takes to integrate, with a git directory of its own written now.
     pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
-        let dir = self.paths.dir().join("integration");
+        let dir = self.integration_dir();
+        let mut env = proc::base_env(&self.config.env.pass);
+        env.insert(MARKER.into(), dir.clone().into());
         Ok(Integration {
             project: self.project.clone(),
             paths: self.paths.clone(),
@@ -98,7 +105,7 @@ impl Inner {
             prepare: self.config.merge.prepare.clone(),
             gates: self.config.quality_gates.clone(),
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
-            env: proc::base_env(&self.config.env.pass),
+            env,
             cancel: self.cancel.clone(),
             report: Box::new(report),
         })

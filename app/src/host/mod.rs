@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
-use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
-use mahabharatha_core::run::event::{Command, Event, Note, Obstacle};
 use mahabharatha_core::run::Host;
+use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
+use mahabharatha_core::run::event::{Command, Event, GateFailure, Note, Obstacle};
 
 pub use context::Context;
 use integrate::{GateCall, Integration, Outcome};
 
-use crate::error::Result;
+use crate::error::{Error, ExitCode, Result};
 use crate::report::Reporter;
 use crate::store::locks::IntegrationLock;
 use crate::store::spool::Spool;
@@ -61,7 +61,12 @@ impl LocalHost {
         })
     }
 
-    fn start_job(&mut self, id: EffectId, job: &Job, start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>) {
+    fn start_job(
+        &mut self,
+        id: EffectId,
+        job: &Job,
+        start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>,
+    ) {
         if let Some(control) = start(&self.context, job, &self.events) {
             self.jobs.insert(id, (job.clone(), control));
         }
@@ -151,9 +156,8 @@ impl Host for LocalHost {
                     context.integration(tell(events))?.check_base(&base)
                 });
             }
-            Effect::Stage { level, base, tasks } => self.integrate(id, move |_, integration, _| {
-                integration.stage(level, &base, &tasks).map(Outcome::Answer)
-            }),
+            Effect::Stage { level, base, tasks } => self
+                .integrate(id, move |_, integration, _| integration.stage(level, &base, &tasks).map(Outcome::Answer)),
             Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
                 let reporter = Arc::clone(&self.reporter);
                 self.integrate(id, move |context, integration, lock| {
@@ -165,9 +169,9 @@ impl Host for LocalHost {
                     Ok(outcome)
                 });
             }
-            Effect::Blame { level, base, failure, commits } => self.integrate(id, move |_, integration, _| {
-                integration.blame(level, &base, &failure, &commits)
-            }),
+            Effect::Blame { level, base, failure, commits } => {
+                self.integrate(id, move |_, integration, _| integration.blame(level, &base, &failure, &commits))
+            }
             Effect::Land { level, candidate } => self.integrate(id, move |_, integration, lock| {
                 integration.land(lock, level, &candidate).map(Outcome::Answer)
             }),
@@ -186,8 +190,11 @@ impl Host for LocalHost {
     fn reconcile(&mut self, id: EffectId, effect: &Effect) {
         match effect {
             Effect::RunJob(job) => self.start_job(id, job, jobs::reconcile),
-            // Everything else finds out for itself what is done already.
-            other => self.begin(id, other),
+            // Everything else finds out for itself what is done already, once nothing of it runs any more.
+            other => {
+                jobs::end_escaped(&self.context.integration_dir());
+                self.begin(id, other);
+            }
         }
     }
 
@@ -204,6 +211,20 @@ impl Host for LocalHost {
             self.jobs.retain(|_, (job, _)| !(job.task == *task && job.attempt == *attempt));
         }
         event
+    }
+}
+
+/// Runs the gates on the commit that the run would start from, and takes away what that needed. Says which failed.
+pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
+    let (cancel, grace) = (context.cancel.clone(), context.grace());
+    on_signals(move |count, _| cancel.cancel(if count > 0 { Duration::ZERO } else { grace }));
+    let checked = context.integration(|_| {}).and_then(|integration| integration.check_base(&context.start));
+    let left = clear::leftovers(&context.project, &context.paths, None, false)?;
+    let left: Vec<clear::What> = left.into_iter().map(|leftover| leftover.what).collect();
+    clear::remove(&context.project, &context.paths, &left)?;
+    match checked? {
+        Outcome::Answer(Event::BaseChecked { red }) => Ok(red),
+        _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
     }
 }
 
@@ -231,13 +252,16 @@ fn goes_on_integrating(event: &Event) -> bool {
 
 /// The first signal stops in good order, the second at once.
 fn listen_for_signals(events: Sender<Event>, grace: Duration) {
+    on_signals(move |count, signal| {
+        let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
+        let request = format!("signal-{signal}-{}-{count}", std::process::id());
+        let _ = events.send(Event::Asked { request, command });
+    });
+}
+
+/// Calls with how many came before, and which it is.
+fn on_signals(call: impl Fn(usize, i32) + Send + 'static) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
-    thread::spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
-            let request = format!("signal-{signal}-{}-{count}", std::process::id());
-            let _ = events.send(Event::Asked { request, command });
-        }
-    });
+    thread::spawn(move || signals.forever().enumerate().for_each(|(count, signal)| call(count, signal)));
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-pub use env::{base_env, find_program};
+pub use env::{base_env, find_program, is_program};
 pub use id::{ProcessId, find_marked, find_working_in};
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};

@@ -79,9 +79,10 @@ impl Glimpse {
 }
 
 impl Narrator {
-    /// For a run that was told, up to here, by an earlier process.
+    /// For a process that begins with a run as it stands: what was before is not told again, what is under way is.
     pub fn of(run: &Run) -> Self {
-        Narrator { before: Glimpse::of(run), requests: BTreeSet::new() }
+        let before = Glimpse { running_level: None, ended: false, ..Glimpse::of(run) };
+        Narrator { before, requests: BTreeSet::new() }
     }
 
     /// What the event changed; `run` is as it stands after it.

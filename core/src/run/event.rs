@@ -17,7 +17,7 @@ pub enum Event {
         policy: Policy,
         intent: Intent,
     },
-    /// The graph was changed in tasks that had not been completed.
+    /// The graph was changed in tasks that had not been completed (see `Run::cannot_replan`); a `Resumed` follows.
     Replanned {
         graph: Box<GraphFile>,
     },

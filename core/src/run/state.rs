@@ -259,6 +259,11 @@ impl Run {
         rested.into_iter().chain(cooled).min()
     }
 
+    /// Whether any level has, so that it is settled which commit the run starts from.
+    pub fn has_begun(&self) -> bool {
+        self.levels.iter().any(|level| level.base.is_some())
+    }
+
     fn has_work_to_launch(&self) -> bool {
         let status = self.current_level().map(|level| &level.status);
         !self.ready.is_empty() || matches!(status, Some(LevelStatus::Remedying { job: None, .. }))
