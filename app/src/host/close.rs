@@ -30,14 +30,9 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
     }
     reporter.write_completion(gate_results(context, &run)?, commits(context, &tip)?)?;
     if context.config.cleanup.on_completion {
-        let keeps_staging = branch == context.paths.staging_branch();
-        let things: Vec<clear::What> = clear::leftovers(&context.project, &context.paths, Some(&run), false)?
-            .into_iter()
-            .map(|leftover| leftover.what)
-            .filter(|what| {
-                !(keeps_staging && matches!(what, clear::What::Ref(name, _) if *name == context.paths.staging_branch()))
-            })
-            .collect();
+        let leftovers = clear::leftovers(&context.project, &context.paths, Some(&run), false)?.into_iter();
+        let things: Vec<clear::What> =
+            leftovers.filter(|leftover| leftover.precious.is_none()).map(|leftover| leftover.what).collect();
         clear::remove(&context.project, &context.paths, &things)?;
     }
     Ok(Event::Closed)

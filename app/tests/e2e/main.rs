@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod base_moves;
+mod checkout;
 mod gates;
 mod landing;
 mod support;
