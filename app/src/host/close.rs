@@ -22,10 +22,9 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
         if let LevelStatus::Merged { commit, .. } = &level.status
             && !context.repository.is_ancestor(commit, &tip)?
         {
-            return Err(Error::new(
-                ExitCode::Failed,
-                format!("level {} was merged as {}, which {} no longer contains", level.level, commit.short(), branch),
-            ));
+            let (level, commit, branch) = (level.level, commit.short(), branch.trim_start_matches("refs/heads/"));
+            let message = format!("level {level} was merged as {commit}, which {branch} no longer contains");
+            return Err(Error::new(ExitCode::Failed, message).hint(format!("Merge {commit} into {branch} again.")));
         }
     }
     reporter.write_completion(gate_results(context, &run)?, commits(context, &tip)?)?;

@@ -4,7 +4,9 @@
 
 mod base_moves;
 mod checkout;
+mod completion;
 mod gates;
 mod landing;
+mod peers_integration;
 mod support;
 mod whole_way;
