@@ -88,6 +88,12 @@ fn show_output(error: Error, place: &Place, at: &impl std::fmt::Display, failure
 /// What a person can do about whatever keeps the run from going on.
 fn way_out(place: &Place) -> Result<String> {
     let blockers = RunView::of(&steer::read_run(place)?).blockers;
-    let resolution = blockers.into_iter().next().map(|blocker| blocker.resolution);
+    let resolution = blockers.into_iter().next().map(|blocker| sentence(&blocker.resolution));
     Ok(resolution.unwrap_or_else(|| format!("Go on with: mahabharatha run {}", place.feature)))
+}
+
+fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", rest.as_str())
 }

@@ -168,6 +168,19 @@ fn a_base_that_was_amended_is_not_brought_back() {
 }
 
 #[test]
+fn a_base_that_is_gone_is_not_made_anew() {
+    let repo = two_levels();
+    let run = repo.run_until_held("x");
+    repo.git(&["branch", "-m", "main", "trunk"]);
+    let start = repo.git(&["rev-parse", "trunk"]);
+    repo.let_go("x", run).code(9).says(&format!("the base branch is gone; it stood at {}", &start[..10]));
+    assert_eq!(repo.git(&["rev-parse", "trunk"]), start);
+    assert!(repo.git_fails(&["rev-parse", "--verify", "--quiet", "refs/heads/main"]));
+    repo.git(&["branch", "-m", "trunk", "main"]);
+    repo.run(&["run"]).code(0);
+}
+
+#[test]
 fn a_level_that_a_person_took_off_the_base_is_not_brought_back() {
     let repo = Repo::new();
     let start = repo.git(&["rev-parse", "main"]);

@@ -27,7 +27,7 @@ fn run_while(repo: &Repo, change: impl FnOnce()) -> Ran {
 
 fn paused(repo: &Repo, ran: Ran, file: &str) {
     let at = format!("the checkout at {} is in the way", repo.path().display());
-    ran.code(9).says(&at).says(file).says("then `mahabharatha run`").does_not_say("completed:");
+    ran.code(9).says(&at).says(file).says("hint: Put that right, then `mahabharatha run`.").does_not_say("completed:");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "ready");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "mahabharatha/x/staging"]), "feat(A): Make a.txt");
     let state = repo.read(".gsd/STATE.md");
@@ -86,6 +86,19 @@ fn changes_in_an_owned_file_may_be_committed_as_well() {
     repo.git(&["commit", "-q", "-m", "mine"]);
     goes_on(&repo);
     assert!(repo.read("owned.txt").starts_with("one\n"));
+}
+
+#[test]
+fn changes_that_a_flag_hides_from_git_are_not_overwritten() {
+    for flag in ["--assume-unchanged", "--skip-worktree"] {
+        let repo = ready();
+        let ran = run_while(&repo, || {
+            repo.git(&["update-index", flag, "owned.txt"]);
+            repo.write("owned.txt", "mine\n");
+        });
+        paused(&repo, ran, "(owned.txt)");
+        assert_eq!(repo.read("owned.txt"), "mine\n", "{flag}");
+    }
 }
 
 #[test]

@@ -42,6 +42,13 @@ fn a_red_base_ends_with_7_and_shows_the_output() {
     assert_eq!(repo.git(&["rev-parse", "main"]), before);
     assert_eq!(repo.status()["status"], "failed");
     assert!(repo.read(".gsd/STATE.md").contains("gates are red on the base before anything ran: lint"));
+    // Once it is mended the run starts from there.
+    repo.config(&gates(&[("lint", "grep title README.md")], ""));
+    repo.run(&["run"]).code(7).says("lint: grep title README.md");
+    repo.write("README.md", "title\n");
+    let mended = repo.commit("mended");
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.git(&["rev-parse", "main^2~1"]), mended);
 }
 
 #[test]
