@@ -21,7 +21,8 @@ fn two_levels() -> Repo {
 
 fn two_levels_of_tasks() -> [Value; 2] {
     let change = format!("{HELD} echo A > a.txt; sed -i 's/^9$/nine/' owned.txt");
-    let first = with(task("A", 1, "a.txt", &change), json!({ "files": { "create": ["a.txt"], "modify": ["owned.txt"] } }));
+    let first =
+        with(task("A", 1, "a.txt", &change), json!({ "files": { "create": ["a.txt"], "modify": ["owned.txt"] } }));
     [first, simple("B", 2, "b.txt")]
 }
 

@@ -12,7 +12,9 @@ fn ready() -> Repo {
     repo.write("owned.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
     repo.write("unrelated.txt", "old\n");
     repo.commit("ready");
-    let make = format!("{HELD} echo A > a.txt; echo A > ignored.txt; mkdir deep; echo A > deep/b.txt; sed -i 's/^9$/nine/' owned.txt");
+    let make = format!(
+        "{HELD} echo A > a.txt; echo A > ignored.txt; mkdir deep; echo A > deep/b.txt; sed -i 's/^9$/nine/' owned.txt"
+    );
     let files = json!({ "create": ["a.txt", "ignored.txt", "deep/b.txt"], "modify": ["owned.txt"] });
     repo.graph("x", &[with(task("A", 1, "a.txt", &make), json!({ "files": files })), simple("C", 2, "c.txt")]);
     repo

@@ -71,7 +71,8 @@ fn the_report_is_true() {
     let gates = rows(&report, "Quality Gates");
     assert_eq!(gates.iter().filter(|row| row[1] == "lint" && row[3] == "passed").count(), 2, "{report}");
     assert_eq!(gates.iter().filter(|row| row[1] == "verification").count(), 3, "the skipped task is not verified");
-    let commits: Vec<&str> = report.split("## Commits\n").nth(1).unwrap().split("\n## ").next().unwrap().trim().lines().collect();
+    let commits: Vec<&str> =
+        report.split("## Commits\n").nth(1).unwrap().split("\n## ").next().unwrap().trim().lines().collect();
     let log = repo.git(&["log", "--topo-order", "--format=- `%h %s`", "main", "--grep", "Mahabharatha-Feature: x"]);
     assert_eq!(commits, log.lines().collect::<Vec<_>>());
     assert!(report.contains("```mermaid\ngantt\n"));
@@ -109,7 +110,10 @@ fn what_was_ours_is_kept_where_that_is_configured() {
         ]
     );
     let worktrees = repo.git(&["worktree", "list"]);
-    assert!(worktrees.contains("[mahabharatha/x/staging]") && worktrees.contains("[mahabharatha/x/worker-0]"), "{worktrees}");
+    assert!(
+        worktrees.contains("[mahabharatha/x/staging]") && worktrees.contains("[mahabharatha/x/worker-0]"),
+        "{worktrees}"
+    );
     repo.run(&["cleanup"]).code(0);
     assert_eq!(repo.refs(), [""; 0]);
     assert_eq!(repo.git(&["worktree", "list"]).lines().count(), 1);
@@ -150,7 +154,10 @@ fn a_level_whose_tasks_are_all_skipped_is_passed_over_wherever_it_is() {
     let cannot = |id, level, file| task(id, level, file, "exit 3");
     // The first, the last, and the only one.
     for (tasks, landed) in [
-        (vec![cannot("SKIP", 1, "a.txt"), simple("B", 2, "b.txt"), simple("C", 3, "c.txt")], vec!["Level 3: x", "Level 2: x"]),
+        (
+            vec![cannot("SKIP", 1, "a.txt"), simple("B", 2, "b.txt"), simple("C", 3, "c.txt")],
+            vec!["Level 3: x", "Level 2: x"],
+        ),
         (vec![simple("A", 1, "a.txt"), cannot("SKIP", 2, "b.txt")], vec!["Level 1: x"]),
         (vec![cannot("SKIP", 1, "a.txt")], vec![]),
     ] {
@@ -172,7 +179,10 @@ fn a_level_whose_tasks_are_all_skipped_is_passed_over_wherever_it_is() {
 #[test]
 fn a_level_is_skipped_while_a_run_is_on_as_well() {
     let repo = Repo::new();
-    repo.graph("x", &[task("A", 1, "a.txt", &format!("{HELD} echo A > a.txt")), simple("B", 2, "b.txt"), simple("C", 3, "c.txt")]);
+    repo.graph(
+        "x",
+        &[task("A", 1, "a.txt", &format!("{HELD} echo A > a.txt")), simple("B", 2, "b.txt"), simple("C", 3, "c.txt")],
+    );
     let run = repo.run_until_held("x");
     repo.run(&["skip", "B", "--reason", "no", "--keep-dependents"]).code(0);
     repo.let_go("x", run).code(0).says("level 2: nothing to merge");

@@ -38,7 +38,12 @@ fn row_4_a_level_sees_the_work_of_the_level_below() {
 fn row_5_a_run_that_failed_says_so_and_does_not_exit_0() {
     let repo = Repo::new();
     repo.graph("x", &[task("A", 1, "a.txt", "exit 1"), simple("B", 1, "b.txt"), simple("C", 2, "c.txt")]);
-    repo.run(&["run"]).code(3).says("x is blocked").says("A is blocked").does_not_say("is completed").does_not_say("All tasks");
+    repo.run(&["run"])
+        .code(3)
+        .says("x is blocked")
+        .says("A is blocked")
+        .does_not_say("is completed")
+        .does_not_say("All tasks");
     let status = repo.status();
     assert_eq!((&status["status"], &status["levels"][0]["completed"]), (&json!("blocked"), &json!(1)));
     assert!(!repo.exists(".gsd/specs/x/COMPLETION.md"));
