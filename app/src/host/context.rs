@@ -143,7 +143,7 @@ impl Inner {
             .ok_or_else(|| Error::new(ExitCode::Failed, format!("there is no task {}", job.task)))?;
         let (_, agent) = session::agent_for(&self.config, &task.spec, self.agent.as_deref())?;
         let worktree = self.paths.worktree(job.worker);
-        let worktree_git_dir = self.repository.worktree_git_dir(&worktree)?.ok_or_else(|| {
+        let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
             Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
         })?;
         let engineering = &self.config.plugins.context_engineering;
