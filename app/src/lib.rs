@@ -1,1 +1,17 @@
-//! The acting half.
+//! The acting half of mahabharatha.
+
+pub mod agent;
+pub mod cli;
+pub mod error;
+pub mod git;
+mod host;
+mod launch;
+pub mod preflight;
+pub mod proc;
+pub mod project;
+pub mod report;
+pub mod session;
+mod specs;
+pub mod store;
+pub mod ui;
+pub mod worker;

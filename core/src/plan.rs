@@ -1,7 +1,244 @@
-//! (being written)
-use crate::spec::TaskSpec;
+//! Who would do what and when: a schedule by estimates, and how good it can get.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::Duration;
-/// How long a task will take.
-pub fn estimate(task: &TaskSpec) -> Duration {
-    Duration::from_secs_f64(task.estimate_minutes.unwrap_or(10.0) * 60.0)
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::graph::{Task, TaskGraph};
+use crate::ids::{Level, TaskId, WorkerId};
+
+/// How fast an agent is taken to turn an estimate of tokens into work.
+pub const TOKENS_PER_MINUTE: u64 = 1_000;
+/// What a task is taken to need that carries no estimate.
+pub const DEFAULT_ESTIMATE: Duration = Duration::from_secs(10 * 60);
+/// Keeps sums of absurd estimates within bounds.
+const LONGEST_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    pub workers: u32,
+    pub levels: Vec<LevelPlan>,
+    #[serde(rename = "total_seconds", serialize_with = "seconds")]
+    pub total: Duration,
+    pub critical_path: CriticalPath,
+    /// The estimates of all tasks together.
+    #[serde(rename = "work_seconds", serialize_with = "seconds")]
+    pub work: Duration,
+    /// No schedule takes less: the critical path, or the work shared evenly.
+    #[serde(rename = "lower_bound_seconds", serialize_with = "seconds")]
+    pub lower_bound: Duration,
+    /// The fewest workers that reach the least total.
+    pub best_workers: u32,
+    /// One worker, this many and the best number, ascending.
+    pub alternatives: Vec<Alternative>,
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LevelPlan {
+    pub level: Level,
+    /// By start, then worker.
+    pub assignments: Vec<PlannedTask>,
+    /// Tasks that wait for a person; no worker takes them and nobody knows how long they need.
+    pub foreground: Vec<TaskId>,
+    #[serde(rename = "makespan_seconds", serialize_with = "seconds")]
+    pub makespan: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedTask {
+    pub task: TaskId,
+    pub worker: WorkerId,
+    /// Counted from the start of the level.
+    #[serde(rename = "start_seconds", serialize_with = "seconds")]
+    pub start: Duration,
+    #[serde(rename = "end_seconds", serialize_with = "seconds")]
+    pub end: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CriticalPath {
+    pub tasks: Vec<TaskId>,
+    #[serde(rename = "length_seconds", serialize_with = "seconds")]
+    pub length: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alternative {
+    pub workers: u32,
+    #[serde(rename = "total_seconds", serialize_with = "seconds")]
+    pub total: Duration,
+}
+
+impl Plan {
+    pub fn new(graph: &TaskGraph, workers: u32) -> Plan {
+        let workers = workers.max(1);
+        let levels: Vec<LevelPlan> = by_level(graph).map(|tasks| plan_level(tasks, workers)).collect();
+        let work = graph.tasks().iter().map(scheduled).sum();
+        let critical_path = critical_path(graph);
+        let best_workers = by_level(graph).map(best_workers).max().unwrap_or(1);
+        let mut counts = vec![1, workers, best_workers];
+        counts.sort_unstable();
+        counts.dedup();
+        let alternative = |workers| Alternative { workers, total: total_with(graph, workers) };
+        Plan {
+            workers,
+            total: levels.iter().map(|level| level.makespan).sum(),
+            lower_bound: critical_path.length.max(work / workers),
+            levels,
+            critical_path,
+            work,
+            best_workers,
+            alternatives: counts.into_iter().map(alternative).collect(),
+        }
+    }
+}
+
+/// How long the whole graph takes with this many workers.
+pub fn total_with(graph: &TaskGraph, workers: u32) -> Duration {
+    by_level(graph).map(|tasks| makespan(&longest_first(tasks), workers)).sum()
+}
+
+/// How long one task is taken to need.
+pub fn estimate(task: &Task) -> Duration {
+    let minutes = task.spec.estimate_minutes.filter(|minutes| minutes.is_finite() && *minutes > 0.0);
+    let estimate = match (minutes, task.spec.estimate_tokens) {
+        (Some(minutes), _) => Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(LONGEST_ESTIMATE),
+        (None, Some(tokens)) if tokens > 0 => Duration::from_millis(tokens.saturating_mul(60_000 / TOKENS_PER_MINUTE)),
+        _ => DEFAULT_ESTIMATE,
+    };
+    // Whole milliseconds, and some time at all, so that no bar of a chart is empty by rounding alone.
+    let milliseconds = estimate.min(LONGEST_ESTIMATE).as_millis().max(1);
+    Duration::from_millis(u64::try_from(milliseconds).unwrap_or(u64::MAX))
+}
+
+/// What the task adds to the schedule of the workers.
+fn scheduled(task: &Task) -> Duration {
+    if task.spec.foreground { Duration::ZERO } else { estimate(task) }
+}
+
+fn by_level(graph: &TaskGraph) -> impl Iterator<Item = &[Task]> {
+    graph.tasks().chunk_by(|a, b| a.level == b.level)
+}
+
+fn plan_level(tasks: &[Task], workers: u32) -> LevelPlan {
+    let order = longest_first(tasks);
+    let assign = |(&(length, task), (worker, start)): (&(Duration, &Task), (WorkerId, Duration))| PlannedTask {
+        task: task.id.clone(),
+        worker,
+        start,
+        end: start + length,
+    };
+    LevelPlan {
+        level: tasks.first().map_or(Level(0), |task| task.level),
+        assignments: order.iter().zip(schedule(&order, workers)).map(assign).collect(),
+        foreground: tasks.iter().filter(|task| task.spec.foreground).map(|task| task.id.clone()).collect(),
+        makespan: makespan(&order, workers),
+    }
+}
+
+/// Equally long ones stay as in the graph.
+fn longest_first(tasks: &[Task]) -> Vec<(Duration, &Task)> {
+    let background = tasks.iter().filter(|task| !task.spec.foreground);
+    let mut order: Vec<(Duration, &Task)> = background.map(|task| (estimate(task), task)).collect();
+    order.sort_by_key(|&(length, _)| Reverse(length));
+    order
+}
+
+/// Each task in turn goes to the worker that is free first, the lowest of several.
+fn schedule(order: &[(Duration, &Task)], workers: u32) -> Vec<(WorkerId, Duration)> {
+    let useful = u32::try_from(order.len()).unwrap_or(u32::MAX).min(workers.max(1));
+    let mut free: BinaryHeap<Reverse<(Duration, WorkerId)>> =
+        (0..useful).map(|worker| Reverse((Duration::ZERO, WorkerId(worker)))).collect();
+    let mut places = Vec::with_capacity(order.len());
+    for &(length, _) in order {
+        let Some(Reverse((start, worker))) = free.pop() else { break };
+        places.push((worker, start));
+        free.push(Reverse((start + length, worker)));
+    }
+    places
+}
+
+fn makespan(order: &[(Duration, &Task)], workers: u32) -> Duration {
+    let places = schedule(order, workers);
+    order.iter().zip(places).map(|(&(length, _), (_, start))| start + length).max().unwrap_or(Duration::ZERO)
+}
+
+/// One more worker never makes a level of independent tasks longer, so the fewest are found by halving.
+fn best_workers(tasks: &[Task]) -> u32 {
+    let order = longest_first(tasks);
+    let least = order.first().map_or(Duration::ZERO, |&(length, _)| length);
+    let (mut low, mut high) = (1, u32::try_from(order.len()).unwrap_or(u32::MAX).max(1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if makespan(&order, middle) == least {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// The chain of dependencies that takes longest.
+fn critical_path(graph: &TaskGraph) -> CriticalPath {
+    let tasks = graph.tasks();
+    // Dependencies lie on lower levels, so those of a task come before it.
+    let mut chains: Vec<(Duration, Option<usize>)> = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let before = task.dependencies.iter().filter_map(|id| graph.index(id)).filter(|&index| index < chains.len());
+        let before = before.max_by_key(|&index| (chains[index].0, Reverse(index)));
+        let length = before.map_or(Duration::ZERO, |index| chains[index].0) + scheduled(task);
+        chains.push((length, before));
+    }
+    let mut last = (0..chains.len()).max_by_key(|&index| (chains[index].0, Reverse(index)));
+    let length = last.map_or(Duration::ZERO, |index| chains[index].0);
+    let mut path = Vec::new();
+    while let Some(index) = last {
+        path.push(tasks[index].id.clone());
+        last = chains[index].1;
+    }
+    path.reverse();
+    CriticalPath { tasks: path, length }
+}
+
+/// `worker-assignments.json`, with the ports that each worker was given.
+pub fn worker_assignments(plan: &Plan, graph: &TaskGraph, ports: &[Vec<u16>]) -> Value {
+    let feature = &graph.feature;
+    let mut tasks: Vec<Vec<Value>> = vec![Vec::new(); plan.workers as usize];
+    for level in &plan.levels {
+        for planned in &level.assignments {
+            let Some(tasks) = tasks.get_mut(planned.worker.0 as usize) else { continue };
+            tasks.push(json!({
+                "id": planned.task,
+                "level": level.level,
+                "estimate_minutes": (planned.end - planned.start).as_secs_f64() / 60.0,
+            }));
+        }
+    }
+    let worker = |(id, tasks): (usize, Vec<Value>)| {
+        json!({
+            "id": id,
+            "branch": format!("mahabharatha/{feature}/worker-{id}"),
+            "worktree": format!(".mahabharatha/worktrees/{feature}/worker-{id}"),
+            "ports": ports.get(id).map_or(&[][..], Vec::as_slice),
+            "tasks": tasks,
+        })
+    };
+    json!({
+        "feature": feature,
+        "note": "The plan, by estimates. In the run a worker that is free takes the longest task that is left in \
+                 the level, so another worker may do it.",
+        "workers": tasks.into_iter().enumerate().map(worker).collect::<Vec<_>>(),
+        "foreground": plan.levels.iter().flat_map(|level| &level.foreground).collect::<Vec<_>>(),
+    })
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests;

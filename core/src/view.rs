@@ -1,11 +1,14 @@
 //! A run as people and programs see it. Every display reads this and nothing else.
 
+mod blockers;
+
 use serde::{Serialize, Serializer};
 
-use crate::ids::{Level, Oid, TaskId, Time};
-use crate::run::event::{JobEnd, Obstacle};
+pub use self::blockers::Blocker;
+use crate::ids::{Attempt, Level, Oid, TaskId, Time};
+use crate::run::event::{FailCause, JobEnd};
 use crate::run::{
-    Breaker, End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus,
+    AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
 };
 
 /// A time, written for people and programs alike.
@@ -30,9 +33,11 @@ pub struct RunView {
     pub workers: Vec<WorkerView>,
     pub cost_usd: f64,
     pub tokens: u64,
-    /// What keeps the run from going on, in sentences.
-    pub blockers: Vec<String>,
+    /// What keeps the run from going on.
+    pub blockers: Vec<Blocker>,
     pub base_branch: String,
+    /// The branch that levels land on, by its full name.
+    pub landing_branch: String,
     pub started_at: Stamp,
     pub updated_at: Stamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,6 +72,8 @@ pub struct TaskView {
     pub cost_usd: f64,
     pub tokens: u64,
     pub reason: Option<String>,
+    /// Set while it waits after a failure.
+    pub next_attempt_at: Option<Stamp>,
     /// What the latest attempt changed without owning it.
     pub strays: Vec<String>,
     pub dependencies: Vec<TaskId>,
@@ -81,6 +88,8 @@ pub struct AttemptView {
     pub ended_at: Option<Stamp>,
     /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `died`, `interrupted`.
     pub outcome: &'static str,
+    /// Of a failure.
+    pub cause: Option<FailCause>,
     pub remedy: bool,
     pub detail: Option<String>,
     pub strays: Vec<String>,
@@ -100,9 +109,34 @@ pub struct WorkerView {
 }
 
 impl RunView {
+    /// As it is where no process drives the run, though its journal does not tell of an end. A worker may go on
+    /// without: `is_alive` tells whether one is still at this attempt.
+    pub fn undriven(mut self, is_alive: impl Fn(&TaskId, Attempt) -> bool) -> RunView {
+        if self.status != "running" {
+            return self;
+        }
+        self.status = "paused";
+        let mut alive = Vec::new();
+        for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
+            let task = self.tasks.iter().find(|task| worker.task.as_ref() == Some(&task.id));
+            match task.filter(|task| is_alive(&task.id, Attempt(task.attempt))) {
+                Some(task) => alive.push(task.id.as_str()),
+                None => worker.status = "crashed",
+            }
+        }
+        let mut cause = "the process that drove it is gone".to_string();
+        if !alive.is_empty() {
+            cause.push_str(&format!("; its workers go on with {}", alive.join(", ")));
+        }
+        let resolution = format!("`mahabharatha run {}` goes on from here", self.feature);
+        self.blockers.push(Blocker { what: "run".to_string(), cause, resolution });
+        self
+    }
+
     pub fn of(run: &Run) -> RunView {
-        let tasks: Vec<TaskView> =
+        let mut tasks: Vec<TaskView> =
             run.tasks().iter().enumerate().map(|(index, task)| task_view(run, index, task)).collect();
+        name_landed_commits(run, &mut tasks);
         RunView {
             feature: run.feature().to_string(),
             status: status_of(run),
@@ -112,8 +146,9 @@ impl RunView {
             workers: workers_of(run),
             cost_usd: run.spent_usd(),
             tokens: tasks.iter().map(|task| task.tokens).sum(),
-            blockers: blockers_of(run),
+            blockers: blockers::blockers_of(run),
             base_branch: run.setup().base_branch.clone(),
+            landing_branch: run.landing_branch(),
             started_at: Stamp(run.started_at()),
             updated_at: Stamp(run.updated_at()),
             breaker: breaker_of(run),
@@ -135,6 +170,17 @@ fn status_of(run: &Run) -> &'static str {
 
 fn is_stuck(task: &TaskState) -> bool {
     matches!(task.status, TaskStatus::Blocked { .. } | TaskStatus::Waiting)
+}
+
+/// A task's commit is made anew on staging; once that has landed it is the one that people find.
+fn name_landed_commits(run: &Run, tasks: &mut [TaskView]) {
+    for level in run.levels().iter().filter(|level| matches!(level.status, LevelStatus::Merged { .. })) {
+        for landed in &level.commits {
+            if let Some(view) = run.graph().index(&landed.task).and_then(|index| tasks.get_mut(index)) {
+                view.commit = Some(landed.commit.clone());
+            }
+        }
+    }
 }
 
 fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {
@@ -165,7 +211,7 @@ fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {
 
 fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
     let task = &run.graph().tasks()[index];
-    let attempts: Vec<AttemptView> = state.attempts.iter().map(attempt_view).collect();
+    let attempts: Vec<AttemptView> = state.attempts.iter().map(|record| attempt_view(run, &task.id, record)).collect();
     let (status, reason) = match &state.status {
         TaskStatus::Pending => ("pending", None),
         TaskStatus::Resting { .. } => ("pending", state.carry.feedback.clone()),
@@ -192,16 +238,22 @@ fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
         cost_usd: attempts.iter().map(|attempt| attempt.cost_usd).sum(),
         tokens: attempts.iter().map(|attempt| attempt.tokens).sum(),
         reason,
+        next_attempt_at: match state.status {
+            TaskStatus::Resting { until } => Some(Stamp(until)),
+            _ => None,
+        },
         strays: attempts.last().map(|attempt| attempt.strays.clone()).unwrap_or_default(),
         dependencies: task.dependencies.clone(),
         attempts,
     }
 }
 
-fn attempt_view(record: &crate::run::AttemptRecord) -> AttemptView {
+fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView {
     let (ended_at, report) = record.ended.clone().unzip();
     let (outcome, detail, strays) = match report.as_ref().map(|report| &report.end) {
-        None => ("running", None, Vec::new()),
+        None if is_under_way(run, task, record) => ("running", None, Vec::new()),
+        // Called off as a whole, so that no report of it came.
+        None => ("interrupted", None, Vec::new()),
         Some(JobEnd::Done { .. }) => ("done", None, Vec::new()),
         Some(JobEnd::Failed { feedback, strays, .. }) => ("failed", Some(feedback.clone()), strays.clone()),
         Some(JobEnd::Checkpoint { note }) => ("checkpoint", Some(note.clone()), Vec::new()),
@@ -216,6 +268,10 @@ fn attempt_view(record: &crate::run::AttemptRecord) -> AttemptView {
         started_at: Stamp(record.started_at),
         ended_at: ended_at.map(Stamp),
         outcome,
+        cause: match report.as_ref().map(|report| &report.end) {
+            Some(JobEnd::Failed { cause, .. }) => Some(*cause),
+            _ => None,
+        },
         remedy: record.remedy,
         detail,
         strays,
@@ -224,6 +280,12 @@ fn attempt_view(record: &crate::run::AttemptRecord) -> AttemptView {
         cost_usd: report.as_ref().map_or(0.0, |report| report.cost_usd),
         tokens: report.as_ref().map_or(0, |report| report.tokens),
     }
+}
+
+fn is_under_way(run: &Run, task: &TaskId, record: &AttemptRecord) -> bool {
+    let is_it =
+        |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.task == *task && job.attempt == record.attempt);
+    run.outstanding().any(|(_, effect)| is_it(effect))
 }
 
 fn workers_of(run: &Run) -> Vec<WorkerView> {
@@ -240,46 +302,6 @@ fn workers_of(run: &Run) -> Vec<WorkerView> {
         WorkerView { id: index as u32, status, task, pid, branch }
     };
     run.workers().iter().enumerate().map(view).collect()
-}
-
-fn blockers_of(run: &Run) -> Vec<String> {
-    let mut blockers = Vec::new();
-    for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
-        match &state.status {
-            TaskStatus::Blocked { reason, .. } => blockers.push(format!("{}: {}", task.id, first_line(reason))),
-            TaskStatus::Waiting => blockers.push(format!("{}: waits for a person", task.id)),
-            _ => {}
-        }
-    }
-    for level in run.levels() {
-        if let LevelStatus::Failed { failure } = &level.status {
-            blockers.push(format!("level {}: {}", level.level, failure_text(failure)));
-        }
-    }
-    match run.phase() {
-        Phase::Ended { end: End::Paused { why } | End::Failed { why }, .. } => blockers.push(why.clone()),
-        Phase::Ended { end: End::RedBase { gates }, .. } => {
-            blockers.push(format!("gates are red on the base before anything ran: {}", gates.join(", ")));
-        }
-        _ => {}
-    }
-    blockers
-}
-
-fn failure_text(failure: &LevelFailure) -> String {
-    match failure {
-        LevelFailure::Gate { failure, why } => format!("gate {} failed; {}", failure.gate, first_line(why)),
-        LevelFailure::Obstacle(Obstacle::BaseMoved) => "the base branch kept moving".to_string(),
-        LevelFailure::Obstacle(Obstacle::BaseRewritten { was, .. }) => {
-            format!("the base branch no longer contains {}", was.short())
-        }
-        LevelFailure::Obstacle(Obstacle::Conflict { files, worktree }) => {
-            format!("conflict in {}; resolve and commit in {worktree}, then `merge --retry`", files.join(", "))
-        }
-        LevelFailure::Obstacle(Obstacle::CheckoutInTheWay { files, worktree, .. }) => {
-            format!("the checkout at {worktree} has changes in the way: {}", files.join(", "))
-        }
-    }
 }
 
 fn breaker_of(run: &Run) -> Option<String> {

@@ -259,6 +259,11 @@ impl Run {
         rested.into_iter().chain(cooled).min()
     }
 
+    /// Whether any level has, so that it is settled which commit the run starts from.
+    pub fn has_begun(&self) -> bool {
+        self.levels.iter().any(|level| level.base.is_some())
+    }
+
     fn has_work_to_launch(&self) -> bool {
         let status = self.current_level().map(|level| &level.status);
         !self.ready.is_empty() || matches!(status, Some(LevelStatus::Remedying { job: None, .. }))
@@ -268,6 +273,14 @@ impl Run {
         match &self.phase {
             Phase::Ended { end, .. } => Some(end),
             _ => None,
+        }
+    }
+
+    /// The full name of the branch that levels land on.
+    pub fn landing_branch(&self) -> String {
+        match self.policy.onto_staging {
+            false => self.setup.base_branch.clone(),
+            true => format!("refs/heads/mahabharatha/{}/staging", self.setup.feature),
         }
     }
 
@@ -353,12 +366,12 @@ impl Run {
 
     /// Puts a task into the queue for a free worker.
     pub(super) fn enqueue(&mut self, task: usize) {
-        let estimate = plan::estimate(&self.graph.tasks()[task].spec).as_millis() as u64;
+        let estimate = plan::estimate(&self.graph.tasks()[task]).as_millis() as u64;
         self.ready.insert((Reverse(estimate), task));
     }
 
     pub(super) fn dequeue(&mut self, task: usize) {
-        let estimate = plan::estimate(&self.graph.tasks()[task].spec).as_millis() as u64;
+        let estimate = plan::estimate(&self.graph.tasks()[task]).as_millis() as u64;
         self.ready.remove(&(Reverse(estimate), task));
         if let TaskStatus::Resting { until } = self.tasks[task].status {
             self.resting.remove(&(until, task));

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::SpecError;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "an object with `feature` and `tasks`")]
 pub struct GraphFile {
     pub feature: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -18,6 +19,7 @@ pub struct GraphFile {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "an object with `id`, `title` and `level`")]
 pub struct TaskSpec {
     pub id: String,
     pub title: String,
@@ -61,6 +63,7 @@ pub struct TaskSpec {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "an object with `create`, `modify` and `read`")]
 pub struct FileLists {
     #[serde(default)]
     pub create: Vec<String>,
@@ -73,6 +76,7 @@ pub struct FileLists {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(expecting = "an object with `command` and `timeout_seconds`")]
 pub struct Verification {
     #[serde(default)]
     pub command: String,
@@ -94,9 +98,160 @@ impl Default for Verification {
 
 impl GraphFile {
     pub fn parse(text: &str) -> Result<Self, SpecError> {
-        serde_json::from_str(text).map_err(|error| SpecError {
-            at: (error.line() > 0).then(|| (error.line(), error.column())),
-            message: error.to_string(),
-        })
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut json = serde_json::Deserializer::from_str(text);
+        let file = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let path = error.path().to_string();
+            told(error.inner(), Some(path.as_str()).filter(|path| *path != "."))
+        })?;
+        json.end().map_err(|error| told(&error, None))?;
+        Ok(file)
+    }
+
+    /// Known fields in their own order, then the unknown ones in the order in which they were read.
+    pub fn to_json(&self) -> String {
+        let mut text =
+            serde_json::to_string_pretty(self).expect("every key is a string, so a graph is always writable as JSON");
+        text.push('\n');
+        text
+    }
+}
+
+/// The error in words that need no knowledge of Rust, with the field's path where the field is what is wrong.
+fn told(error: &serde_json::Error, path: Option<&str>) -> SpecError {
+    let mut message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    if let Some(bare) = message.strip_suffix(&place) {
+        message.truncate(bare.len());
+    }
+    for (rust, plain) in [("u32", "a whole number"), ("u64", "a whole number"), ("f64", "a number")] {
+        message = message.replace(&format!("expected {rust}"), &format!("expected {plain}"));
+    }
+    if let (true, Some(path)) = (error.is_data(), path) {
+        message = format!("{path}: {message}");
+    }
+    SpecError { at: (error.line() > 0).then(|| (error.line(), error.column())), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn error(text: &str) -> String {
+        GraphFile::parse(text).unwrap_err().to_string()
+    }
+
+    fn with_task(task: &str) -> String {
+        format!("{{\"feature\": \"x\", \"tasks\": [\n{task}\n]}}")
+    }
+
+    #[test]
+    fn unknown_fields_survive_at_every_level_in_their_order() {
+        let text = r#"{
+  "feature": "x",
+  "total_tasks": 1,
+  "tasks": [
+    {
+      "id": "A",
+      "title": "t",
+      "level": 0,
+      "files": {
+        "create": [
+          "a"
+        ],
+        "modify": [],
+        "read": [],
+        "z_delete": [
+          "b"
+        ],
+        "a_note": null
+      },
+      "dependencies": [],
+      "verification": {
+        "command": "true",
+        "timeout_seconds": 30,
+        "shell": {
+          "zsh": true,
+          "bash": false
+        }
+      },
+      "estimate_minutes": 0.1,
+      "zeta": 18446744073709551615,
+      "alpha": -9223372036854775808,
+      "float": 1.7976931348623157e+308,
+      "small": 8.4115047e-317
+    }
+  ],
+  "z": {
+    "deep": [
+      {
+        "y": 1.0,
+        "x": "é"
+      }
+    ]
+  },
+  "a": []
+}
+"#;
+        let file = GraphFile::parse(text).unwrap();
+        assert_eq!(file.to_json(), text);
+        assert_eq!(GraphFile::parse(&file.to_json()).unwrap(), file);
+    }
+
+    #[test]
+    fn a_short_graph_gets_the_defaults() {
+        let file =
+            GraphFile::parse("\u{feff}{\"feature\":\"x\",\"tasks\":[{\"id\":\"A\",\"title\":\"t\",\"level\":1}]}")
+                .unwrap();
+        assert_eq!(file.tasks[0].verification.timeout_seconds, 300);
+        assert!(!file.tasks[0].foreground);
+    }
+
+    #[test]
+    fn errors_name_the_field_and_the_place_once() {
+        let wrong_type = with_task(r#"{"id": "A", "title": "t", "level": "one"}"#);
+        assert_eq!(
+            error(&wrong_type),
+            r#"line 2, column 40: tasks[0].level: invalid type: string "one", expected a whole number"#
+        );
+        let missing = with_task(r#"{"id": "A", "level": 1}"#);
+        assert_eq!(error(&missing), "line 2, column 23: tasks[0]: missing field `title`");
+        let flat = with_task(r#"{"id": "A", "title": "t", "level": 0, "files": ["a"]}"#);
+        assert_eq!(
+            error(&flat),
+            "line 2, column 47: tasks[0].files: invalid type: sequence, expected an object with `create`, `modify` and `read`"
+        );
+        assert_eq!(
+            error("[]"),
+            "line 1, column 0: invalid type: sequence, expected an object with `feature` and `tasks`"
+        );
+        assert_eq!(error("{\n  \"feature\": x}"), "line 2, column 14: expected value");
+        assert_eq!(error(""), "line 1, column 0: EOF while parsing a value");
+        assert!(error("{\"feature\":\"x\",\"tasks\":[]} x").ends_with("trailing characters"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_round_trip_loses_nothing(text in any::<String>(), whole in any::<u64>(), minutes in any::<f64>(), key in "[k-z]{9,12}") {
+            prop_assume!(minutes.is_finite());
+            let mut file = GraphFile::parse(&with_task(r#"{"id": "A", "title": "t", "level": 1}"#)).unwrap();
+            file.extra.insert(key.clone(), json!([text, { key.clone(): whole }, minutes]));
+            let task = &mut file.tasks[0];
+            task.action = Some(text.clone());
+            task.estimate_minutes = Some(minutes);
+            task.estimate_tokens = Some(whole);
+            task.files.extra.insert(key.clone(), json!(text));
+            task.verification.extra.insert(key, json!(minutes));
+            prop_assert_eq!(GraphFile::parse(&file.to_json()).unwrap(), file);
+        }
+    }
+
+    #[test]
+    fn hostile_nesting_is_an_error() {
+        let deep = format!("{{\"feature\":\"x\",\"tasks\":[],\"deep\":{}", "[".repeat(100_000));
+        assert!(error(&deep).contains("recursion limit"), "{}", error(&deep));
     }
 }

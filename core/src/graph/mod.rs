@@ -1,11 +1,22 @@
 //! The checked graph: exclusive ownership, dependencies, levels.
 
+mod check;
+mod claims;
+mod dependencies;
+mod reads;
+mod report;
+mod tree;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Feature, Level, TaskId};
+use crate::spec::path::ancestors;
 use crate::spec::{GraphFile, TaskSpec};
+
+pub use report::{Problem, Severity};
+pub use tree::{EntryKind, StartTree};
 
 /// A graph that holds what it promises: ids are unique, dependencies lie on lower levels, no file has two owners.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +24,15 @@ pub struct TaskGraph {
     pub feature: Feature,
     tasks: Vec<Task>,
     by_id: BTreeMap<TaskId, usize>,
+    by_path: BTreeMap<String, Owner>,
+    /// For each task those that name it as a dependency.
+    needed_by: Vec<Vec<usize>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Owner {
+    task: usize,
+    directory: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +56,11 @@ pub struct OwnedPath {
 }
 
 impl OwnedPath {
+    /// Whether both own some path.
+    pub fn overlaps(&self, other: &OwnedPath) -> bool {
+        self.path == other.path || self.covers(&other.path) || other.covers(&self.path)
+    }
+
     pub fn covers(&self, path: &str) -> bool {
         match path.strip_prefix(&self.path) {
             Some("") => !self.directory,
@@ -45,57 +70,29 @@ impl OwnedPath {
     }
 }
 
-/// What stands in the commit that the run starts from.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct StartTree {
-    /// Path → what it is. Directories are not listed; they are told by the paths below them.
-    pub entries: BTreeMap<String, EntryKind>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EntryKind {
-    File,
-    Symlink { target: String },
-    Submodule,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// Stable, for programs.
-    pub code: &'static str,
-    pub severity: Severity,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub task: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    pub message: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    Error,
-    Warning,
-}
-
 impl TaskGraph {
     /// Every problem in one pass. Warnings come with a graph, errors without.
     /// With no `start`, what depends on the repository is not checked (a resumed run, whose own work stands there).
-    pub fn check(file: &GraphFile, _start: Option<&StartTree>) -> (Option<TaskGraph>, Vec<Problem>) {
-        let mut tasks = Vec::new();
-        for spec in &file.tasks {
-            let (Ok(id), Ok(dependencies)) = (
-                TaskId::new(spec.id.clone()),
-                spec.dependencies.iter().map(TaskId::new).collect::<Result<Vec<_>, _>>(),
-            ) else {
-                return (None, Vec::new());
-            };
-            tasks.push(Task { id, level: Level(spec.level), dependencies, owned: Vec::new(), spec: spec.clone() });
-        }
-        let Ok(feature) = Feature::new(file.feature.clone()) else { return (None, Vec::new()) };
+    pub fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<TaskGraph>, Vec<Problem>) {
+        check::check(file, start)
+    }
+
+    /// From parts that were found to fit together.
+    fn assemble(feature: Feature, mut tasks: Vec<Task>) -> TaskGraph {
         tasks.sort_by_key(|task| task.level);
-        let by_id = tasks.iter().enumerate().map(|(index, task)| (task.id.clone(), index)).collect();
-        (Some(TaskGraph { feature, tasks, by_id }), Vec::new())
+        let by_id: BTreeMap<TaskId, usize> =
+            tasks.iter().enumerate().map(|(index, task)| (task.id.clone(), index)).collect();
+        let mut by_path = BTreeMap::new();
+        let mut needed_by = vec![Vec::new(); tasks.len()];
+        for (index, task) in tasks.iter().enumerate() {
+            for owned in &task.owned {
+                by_path.insert(owned.path.clone(), Owner { task: index, directory: owned.directory });
+            }
+            for dependency in task.dependencies.iter().filter_map(|id| by_id.get(id)) {
+                needed_by[*dependency].push(index);
+            }
+        }
+        TaskGraph { feature, tasks, by_id, by_path, needed_by }
     }
 
     /// By level, within a level as in the file.
@@ -121,17 +118,25 @@ impl TaskGraph {
 
     /// Who may change this path.
     pub fn owner_of(&self, path: &str) -> Option<&Task> {
-        self.tasks.iter().find(|task| task.owned.iter().any(|owned| owned.covers(path)))
+        let as_file = self.by_path.get(path).filter(|owner| !owner.directory);
+        let owner = as_file.or_else(|| {
+            ancestors(path).filter_map(|directory| self.by_path.get(directory)).find(|owner| owner.directory)
+        })?;
+        Some(&self.tasks[owner.task])
     }
 
     /// Everything that needs this task, directly or not, in graph order.
     pub fn dependents(&self, id: &TaskId) -> Vec<TaskId> {
-        let mut found: Vec<TaskId> = Vec::new();
-        for task in &self.tasks {
-            if task.dependencies.iter().any(|dependency| dependency == id || found.contains(dependency)) {
-                found.push(task.id.clone());
+        let Some(start) = self.index(id) else { return Vec::new() };
+        let mut found = vec![false; self.tasks.len()];
+        let mut open = vec![start];
+        while let Some(index) = open.pop() {
+            for &next in &self.needed_by[index] {
+                if !std::mem::replace(&mut found[next], true) {
+                    open.push(next);
+                }
             }
         }
-        found
+        self.tasks.iter().zip(found).filter(|(_, found)| *found).map(|(task, _)| task.id.clone()).collect()
     }
 }

@@ -1,0 +1,103 @@
+//! `cleanup`: remove what runs left behind; never unmerged or unsaved work without `--force`.
+
+use std::time::Duration;
+
+use clap::Args;
+use mahabharatha_core::ids::Feature;
+
+use super::Global;
+use super::place::Place;
+use crate::error::{Error, ExitCode, Result};
+use crate::host::clear::{self, Leftover, What};
+use crate::host::jobs;
+use crate::session;
+use crate::store::journal::Journal;
+use crate::store::locks::FeatureLock;
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct CleanupArgs {
+    /// Every feature of the project
+    #[arg(long)]
+    all: bool,
+    /// List what would go; touch nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Also what is neither merged nor saved elsewhere
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
+    let places: Vec<Place> = if args.all {
+        let project = global.project()?;
+        project.features()?.into_iter().map(|feature| at(global, feature)).collect::<Result<_>>()?
+    } else {
+        vec![global.place(None)?]
+    };
+    let (mut gone, mut kept) = (Vec::new(), Vec::new());
+    for place in &places {
+        match FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())? {
+            Ok(lock) => clean(place, &lock, args, &mut gone, &mut kept)?,
+            Err(holder) if args.all => ui.warn(&format!("{} is left alone: it runs now ({holder})", place.feature)),
+            Err(holder) => return Err(holder.refusal(&place.feature)),
+        }
+    }
+    print(ui, args, &gone, &kept);
+    Ok(ExitCode::Done)
+}
+
+fn at(global: &Global, feature: Feature) -> Result<Place> {
+    let project = global.project()?;
+    let paths = project.feature(&feature);
+    Ok(Place { project, feature, paths })
+}
+
+fn clean(
+    place: &Place,
+    _nobody_drives: &FeatureLock,
+    args: &CleanupArgs,
+    gone: &mut Vec<What>,
+    kept: &mut Vec<Leftover>,
+) -> Result<()> {
+    if !args.dry_run {
+        jobs::end_survivors(&place.paths, None, Duration::ZERO)?;
+    }
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    let leftovers = clear::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
+    let (going, staying): (Vec<Leftover>, Vec<Leftover>) =
+        leftovers.into_iter().partition(|leftover| args.force || leftover.precious.is_none());
+    let going: Vec<What> = going.into_iter().map(|leftover| leftover.what).collect();
+    if !args.dry_run {
+        clear::remove(&place.project, &place.paths, &going)
+            .map_err(|error| Error::new(error.exit(), format!("{}: {}", place.feature, error.message())))?;
+    }
+    gone.extend(going);
+    kept.extend(staying);
+    Ok(())
+}
+
+fn print(ui: &Ui, args: &CleanupArgs, gone: &[What], kept: &[Leftover]) {
+    if ui.json() {
+        let kept: Vec<_> = kept
+            .iter()
+            .map(|leftover| serde_json::json!({ "what": leftover.what.to_string(), "why": leftover.precious }))
+            .collect();
+        let gone: Vec<String> = gone.iter().map(ToString::to_string).collect();
+        let key = if args.dry_run { "would_remove" } else { "removed" };
+        ui.data(&(serde_json::json!({ key: gone, "kept": kept }).to_string() + "\n"));
+        return;
+    }
+    let verb = if args.dry_run { "would remove" } else { "removed" };
+    for what in gone {
+        ui.data(&format!("{verb} {what}\n"));
+    }
+    for leftover in kept {
+        ui.data(&format!("kept {}: {}\n", leftover.what, leftover.precious.as_deref().unwrap_or_default()));
+    }
+    if gone.is_empty() && kept.is_empty() {
+        ui.note("there is nothing to remove");
+    } else if !kept.is_empty() {
+        ui.note("What was kept goes with --force.");
+    }
+}

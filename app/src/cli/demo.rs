@@ -1,0 +1,107 @@
+//! `demo`: the whole way on an example project, with no network, no key and no agent installed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use mahabharatha_core::run::event::Intent;
+
+use super::{Global, run};
+use crate::error::{Error, ExitCode, Result, io};
+use crate::git::{self, Git};
+use crate::project::Project;
+use crate::session::{self, Options, Outcome};
+use crate::ui::Ui;
+
+const FEATURE: &str = "statistics";
+
+/// The example project, file by file.
+const FILES: [(&str, &str); 9] = [
+    ("README.md", include_str!("../assets/demo/readme.md")),
+    ("tests/run.sh", include_str!("../assets/demo/run-tests.sh")),
+    ("tools/scripted-agent.sh", include_str!("../assets/demo/scripted-agent.sh")),
+    (".mahabharatha/config.yaml", include_str!("../assets/demo/config.yaml")),
+    (".gsd/PROJECT.md", include_str!("../assets/demo/project.md")),
+    (".gsd/.current-feature", "statistics\n"),
+    (".gsd/specs/statistics/requirements.md", include_str!("../assets/demo/requirements.md")),
+    (".gsd/specs/statistics/design.md", include_str!("../assets/demo/design.md")),
+    (".gsd/specs/statistics/task-graph.json", include_str!("../assets/demo/task-graph.json")),
+];
+
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Make the project here, and leave it there
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
+    let temporary = match &args.keep {
+        Some(_) => None,
+        None => Some(
+            tempfile::tempdir()
+                .map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?,
+        ),
+    };
+    let dir = match (&args.keep, &temporary) {
+        (Some(dir), _) => global.directory.join(dir),
+        (None, Some(temporary)) => temporary.path().to_owned(),
+        (None, None) => unreachable!("one of the two is there"),
+    };
+    let project = make_project(&dir)?;
+    let feature = project.which_feature(Some(FEATURE), |_| None)?;
+    let paths = project.feature(&feature);
+    ui.note(&format!(
+        "An example project is in {}: a spec of twelve tasks on three levels, two of which go wrong at first.",
+        dir.display()
+    ));
+    ui.note("$ mahabharatha run statistics");
+    let options = Options {
+        launcher: None,
+        workers: None,
+        intent: Intent::Complete,
+        agent: None,
+        max_cost: None,
+        allow_red_base: false,
+    };
+    let place = super::place::Place { project, feature, paths };
+    let code = match session::run(&place.project, &place.paths, ui, &options)? {
+        Outcome::AlreadyCompleted => ExitCode::Done,
+        Outcome::Ended(end) => run::finish(&place, ui, &end)?,
+    };
+    ui.note("\n$ git log --graph --oneline");
+    ui.data(&log(&place.project)?);
+    ui.note(&format!(
+        "\n$ cat {}",
+        place.paths.completion().strip_prefix(&dir).unwrap_or(Path::new("COMPLETION.md")).display()
+    ));
+    let report = fs::read_to_string(place.paths.completion()).map_err(io("read", &place.paths.completion()))?;
+    ui.data(&report);
+    if args.keep.is_some() {
+        ui.note(&format!("\nThe project stays in {}.", dir.display()));
+    }
+    Ok(code)
+}
+
+fn make_project(dir: &Path) -> Result<Project> {
+    if dir.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(
+            Error::new(ExitCode::Usage, format!("{} is not empty", dir.display())).hint("Name a new directory.")
+        );
+    }
+    for (name, text) in FILES {
+        let path = dir.join(name);
+        let parent = path.parent().unwrap_or(dir);
+        fs::create_dir_all(parent).map_err(io("create", parent))?;
+        fs::write(&path, text).map_err(io("write", &path))?;
+    }
+    git::init(dir, "main", "The example project")?;
+    Project::find(dir)
+}
+
+fn log(project: &Project) -> Result<String> {
+    let git = Git::repository(project.common_dir());
+    let output = git.run(["log", "--graph", "--oneline", "--no-decorate", "--topo-order", "main"])?;
+    Ok(String::from_utf8_lossy(&output.bytes).into_owned())
+}

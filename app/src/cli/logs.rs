@@ -1,0 +1,88 @@
+//! `logs`: what workers and tasks logged.
+
+use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::Global;
+use crate::error::{Error, ExitCode, Result, io};
+use crate::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
+use crate::store::watch;
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    /// Only what this worker did
+    #[arg(long, value_name = "N")]
+    worker: Option<u32>,
+    /// Only what was done for this task
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+    /// Go on showing what comes
+    #[arg(long)]
+    follow: bool,
+    /// Only what is newer: a time, or a length such as 10m
+    #[arg(long, value_name = "T")]
+    since: Option<String>,
+    /// Only this level and above
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    level: Option<LogLevel>,
+    /// Only lines that contain this text
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+}
+
+pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
+    let place = global.place(None)?;
+    let zone = TimeZone::system();
+    let since = match &args.since {
+        Some(text) => Some(
+            parse_since(text, Timestamp::now(), &zone)
+                .map_err(|why| Error::new(ExitCode::Usage, format!("--since: {why}")))?,
+        ),
+        None => None,
+    };
+    let filter = LogFilter {
+        worker: args.worker,
+        task: args.task.clone(),
+        since,
+        level: args.level.unwrap_or_default(),
+        search: args.search.clone(),
+    };
+    let dir = place.paths.logs();
+    if args.follow {
+        return follow(ui, &zone, Tail::new(&dir, filter));
+    }
+    let logs = read_logs(&dir, &filter).map_err(io("read", &dir))?;
+    print(ui, &zone, &logs);
+    if logs.records.is_empty() {
+        let feature = &place.feature;
+        let nothing = if dir.exists() { "nothing of that is in the logs of" } else { "there are no logs yet of" };
+        ui.note(&format!("{nothing} {feature}"));
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Until the reader leaves, or the person has seen enough.
+fn follow(ui: &Ui, zone: &TimeZone, mut tail: Tail) -> Result<ExitCode> {
+    let changes = watch::changes(tail.directory())?;
+    while !ui.reader_left() {
+        let logs = tail.read_on().map_err(io("read", tail.directory()))?;
+        print(ui, zone, &logs);
+        changes.wait();
+    }
+    Ok(ExitCode::Done)
+}
+
+fn print(ui: &Ui, zone: &TimeZone, logs: &Logs) {
+    for record in &logs.records {
+        if ui.json() {
+            ui.data(&record.to_line().unwrap_or_default());
+        } else {
+            ui.data(&render_record(record, zone, ui.paint()));
+        }
+    }
+    if logs.unreadable > 0 {
+        ui.warn(&format!("{} lines could not be read", logs.unreadable));
+    }
+}

@@ -1,0 +1,109 @@
+//! `merge`: integrate a level whose tasks are completed, or try a failed integration again. Nothing is launched.
+
+use std::sync::Arc;
+
+use clap::Args;
+use mahabharatha_core::ids::Level;
+use mahabharatha_core::run::event::Intent;
+use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+
+use super::place::Place;
+use super::{Global, run, steer};
+use crate::error::{Error, ExitCode, Result};
+use crate::session::{self, Options, Outcome};
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// The level to merge [default: the lowest that is not merged]
+    #[arg(long, value_name = "N")]
+    level: Option<u32>,
+    /// Try a level again whose merge failed, for example after a conflict was resolved
+    #[arg(long)]
+    retry: bool,
+    /// Say what would be merged; touch nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
+    let place = global.place(None)?;
+    let run = steer::read_run(&place)?;
+    let Some(current) = run.current_level() else {
+        ui.note(&format!("every level of {} is merged", place.feature));
+        return Ok(ExitCode::Done);
+    };
+    let level = args.level.map_or(current.level, Level);
+    if level != current.level {
+        return Err(Error::new(
+            ExitCode::Invalid,
+            format!("level {level} cannot be merged: level {} is next", current.level),
+        ));
+    }
+    let failed = matches!(current.status, LevelStatus::Failed { .. });
+    if args.retry && !failed && current.open > 0 {
+        return Err(Error::new(
+            ExitCode::Invalid,
+            format!("the merge of level {level} did not fail: it has not been tried"),
+        ));
+    }
+    check_complete(&run, level)?;
+    if args.dry_run {
+        return dry_run(&place, ui, &run, level);
+    }
+    let options = Options {
+        launcher: None,
+        workers: None,
+        intent: Intent::Merge(level),
+        agent: None,
+        max_cost: None,
+        allow_red_base: false,
+    };
+    match session::run(&place.project, &place.paths, ui, &options)? {
+        Outcome::AlreadyCompleted => Ok(ExitCode::Done),
+        Outcome::Ended(end) => run::finish(&place, ui, &end),
+    }
+}
+
+fn check_complete(run: &Run, level: Level) -> Result<()> {
+    let open: Vec<String> = tasks_of(run, level).filter(|(_, state)| state.is_open()).map(|(id, _)| id).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(ExitCode::Blocked, format!("level {level} cannot be merged: these tasks are not completed"))
+        .detail(open.join(", "))
+        .hint("Run, retry or skip them first."))
+}
+
+fn tasks_of(run: &Run, level: Level) -> impl Iterator<Item = (String, &mahabharatha_core::run::TaskState)> {
+    let tasks = run.graph().tasks().iter().zip(run.tasks());
+    tasks.filter(move |(task, _)| task.level == level).map(|(task, state)| (task.id.to_string(), state))
+}
+
+fn dry_run(place: &Place, ui: &Ui, run: &Run, level: Level) -> Result<ExitCode> {
+    let commits: Vec<(String, String)> = tasks_of(run, level)
+        .filter_map(|(id, state)| match &state.status {
+            TaskStatus::Completed { commit, .. } => Some((id, commit.to_string())),
+            _ => None,
+        })
+        .collect();
+    let config = session::load_config(&place.project)?;
+    let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
+    let target = run.landing_branch();
+    let target = target.trim_start_matches("refs/heads/");
+    if ui.json() {
+        let tasks: Vec<_> =
+            commits.iter().map(|(task, commit)| serde_json::json!({"task": task, "commit": commit})).collect();
+        ui.data(
+            &(serde_json::json!({"level": level, "into": target, "tasks": tasks, "gates": gates}).to_string() + "\n"),
+        );
+        return Ok(ExitCode::Done);
+    }
+    ui.data(&format!("level {level} would be merged into {target}:\n"));
+    for (task, commit) in commits {
+        ui.data(&format!("  {task} {}\n", &commit[..10]));
+    }
+    let gates = if gates.is_empty() { "no gates".to_string() } else { format!("gates: {}", gates.join(", ")) };
+    ui.data(&format!("{gates}\n"));
+    Ok(ExitCode::Done)
+}

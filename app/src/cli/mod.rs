@@ -1,0 +1,159 @@
+//! One file per command: its arguments and `run`. Nothing depends on this room.
+
+mod cleanup;
+mod demo;
+mod design;
+mod doctor;
+mod logs;
+mod merge;
+mod place;
+mod retry;
+mod run;
+mod skip;
+mod status;
+mod steer;
+mod stop;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::error::{Error, ExitCode, Result};
+use crate::ui::{Color, Flags, Ui};
+
+/// Turns a task graph into verified, merged code with many coding agents at once.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mahabharatha",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub struct Global {
+    /// Work as if started in this directory
+    #[arg(short = 'C', global = true, value_name = "DIR", default_value = ".", hide_default_value = true)]
+    directory: PathBuf,
+    /// The feature that is meant [else ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature, the newest state]
+    #[arg(short, long, global = true, value_name = "NAME")]
+    feature: Option<String>,
+    /// Print data as JSON on stdout
+    #[arg(long, global = true)]
+    json: bool,
+    /// Print nothing but data and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print more
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    /// Answer every question with yes
+    #[arg(short, long, global = true)]
+    yes: bool,
+    /// When to use colour; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
+    color: Color,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a feature's task graph to the end, or on from where it stopped
+    #[command(visible_alias = "run")]
+    Kurukshetra(run::RunArgs),
+    /// Show how far a feature is
+    Status(status::StatusArgs),
+    /// Show what workers and tasks logged
+    Logs(logs::LogsArgs),
+    /// Stop a run; its work is kept and can be resumed
+    Stop(stop::StopArgs),
+    /// Give blocked or unmerged tasks another try
+    Retry(retry::RetryArgs),
+    /// Leave tasks out, with everything that needs them
+    Skip(skip::SkipArgs),
+    /// Merge a level whose tasks are completed, or try a failed merge again
+    Merge(merge::MergeArgs),
+    /// Remove what runs left behind; never unmerged or unsaved work
+    Cleanup(cleanup::CleanupArgs),
+    /// Check a task graph
+    Design(design::DesignArgs),
+    /// Check everything that a run needs, and say what to do
+    Doctor(doctor::DoctorArgs),
+    /// See the whole way on an example project: no network, no key, no agent needed
+    Demo(demo::DemoArgs),
+    /// One attempt at one task; started by `run`
+    #[command(hide = true)]
+    Worker(worker::WorkerArgs),
+    /// Print a completion script for a shell
+    Completions { shell: clap_complete::Shell },
+    /// Print the manual page
+    Man,
+}
+
+pub fn main() -> std::process::ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+            // Help and usage errors are clap's to print, colours included.
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    let ui = Arc::new(cli.global.ui());
+    let result = dispatch(&cli.global, &ui, cli.command)
+        .and_then(|code| ui.finish().map(|()| code).map_err(|error| Error::new(ExitCode::Failed, error.to_string())));
+    match result {
+        Ok(code) => code.into(),
+        Err(error) => {
+            ui.print_error(error.message(), error.details(), error.what_to_do());
+            error.exit().into()
+        }
+    }
+}
+
+fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Kurukshetra(args) => run::run(global, ui, &args),
+        Command::Status(args) => status::run(global, ui, &args),
+        Command::Logs(args) => logs::run(global, ui, &args),
+        Command::Stop(args) => stop::run(global, ui, &args),
+        Command::Retry(args) => retry::run(global, ui, &args),
+        Command::Skip(args) => skip::run(global, ui, &args),
+        Command::Merge(args) => merge::run(global, ui, &args),
+        Command::Cleanup(args) => cleanup::run(global, ui, &args),
+        Command::Design(args) => design::run(global, ui, &args),
+        Command::Doctor(args) => doctor::run(global, ui, &args),
+        Command::Demo(args) => demo::run(global, ui, &args),
+        Command::Worker(args) => worker::run(global, ui, &args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "mahabharatha", &mut script);
+            ui.data(&String::from_utf8_lossy(&script));
+            Ok(ExitCode::Done)
+        }
+        Command::Man => {
+            let mut page = Vec::new();
+            // A Vec takes whatever is written to it.
+            let _ = clap_mangen::Man::new(Cli::command()).render(&mut page);
+            ui.data(&String::from_utf8_lossy(&page));
+            Ok(ExitCode::Done)
+        }
+    }
+}
+
+impl Global {
+    fn ui(&self) -> Ui {
+        let Global { json, quiet, verbose, yes, color, .. } = *self;
+        Ui::new(Flags { json, quiet, verbose, yes, color })
+    }
+}

@@ -1,0 +1,204 @@
+//! `kurukshetra`, alias `run`: carry a feature's task graph to the end, or on from where it stopped.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use mahabharatha_core::config::LauncherKind;
+use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::ids::Level;
+use mahabharatha_core::plan::Plan;
+use mahabharatha_core::run::End;
+use mahabharatha_core::run::event::Intent;
+
+use super::Global;
+use super::place::Place;
+use crate::error::{Error, ExitCode, Result};
+use crate::git::Git;
+use crate::report::plan::render_plan;
+use crate::session::{self, Options, Outcome};
+use crate::specs;
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The feature to run
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
+    /// How many agents work at once [default: workers.count]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+    workers: Option<u32>,
+    /// Only this level; every lower one must be merged
+    #[arg(long, value_name = "N")]
+    level: Option<u32>,
+    /// Go on with an earlier run; `run` does so anyway where there is one
+    #[arg(long)]
+    resume: bool,
+    /// Show the plan and every command that would be run; touch nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Where workers run
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    mode: Mode,
+    /// The agent for tasks that name none [default: agent]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Launch nothing more once so much is spent
+    #[arg(long, value_name = "USD")]
+    max_cost: Option<f64>,
+    /// Go on though a gate fails on the base; it is then only reported
+    #[arg(long)]
+    allow_red_base: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    Auto,
+    Subprocess,
+    Container,
+    Task,
+}
+
+pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
+    let place = global.place(args.feature.as_deref())?;
+    let launcher = launcher(args.mode)?;
+    if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
+        return Err(Error::new(ExitCode::Usage, "--max-cost takes an amount of 0 or more"));
+    }
+    if args.dry_run {
+        return dry_run(&place, ui, args);
+    }
+    let options = Options {
+        launcher,
+        workers: args.workers,
+        intent: args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))),
+        agent: args.agent.clone(),
+        max_cost: args.max_cost,
+        allow_red_base: args.allow_red_base,
+    };
+    match session::run(&place.project, &place.paths, ui, &options)? {
+        Outcome::AlreadyCompleted => {
+            ui.note(&format!("{} is completed already; {}", place.feature, place.paths.completion().display()));
+            Ok(ExitCode::Done)
+        }
+        Outcome::Ended(end) => finish(&place, ui, &end),
+    }
+}
+
+/// What was asked for on the command line, where anything was.
+fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
+    match mode {
+        Mode::Auto => Ok(None),
+        Mode::Subprocess => Ok(Some(LauncherKind::Subprocess)),
+        Mode::Container => Ok(Some(LauncherKind::Container)),
+        Mode::Task => Err(Error::new(ExitCode::Usage, "task mode is for a Claude Code session, by its slash command")
+            .hint("Here, use --mode subprocess.")),
+    }
+}
+
+/// Says how it ended, in one sentence that is true, and with which code.
+pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
+    let feature = &place.feature;
+    let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
+    match end {
+        End::Completed => {
+            ui.note(&format!("{feature} is completed: every level is merged. {}", place.paths.completion().display()));
+            Ok(ExitCode::Done)
+        }
+        End::LevelMerged { level } => {
+            ui.note(&format!("level {level} of {feature} is merged; the levels above it are still to be run"));
+            Ok(ExitCode::Done)
+        }
+        End::Blocked => failed(
+            ExitCode::Blocked,
+            format!("{feature} is blocked: only blocked or waiting tasks remain"),
+            format!(
+                "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `mahabharatha run {feature}`."
+            ),
+        ),
+        End::RedBase { gates } => failed(
+            ExitCode::Preflight,
+            format!("these gates fail on the base, before anything was run: {}", gates.join(", ")),
+            "Mend the base first, or go on with --allow-red-base: those gates are then only reported.".to_string(),
+        ),
+        End::GateFailed { level, gate } => failed(
+            ExitCode::Gate,
+            format!("level {level} is not merged: its gate {gate} failed"),
+            format!(
+                "The output is in {}. Mend it, then `mahabharatha run {feature}`.",
+                place.paths.gate_log(level, gate).display()
+            ),
+        ),
+        End::Conflict { level, files, worktree } => Err(files
+            .iter()
+            .fold(
+                Error::new(
+                    ExitCode::Conflict,
+                    format!("level {level} is not merged: it conflicts with commits on the base branch"),
+                ),
+                |error, file| error.detail(file.clone()),
+            )
+            .hint(format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`."))),
+        End::Paused { why } => failed(
+            ExitCode::Paused,
+            format!("{feature} is paused: {why}"),
+            format!("Go on with: mahabharatha run {feature}"),
+        ),
+        End::Stopped => failed(
+            ExitCode::Stopped,
+            format!("{feature} was stopped; its work is kept"),
+            format!("Go on with: mahabharatha run {feature}"),
+        ),
+        End::Failed { why } => failed(
+            ExitCode::Failed,
+            format!("{feature} cannot go on: {why}"),
+            format!("Put that right, then go on with: mahabharatha run {feature}"),
+        ),
+    }
+}
+
+fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
+    let config = session::load_config(&place.project)?;
+    session::check_launcher(launcher(args.mode)?.unwrap_or(config.launcher.kind))?;
+    let git = Git::repository(place.project.common_dir());
+    let start = session::start_commit(&place.project, &place.paths)?;
+    let tree = specs::start_tree(&git, &start)?;
+    let file = specs::read_graph(&place.paths, &tree)?;
+    let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    let plan = Plan::new(&graph, args.workers.unwrap_or(config.workers.count));
+    let commands = commands(&config, &graph, args.agent.as_deref())?;
+    if ui.json() {
+        let commands: Vec<_> =
+            commands.iter().map(|(place, command)| serde_json::json!({ "where": place, "command": command })).collect();
+        let data = serde_json::json!({ "feature": place.feature.as_str(), "plan": plan, "commands": commands });
+        ui.data(&(serde_json::to_string_pretty(&data).expect("a plan has string keys only") + "\n"));
+    } else {
+        ui.data(&render_plan(&plan, &graph, &commands, ui.columns().unwrap_or(100)));
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Every command of the repository that a run would execute, with the place where it stands.
+fn commands(
+    config: &mahabharatha_core::config::Config,
+    graph: &TaskGraph,
+    asked: Option<&str>,
+) -> Result<Vec<(String, String)>> {
+    let mut commands = Vec::new();
+    for task in graph.tasks().iter().filter(|task| !task.spec.foreground) {
+        let (name, agent) = session::agent_for(config, &task.spec, asked)?;
+        match (&task.spec.run, agent.command.is_empty()) {
+            (Some(run), true) => commands.push((format!("{} (run)", task.id), run.clone())),
+            _ => commands.push((format!("{} (agent {name})", task.id), agent.command.join(" "))),
+        }
+        if !task.spec.verification.command.is_empty() {
+            commands.push((format!("{} (verification)", task.id), task.spec.verification.command.clone()));
+        }
+    }
+    if let Some(prepare) = &config.merge.prepare {
+        commands.push(("merge.prepare".to_string(), prepare.clone()));
+    }
+    for gate in &config.quality_gates {
+        commands.push((format!("gate {}", gate.name), gate.command.clone()));
+    }
+    Ok(commands)
+}

@@ -1,0 +1,45 @@
+//! `skip`: leave tasks out, with everything that needs them.
+
+use clap::Args;
+use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::event::Command;
+
+use super::{Global, steer};
+use crate::error::{Error, ExitCode, Result};
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct SkipArgs {
+    /// The tasks to leave out
+    #[arg(required = true)]
+    tasks: Vec<String>,
+    /// Why; it stands in the reports
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Keep the tasks that need them
+    #[arg(long)]
+    keep_dependents: bool,
+}
+
+pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
+    let place = global.place(None)?;
+    let tasks = steer::task_ids(&args.tasks)?;
+    let graph = steer::read_run(&place)?.graph().clone();
+    let mut dependents: Vec<TaskId> = tasks.iter().flat_map(|task| graph.dependents(task)).collect();
+    dependents.sort();
+    dependents.dedup();
+    dependents.retain(|task| !tasks.contains(task));
+    if !args.keep_dependents && !dependents.is_empty() {
+        let names: Vec<&str> = dependents.iter().map(TaskId::as_str).collect();
+        ui.note(&format!("These need what is skipped, and are skipped too: {}", names.join(", ")));
+        if !ui
+            .confirm("Skip them all?", "--yes, or --keep-dependents")
+            .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?
+        {
+            ui.note("Nothing was skipped.");
+            return Ok(ExitCode::Done);
+        }
+    }
+    let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
+    Ok(steer::print_answer(ui, &steer::steer(&place, &command)?, "skipped"))
+}

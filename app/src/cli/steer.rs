@@ -1,0 +1,76 @@
+//! Commands to a run from another terminal, or to one that nobody drives.
+
+use jiff::Timestamp;
+use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::run::Run;
+use mahabharatha_core::run::effect::Answer;
+use mahabharatha_core::run::event::{Command, Event};
+
+use super::place::Place;
+use crate::error::{Error, ExitCode, Result};
+use crate::report::files;
+use crate::session;
+use crate::store::journal::Journal;
+use crate::store::locks::FeatureLock;
+use crate::store::spool::{self, Asked};
+use crate::ui::Ui;
+
+/// The run as its journal tells it; an error where there has been none.
+pub fn read_run(place: &Place) -> Result<Run> {
+    session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?.ok_or_else(|| no_run(place))
+}
+
+fn no_run(place: &Place) -> Error {
+    Error::new(ExitCode::Invalid, format!("there has been no run of {}", place.feature))
+        .hint(format!("Start one: mahabharatha run {}", place.feature))
+}
+
+/// Has the run's process carry a command out, or does so itself where none is alive.
+pub fn steer(place: &Place, command: &Command) -> Result<Answer> {
+    read_run(place)?;
+    match spool::ask(place.paths.dir(), &place.paths.lock_sign(), command)? {
+        Asked::Answered(answer) => Ok(answer),
+        Asked::TookLock { lock, request } => apply(place, &lock, request, command),
+    }
+}
+
+fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) -> Result<Answer> {
+    let (mut journal, records) = Journal::open_for_append(lock, &place.feature)?;
+    let mut run = session::rebuild(&place.paths, &records)?.ok_or_else(|| no_run(place))?;
+    if run.answer(&request).is_none() {
+        let now = Time(Timestamp::now().as_millisecond());
+        let event = Event::Asked { request: request.clone(), command: command.clone() };
+        journal.append(now, &event)?;
+        run.step(now, &event);
+        files::write_all(&place.project, &place.paths, &run)?;
+    }
+    Ok(run.answer(&request).cloned().unwrap_or_default())
+}
+
+/// Whether a process drives the run now.
+pub fn is_driven(place: &Place) -> Result<bool> {
+    Ok(FeatureLock::holder(place.paths.dir())?.is_some())
+}
+
+/// Says what was done and what was not; not everything done is a failure.
+pub fn print_answer(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
+    if ui.json() {
+        ui.data(&serde_json::to_string_pretty(answer).expect("an answer has string keys only"));
+    } else {
+        for task in &answer.accepted {
+            ui.note(&format!("{task}: {done}"));
+        }
+        for refusal in &answer.refused {
+            ui.warn(&format!("{}: not {done}: {}", refusal.task, refusal.why));
+        }
+    }
+    if answer.refused.is_empty() { ExitCode::Done } else { ExitCode::Failed }
+}
+
+/// Task ids as the command line has them.
+pub fn task_ids(names: &[String]) -> Result<Vec<TaskId>> {
+    names
+        .iter()
+        .map(|name| TaskId::new(name.clone()).map_err(|bad| Error::new(ExitCode::Usage, bad.to_string())))
+        .collect()
+}

@@ -1,0 +1,166 @@
+//! Many commits in one call: read, compared, piled up.
+
+use std::io::Write;
+
+use mahabharatha_core::ids::Oid;
+
+use super::trees::change;
+use super::{Call, Change, Git, RepoPath, Result};
+
+/// What a commit says of itself; names, dates and message byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitText {
+    pub parents: Vec<Oid>,
+    /// `Name <email> <seconds> <zone>`
+    pub author: Vec<u8>,
+    pub committer: Vec<u8>,
+    pub message: Vec<u8>,
+}
+
+/// A commit to be made on top of another.
+pub struct NewCommit<'a> {
+    pub text: &'a CommitText,
+    pub changes: &'a [Change],
+}
+
+impl Git {
+    pub fn read_commits(&self, commits: &[Oid]) -> Result<Vec<CommitText>> {
+        let output = self.call(Call::new(["cat-file", "--batch"]).input(lines(commits)))?;
+        let mut rest = output.bytes.as_slice();
+        let mut texts = Vec::new();
+        for commit in commits {
+            let (text, after) = next_commit(rest)
+                .ok_or_else(|| output.unexpected(&format!("no commit {commit}: {}", String::from_utf8_lossy(rest))))?;
+            texts.push(text);
+            rest = after;
+        }
+        Ok(texts)
+    }
+
+    /// What each commit changes in its parent, file by file, without guessing renames.
+    pub fn diff_commits(&self, commits: &[Oid]) -> Result<Vec<Vec<Change>>> {
+        let args = ["diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--full-index", "--always", "--root"];
+        let output = self.call(Call::new(args).input(lines(commits)))?;
+        let mut parts = output.parts().peekable();
+        let mut all = Vec::new();
+        for commit in commits {
+            if parts.next() != Some(commit.as_str().as_bytes()) {
+                return Err(output.unexpected(&format!("no differences of {commit}")));
+            }
+            let mut changes = Vec::new();
+            while let Some(fields) = parts.next_if(|part| part.starts_with(b":")) {
+                let parsed = parts.next().and_then(|path| change(fields, path));
+                changes.push(parsed.ok_or_else(|| output.unexpected(&String::from_utf8_lossy(fields)))?);
+            }
+            all.push(changes);
+        }
+        Ok(all)
+    }
+
+    /// How the index differs from a commit.
+    pub fn diff_cached(&self, from: &Oid) -> Result<Vec<Change>> {
+        let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", "--full-index", from.as_str()];
+        let output = self.call(Call::new(args))?;
+        let mut parts = output.parts();
+        let mut changes = Vec::new();
+        while let Some(fields) = parts.next() {
+            let parsed = parts.next().and_then(|path| change(fields, path));
+            changes.push(parsed.ok_or_else(|| output.unexpected(&String::from_utf8_lossy(fields)))?);
+        }
+        Ok(changes)
+    }
+
+    /// Makes one commit on top of the other, the first on `base`, each with exactly its changes. No ref of the
+    /// repository moves. The same input makes the same commits.
+    pub fn pile_commits(&self, base: &Oid, commits: &[NewCommit]) -> Result<Vec<Oid>> {
+        let mut input = b"feature done\n".to_vec();
+        for (index, commit) in commits.iter().enumerate() {
+            write_commit(&mut input, commit, (index == 0).then_some(base));
+        }
+        input.extend_from_slice(b"done\n");
+        // One pack: a single file to be synced, instead of one for each object.
+        let args = ["-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--force", "--date-format=raw"];
+        let output = self.call(Call::new(args).input(input))?;
+        let made: Vec<Oid> = output.text()?.lines().filter_map(|line| Oid::new(line).ok()).collect();
+        if made.len() == commits.len() { Ok(made) } else { Err(output.unexpected(&output.text()?)) }
+    }
+}
+
+fn lines(oids: &[Oid]) -> String {
+    oids.iter().map(|oid| format!("{oid}\n")).collect()
+}
+
+fn oid(bytes: &[u8]) -> Option<Oid> {
+    Oid::new(std::str::from_utf8(bytes).ok()?).ok()
+}
+
+/// `<oid> commit <size>\n<content>\n`, and what comes after it.
+fn next_commit(bytes: &[u8]) -> Option<(CommitText, &[u8])> {
+    let (head, rest) = split_at_line(bytes)?;
+    let head = std::str::from_utf8(head).ok()?;
+    let size: usize = head.split_once(" commit ")?.1.parse().ok()?;
+    let (content, rest) = rest.split_at_checked(size)?;
+    Some((parse_commit(content)?, rest.strip_prefix(b"\n")?))
+}
+
+fn parse_commit(mut content: &[u8]) -> Option<CommitText> {
+    let (mut parents, mut author, mut committer) = (Vec::new(), None, None);
+    loop {
+        let (line, rest) = split_at_line(content)?;
+        content = rest;
+        if line.is_empty() {
+            break;
+        } else if let Some(parent) = line.strip_prefix(b"parent ") {
+            parents.push(oid(parent)?);
+        } else if let Some(text) = line.strip_prefix(b"author ") {
+            author.get_or_insert(text.to_vec());
+        } else if let Some(text) = line.strip_prefix(b"committer ") {
+            committer.get_or_insert(text.to_vec());
+        }
+    }
+    Some(CommitText { parents, author: author?, committer: committer?, message: content.to_vec() })
+}
+
+fn split_at_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}
+
+/// One commit in the language of fast-import, and the question for its name.
+fn write_commit(input: &mut Vec<u8>, commit: &NewCommit, on: Option<&Oid>) {
+    let text = commit.text;
+    input.extend_from_slice(b"commit refs/pile\nmark :1\nauthor ");
+    input.extend_from_slice(&text.author);
+    input.extend_from_slice(b"\ncommitter ");
+    input.extend_from_slice(&text.committer);
+    let _ = write!(input, "\ndata {}\n", text.message.len());
+    input.extend_from_slice(&text.message);
+    input.push(b'\n');
+    if let Some(base) = on {
+        let _ = writeln!(input, "from {base}");
+    }
+    // What goes makes room first: a file may stand where a directory was.
+    for change in commit.changes.iter().filter(|change| change.new.is_none()) {
+        input.extend_from_slice(b"D ");
+        write_quoted(input, &change.path);
+    }
+    for change in commit.changes {
+        if let Some(new) = &change.new {
+            let _ = write!(input, "M {:06o} {new} ", change.new_mode);
+            write_quoted(input, &change.path);
+        }
+    }
+    input.extend_from_slice(b"get-mark :1\n");
+}
+
+fn write_quoted(input: &mut Vec<u8>, path: &RepoPath) {
+    input.push(b'"');
+    for &byte in path.as_bytes() {
+        match byte {
+            b'"' | b'\\' => input.extend_from_slice(&[b'\\', byte]),
+            b'\n' => input.extend_from_slice(b"\\n"),
+            _ => input.push(byte),
+        }
+    }
+    input.extend_from_slice(b"\"\n");
+}

@@ -1,0 +1,57 @@
+//! Where the repository is that a directory belongs to.
+
+use std::path::{Path, PathBuf};
+
+use super::{Call, GitError, Identity, RepoPath, Result, config, executable};
+use crate::proc::Cmd;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The checkout that the directory lies in; none in a bare repository or inside of a git directory.
+    pub top: Option<PathBuf>,
+    pub git_dir: PathBuf,
+    pub common_dir: PathBuf,
+}
+
+impl Found {
+    /// Whether the directory lies in the checkout that the repository was made with.
+    pub fn is_main(&self) -> bool {
+        self.git_dir == self.common_dir
+    }
+}
+
+/// Asks git as the user would, so that the user's `safe.directory` counts; nothing is executed by the asking.
+pub fn discover(start: &Path) -> Result<Found> {
+    let ask = |what: &[&str]| {
+        let call = Call::new([&["rev-parse", "--path-format=absolute"], what].concat());
+        let cmd = Cmd::new(executable()?).args(&call.args).cwd(start).envs(config::user_environment());
+        call.finish(cmd.env("LC_ALL", "C").run())
+    };
+    let output = match ask(&["--git-dir", "--git-common-dir", "--show-toplevel"]) {
+        Err(GitError::Failed { stderr, .. }) if stderr.contains("must be run in a work tree") => {
+            ask(&["--git-dir", "--git-common-dir"])?
+        }
+        answer => answer?,
+    };
+    let mut lines = output.bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let mut path = || lines.next().map(|line| RepoPath::new(line).as_path().to_owned());
+    match (path(), path(), path()) {
+        (Some(git_dir), Some(common_dir), top) => Ok(Found { top, git_dir, common_dir }),
+        _ => Err(output.unexpected("fewer paths than were asked for")),
+    }
+}
+
+/// Makes a repository with everything in the directory as its first commit.
+pub fn init(dir: &Path, branch: &str, message: &str) -> Result<()> {
+    let run = |args: &[&str]| {
+        let call = Call::new(args);
+        let cmd = Cmd::new(executable()?).args(&call.args).cwd(dir).envs(config::user_environment()).env("LC_ALL", "C");
+        call.finish(cmd.run()).map(drop)
+    };
+    let Identity { name, email } = Identity::default();
+    let (name, email) = (format!("user.name={name}"), format!("user.email={email}"));
+    run(&["init", "--quiet", "--template=", "--initial-branch", branch])?;
+    run(&["add", "--all"])?;
+    let as_ours = ["-c", &name, "-c", &email, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
+    run(&[&as_ours[..], &["commit", "--quiet", "--message", message]].concat())
+}

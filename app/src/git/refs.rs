@@ -1,0 +1,125 @@
+//! Refs, history and the list of worktrees: asked of the repository itself.
+
+use std::path::PathBuf;
+
+use mahabharatha_core::ids::Oid;
+
+use super::{Call, Git, Identity, RepoPath, Result};
+
+/// One step of a transaction on refs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefChange {
+    /// Whatever it was.
+    Set { name: String, new: Oid },
+    /// Only if it is `old`; with none, only if there is no such ref.
+    Swap { name: String, new: Oid, old: Option<Oid> },
+    /// Only if it is `old`, where that is given.
+    Delete { name: String, old: Option<Oid> },
+}
+
+/// A checkout that belongs to the repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worktree {
+    pub path: PathBuf,
+    pub head: Option<Oid>,
+    /// The full ref name; none: detached.
+    pub branch: Option<String>,
+    pub bare: bool,
+    pub prunable: bool,
+}
+
+impl Git {
+    /// What a revision names.
+    pub fn rev_parse(&self, revision: &str) -> Result<Option<Oid>> {
+        let call = Call::new(["rev-parse", "--verify", "--quiet", "--end-of-options", revision]);
+        self.ask(call)?.map(|output| output.oid()).transpose()
+    }
+
+    /// The commit that a full ref name stands at.
+    pub fn resolve_ref(&self, name: &str) -> Result<Option<Oid>> {
+        self.rev_parse(name)
+    }
+
+    /// The branch that HEAD is attached to, as a full ref name; none: detached.
+    pub fn head_branch(&self) -> Result<Option<String>> {
+        self.ask(Call::new(["symbolic-ref", "--quiet", "HEAD"]))?.map(|output| output.text()).transpose()
+    }
+
+    /// Compare and swap: with no `old` the ref must not exist.
+    pub fn update_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<()> {
+        self.update_refs(&[RefChange::Swap { name: name.into(), new: new.clone(), old: old.cloned() }], "")
+    }
+
+    pub fn delete_ref(&self, name: &str, old: Option<&Oid>) -> Result<()> {
+        self.update_refs(&[RefChange::Delete { name: name.into(), old: old.cloned() }], "")
+    }
+
+    /// All or none.
+    pub fn update_refs(&self, changes: &[RefChange], reason: &str) -> Result<()> {
+        let mut input = Vec::new();
+        for change in changes {
+            let line = match change {
+                RefChange::Set { name, new } => format!("update {name}\0{new}\0\0"),
+                RefChange::Swap { name, new, old: Some(old) } => format!("update {name}\0{new}\0{old}\0"),
+                RefChange::Swap { name, new, old: None } => format!("create {name}\0{new}\0"),
+                RefChange::Delete { name, old } => {
+                    format!("delete {name}\0{}\0", old.as_ref().map_or("", Oid::as_str))
+                }
+            };
+            input.extend_from_slice(line.as_bytes());
+        }
+        let identity = Identity::default();
+        let call =
+            Call::new(["update-ref", "--stdin", "-z", "-m", if reason.is_empty() { "mahabharatha" } else { reason }])
+                .env("GIT_COMMITTER_NAME", identity.name)
+                .env("GIT_COMMITTER_EMAIL", identity.email)
+                .input(input);
+        self.call(call).map(drop)
+    }
+
+    /// Every ref below `prefix`, with what it stands at.
+    pub fn for_each_ref(&self, prefix: &str) -> Result<Vec<(String, Oid)>> {
+        let output = self.call(Call::new(["for-each-ref", "--format=%(objectname) %(refname)", prefix]))?;
+        let text = output.text()?;
+        text.lines()
+            .map(|line| {
+                let (oid, name) = line.split_once(' ').ok_or_else(|| output.unexpected(line))?;
+                Ok((name.to_owned(), Oid::new(oid).map_err(|_| output.unexpected(line))?))
+            })
+            .collect()
+    }
+
+    pub fn merge_base(&self, one: &Oid, other: &Oid) -> Result<Option<Oid>> {
+        self.ask(Call::new(["merge-base", one.as_str(), other.as_str()]))?.map(|output| output.oid()).transpose()
+    }
+
+    pub fn is_ancestor(&self, ancestor: &Oid, of: &Oid) -> Result<bool> {
+        let call = Call::new(["merge-base", "--is-ancestor", ancestor.as_str(), of.as_str()]);
+        Ok(self.ask(call)?.is_some())
+    }
+
+    /// The main worktree comes first.
+    pub fn worktree_list(&self) -> Result<Vec<Worktree>> {
+        let output = self.call(Call::new(["worktree", "list", "--porcelain", "-z"]))?;
+        let mut worktrees: Vec<Worktree> = Vec::new();
+        for part in output.parts() {
+            let (key, value) = match part.iter().position(|&byte| byte == b' ') {
+                Some(space) => (&part[..space], &part[space + 1..]),
+                None => (part, &b""[..]),
+            };
+            if key == b"worktree" {
+                let path = RepoPath::new(value).as_path().to_owned();
+                worktrees.push(Worktree { path, head: None, branch: None, bare: false, prunable: false });
+            }
+            let Some(worktree) = worktrees.last_mut() else { continue };
+            match key {
+                b"HEAD" => worktree.head = Oid::new(String::from_utf8_lossy(value)).ok(),
+                b"branch" => worktree.branch = Some(String::from_utf8_lossy(value).into_owned()),
+                b"bare" => worktree.bare = true,
+                b"prunable" => worktree.prunable = true,
+                _ => {}
+            }
+        }
+        Ok(worktrees)
+    }
+}

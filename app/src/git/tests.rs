@@ -1,0 +1,238 @@
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+use mahabharatha_core::ids::Oid;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A repository with one commit.
+struct Repo {
+    dir: TempDir,
+}
+
+impl Repo {
+    fn new(init: &[&str]) -> Self {
+        let repo = Repo { dir: tempfile::tempdir().unwrap() };
+        repo.git(&[&["init", "-q", "-b", "trunk"], init].concat());
+        fs::write(repo.path("a.txt"), "a\n").unwrap();
+        fs::create_dir(repo.path("sub")).unwrap();
+        fs::write(repo.path("sub/b.txt"), "b\n").unwrap();
+        repo.git(&["add", "."]);
+        repo.git(&["-c", "user.name=T", "-c", "user.email=t@t", "commit", "-qm", "one"]);
+        repo
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn common(&self) -> PathBuf {
+        self.path(".git")
+    }
+
+    fn real(&self) -> Git {
+        Git::repository(self.common())
+    }
+
+    fn head(&self) -> Oid {
+        self.real().rev_parse("HEAD").unwrap().unwrap()
+    }
+
+    /// A git directory of ours on this work tree, its index read from HEAD.
+    fn ours(&self, pinned: &Pinned) -> Git {
+        let git = Git::objects(&self.path(".git/ours"), &self.common(), pinned).unwrap();
+        let git = git.work_tree(self.dir.path()).index(self.path(".git/ours-index"));
+        git.read_tree(&self.head()).unwrap();
+        git.detach_head(&self.head()).unwrap();
+        git
+    }
+}
+
+fn found(git: &Git) -> Vec<(String, Found)> {
+    git.status().unwrap().into_iter().map(|entry| (entry.path.to_string(), entry.found)).collect()
+}
+
+#[test]
+fn the_version_is_told() {
+    assert!(Git::version().unwrap() >= [2, 31, 0]);
+}
+
+#[test]
+fn refs_are_swapped_only_from_what_they_were() {
+    let repo = Repo::new(&[]);
+    let (git, head) = (repo.real(), repo.head());
+    let name = "refs/mahabharatha/x/tasks/A";
+    assert_eq!(git.resolve_ref(name).unwrap(), None);
+    git.update_ref(name, &head, None).unwrap();
+    assert_eq!(git.resolve_ref(name).unwrap(), Some(head.clone()));
+    let error = git.update_ref(name, &head, None).unwrap_err().to_string();
+    assert!(error.contains("update-ref") && error.contains("exists"), "{error}");
+    let tree = git.rev_parse("HEAD^{tree}").unwrap().unwrap();
+    let other = git.commit_tree(&tree, std::slice::from_ref(&head), "two\n", &Identity::default()).unwrap();
+    assert!(git.update_ref(name, &head, Some(&other)).is_err());
+    git.update_ref(name, &other, Some(&head)).unwrap();
+    assert_eq!(git.for_each_ref("refs/mahabharatha/").unwrap(), vec![(name.to_owned(), other.clone())]);
+    assert!(git.is_ancestor(&head, &other).unwrap() && !git.is_ancestor(&other, &head).unwrap());
+    assert_eq!(git.merge_base(&head, &other).unwrap(), Some(head.clone()));
+    git.delete_ref(name, Some(&other)).unwrap();
+    assert_eq!(git.for_each_ref("refs/mahabharatha/").unwrap(), vec![]);
+    assert_eq!(git.head_branch().unwrap().as_deref(), Some("refs/heads/trunk"));
+}
+
+#[test]
+fn trees_are_read_and_compared_byte_for_byte() {
+    let repo = Repo::new(&[]);
+    let git = repo.ours(&Pinned::default());
+    let before = repo.real().rev_parse("HEAD^{tree}").unwrap().unwrap();
+    assert_eq!(git.write_tree().unwrap(), before);
+    let odd = RepoPath::new(*b"odd \xff\n name");
+    fs::write(odd.under(repo.dir.path()), "x").unwrap();
+    std::os::unix::fs::symlink("a.txt", repo.path("link")).unwrap();
+    fs::remove_file(repo.path("sub/b.txt")).unwrap();
+    let listed: Vec<RepoPath> = git.status().unwrap().into_iter().map(|entry| entry.path).collect();
+    assert_eq!(listed.len(), 3, "{listed:?}");
+    git.update_index(&listed).unwrap();
+    let after = git.write_tree().unwrap();
+    let changes = git.diff_tree(&before, &after).unwrap();
+    let short: Vec<_> = changes.iter().map(|change| (change.path.clone(), change.status, change.new_mode)).collect();
+    assert_eq!(short, vec![("link".into(), 'A', 0o120000), (odd.clone(), 'A', 0o100644), ("sub/b.txt".into(), 'D', 0)]);
+    assert_eq!(changes[2].new, None);
+    let entries = git.ls_tree(&after).unwrap();
+    assert_eq!(
+        entries.iter().map(|entry| entry.kind).collect::<Vec<_>>(),
+        [EntryType::File, EntryType::Symlink, EntryType::File]
+    );
+    assert_eq!(entries[2].path.as_path().as_os_str().as_bytes(), b"odd \xff\n name");
+    assert_eq!(odd.to_string(), "odd \\xff\\n name");
+}
+
+#[test]
+fn a_sha256_repository_works() {
+    let repo = Repo::new(&["--object-format=sha256"]);
+    let pinned = repo.real().pinned_config().unwrap();
+    let git = repo.ours(&pinned);
+    fs::write(repo.path("a.txt"), "changed\n").unwrap();
+    git.update_index(&["a.txt".into()]).unwrap();
+    let tree = git.write_tree().unwrap();
+    assert_eq!(tree.as_str().len(), 64);
+    let commit = git.commit_tree(&tree, &[repo.head()], "two\n", &Identity::default()).unwrap();
+    repo.real().update_ref("refs/heads/other", &commit, None).unwrap();
+    assert_eq!(repo.git(&["show", "other:a.txt"]), "changed");
+}
+
+#[test]
+fn pinned_filters_run_and_planted_ones_do_not() {
+    let repo = Repo::new(&[]);
+    fs::write(repo.path(".git/info/attributes"), "*.up filter=up\n").unwrap();
+    fs::write(repo.path(".git/info/exclude"), "ignored.txt\n").unwrap();
+    repo.git(&["config", "filter.up.clean", "tr a-z A-Z"]);
+    let pinned = repo.real().pinned_config().unwrap();
+
+    let trace = repo.path("executed");
+    let plant = format!("touch {}; cat", trace.display());
+    for key in ["filter.evil.clean", "core.fsmonitor", "core.sshCommand", "core.pager", "diff.external"] {
+        repo.git(&["config", key, &plant]);
+    }
+    repo.git(&["config", "filter.up.clean", &plant]);
+    fs::write(repo.path(".git/info/attributes"), "* filter=evil\n").unwrap();
+    fs::write(repo.path(".git/hooks/reference-transaction"), format!("#!/bin/sh\n{plant}\n")).unwrap();
+    fs::set_permissions(
+        repo.path(".git/hooks/reference-transaction"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+
+    fs::write(repo.path("x.up"), "loud").unwrap();
+    fs::write(repo.path("ignored.txt"), "").unwrap();
+    let git = repo.ours(&pinned);
+    assert_eq!(found(&git), vec![("x.up".into(), Found::Untracked), ("ignored.txt".into(), Found::Ignored)]);
+    git.update_index(&["x.up".into()]).unwrap();
+    let tree = git.write_tree().unwrap();
+    let commit = git.commit_tree(&tree, &[repo.head()], "two\n", &Identity::default()).unwrap();
+    repo.real().update_ref("refs/heads/other", &commit, None).unwrap();
+    repo.real().worktree_list().unwrap();
+    assert!(!trace.exists());
+    assert_eq!(repo.real().run(["cat-file", "blob", "other:x.up"]).unwrap().text().unwrap(), "LOUD");
+}
+
+#[test]
+fn status_tells_each_kind_of_difference() {
+    let repo = Repo::new(&[]);
+    let git = repo.ours(&Pinned::default());
+    fs::write(repo.path("a.txt"), "changed").unwrap();
+    fs::remove_file(repo.path("sub/b.txt")).unwrap();
+    fs::write(repo.path("sub/new name"), "").unwrap();
+    fs::write(repo.path(".gitignore"), "/build/\n").unwrap();
+    fs::create_dir(repo.path("build")).unwrap();
+    fs::write(repo.path("build/x"), "").unwrap();
+    repo.git(&["init", "-q", "nested"]);
+    fs::write(repo.path("nested/x"), "").unwrap();
+    repo.git(&["-C", "nested", "add", "x"]);
+    repo.git(&["-C", "nested", "-c", "user.name=T", "-c", "user.email=t@t", "commit", "-qm", "x"]);
+    // Hidden from the user's own `git status`.
+    repo.git(&["update-index", "--assume-unchanged", "a.txt"]);
+    assert_eq!(
+        found(&git),
+        vec![
+            ("a.txt".into(), Found::Changed),
+            ("sub/b.txt".into(), Found::Deleted),
+            (".gitignore".into(), Found::Untracked),
+            ("nested".into(), Found::UntrackedDirectory),
+            ("sub/new name".into(), Found::Untracked),
+            ("build".into(), Found::Ignored),
+        ]
+    );
+    git.checkout_index(&["a.txt".into(), "sub/b.txt".into()]).unwrap();
+    assert_eq!(fs::read_to_string(repo.path("a.txt")).unwrap(), "a\n");
+}
+
+#[test]
+fn a_repository_that_cannot_be_worked_on_is_refused_by_name() {
+    let repo = Repo::new(&[]);
+    repo.git(&["config", "core.repositoryformatversion", "1"]);
+    repo.git(&["config", "extensions.partialClone", "origin"]);
+    let error = repo.real().pinned_config().unwrap_err().to_string();
+    assert!(error.contains("partial clone"), "{error}");
+}
+
+#[test]
+fn worktrees_are_listed_with_their_branches() {
+    let repo = Repo::new(&[]);
+    repo.git(&["worktree", "add", "-q", "-b", "side", "w x"]);
+    let list = repo.real().worktree_list().unwrap();
+    assert_eq!(list.len(), 2);
+    assert_eq!(list[0].branch.as_deref(), Some("refs/heads/trunk"));
+    assert_eq!(list[1].branch.as_deref(), Some("refs/heads/side"));
+    assert!(list[1].path.ends_with("w x"));
+    assert_eq!(list[1].head, Some(repo.head()));
+}
+
+#[test]
+fn the_identity_is_the_users_or_ours() {
+    let repo = Repo::new(&[]);
+    repo.git(&["config", "user.name", "A <b>"]);
+    repo.git(&["config", "user.email", "a@b"]);
+    let identity = repo.real().identity().unwrap();
+    assert_eq!((identity.name.as_str(), identity.email.as_str()), ("A b", "a@b"));
+}
+
+#[test]
+fn an_error_says_what_git_said() {
+    let repo = Repo::new(&[]);
+    let error = repo.real().run(["cat-file", "blob", "no-such"]).map(drop).unwrap_err().to_string();
+    assert!(error.starts_with("`git cat-file blob no-such` failed with exit code 128: fatal:"), "{error}");
+}

@@ -1,0 +1,146 @@
+//! Trees and commits.
+
+use mahabharatha_core::ids::Oid;
+
+use super::{Call, Git, GitError, Identity, Output, RepoPath, Result};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    pub mode: u32,
+    pub kind: EntryType,
+    pub oid: Oid,
+    pub path: RepoPath,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryType {
+    File,
+    Symlink,
+    Submodule,
+}
+
+impl EntryType {
+    fn of(mode: u32) -> Self {
+        match mode & 0o170000 {
+            0o120000 => EntryType::Symlink,
+            0o160000 => EntryType::Submodule,
+            _ => EntryType::File,
+        }
+    }
+}
+
+/// A difference between two trees. A mode of 0 and no object: not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub path: RepoPath,
+    pub old_mode: u32,
+    pub new_mode: u32,
+    pub old: Option<Oid>,
+    pub new: Option<Oid>,
+    /// As git names it: `A`, `D`, `M` or `T`.
+    pub status: char,
+}
+
+impl Git {
+    /// Every file of a commit or tree.
+    pub fn ls_tree(&self, tree: &Oid) -> Result<Vec<TreeEntry>> {
+        let output = self.call(Call::new(["ls-tree", "-r", "-z", "--full-tree", tree.as_str()]))?;
+        output.parts().map(|part| tree_entry(part).ok_or_else(|| unreadable(&output, part))).collect()
+    }
+
+    /// What is different in `new`, file by file, without guessing renames.
+    pub fn diff_tree(&self, old: &Oid, new: &Oid) -> Result<Vec<Change>> {
+        let call = Call::new(["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index"]);
+        let output =
+            self.call(Call { args: [call.args, vec![old.as_str().into(), new.as_str().into()]].concat(), ..call })?;
+        let mut parts = output.parts();
+        let mut changes = Vec::new();
+        while let Some(fields) = parts.next() {
+            let path = parts.next().ok_or_else(|| unreadable(&output, fields))?;
+            changes.push(change(fields, path).ok_or_else(|| unreadable(&output, fields))?);
+        }
+        Ok(changes)
+    }
+
+    /// Fills the index from a tree; the work tree stays as it is.
+    pub fn read_tree(&self, tree: &Oid) -> Result<()> {
+        self.call(Call::new(["read-tree", tree.as_str()])).map(drop)
+    }
+
+    /// The index as a tree.
+    pub fn write_tree(&self) -> Result<Oid> {
+        self.call(Call::new(["write-tree"]))?.oid()
+    }
+
+    /// Takes these files of the work tree into the index, through the pinned filters; those that are gone are taken out.
+    pub fn update_index<'a>(&self, paths: impl IntoIterator<Item = &'a RepoPath>) -> Result<()> {
+        let input = joined(paths);
+        if input.is_empty() {
+            return Ok(());
+        }
+        self.call(Call::new(["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]).input(input)).map(drop)
+    }
+
+    /// Writes these files as the index has them into the work tree.
+    pub fn checkout_index<'a>(&self, paths: impl IntoIterator<Item = &'a RepoPath>) -> Result<()> {
+        let input = joined(paths);
+        if input.is_empty() {
+            return Ok(());
+        }
+        self.call(Call::new(["checkout-index", "--force", "--quiet", "-z", "--stdin"]).input(input)).map(drop)
+    }
+
+    pub fn commit_tree(&self, tree: &Oid, parents: &[Oid], message: &str, by: &Identity) -> Result<Oid> {
+        let mut args = vec!["commit-tree", tree.as_str()];
+        for parent in parents {
+            args.extend(["-p", parent.as_str()]);
+        }
+        let call = Call::new(args)
+            .env("GIT_AUTHOR_NAME", &by.name)
+            .env("GIT_AUTHOR_EMAIL", &by.email)
+            .env("GIT_COMMITTER_NAME", &by.name)
+            .env("GIT_COMMITTER_EMAIL", &by.email)
+            .input(message);
+        self.call(call)?.oid()
+    }
+}
+
+pub(super) fn joined<'a>(paths: impl IntoIterator<Item = &'a RepoPath>) -> Vec<u8> {
+    let mut input = Vec::new();
+    for path in paths {
+        input.extend_from_slice(path.as_bytes());
+        input.push(0);
+    }
+    input
+}
+
+fn unreadable(output: &Output, part: &[u8]) -> GitError {
+    output.unexpected(&String::from_utf8_lossy(part))
+}
+
+/// `<mode> <type> <oid>\t<path>`
+fn tree_entry(part: &[u8]) -> Option<TreeEntry> {
+    let tab = part.iter().position(|&byte| byte == b'\t')?;
+    let mut fields = std::str::from_utf8(&part[..tab]).ok()?.split(' ');
+    let mode = u32::from_str_radix(fields.next()?, 8).ok()?;
+    let oid = Oid::new(fields.nth(1)?).ok()?;
+    Some(TreeEntry { mode, kind: EntryType::of(mode), oid, path: RepoPath::new(&part[tab + 1..]) })
+}
+
+/// `:<mode> <mode> <oid> <oid> <status>`
+pub(super) fn change(fields: &[u8], path: &[u8]) -> Option<Change> {
+    let text = std::str::from_utf8(fields).ok()?.strip_prefix(':')?;
+    let fields: Vec<&str> = text.split(' ').collect();
+    let [old_mode, new_mode, old, new, status] = fields[..] else { return None };
+    let oid = |text: &str| {
+        if text.bytes().all(|byte| byte == b'0') { Some(None) } else { Oid::new(text).ok().map(Some) }
+    };
+    Some(Change {
+        path: RepoPath::new(path),
+        old_mode: u32::from_str_radix(old_mode, 8).ok()?,
+        new_mode: u32::from_str_radix(new_mode, 8).ok()?,
+        old: oid(old)?,
+        new: oid(new)?,
+        status: status.chars().next()?,
+    })
+}

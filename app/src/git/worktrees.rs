@@ -1,0 +1,48 @@
+//! Worktrees of the repository: made, found, removed. The caller sees to it that this happens one at a time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::ids::Oid;
+
+use super::{Call, Git, GitError, Result};
+
+impl Git {
+    /// Makes a worktree without files, on a branch that is set to the commit.
+    pub fn worktree_add(&self, path: &Path, branch: &str, commit: &Oid) -> Result<()> {
+        let name = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        let mut args: Vec<&std::ffi::OsStr> = Vec::new();
+        for arg in ["worktree", "add", "--quiet", "--no-checkout", "--force", "-B", name] {
+            args.push(arg.as_ref());
+        }
+        args.push(path.as_os_str());
+        args.push(commit.as_str().as_ref());
+        self.call(Call::new(args)).map(drop)
+    }
+
+    /// Takes a worktree away, files and administration, also one whose files are gone.
+    pub fn worktree_remove(&self, path: &Path) -> Result<()> {
+        let administration = self.worktree_git_dir(path)?;
+        for dir in [Some(path.to_owned()), administration].into_iter().flatten() {
+            match fs::remove_dir_all(&dir) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(GitError::file("cannot remove", &dir, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the repository keeps a worktree's HEAD and index. Asked of the repository, since the worktree's own `.git`
+    /// may have been changed by an agent.
+    pub fn worktree_git_dir(&self, path: &Path) -> Result<Option<PathBuf>> {
+        let all = self.git_dir().join("worktrees");
+        let Ok(entries) = fs::read_dir(&all) else { return Ok(None) };
+        let wanted = path.join(".git");
+        let found = entries.flatten().map(|entry| entry.path()).find(|dir| {
+            fs::read_to_string(dir.join("gitdir")).is_ok_and(|text| Path::new(text.trim_end_matches('\n')) == wanted)
+        });
+        Ok(found)
+    }
+}

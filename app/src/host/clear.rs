@@ -1,0 +1,144 @@
+//! What a run leaves in the repository, and taking it away again: never work that is neither merged nor saved.
+
+use std::fs;
+use std::path::PathBuf;
+
+use mahabharatha_core::ids::{Oid, TaskId};
+use mahabharatha_core::run::{LevelStatus, Run};
+
+use crate::error::{Result, io};
+use crate::git::{Git, RefChange};
+use crate::project::{FeaturePaths, Project};
+use crate::store::locks::WorktreesLock;
+
+/// One thing that could be taken away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    pub what: What,
+    /// Why it must not go without being told so.
+    pub precious: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    Worktree(PathBuf),
+    Ref(String, Oid),
+    Directory(PathBuf),
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            What::Worktree(path) => write!(f, "worktree {}", path.display()),
+            What::Ref(name, _) => write!(f, "ref {name}"),
+            What::Directory(path) => write!(f, "directory {}", path.display()),
+        }
+    }
+}
+
+/// Everything of a feature that is not its journal, its specs or its reports. The caller holds the feature's lock.
+pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip_too: bool) -> Result<Vec<Leftover>> {
+    let git = Git::repository(project.common_dir());
+    let mut found = worktrees(paths)?;
+    let merged = |task: &str| TaskId::new(task).ok().is_some_and(|task| run.is_some_and(|run| is_merged(run, &task)));
+    let feature = paths.feature().as_str();
+    for (name, oid) in git.for_each_ref(&format!("refs/heads/mahabharatha/{feature}/"))? {
+        let precious = if name == paths.staging_branch() && !is_landed(&git, run, &oid)? {
+            Some("it is not merged".to_string())
+        } else {
+            None
+        };
+        found.push(Leftover { what: What::Ref(name, oid), precious });
+    }
+    for (name, oid) in git.for_each_ref(&format!("refs/mahabharatha/{feature}/"))? {
+        let below = name.trim_start_matches(&format!("refs/mahabharatha/{feature}/")).to_owned();
+        let mut parts = below.split('/');
+        let (kind, task) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        if kind == "wip" && !wip_too {
+            continue;
+        }
+        let precious = (!merged(task)).then(|| format!("{task} is not merged"));
+        found.push(Leftover { what: What::Ref(name, oid), precious });
+    }
+    let completed = run.is_some_and(|run| run.current_level().is_none());
+    if completed {
+        for dir in [paths.dir().join("jobs"), paths.dir().join("slots"), paths.dir().join("spool")] {
+            if dir.exists() {
+                found.push(Leftover { what: What::Directory(dir), precious: None });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_merged(run: &Run, task: &TaskId) -> bool {
+    let Some(level) = run.graph().task(task).map(|task| task.level) else { return false };
+    run.levels().iter().any(|state| state.level == level && matches!(state.status, LevelStatus::Merged { .. }))
+}
+
+/// Whether the base branch contains the commit.
+fn is_landed(git: &Git, run: Option<&Run>, commit: &Oid) -> Result<bool> {
+    let Some(run) = run else { return Ok(false) };
+    match git.resolve_ref(&run.setup().base_branch)? {
+        Some(base) => Ok(git.is_ancestor(commit, &base)?),
+        None => Ok(false),
+    }
+}
+
+fn worktrees(paths: &FeaturePaths) -> Result<Vec<Leftover>> {
+    let dir = paths.worktrees();
+    let entries = match fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io("read", &dir)(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let precious = unsaved(paths, &entry.file_name().to_string_lossy());
+        found.push(Leftover { what: What::Worktree(entry.path()), precious });
+    }
+    found.sort_by_key(|leftover| leftover.what.to_string());
+    Ok(found)
+}
+
+/// A slot has a record as long as an attempt's work is nowhere but in its worktree.
+fn unsaved(paths: &FeaturePaths, name: &str) -> Option<String> {
+    if name.starts_with("left-") {
+        return Some("it is work that could not be committed".to_string());
+    }
+    let record = paths.dir().join("slots").join(format!("{name}.json"));
+    record.exists().then(|| "it holds work that is saved nowhere else; the next run saves it".to_string())
+}
+
+/// Takes the things away, worktrees before the branches that they stand on.
+pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Result<()> {
+    let git = Git::repository(project.common_dir());
+    let _lock = WorktreesLock::wait(&project.shared_dir())?;
+    for thing in things {
+        match thing {
+            What::Worktree(path) => git.worktree_remove(path)?,
+            What::Directory(path) => remove_dir(path)?,
+            What::Ref(..) => {}
+        }
+    }
+    let changes: Vec<RefChange> = things
+        .iter()
+        .filter_map(|thing| match thing {
+            What::Ref(name, oid) => Some(RefChange::Delete { name: name.clone(), old: Some(oid.clone()) }),
+            _ => None,
+        })
+        .collect();
+    git.update_refs(&changes, "cleared away")?;
+    for dir in paths.worktrees().ancestors().take(2) {
+        // Goes when it is empty, and only then.
+        let _ = fs::remove_dir(dir);
+    }
+    Ok(())
+}
+
+fn remove_dir(path: &PathBuf) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}

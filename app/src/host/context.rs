@@ -1,0 +1,195 @@
+//! What every effect needs to know.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::ids::{Oid, TaskId};
+use mahabharatha_core::run::effect::Job;
+use mahabharatha_core::run::event::Event;
+use mahabharatha_core::run::{Run, TaskStatus};
+
+use super::integrate::{Cancel, Integration, Note, Outcome, Verification};
+use crate::agent::{self, AgentOrder};
+use crate::error::{Error, ExitCode, Result};
+use crate::git::{Git, Identity, Pinned};
+use crate::launch::subprocess;
+use crate::proc;
+use crate::project::{FeaturePaths, Project};
+use crate::session;
+use crate::store::ports::PortLease;
+use crate::worker::{Limits, Logs, MARKER, Order, PromptContext};
+
+/// How long agents have to end by themselves when nobody says otherwise.
+const GRACE: Duration = Duration::from_secs(10);
+
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+pub struct Inner {
+    pub project: Project,
+    pub paths: FeaturePaths,
+    pub config: Config,
+    pub repository: Git,
+    pub program: PathBuf,
+    pub cancel: Cancel,
+    pub start: Oid,
+    graph: Arc<TaskGraph>,
+    base_branch: String,
+    pinned: Pinned,
+    identity: Identity,
+    agent: Option<String>,
+    ports: Vec<PortLease>,
+}
+
+impl std::ops::Deref for Context {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Context {
+    pub fn new(
+        project: &Project,
+        paths: &FeaturePaths,
+        config: Config,
+        agent: Option<String>,
+        run: &Run,
+        ports: Vec<PortLease>,
+    ) -> Result<Context> {
+        let repository = Git::repository(project.common_dir());
+        Ok(Context(Arc::new(Inner {
+            identity: repository.identity()?,
+            project: project.clone(),
+            paths: paths.clone(),
+            program: subprocess::own_program()?,
+            cancel: Cancel::default(),
+            start: run.setup().start.clone(),
+            graph: Arc::clone(run.graph()),
+            base_branch: run.setup().base_branch.clone(),
+            pinned: Pinned(run.setup().git_config.clone()),
+            config,
+            repository,
+            agent,
+            ports,
+        })))
+    }
+}
+
+impl Inner {
+    pub fn grace(&self) -> Duration {
+        GRACE
+    }
+
+    /// What belongs to integration: its git directory, and the mark of the commands that it runs.
+    pub fn integration_dir(&self) -> PathBuf {
+        self.paths.dir().join("integration")
+    }
+
+    /// What it takes to integrate, with a git directory of its own written now.
+    pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
+        let dir = self.integration_dir();
+        let mut env = proc::base_env(&self.config.env.pass);
+        env.insert(MARKER.into(), dir.clone().into());
+        Ok(Integration {
+            project: self.project.clone(),
+            paths: self.paths.clone(),
+            repository: self.repository.clone(),
+            objects: Git::objects(&dir, self.project.common_dir(), &self.pinned)?,
+            identity: self.identity.clone(),
+            base_branch: self.base_branch.clone(),
+            target: self.config.merge.target,
+            prepare: self.config.merge.prepare.clone(),
+            gates: self.config.quality_gates.clone(),
+            owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
+            env,
+            cancel: self.cancel.clone(),
+            report: Box::new(report),
+        })
+    }
+
+    /// The verifications of all tasks that were done, to be run where they have come together.
+    pub fn verifications(&self, run: &Run) -> Vec<Verification> {
+        let done = |task: &TaskId| matches!(run.task(task), Some(state) if matches!(state.status, TaskStatus::Completed { .. }));
+        let tasks = self.graph.tasks().iter().filter(|task| !task.spec.verification.command.is_empty());
+        tasks
+            .filter(|task| done(&task.id))
+            .map(|task| Verification {
+                task: task.id.clone(),
+                command: task.spec.verification.command.clone(),
+                timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
+            })
+            .collect()
+    }
+
+    /// A task of a lower level did not change: whoever broke it is of this level, and to be found.
+    pub fn open_to_blame(&self, outcome: &mut Outcome) {
+        if let Outcome::Answer(Event::GateFailed { level, failure, .. }) = outcome
+            && let Some(task) = failure.task.as_ref().and_then(|task| self.graph.task(task))
+            && task.level != *level
+        {
+            failure.task = None;
+        }
+    }
+
+    /// What a worker needs to know about its job.
+    pub fn order(&self, job: &Job) -> Result<Order> {
+        let task = self
+            .graph
+            .task(&job.task)
+            .ok_or_else(|| Error::new(ExitCode::Failed, format!("there is no task {}", job.task)))?;
+        let (_, agent) = session::agent_for(&self.config, &task.spec, self.agent.as_deref())?;
+        let worktree = self.paths.worktree(job.worker);
+        let worktree_git_dir = self.repository.worktree_git_dir(&worktree)?.ok_or_else(|| {
+            Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
+        })?;
+        let engineering = &self.config.plugins.context_engineering;
+        Ok(Order {
+            feature: self.paths.feature().clone(),
+            job: job.clone(),
+            task: task.spec.clone(),
+            owned: task.owned.clone(),
+            root: self.project.root().to_owned(),
+            common_dir: self.project.common_dir().to_owned(),
+            worktree,
+            worktree_git_dir,
+            branch: self.paths.worker_branch(job.worker),
+            spec_dir: self.paths.specs().to_owned(),
+            pinned: self.pinned.clone(),
+            identity: self.identity.clone(),
+            agent: agent_order(agent),
+            env_pass: self.config.env.pass.clone(),
+            ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
+            task_list_id: Some(self.paths.feature().to_string()),
+            limits: Limits {
+                attempt_ms: millis(self.config.workers.timeout),
+                stall_ms: millis(self.config.workers.stall),
+                grace_ms: millis(GRACE),
+            },
+            generated: self.config.ownership.generated.added().map(str::to_owned).collect(),
+            context: PromptContext {
+                project: self.project.project_file(),
+                requirements: self.paths.requirements(),
+                design: self.paths.design(),
+                max_attempts: self.config.retry.max_attempts,
+                budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
+            },
+            logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
+        })
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn agent_order(agent: &AgentConfig) -> AgentOrder {
+    let kind = match agent.kind {
+        // Refused by the preflight; driven as a command it would fail with its own words.
+        AgentKind::Claude | AgentKind::Command => agent::AgentKind::Command,
+    };
+    AgentOrder { kind, command: agent.command.clone(), env_pass: agent.env.clone(), model: agent.model.clone() }
+}

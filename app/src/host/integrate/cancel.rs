@@ -1,0 +1,48 @@
+//! Calling off what runs, from another thread.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::proc::Canceller;
+
+/// Shared between who integrates and who may call it off. Once called off, it stays so.
+#[derive(Clone, Default)]
+pub struct Cancel(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    called_off: Option<Duration>,
+    running: Option<Canceller>,
+}
+
+impl Cancel {
+    /// Ends the command that runs, with everything below it, and lets no other start. `grace` is the time after SIGTERM.
+    pub fn cancel(&self, grace: Duration) {
+        let mut state = self.state();
+        state.called_off = Some(grace);
+        if let Some(running) = &state.running {
+            running.cancel(grace);
+        }
+    }
+
+    pub(super) fn is_called_off(&self) -> bool {
+        self.state().called_off.is_some()
+    }
+
+    /// To be told of every command that starts, so that none slips through.
+    pub(super) fn watch(&self, running: Canceller) {
+        let mut state = self.state();
+        if let Some(grace) = state.called_off {
+            running.cancel(grace);
+        }
+        state.running = Some(running);
+    }
+
+    pub(super) fn unwatch(&self) {
+        self.state().running = None;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

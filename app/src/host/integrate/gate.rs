@@ -1,0 +1,159 @@
+//! The gates, on the tree that is to land.
+
+use mahabharatha_core::config::MergeTarget;
+use mahabharatha_core::ids::{Level, Oid};
+use mahabharatha_core::run::event::{Candidate, Event, GatePass, Obstacle};
+
+use super::command::{Order, Ran};
+use super::prepare::Prepared;
+use super::worktree::{StagingWorktree, short_name};
+use super::{Integration, Note, Outcome, Verification, missing};
+use crate::error::Result;
+use crate::git::{Merged, RefChange, RepoPath};
+use crate::store::locks::IntegrationLock;
+
+/// What is to be gated.
+#[derive(Debug, Clone, Copy)]
+pub struct GateCall<'a> {
+    pub level: Level,
+    /// What the level was staged on.
+    pub base: &'a Oid,
+    pub staging: &'a Oid,
+    /// Not run again on the same tree.
+    pub passed: &'a [GatePass],
+    /// Gates that were red on the base: their failure is reported and nothing more.
+    pub ignore: &'a [String],
+    /// Run after the gates, each distinct command once.
+    pub verify: &'a [Verification],
+}
+
+impl Integration {
+    /// Runs the gates on the base's own tree. → `BaseChecked`
+    pub fn check_base(&self, base: &Oid) -> Result<Outcome> {
+        let mut red = Vec::new();
+        if self.gates.is_empty() && self.prepare.is_none() {
+            return Ok(Outcome::Answer(Event::BaseChecked { red }));
+        }
+        let worktree = StagingWorktree::open(self, base)?;
+        let tree = match self.prepare_tree(&worktree, &"base", &self.tree_of(base)?)? {
+            Prepared::Tree(tree) => tree,
+            Prepared::Failed(order, output) => {
+                let red = vec![order.failure(output, base)];
+                return Ok(Outcome::Answer(Event::BaseChecked { red }));
+            }
+            Prepared::CalledOff => return Ok(Outcome::Interrupted),
+        };
+        for order in self.gates.iter().map(Order::from) {
+            worktree.set_to(&tree)?;
+            match self.run(&worktree, &"base", &order)? {
+                Ran::CalledOff => return Ok(Outcome::Interrupted),
+                Ran::Failed(output) if order.required => red.push(order.failure(output, base)),
+                Ran::Failed(output) => {
+                    (self.report)(Note::OnlyReported { level: None, failure: order.failure(output, base) });
+                }
+                Ran::Passed => {}
+            }
+        }
+        Ok(Outcome::Answer(Event::BaseChecked { red }))
+    }
+
+    /// Merges a moved base in, prepares, and runs what has not passed on that tree.
+    /// → `GatesPassed`, `GateFailed`, `NotLanded`
+    pub fn gate(&self, _lock: &IntegrationLock, call: GateCall) -> Result<Outcome> {
+        let level = call.level;
+        let candidate = match self.candidate(call)? {
+            Ok(candidate) => candidate,
+            Err(obstacle) => return Ok(Outcome::Answer(Event::NotLanded { level, obstacle })),
+        };
+        let mut passed = Vec::new();
+        let orders: Vec<Order> =
+            self.gates.iter().map(Order::from).chain(call.verify.iter().map(Order::from)).collect();
+        if orders.is_empty() && self.prepare.is_none() {
+            return Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }));
+        }
+        let worktree = StagingWorktree::open(self, &candidate.staging)?;
+        let candidate = match self.prepare_tree(&worktree, &level, &candidate.tree)? {
+            Prepared::Tree(tree) => self.commit_lock_files(level, candidate, tree)?,
+            Prepared::Failed(order, output) => {
+                let failure = order.failure(output, &candidate.staging);
+                return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
+            }
+            Prepared::CalledOff => return Ok(Outcome::Interrupted),
+        };
+        for order in orders {
+            let pass = GatePass { command: order.command.clone(), tree: candidate.tree.clone() };
+            if call.passed.contains(&pass) || passed.contains(&pass) {
+                continue;
+            }
+            worktree.set_to(&candidate.tree)?;
+            match self.run(&worktree, &level, &order)? {
+                Ran::CalledOff => return Ok(Outcome::Interrupted),
+                Ran::Passed => passed.push(pass),
+                Ran::Failed(output) if order.required && !call.ignore.contains(&order.name) => {
+                    let failure = order.failure(output, &candidate.staging);
+                    return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
+                }
+                Ran::Failed(output) => {
+                    let failure = order.failure(output, &candidate.staging);
+                    (self.report)(Note::OnlyReported { level: Some(level), failure });
+                }
+            }
+        }
+        Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }))
+    }
+
+    /// What would land now: staging as it stands, with whatever the base has gained.
+    fn candidate(&self, call: GateCall) -> Result<Result<Candidate, Obstacle>> {
+        let staging = self.current_staging(call.staging)?;
+        let base = match self.target {
+            MergeTarget::Staging => call.base.clone(),
+            MergeTarget::Base => match self.current_base(call.base)? {
+                Ok(tip) => tip,
+                Err(obstacle) => return Ok(Err(obstacle)),
+            },
+        };
+        if base == *call.base {
+            let tree = self.tree_of(&staging)?;
+            return Ok(Ok(Candidate { base, staging, tree }));
+        }
+        match self.merge_base_into(&staging, &base)? {
+            Merged::Clean(tree) => Ok(Ok(Candidate { base, staging, tree })),
+            Merged::Conflict { tree, stages } => {
+                let worktree = StagingWorktree::open(self, &staging)?;
+                if !worktree.is_being_merged(&staging) {
+                    worktree.show_conflict(&staging, &base, &tree, &stages)?;
+                }
+                let mut files: Vec<&RepoPath> = stages.iter().map(|stage| &stage.path).collect();
+                files.dedup();
+                let files = files.into_iter().map(RepoPath::to_string).collect();
+                Ok(Err(Obstacle::Conflict { files, worktree: worktree.path.display().to_string() }))
+            }
+        }
+    }
+
+    pub(super) fn merge_base_into(&self, commit: &Oid, base: &Oid) -> Result<Merged> {
+        let common = self.repository.merge_base(commit, base)?.ok_or_else(|| missing(base))?;
+        Ok(self.objects.merge_trees(&common, commit, base, short_name(&self.base_branch))?)
+    }
+
+    /// The base branch's tip, which has to contain what was last seen on it.
+    pub(super) fn current_base(&self, seen: &Oid) -> Result<Result<Oid, Obstacle>> {
+        let now = self.repository.resolve_ref(&self.base_branch)?;
+        match now {
+            Some(tip) if tip == *seen || self.repository.is_ancestor(seen, &tip)? => Ok(Ok(tip)),
+            now => Ok(Err(Obstacle::BaseRewritten { was: seen.clone(), now })),
+        }
+    }
+
+    /// A person may have committed on top, to resolve a conflict: then that is staging.
+    fn current_staging(&self, staged: &Oid) -> Result<Oid> {
+        let name = self.paths.staging_branch();
+        match self.repository.resolve_ref(&name)? {
+            Some(tip) if tip == *staged || self.repository.is_ancestor(staged, &tip)? => Ok(tip),
+            _ => {
+                self.repository.update_refs(&[RefChange::Set { name, new: staged.clone() }], "as it was staged")?;
+                Ok(staged.clone())
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A level's way from task commits to the base branch: staged on objects, gated in a worktree of its own, landed.
+//!
+//! Every step can be carried out again: it finds what it did before, or does the same once more.
+
+mod blame;
+mod cancel;
+mod checkout;
+mod command;
+mod gate;
+mod land;
+mod named;
+mod prepare;
+mod stage;
+mod worktree;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Duration;
+
+use mahabharatha_core::config::{Gate, MergeTarget};
+use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_core::ids::{Level, Oid, TaskId};
+use mahabharatha_core::run::event::{Event, GateFailure};
+
+use crate::git::{Git, Identity};
+use crate::project::{FeaturePaths, Project};
+
+pub use cancel::Cancel;
+pub use gate::GateCall;
+
+/// What it takes to integrate the levels of one feature.
+pub struct Integration {
+    pub project: Project,
+    pub paths: FeaturePaths,
+    /// The repository, for refs, history and worktrees.
+    pub repository: Git,
+    /// A git directory of ours with the pinned settings, for files and objects; nobody else uses it.
+    pub objects: Git,
+    pub identity: Identity,
+    /// The full ref name of the branch that levels land on.
+    pub base_branch: String,
+    pub target: MergeTarget,
+    /// Run before the gates; what it changes in lock files is committed.
+    pub prepare: Option<String>,
+    pub gates: Vec<Gate>,
+    /// What each task of the graph may change.
+    pub owners: BTreeMap<TaskId, Vec<OwnedPath>>,
+    /// Everything that commands see of the environment.
+    pub env: BTreeMap<OsString, OsString>,
+    pub cancel: Cancel,
+    /// Told as it happens, for logs and reports; nothing depends on it.
+    pub report: Box<dyn Fn(Note) + Send + Sync>,
+}
+
+/// A task's own verification, to be run again where all tasks have come together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verification {
+    pub task: TaskId,
+    pub command: String,
+    pub timeout: Duration,
+}
+
+/// How an effect ended.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    Answer(Event),
+    /// Called off through `Cancel`.
+    Interrupted,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    Ran(CommandRun),
+    /// A gate failed that does not count: it is not required, or was red on the base already.
+    OnlyReported {
+        level: Option<Level>,
+        failure: GateFailure,
+    },
+    /// Somebody's unfinished merge was in the way; it is kept under this ref.
+    Kept {
+        name: String,
+    },
+}
+
+/// One run of a gate, a verification or `merge.prepare`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandRun {
+    pub name: String,
+    pub command: String,
+    pub required: bool,
+    pub passed: bool,
+    pub duration: Duration,
+    /// Bounded.
+    pub output: String,
+}
+
+impl Integration {
+    fn trailers(&self, level: Level) -> String {
+        format!("Mahabharatha-Feature: {}\nMahabharatha-Level: {level}\n", self.paths.feature())
+    }
+
+    fn tree_of(&self, commit: &Oid) -> crate::error::Result<Oid> {
+        let tree = self.objects.rev_parse(&format!("{commit}^{{tree}}"))?;
+        tree.ok_or_else(|| missing(commit))
+    }
+}
+
+fn missing(commit: &Oid) -> crate::error::Error {
+    crate::error::Error::new(crate::error::ExitCode::Failed, format!("the repository has no commit {commit}"))
+        .hint("Was it cleaned out by hand? `mahabharatha retry` makes a task's commit anew.")
+}

@@ -1,0 +1,153 @@
+//! The staging branch: the level's base, then one commit per task, made on objects alone.
+
+use std::collections::BTreeMap;
+
+use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_core::ids::{Level, Oid, TaskId};
+use mahabharatha_core::run::event::{Event, TaskCommit};
+
+use super::Integration;
+use crate::error::{Error, ExitCode, Result};
+use crate::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
+
+const SUBMODULE: u32 = 0o160000;
+
+/// A task's commit, with what it says and what it changes.
+struct Work<'a> {
+    task: &'a TaskId,
+    commit: &'a Oid,
+    text: CommitText,
+    changes: Vec<Change>,
+}
+
+impl Integration {
+    /// Puts the tasks' commits onto staging in the given order, each with its own message, author and changes.
+    pub fn stage(&self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Result<Event> {
+        let works = self.read_works(tasks)?;
+        self.check_ownership(&works)?;
+        check_that_files_can_stand_together(&works)?;
+        let commits = self.pile(base, &works)?;
+        let staging = commits.last().map_or(base, |last| &last.commit).clone();
+        let name = self.paths.staging_branch();
+        self.repository
+            .update_refs(&[RefChange::Set { name, new: staging.clone() }], &format!("stage level {level}"))?;
+        Ok(Event::Staged { level, staging, commits })
+    }
+
+    fn read_works<'a>(&self, tasks: &'a [TaskCommit]) -> Result<Vec<Work<'a>>> {
+        let oids: Vec<Oid> = tasks.iter().map(|task| task.commit.clone()).collect();
+        if oids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (texts, changes) = (self.objects.read_commits(&oids)?, self.objects.diff_commits(&oids)?);
+        let works = tasks.iter().zip(texts).zip(changes);
+        Ok(works
+            .map(|((task, text), changes)| Work { task: &task.task, commit: &task.commit, text, changes })
+            .collect())
+    }
+
+    /// The worker has seen to this already; here it is what guarantees that nothing unowned gets through.
+    fn check_ownership(&self, works: &[Work]) -> Result<()> {
+        let mut wrong = Vec::new();
+        for work in works {
+            let owned = self.owners.get(work.task).map_or(&[][..], Vec::as_slice);
+            if work.text.parents.len() != 1 {
+                wrong.push(format!("{}: {} has {} parents", work.task, work.commit.short(), work.text.parents.len()));
+            }
+            for change in &work.changes {
+                if let Some(why) = objection(change, owned) {
+                    wrong.push(format!("{}: {} {why}", work.task, change.path));
+                }
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let error = Error::new(ExitCode::Failed, "a task's commit changes what the task does not own");
+        Err(wrong
+            .into_iter()
+            .fold(error, Error::detail)
+            .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
+    }
+
+    fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
+        let mut commits: Vec<TaskCommit> = Vec::new();
+        for run in works.chunk_by(|_, next| next.text.parents.first() == Some(base)) {
+            let top = commits.last().map_or(base, |last| &last.commit);
+            let on = self.place_of(&run[0], base, top)?;
+            let new: Vec<NewCommit> =
+                run.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
+            let made = self.objects.pile_commits(&on, &new)?;
+            commits.extend(run.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }));
+        }
+        Ok(commits)
+    }
+
+    /// A commit that was made on top of staging (a remedy) stays there, where that has all that came before it: a
+    /// person may have resolved a conflict there. Any other comes on top of the one before.
+    fn place_of(&self, work: &Work, base: &Oid, top: &Oid) -> Result<Oid> {
+        let Some(parent) = work.text.parents.first().filter(|parent| **parent != *base && **parent != *top) else {
+            return Ok(top.clone());
+        };
+        let Some(tip) = self.repository.resolve_ref(&self.paths.staging_branch())? else { return Ok(top.clone()) };
+        // What was never on staging was never looked at.
+        let was_staging = self.repository.is_ancestor(parent, &tip)?;
+        Ok(if was_staging && self.repository.is_ancestor(top, parent)? { parent.clone() } else { top.clone() })
+    }
+}
+
+fn objection(change: &Change, owned: &[OwnedPath]) -> Option<&'static str> {
+    if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
+        Some("is a submodule")
+    } else if !is_plain(&change.path) {
+        Some("leads out of the tree or into a git directory")
+    } else if !owns(owned, &change.path) {
+        Some("is not owned")
+    } else {
+        None
+    }
+}
+
+fn is_plain(path: &RepoPath) -> bool {
+    let mut parts = path.as_bytes().split(|&byte| byte == b'/');
+    parts.all(|part| !matches!(part, b"" | b"." | b"..") && !part.eq_ignore_ascii_case(b".git"))
+}
+
+fn owns(owned: &[OwnedPath], path: &RepoPath) -> bool {
+    match path.as_str() {
+        Some(path) => owned.iter().any(|owned| owned.covers(path)),
+        // A spec is text, so such a name can only lie in a directory that is owned.
+        None => owned.iter().any(|owned| {
+            owned.directory && path.is_within(owned.path.as_bytes()) && path.as_bytes() != owned.path.as_bytes()
+        }),
+    }
+}
+
+/// A file of one task where another has a directory would push the other's work out without a word.
+fn check_that_files_can_stand_together(works: &[Work]) -> Result<()> {
+    let mut files: BTreeMap<&[u8], &TaskId> = BTreeMap::new();
+    for work in works {
+        for change in &work.changes {
+            match change.new {
+                Some(_) => files.insert(change.path.as_bytes(), work.task),
+                None => files.remove(change.path.as_bytes()),
+            };
+        }
+    }
+    for (path, task) in &files {
+        let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end]);
+        for directory in above {
+            if let Some(other) = files.get(directory) {
+                let (path, directory) = (RepoPath::new(*path), RepoPath::new(directory));
+                return Err(Error::new(
+                    ExitCode::Invalid,
+                    format!(
+                        "{task} makes {path}, and {other} makes the file {directory} where its directory has to be"
+                    ),
+                )
+                .hint("Change the files of one of the two in the task graph, then retry it."));
+            }
+        }
+    }
+    Ok(())
+}

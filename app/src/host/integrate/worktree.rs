@@ -1,0 +1,175 @@
+//! Staging's own worktree, where commands run on exactly one tree, and where a person resolves a conflict.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::config::is_lock_file;
+use mahabharatha_core::ids::Oid;
+
+use super::{Integration, Note};
+use crate::error::{Error, ExitCode, Result, io};
+use crate::git::{Found, Git, RefChange, RepoPath, Stage};
+use crate::store::atomic::write_projected;
+use crate::store::locks::WorktreesLock;
+
+/// What git leaves in a worktree's git directory while a merge is unfinished.
+const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
+
+pub(super) struct StagingWorktree<'a> {
+    integration: &'a Integration,
+    pub path: PathBuf,
+    /// With an index of ours: no flag that anybody sets in the worktree's own hides a file from us.
+    pub git: Git,
+    /// The worktree's own git directory.
+    admin: PathBuf,
+}
+
+impl Integration {
+    /// Makes staging's worktree and checks `at` out there, so that little is left to do when a level is complete.
+    /// Where a person is at work on a conflict nothing is touched.
+    pub fn prepare_staging_worktree(&self, at: &Oid) -> Result<()> {
+        let worktree = StagingWorktree::open(self, at)?;
+        if worktree.has_unfinished_merge() { Ok(()) } else { worktree.set_to(at) }
+    }
+}
+
+impl<'a> StagingWorktree<'a> {
+    /// `at` is where the staging branch begins, if there is none yet.
+    pub fn open(integration: &'a Integration, at: &Oid) -> Result<Self> {
+        let path = integration.paths.staging_worktree();
+        let common_dir = integration.project.common_dir();
+        let admin = match admin_dir(common_dir, &path) {
+            Some(admin) => admin,
+            None => {
+                integration.add_staging_worktree(&path, at)?;
+                admin_dir(common_dir, &path).ok_or_else(|| {
+                    Error::new(ExitCode::Failed, format!("git made no worktree at {}", path.display()))
+                })?
+            }
+        };
+        let index = integration.objects.git_dir().join("staging.index");
+        let git = integration.objects.clone().work_tree(&path).index(index);
+        Ok(StagingWorktree { integration, path, git, admin })
+    }
+
+    /// Makes the files those of the tree; what git ignores stays, since it is expensive to build anew.
+    pub fn set_to(&self, tree: &Oid) -> Result<()> {
+        self.put_unfinished_merge_away()?;
+        self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
+        self.git.run(["clean", "-ffdq"])?;
+        self.show_to_others()
+    }
+
+    /// Takes the lock files among the changes in the worktree; the rest is not part of the tree.
+    pub fn tree_with_lock_files(&self) -> Result<Oid> {
+        let changed = self.git.status()?.into_iter().filter(|entry| {
+            matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked)
+                && entry.path.as_str().is_some_and(is_lock_file)
+        });
+        let paths: Vec<RepoPath> = changed.map(|entry| entry.path).collect();
+        self.git.update_index(&paths)?;
+        Ok(self.git.write_tree()?)
+    }
+
+    /// Leaves the conflict as `git merge` would, so that the person's `git commit` makes the merge.
+    pub fn show_conflict(&self, staging: &Oid, theirs: &Oid, tree: &Oid, stages: &[Stage]) -> Result<()> {
+        self.set_to(tree)?;
+        self.git.mark_conflict(stages)?;
+        self.show_to_others()?;
+        let branch = short_name(&self.integration.base_branch);
+        let message = format!("Merge {branch} into {}\n", short_name(&self.integration.paths.staging_branch()));
+        self.write("ORIG_HEAD", &format!("{staging}\n"))?;
+        self.write("MERGE_MSG", &message)?;
+        self.write("MERGE_MODE", "")?;
+        self.write("MERGE_HEAD", &format!("{theirs}\n"))
+    }
+
+    pub fn has_unfinished_merge(&self) -> bool {
+        self.admin.join("MERGE_HEAD").exists()
+    }
+
+    /// Whether a person is at work on a conflict of this very staging.
+    pub fn is_being_merged(&self, staging: &Oid) -> bool {
+        self.has_unfinished_merge() && self.began_at().as_ref() == Some(staging)
+    }
+
+    fn began_at(&self) -> Option<Oid> {
+        Oid::new(fs::read_to_string(self.admin.join("ORIG_HEAD")).ok()?.trim()).ok()
+    }
+
+    /// Keeps what a person may have put into a merge that nothing comes of any more.
+    fn put_unfinished_merge_away(&self) -> Result<()> {
+        if !self.has_unfinished_merge() {
+            return Ok(());
+        }
+        let integration = self.integration;
+        if let Some(began) = self.began_at() {
+            let git = self.git.clone().index(integration.objects.git_dir().join("kept.index"));
+            git.read_tree(&began)?;
+            git.detach_head(&began)?;
+            let there = git.status()?.into_iter();
+            let kept: Vec<RepoPath> = there
+                .filter(|entry| matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked))
+                .map(|entry| entry.path)
+                .collect();
+            git.update_index(&kept)?;
+            let message = format!("Unfinished merge on staging: {}\n", integration.paths.feature());
+            let commit = git.commit_tree(&git.write_tree()?, &[began], &message, &integration.identity)?;
+            let name = format!("refs/mahabharatha/{}/unfinished/{}", integration.paths.feature(), commit.short());
+            integration.repository.update_refs(&[RefChange::Set { name: name.clone(), new: commit }], "")?;
+            (integration.report)(Note::Kept { name });
+        }
+        for name in MERGE_FILES {
+            let _ = fs::remove_file(self.admin.join(name));
+        }
+        Ok(())
+    }
+
+    /// Lets git as others call it there see what we see: the branch, and an index that fits.
+    fn show_to_others(&self) -> Result<()> {
+        self.write("HEAD", &format!("ref: {}\n", self.integration.paths.staging_branch()))?;
+        let index = self.integration.objects.git_dir().join("staging.index");
+        let bytes = fs::read(&index).map_err(io("read", &index))?;
+        write_projected(&self.admin.join("index"), &bytes)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        write_projected(&self.admin.join(name), text.as_bytes())
+    }
+}
+
+impl Integration {
+    fn add_staging_worktree(&self, path: &Path, at: &Oid) -> Result<()> {
+        let branch = self.paths.staging_branch();
+        let _lock = WorktreesLock::wait(&self.project.shared_dir())?;
+        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(Error::new(
+                ExitCode::Failed,
+                format!("{} is not empty, and not a worktree of this repository", path.display()),
+            )
+            .hint("Move it away, then run the same command again."));
+        }
+        if self.repository.resolve_ref(&branch)?.is_none() {
+            self.repository.update_ref(&branch, at, None)?;
+        }
+        let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
+        self.repository.run(args.into_iter().chain([path, Path::new(short_name(&branch))]))?;
+        Ok(())
+    }
+}
+
+/// The git directory of a checkout, by what the repository says: the checkout's own `.git` file is anybody's to write.
+pub(super) fn admin_dir(common_dir: &Path, worktree: &Path) -> Option<PathBuf> {
+    let worktree = worktree.canonicalize().ok()?;
+    let entries = fs::read_dir(common_dir.join("worktrees")).ok()?;
+    entries.flatten().map(|entry| entry.path()).find(|admin| {
+        let Ok(text) = fs::read_to_string(admin.join("gitdir")) else { return false };
+        let dot_git = admin.join(text.trim_end_matches('\n'));
+        dot_git.is_file() && dot_git.parent().and_then(|dir| dir.canonicalize().ok()).as_ref() == Some(&worktree)
+    })
+}
+
+/// A branch as people call it.
+pub(super) fn short_name(branch: &str) -> &str {
+    branch.strip_prefix("refs/heads/").unwrap_or(branch)
+}

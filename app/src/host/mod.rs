@@ -1,0 +1,268 @@
+//! Carries out effects in the real world: each on a thread of its own, answered by an event.
+
+pub mod clear;
+mod close;
+mod context;
+pub mod integrate;
+pub mod jobs;
+mod slots;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mahabharatha_core::ids::{Oid, Time, WorkerId};
+use mahabharatha_core::run::Host;
+use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
+use mahabharatha_core::run::event::{Command, Event, GateFailure, Note, Obstacle};
+
+pub use context::Context;
+use integrate::{GateCall, Integration, Outcome};
+
+use crate::error::{Error, ExitCode, Result};
+use crate::report::Reporter;
+use crate::store::locks::IntegrationLock;
+use crate::store::spool::Spool;
+
+/// The world as it is.
+pub struct LocalHost {
+    context: Context,
+    events: Sender<Event>,
+    inbox: Receiver<Event>,
+    spool: Spool,
+    jobs: BTreeMap<EffectId, (Job, jobs::Control)>,
+    /// One thing at a time in staging's worktree; and the lock that is held from staging to landing, so that features
+    /// land one after the other.
+    integration: Arc<Mutex<Option<IntegrationLock>>>,
+    staging_prepared: bool,
+    reporter: Arc<Reporter>,
+}
+
+impl LocalHost {
+    pub fn new(context: Context, reporter: Arc<Reporter>) -> Result<LocalHost> {
+        let (events, inbox) = mpsc::channel();
+        let asked = events.clone();
+        let spool = Spool::watch(context.paths.dir(), move |request, command| {
+            let _ = asked.send(Event::Asked { request, command });
+        })?;
+        listen_for_signals(events.clone(), context.grace());
+        Ok(LocalHost {
+            context,
+            events,
+            inbox,
+            spool,
+            jobs: BTreeMap::new(),
+            integration: Arc::default(),
+            staging_prepared: false,
+            reporter,
+        })
+    }
+
+    fn start_job(
+        &mut self,
+        id: EffectId,
+        job: &Job,
+        start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>,
+    ) {
+        if let Some(control) = start(&self.context, job, &self.events) {
+            self.jobs.insert(id, (job.clone(), control));
+        }
+    }
+
+    /// Does the work of an effect on a thread, which sends the event that answers it.
+    fn in_background(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Outcome> + Send + 'static) {
+        let (context, events) = (self.context.clone(), self.events.clone());
+        thread::spawn(move || {
+            let event = match work(&context) {
+                Ok(Outcome::Answer(event)) => event,
+                Ok(Outcome::Interrupted) => Event::Interrupted { effect: id },
+                Err(error) => Event::EffectFailed { effect: id, error: error.to_string() },
+            };
+            let _ = events.send(event);
+        });
+    }
+
+    /// As `in_background`, with the repository's integration lock held, and kept where the next effect needs it.
+    fn integrate(
+        &self,
+        id: EffectId,
+        work: impl FnOnce(&Context, &Integration, &IntegrationLock) -> Result<Outcome> + Send + 'static,
+    ) {
+        let (held, events) = (Arc::clone(&self.integration), self.events.clone());
+        self.in_background(id, move |context| {
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            let lock = match held.take() {
+                Some(lock) => lock,
+                None => IntegrationLock::wait(&context.project.shared_dir())?,
+            };
+            let outcome = work(context, &context.integration(tell(events))?, &lock)?;
+            if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {
+                *held = Some(lock);
+            }
+            Ok(outcome)
+        });
+    }
+
+    /// Checks staging out while agents work, so that little is left to do when a level is complete. Where that fails,
+    /// the level's integration says why.
+    fn prepare_staging(&mut self, base: &Oid) {
+        if std::mem::replace(&mut self.staging_prepared, true) {
+            return;
+        }
+        let (context, integration, base) = (self.context.clone(), Arc::clone(&self.integration), base.clone());
+        let events = self.events.clone();
+        thread::spawn(move || {
+            let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
+            context.integration(tell(events)).and_then(|integration| integration.prepare_staging_worktree(&base))
+        });
+    }
+
+    fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
+        for (job, control) in self.jobs.values() {
+            if only.is_none_or(|worker| worker == job.worker) {
+                let dir = self.context.paths.job(&job.task, job.attempt);
+                control.interrupt(&dir, force, grace);
+            }
+        }
+        if only.is_none() {
+            self.context.cancel.cancel(if force { Duration::ZERO } else { grace });
+        }
+    }
+}
+
+impl Host for LocalHost {
+    fn now(&self) -> Time {
+        Time(Timestamp::now().as_millisecond())
+    }
+
+    fn begin(&mut self, id: EffectId, effect: &Effect) {
+        match effect.clone() {
+            Effect::RunJob(job) => {
+                self.start_job(id, &job, jobs::start);
+                if job.purpose == Purpose::Build {
+                    self.prepare_staging(&job.base);
+                }
+            }
+            Effect::PrepareSlot { worker } => {
+                self.in_background(id, move |context| slots::prepare(context, worker).map(Outcome::Answer));
+            }
+            Effect::CheckBase { base } => {
+                let (integration, events) = (Arc::clone(&self.integration), self.events.clone());
+                self.in_background(id, move |context| {
+                    let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
+                    context.integration(tell(events))?.check_base(&base)
+                });
+            }
+            Effect::Stage { level, base, tasks } => self.integrate(id, move |_, integration, _| {
+                integration.stage(level, &base, &tasks).map(Outcome::Answer)
+            }),
+            Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
+                let reporter = Arc::clone(&self.reporter);
+                self.integrate(id, move |context, integration, lock| {
+                    let verify = if verify_all { context.verifications(&reporter.snapshot()?) } else { Vec::new() };
+                    let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
+                    let call = GateCall { level, base, staging, passed, ignore, verify };
+                    let mut outcome = integration.gate(lock, call)?;
+                    context.open_to_blame(&mut outcome);
+                    Ok(outcome)
+                });
+            }
+            Effect::Blame { level, base, failure, commits } => self.integrate(id, move |_, integration, _| {
+                integration.blame(level, &base, &failure, &commits)
+            }),
+            Effect::Land { level, candidate } => self.integrate(id, move |_, integration, lock| {
+                integration.land(lock, level, &candidate).map(Outcome::Answer)
+            }),
+            Effect::Close => {
+                let reporter = Arc::clone(&self.reporter);
+                self.in_background(id, move |context| close::close(context, &reporter).map(Outcome::Answer));
+            }
+            Effect::Interrupt { force, grace_ms, only } => self.interrupt(force, Duration::from_millis(grace_ms), only),
+            Effect::Answer { request, answer } => {
+                // Who asked has gone, or the disk is full: the run itself is none the worse for it.
+                let _ = self.spool.answer(&request, &answer);
+            }
+        }
+    }
+
+    fn reconcile(&mut self, id: EffectId, effect: &Effect) {
+        match effect {
+            Effect::RunJob(job) => self.start_job(id, job, jobs::reconcile),
+            // Everything else finds out for itself what is done already, once nothing of it runs any more.
+            other => {
+                jobs::end_escaped(&self.context.integration_dir());
+                self.begin(id, other);
+            }
+        }
+    }
+
+    fn next(&mut self, until: Option<Time>) -> Event {
+        let event = match until {
+            None => self.inbox.recv().ok(),
+            Some(until) => match self.inbox.recv_timeout(until.since(self.now())) {
+                Err(RecvTimeoutError::Timeout) => Some(Event::Woke),
+                received => received.ok(),
+            },
+        }
+        .expect("the host itself keeps a sender");
+        if let Event::JobEnded { task, attempt, .. } = &event {
+            self.jobs.retain(|_, (job, _)| !(job.task == *task && job.attempt == *attempt));
+        }
+        event
+    }
+}
+
+/// Runs the gates on the commit that the run would start from, and takes away what that needed. Says which failed.
+pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
+    let (cancel, grace) = (context.cancel.clone(), context.grace());
+    on_signals(move |count, _| cancel.cancel(if count > 0 { Duration::ZERO } else { grace }));
+    let checked = context.integration(|_| {}).and_then(|integration| integration.check_base(&context.start));
+    let left = clear::leftovers(&context.project, &context.paths, None, false)?;
+    let left: Vec<clear::What> = left.into_iter().map(|leftover| leftover.what).collect();
+    clear::remove(&context.project, &context.paths, &left)?;
+    match checked? {
+        Outcome::Answer(Event::BaseChecked { red }) => Ok(red),
+        _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
+    }
+}
+
+/// Passes on what a person should know.
+fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'static {
+    move |note| {
+        let (level, note) = match note {
+            integrate::Note::OnlyReported { level, failure } => (level, Note::OnlyReported { failure }),
+            integrate::Note::Kept { name } => (None, Note::MergeKept { name }),
+            integrate::Note::Ran(_) => return,
+        };
+        let _ = events.send(Event::Noted { level, note });
+    }
+}
+
+/// Whether the level's next effect follows at once, so that nobody may land in between.
+fn goes_on_integrating(event: &Event) -> bool {
+    match event {
+        Event::Staged { .. } | Event::GatesPassed { .. } => true,
+        Event::NotLanded { obstacle, .. } => *obstacle == Obstacle::BaseMoved,
+        Event::GateFailed { failure, .. } => failure.task.is_none(),
+        _ => false,
+    }
+}
+
+/// The first signal stops in good order, the second at once.
+fn listen_for_signals(events: Sender<Event>, grace: Duration) {
+    on_signals(move |count, signal| {
+        let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
+        let request = format!("signal-{signal}-{}-{count}", std::process::id());
+        let _ = events.send(Event::Asked { request, command });
+    });
+}
+
+/// Calls with how many came before, and which it is.
+fn on_signals(call: impl Fn(usize, i32) + Send + 'static) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    thread::spawn(move || signals.forever().enumerate().for_each(|(count, signal)| call(count, signal)));
+}

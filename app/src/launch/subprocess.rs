@@ -1,0 +1,31 @@
+//! A worker as a process on this machine.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::run::effect::Job;
+
+use crate::error::{Error, ExitCode, Result, io};
+use crate::proc::{self, Cmd, Running};
+
+/// What the worker itself prints: nothing, unless it is broken.
+const OUTPUT_FILE: &str = "output.log";
+
+/// Starts the worker of a job whose order is written. It goes on if we die: its output is a file, its group its own.
+pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> Result<Running> {
+    let output = job_dir.join(OUTPUT_FILE);
+    let file = File::create(&output).map_err(io("create", &output))?;
+    Cmd::new(program)
+        .args(["worker", job.task.as_str(), "--job-dir"])
+        .arg(job_dir)
+        .envs(proc::base_env(env_pass))
+        .output_to(file)
+        .spawn()
+        .map_err(|error| Error::new(ExitCode::Failed, error.to_string()))
+}
+
+/// The program that is running now, as workers are to run it.
+pub fn own_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot tell where this program is: {error}")))
+}

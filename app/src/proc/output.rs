@@ -1,0 +1,61 @@
+//! Output of any length in bounded memory.
+
+use std::collections::VecDeque;
+
+/// The beginning and the end of a stream.
+#[derive(Debug)]
+pub struct Kept {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    head_limit: usize,
+    tail_limit: usize,
+    total: u64,
+}
+
+impl Kept {
+    pub fn new(head_limit: usize, tail_limit: usize) -> Self {
+        Kept { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit, total: 0 }
+    }
+
+    /// What fits of `bytes`, with a mark where the middle is left out.
+    pub fn of(bytes: &[u8], head_limit: usize, tail_limit: usize) -> Vec<u8> {
+        let mut kept = Kept::new(head_limit, tail_limit);
+        kept.push(bytes);
+        kept.into_bytes()
+    }
+
+    pub fn push(&mut self, chunk: &[u8]) {
+        self.total += chunk.len() as u64;
+        let room = self.head_limit - self.head.len();
+        let (first, rest) = chunk.split_at(room.min(chunk.len()));
+        self.head.extend_from_slice(first);
+        let rest = &rest[rest.len().saturating_sub(self.tail_limit)..];
+        let surplus = (self.tail.len() + rest.len()).saturating_sub(self.tail_limit);
+        self.tail.drain(..surplus);
+        self.tail.extend(rest);
+    }
+
+    pub fn truncated(&self) -> bool {
+        self.left_out() > 0
+    }
+
+    fn left_out(&self) -> u64 {
+        self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        let left_out = self.left_out();
+        let mut bytes = self.head;
+        if left_out > 0 {
+            bytes.extend_from_slice(format!("\n[… {left_out} bytes left out …]\n").as_bytes());
+        }
+        bytes.extend(self.tail);
+        bytes
+    }
+}
+
+/// Output as text that goes into a prompt or a report.
+pub fn bounded_text(bytes: &[u8], (head, tail): (usize, usize)) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    String::from_utf8_lossy(&Kept::of(text.as_bytes(), head, tail)).into_owned()
+}

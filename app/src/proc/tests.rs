@@ -1,0 +1,158 @@
+use std::io::{Read, Seek};
+
+use super::*;
+
+fn sh(script: &str) -> Cmd {
+    Cmd::shell(script).envs(base_env(&[]))
+}
+
+#[test]
+fn a_program_gets_its_input_and_only_its_environment() {
+    let ended =
+        Cmd::shell("cat; env | grep -c .; echo \"$GIVEN\" >&2; exit 3").env("GIVEN", "x").stdin("in\n").run().unwrap();
+    assert_eq!(ended.status, Exit::Code(3));
+    // GIVEN, and what the shell itself sets.
+    let out = String::from_utf8(ended.stdout).unwrap();
+    let count: u32 = out.strip_prefix("in\n").unwrap().trim().parse().unwrap_or(0);
+    assert!(count <= 4, "{out}");
+    assert_eq!(ended.stderr, b"x\n");
+    assert!(!ended.truncated && !ended.timed_out && !ended.cancelled);
+}
+
+#[test]
+fn input_that_nobody_reads_does_not_hang() {
+    let ended = sh("exec <&-; sleep 0.05").stdin(vec![b'x'; 1 << 20]).run().unwrap();
+    assert!(ended.success());
+}
+
+#[test]
+fn endless_output_is_read_but_not_kept() {
+    let mut copy = tempfile::tempfile().unwrap();
+    let ended = sh("head -c 5000000 /dev/zero; echo end").keep(10, 4).copy_to(copy.try_clone().unwrap()).run().unwrap();
+    assert!(ended.truncated);
+    assert_eq!(ended.stdout, b"\0\0\0\0\0\0\0\0\0\0\n[\xe2\x80\xa6 4999990 bytes left out \xe2\x80\xa6]\nend\n");
+    copy.rewind().unwrap();
+    let mut copied = Vec::new();
+    copy.read_to_end(&mut copied).unwrap();
+    assert_eq!(copied.len(), 5_000_004);
+}
+
+#[test]
+fn merged_streams_keep_their_order() {
+    let ended = sh("echo 1; echo 2 >&2; echo 3").merged().run().unwrap();
+    assert_eq!(ended.stdout, b"1\n2\n3\n");
+    assert!(ended.stderr.is_empty());
+}
+
+#[test]
+fn a_timeout_ends_the_whole_tree() {
+    let mark = format!("timeout-{}", std::process::id());
+    let ended = sh("trap '' TERM; (trap '' TERM; sleep 300 & wait; wait) & wait; wait")
+        .env("MAHABHARATHA_TEST_MARK", &mark)
+        .timeout(Duration::from_millis(300))
+        .grace(Duration::from_millis(50))
+        .run()
+        .unwrap();
+    assert!(ended.timed_out && !ended.cancelled && !ended.success());
+    assert!(matches!(ended.status, Exit::Signal(_)));
+    assert_eq!(find_marked("MAHABHARATHA_TEST_MARK", &mark), vec![]);
+}
+
+#[test]
+fn a_program_that_obeys_sigterm_is_not_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let marker = dir.path().join("up");
+    let running = sh("trap 'echo bye; exit 7' TERM; echo up; : > up; while :; do sleep 0.01; done")
+        .cwd(dir.path())
+        .spawn()
+        .unwrap();
+    let canceller = running.canceller();
+    let waiter = std::thread::spawn(move || running.wait().unwrap());
+    while !marker.exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    canceller.cancel(Duration::from_secs(60));
+    let ended = waiter.join().unwrap();
+    assert_eq!((ended.status, ended.cancelled), (Exit::Code(7), true));
+    assert_eq!(ended.stdout, b"up\nbye\n");
+}
+
+#[test]
+fn a_pipe_held_by_an_escaped_grandchild_does_not_hang() {
+    let dir = tempfile::tempdir().unwrap();
+    let ended =
+        sh("setsid sh -c 'echo $$ > escaped; exec sleep 300' & while ! [ -s escaped ]; do sleep 0.01; done; echo done")
+            .cwd(dir.path())
+            .run()
+            .unwrap();
+    assert_eq!(ended.stdout, b"done\n");
+    let pid: u32 = std::fs::read_to_string(dir.path().join("escaped")).unwrap().trim().parse().unwrap();
+    end_process(ProcessId::of(pid).unwrap());
+}
+
+#[test]
+fn what_is_left_in_the_group_is_killed() {
+    let ended = sh("sleep 300 >/dev/null 2>&1 & echo $!").run().unwrap();
+    let pid: u32 = String::from_utf8(ended.stdout).unwrap().trim().parse().unwrap();
+    // The kill is on its way; a process that was left alone would keep us here.
+    while ProcessId::of(pid).is_some_and(|id| id.alive()) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_dropped_program_does_not_run_on() {
+    let running = sh("sleep 300 & wait").spawn().unwrap();
+    let id = running.id();
+    assert!(id.alive());
+    drop(running);
+    assert!(!id.alive());
+}
+
+#[test]
+fn a_process_is_told_from_another_with_its_pid() {
+    let own = ProcessId::own();
+    assert!(own.alive());
+    assert!(!ProcessId { start: own.start + 1, ..own }.alive());
+    assert!(!ProcessId { boot: own.boot + 1, ..own }.alive());
+}
+
+#[test]
+fn a_marked_process_is_found() {
+    let mark = format!("test-{}", std::process::id());
+    let running = sh("exec sleep 300").env("MAHABHARATHA_TEST_MARK", &mark).spawn().unwrap();
+    assert_eq!(find_marked("MAHABHARATHA_TEST_MARK", &mark), vec![running.id()]);
+    assert!(find_marked("MAHABHARATHA_TEST_MARK", "other").is_empty());
+}
+
+#[test]
+fn a_process_is_found_by_where_it_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let inside = dir.path().canonicalize().unwrap().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let running = sh("cd inside; exec env -i sleep 300").cwd(dir.path()).spawn().unwrap();
+    while find_working_in(&inside).is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(find_working_in(inside.parent().unwrap()), vec![running.id()]);
+    assert!(find_working_in(&inside.join("deeper")).is_empty());
+}
+
+#[test]
+fn a_limit_beyond_all_time_is_no_limit() {
+    assert!(sh("true").timeout(Duration::MAX).grace(Duration::MAX).run().unwrap().success());
+}
+
+#[test]
+fn a_missing_program_or_directory_is_named() {
+    let error = Cmd::new("/no/such/program").run().unwrap_err().to_string();
+    assert!(error.contains("/no/such/program"), "{error}");
+    let error = sh("true").cwd("/no/such/dir").run().unwrap_err().to_string();
+    assert!(error.contains("/no/such/dir is not a directory"), "{error}");
+}
+
+#[test]
+fn kept_output_is_whole_when_it_fits() {
+    assert_eq!(Kept::of(b"abcdef", 3, 3), b"abcdef");
+    assert_eq!(String::from_utf8(Kept::of(b"abcdefg", 3, 3)).unwrap(), "abc\n[… 1 bytes left out …]\nefg");
+}

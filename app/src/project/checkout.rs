@@ -1,0 +1,42 @@
+//! What the person has in the main checkout.
+
+use std::fs;
+
+use mahabharatha_core::ids::{Feature, Oid};
+
+use super::Project;
+use crate::error::{Error, ExitCode, Result};
+use crate::git::Found;
+
+impl Project {
+    pub fn head_commit(&self) -> Result<Oid> {
+        self.git().rev_parse("HEAD^{commit}")?.ok_or_else(|| Error::new(ExitCode::Preflight, "HEAD is no commit"))
+    }
+
+    /// The branch that levels land on, by its full name.
+    pub fn head_branch(&self) -> Result<String> {
+        self.git().head_branch()?.ok_or_else(|| {
+            Error::new(ExitCode::Preflight, "HEAD is detached: there is no branch for the work to land on")
+                .hint("Switch to a branch first: git switch <branch>, or git switch -c <new branch>.")
+        })
+    }
+
+    /// Files of the main checkout that are not as committed. What cannot be named in a spec is left out.
+    pub fn changed_files(&self) -> Result<Vec<String>> {
+        let git = self.git().work_tree(&self.root);
+        let changed = git.status_and_staged()?.into_iter().filter(|entry| entry.found != Found::Ignored);
+        Ok(changed.filter_map(|entry| entry.path.as_str().map(str::to_owned)).collect())
+    }
+
+    /// Every feature that has a directory of its own below the git directory.
+    pub fn features(&self) -> Result<Vec<Feature>> {
+        let Ok(entries) = fs::read_dir(self.shared_dir()) else { return Ok(Vec::new()) };
+        let mut features: Vec<Feature> = entries
+            .flatten()
+            .filter(|entry| entry.path().join(crate::store::journal::FILE_NAME).exists())
+            .filter_map(|entry| Feature::new(entry.file_name().into_string().ok()?).ok())
+            .collect();
+        features.sort();
+        Ok(features)
+    }
+}

@@ -1,0 +1,200 @@
+//! Where things of a feature are.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::ids::{Attempt, Feature, TaskId, WorkerId};
+
+use crate::store::journal;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeaturePaths {
+    feature: Feature,
+    /// `.gsd/specs/<feature>`
+    specs: PathBuf,
+    /// `.mahabharatha`
+    home: PathBuf,
+    /// `<git common dir>/mahabharatha/<feature>`
+    dir: PathBuf,
+}
+
+impl FeaturePaths {
+    pub(super) fn new(gsd: &Path, home: &Path, shared: &Path, feature: &Feature) -> Self {
+        FeaturePaths {
+            feature: feature.clone(),
+            specs: gsd.join("specs").join(feature.as_str()),
+            home: home.to_owned(),
+            dir: shared.join(feature.as_str()),
+        }
+    }
+
+    pub fn feature(&self) -> &Feature {
+        &self.feature
+    }
+
+    /// What a run depends on: journal, lock, spool and jobs.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn journal(&self) -> PathBuf {
+        self.dir.join(journal::FILE_NAME)
+    }
+
+    pub fn job(&self, task: &TaskId, attempt: Attempt) -> PathBuf {
+        self.dir.join("jobs").join(format!("{task}.{attempt}"))
+    }
+
+    pub fn specs(&self) -> &Path {
+        &self.specs
+    }
+
+    /// Shows people who holds the feature.
+    pub fn lock_sign(&self) -> PathBuf {
+        self.specs.join(".lock")
+    }
+
+    pub fn graph(&self) -> PathBuf {
+        self.specs.join("task-graph.json")
+    }
+
+    pub fn task_files(&self) -> PathBuf {
+        self.specs.join("tasks")
+    }
+
+    pub fn task_file(&self, task: &TaskId) -> PathBuf {
+        self.task_files().join(format!("{task}.md"))
+    }
+
+    pub fn assignments(&self) -> PathBuf {
+        self.specs.join("worker-assignments.json")
+    }
+
+    pub fn manifest(&self) -> PathBuf {
+        self.specs.join("design-tasks-manifest.json")
+    }
+
+    pub fn completion(&self) -> PathBuf {
+        self.specs.join("COMPLETION.md")
+    }
+
+    /// As it is called where it exists, else as we call it.
+    pub fn requirements(&self) -> PathBuf {
+        self.document(&["requirements.md", "REQUIREMENTS.md"])
+    }
+
+    /// As it is called where it exists, else as we call it.
+    pub fn design(&self) -> PathBuf {
+        self.document(&["design.md", "DESIGN.md", "architecture.md", "ARCHITECTURE.md"])
+    }
+
+    fn document(&self, names: &[&str]) -> PathBuf {
+        let paths = names.iter().map(|name| self.specs.join(name));
+        paths.clone().find(|path| path.is_file()).or_else(|| paths.clone().next()).unwrap_or_default()
+    }
+
+    pub fn projection(&self) -> PathBuf {
+        self.home.join("state").join(format!("{}.json", self.feature))
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.home.join("logs").join(self.feature.as_str())
+    }
+
+    pub fn worker_log(&self, worker: WorkerId) -> PathBuf {
+        self.logs().join("workers").join(format!("worker-{worker}.jsonl"))
+    }
+
+    pub fn task_log(&self, task: &TaskId) -> PathBuf {
+        self.logs().join("tasks").join(format!("{task}.jsonl"))
+    }
+
+    /// `at` is a level, or what else the gate ran on. A gate is called whatever its configuration says: what cannot be in a file name becomes `_`.
+    pub fn gate_log(&self, at: &impl Display, gate: &str) -> PathBuf {
+        let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ' ') { c } else { '_' };
+        let name: String = gate.chars().take(60).map(safe).collect();
+        self.logs().join("gates").join(format!("{at}-{name}.log"))
+    }
+
+    pub fn worktree(&self, worker: WorkerId) -> PathBuf {
+        self.worktrees().join(format!("worker-{worker}"))
+    }
+
+    pub fn staging_worktree(&self) -> PathBuf {
+        self.worktrees().join("staging")
+    }
+
+    pub fn worktrees(&self) -> PathBuf {
+        self.home.join("worktrees").join(self.feature.as_str())
+    }
+
+    /// The branch that a level is gathered on, by its full name.
+    pub fn staging_branch(&self) -> String {
+        format!("refs/heads/mahabharatha/{}/staging", self.feature)
+    }
+
+    /// The branch that the worker's worktree stands on, by its full name.
+    pub fn worker_branch(&self, worker: WorkerId) -> String {
+        format!("refs/heads/mahabharatha/{}/worker-{worker}", self.feature)
+    }
+
+    pub fn task_ref(&self, task: &TaskId) -> String {
+        format!("refs/mahabharatha/{}/tasks/{task}", self.feature)
+    }
+
+    pub fn wip_ref(&self, task: &TaskId, attempt: Attempt) -> String {
+        format!("refs/mahabharatha/{}/wip/{task}/{attempt}", self.feature)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn paths(root: &Path) -> FeaturePaths {
+        let feature = Feature::new("user-auth").unwrap();
+        FeaturePaths::new(&root.join(".gsd"), &root.join(".mahabharatha"), &root.join(".git/mahabharatha"), &feature)
+    }
+
+    #[test]
+    fn everything_is_where_the_contract_says() {
+        let at = paths(Path::new("/p"));
+        let (task, attempt, worker) = (TaskId::new("TASK-001").unwrap(), Attempt(2), WorkerId(3));
+        let expected = [
+            (at.journal(), "/p/.git/mahabharatha/user-auth/events.jsonl"),
+            (at.job(&task, attempt), "/p/.git/mahabharatha/user-auth/jobs/TASK-001.2"),
+            (at.lock_sign(), "/p/.gsd/specs/user-auth/.lock"),
+            (at.graph(), "/p/.gsd/specs/user-auth/task-graph.json"),
+            (at.task_file(&task), "/p/.gsd/specs/user-auth/tasks/TASK-001.md"),
+            (at.projection(), "/p/.mahabharatha/state/user-auth.json"),
+            (at.worker_log(worker), "/p/.mahabharatha/logs/user-auth/workers/worker-3.jsonl"),
+            (at.task_log(&task), "/p/.mahabharatha/logs/user-auth/tasks/TASK-001.jsonl"),
+            (at.gate_log(&1, "lint/../x"), "/p/.mahabharatha/logs/user-auth/gates/1-lint_.._x.log"),
+            (at.worktree(worker), "/p/.mahabharatha/worktrees/user-auth/worker-3"),
+            (at.staging_worktree(), "/p/.mahabharatha/worktrees/user-auth/staging"),
+        ];
+        for (path, text) in expected {
+            assert_eq!(path, Path::new(text));
+        }
+        assert_eq!(at.staging_branch(), "refs/heads/mahabharatha/user-auth/staging");
+        assert_eq!(at.worker_branch(worker), "refs/heads/mahabharatha/user-auth/worker-3");
+        assert_eq!(at.task_ref(&task), "refs/mahabharatha/user-auth/tasks/TASK-001");
+        assert_eq!(at.wip_ref(&task, attempt), "refs/mahabharatha/user-auth/wip/TASK-001/2");
+    }
+
+    #[test]
+    fn documents_are_read_by_either_name_and_written_in_lower_case() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = paths(dir.path());
+        assert_eq!(at.requirements(), at.specs().join("requirements.md"));
+        fs::create_dir_all(at.specs()).unwrap();
+        fs::write(at.specs().join("REQUIREMENTS.md"), "").unwrap();
+        fs::write(at.specs().join("ARCHITECTURE.md"), "").unwrap();
+        assert_eq!(at.requirements(), at.specs().join("REQUIREMENTS.md"));
+        assert_eq!(at.design(), at.specs().join("ARCHITECTURE.md"));
+        fs::write(at.specs().join("design.md"), "").unwrap();
+        assert_eq!(at.design(), at.specs().join("design.md"));
+    }
+}

@@ -1,0 +1,193 @@
+//! Which feature a command means, where several may be at work.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::SystemTime;
+
+use mahabharatha_core::ids::Feature;
+
+use super::Project;
+use crate::error::{Error, ExitCode, Result, io};
+
+const VARIABLES: [&str; 2] = ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"];
+
+impl Project {
+    /// By flag, variable, `.gsd/.current-feature` or the newest state, in this order. Blank is as good as unset.
+    pub fn which_feature(
+        &self,
+        flag: Option<&str>,
+        variable: impl Fn(&'static str) -> Option<OsString>,
+    ) -> Result<Feature> {
+        if let Some(name) = flag.and_then(not_blank) {
+            return named(name, "--feature", ExitCode::Usage);
+        }
+        if let Some((variable, name)) = from_environment(variable)? {
+            return named(&name, variable, ExitCode::Usage);
+        }
+        let file = self.current_feature_file();
+        match fs::read_to_string(&file) {
+            Ok(text) => {
+                if let Some(name) = not_blank(&text) {
+                    return named(name, &file.display().to_string(), ExitCode::Invalid);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
+                return Err(Error::new(ExitCode::Invalid, format!("{} is not a text file", file.display()))
+                    .hint("Write the name of a feature into it, or remove it."));
+            }
+            Err(error) => return Err(io("read", &file)(error)),
+        }
+        self.newest_state().ok_or_else(|| {
+            Error::new(ExitCode::Usage, "no feature is named, and there is none in this project yet")
+                .detail("looked at --feature, ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature and the states")
+                .hint("Name one: --feature <name>.")
+        })
+    }
+
+    /// What is called otherwise than a feature in the states' directory is not ours.
+    fn newest_state(&self) -> Option<Feature> {
+        let states = fs::read_dir(self.home().join("state")).ok()?;
+        let newest = states.flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let feature = Feature::new(name.strip_suffix(".json")?).ok()?;
+            Some((modified(&entry.path()), feature))
+        });
+        newest.max().map(|(_, feature)| feature)
+    }
+}
+
+fn from_environment(variable: impl Fn(&'static str) -> Option<OsString>) -> Result<Option<(&'static str, String)>> {
+    let mut set = VARIABLES.into_iter().filter_map(|name| {
+        let value = variable(name)?.to_string_lossy().into_owned();
+        not_blank(&value).map(|value| (name, value.to_owned()))
+    });
+    match (set.next(), set.next()) {
+        (Some((first, one)), Some((second, other))) if one != other => {
+            Err(Error::new(ExitCode::Usage, format!("{first} names the feature {one:?} and {second} names {other:?}"))
+                .hint("Unset one of them, or name the feature with --feature."))
+        }
+        (first, _) => Ok(first),
+    }
+}
+
+fn named(name: &str, source: &str, exit: ExitCode) -> Result<Feature> {
+    Feature::new(name).map_err(|bad| {
+        Error::new(exit, format!("{source}: {:?} is not a valid {}", bad.value, bad.what))
+            .hint(format!("For a feature, {}.", bad.rule))
+    })
+}
+
+fn not_blank(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.is_empty())
+}
+
+fn modified(path: &Path) -> SystemTime {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Place {
+        dir: tempfile::TempDir,
+        project: Project,
+    }
+
+    fn place() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join(".gsd")).unwrap();
+        let project = Project { root: dir.path().to_owned(), common_dir: dir.path().join(".git") };
+        Place { dir, project }
+    }
+
+    impl Place {
+        fn current(&self, text: impl AsRef<[u8]>) {
+            fs::write(self.dir.path().join(".gsd/.current-feature"), text).unwrap();
+        }
+
+        fn state(&self, name: &str, age: u64) {
+            let path = self.dir.path().join(".mahabharatha/state").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let file = File::create(path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age)).unwrap();
+        }
+
+        fn which(&self, flag: Option<&str>, zerg: &str, mahabharatha: &str) -> Result<String> {
+            let variable = |name| Some(OsString::from(if name == "ZERG_FEATURE" { zerg } else { mahabharatha }));
+            self.project.which_feature(flag, variable).map(String::from)
+        }
+    }
+
+    #[test]
+    fn each_source_wins_over_the_next() {
+        let place = place();
+        place.state("older.json", 9);
+        place.state("newest.json", 1);
+        place.state("Not a feature.json", 0);
+        place.state("notes.txt", 0);
+        assert_eq!(place.which(None, "", "").unwrap(), "newest");
+        place.current("  current\n");
+        assert_eq!(place.which(None, "", "").unwrap(), "current");
+        assert_eq!(place.which(None, " ", " ours ").unwrap(), "ours");
+        assert_eq!(place.which(None, "zerg", "").unwrap(), "zerg");
+        assert_eq!(place.which(None, "same", "same").unwrap(), "same");
+        assert_eq!(place.which(Some("flag"), "zerg", "ours").unwrap(), "flag");
+        assert_eq!(place.which(Some(" "), "zerg", "").unwrap(), "zerg");
+        place.current("\n \n");
+        assert_eq!(place.which(None, "", "").unwrap(), "newest");
+    }
+
+    #[test]
+    fn variables_that_disagree_are_an_error_that_names_both() {
+        let error = place().which(None, "one", "two").unwrap_err();
+        assert_eq!(error.exit(), ExitCode::Usage);
+        for part in ["ZERG_FEATURE", "MAHABHARATHA_FEATURE", "one", "two"] {
+            assert!(error.message().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bad_name_is_an_error_that_names_its_source_and_the_rule() {
+        let place = place();
+        for (result, source, exit) in [
+            (place.which(Some("../x"), "", ""), "--feature", ExitCode::Usage),
+            (place.which(None, "../x", ""), "ZERG_FEATURE", ExitCode::Usage),
+            (place.which(None, "", "../x"), "MAHABHARATHA_FEATURE", ExitCode::Usage),
+            (
+                {
+                    place.current("../x");
+                    place.which(None, "", "")
+                },
+                ".current-feature",
+                ExitCode::Invalid,
+            ),
+        ] {
+            let error = result.unwrap_err();
+            assert_eq!(error.exit(), exit, "{error}");
+            assert!(error.message().contains(source) && error.message().contains("../x"), "{error}");
+            assert!(error.what_to_do().unwrap().contains("a-z"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_an_error_and_not_skipped() {
+        let place = place();
+        place.state("x.json", 0);
+        place.current([0xff, 0xfe]);
+        assert_eq!(place.which(None, "", "").unwrap_err().exit(), ExitCode::Invalid);
+    }
+
+    #[test]
+    fn where_nothing_names_one_the_way_out_is_named() {
+        let error = place().which(None, "", "").unwrap_err();
+        assert_eq!(error.exit(), ExitCode::Usage);
+        assert!(error.what_to_do().unwrap().contains("--feature"));
+    }
+}

@@ -1,0 +1,279 @@
+//! `COMPLETION.md`: what a feature became and how it got there.
+
+use std::fmt;
+
+use mahabharatha_core::ids::Level;
+use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView};
+
+use super::human_duration;
+use super::markdown::{code, inline, table};
+use super::text::{branch_name, count, few, headline, outcome, usd, worked};
+use super::timeline::timeline;
+
+/// A gate, or a task's verification on the merged tree, and what came of its last run at a level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateResult {
+    pub name: String,
+    pub command: String,
+    pub level: Level,
+    pub status: GateStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateStatus {
+    Passed,
+    Failed,
+    NotRequired,
+    /// It was red before the run began, which was allowed.
+    RedBefore,
+}
+
+/// `commits` are those that the run put onto the base branch, one line each, the newest first.
+pub fn render_completion(view: &RunView, gates: &[GateResult], commits: &[String]) -> String {
+    let sections = [
+        format!("# Completion: {}\n\n{}", view.feature, facts(view)),
+        format!("## Verification Checklist\n\n{}", checklist(view, gates)),
+        format!("## Levels\n\n{}", levels(view)),
+        format!("## Tasks\n\n{}", tasks(view)),
+        format!("## Quality Gates\n\n{}", gate_table(gates)),
+        format!("## Commits\n\n{}", list(commits.iter().map(|commit| code(commit)), "None.")),
+        format!("## Timeline\n\n{}", timeline(view)),
+        format!("## Skipped\n\n{}", list(view.tasks.iter().filter_map(skipped), "Nothing.")),
+        format!("## On the Way\n\n{}", list(view.tasks.iter().flat_map(detours), "Every attempt succeeded.")),
+    ];
+    sections.join("\n")
+}
+
+fn of_status(view: &RunView, status: &str) -> usize {
+    view.tasks.iter().filter(|task| task.status == status).count()
+}
+
+fn facts(view: &RunView) -> String {
+    let attempts: usize = view.tasks.iter().map(|task| task.attempts.len()).sum();
+    let (completed, skipped) = (of_status(view, "completed"), of_status(view, "skipped"));
+    let tasks = format!("{completed} of {} completed, {skipped} skipped", view.tasks.len());
+    let took = human_duration(view.updated_at.0.since(view.started_at.0));
+    let stamp = |stamp: Stamp| stamp.0.to_string();
+    let mut facts = vec![
+        ("Base branch", code(branch_name(&view.base_branch))),
+        ("Started", stamp(view.started_at)),
+        ("Finished", stamp(view.updated_at)),
+        ("Duration", took),
+        ("Tasks", tasks),
+        ("Attempts", attempts.to_string()),
+        ("Cost", format!("{}, {}", usd(view.cost_usd), count(view.tokens as usize, "token"))),
+    ];
+    if view.landing_branch != view.base_branch {
+        facts.insert(1, ("Merged into", format!("{}, not into the base", code(branch_name(&view.landing_branch)))));
+    }
+    facts.iter().map(|(name, value)| format!("- **{name}:** {value}\n")).collect()
+}
+
+/// Each item with its true value: nothing is ticked that the data do not show.
+fn checklist(view: &RunView, gates: &[GateResult]) -> String {
+    let landed_on = code(branch_name(&view.landing_branch));
+    let (total, completed, blocked) = (view.tasks.len(), of_status(view, "completed"), of_status(view, "blocked"));
+    let merged = view.levels.iter().filter(|level| level.status == "merged").count();
+    let last = view.levels.last();
+    let is_merged = last.is_some_and(|last| last.status == "merged");
+    let all_gates = Tally::of(gates.iter());
+    let at_last = Tally::of(gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level)));
+    let items = [
+        (completed == total, "All tasks in `completed` status".to_string(), format!("{completed} of {total}")),
+        (all_gates.all_passed(), "All quality gates passed".to_string(), all_gates.to_string()),
+        (
+            merged == view.levels.len(),
+            format!("All levels merged to {landed_on}"),
+            format!("{merged} of {}", view.levels.len()),
+        ),
+        (
+            is_merged && at_last.all_passed(),
+            format!("Tests pass on {landed_on}"),
+            format!("on the tree of the last level: {at_last}"),
+        ),
+        (true, "COMPLETION.md generated".to_string(), "this file".to_string()),
+        (blocked == 0, "No `blocked` tasks without resolution".to_string(), format!("{blocked} blocked")),
+    ];
+    let item = |(holds, item, value): &(bool, String, String)| {
+        format!("- [{}] {item} ({value})\n", if *holds { 'x' } else { ' ' })
+    };
+    items.iter().map(item).collect()
+}
+
+/// How many of the gates that count passed.
+struct Tally {
+    passed: usize,
+    counted: usize,
+    not_required: usize,
+}
+
+impl Tally {
+    fn of<'a>(gates: impl Iterator<Item = &'a GateResult>) -> Tally {
+        let mut tally = Tally { passed: 0, counted: 0, not_required: 0 };
+        for gate in gates {
+            match gate.status {
+                GateStatus::Passed => (tally.passed, tally.counted) = (tally.passed + 1, tally.counted + 1),
+                GateStatus::Failed | GateStatus::RedBefore => tally.counted += 1,
+                GateStatus::NotRequired => tally.not_required += 1,
+            }
+        }
+        tally
+    }
+
+    /// What was not run at all did not pass.
+    fn all_passed(&self) -> bool {
+        self.counted > 0 && self.passed == self.counted
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.counted {
+            0 => f.write_str("none was run")?,
+            counted => write!(f, "{} of {counted}", self.passed)?,
+        }
+        match self.not_required {
+            0 => Ok(()),
+            failed => write!(f, ", and {failed} failed that {} not required", if failed == 1 { "is" } else { "are" }),
+        }
+    }
+}
+
+fn levels(view: &RunView) -> String {
+    let row = |level: &LevelView| {
+        vec![
+            level.level.to_string(),
+            level.status.to_string(),
+            format!("{} of {}", level.completed, level.total),
+            level.commit.as_ref().map(|commit| code(commit.short())).unwrap_or_default(),
+            level.merged_at.map(|at| at.0.to_string()).unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = view.levels.iter().map(row).collect();
+    table(&["Level", "Status", "Completed", "Commit", "Merged at"], &rows)
+}
+
+fn tasks(view: &RunView) -> String {
+    let row = |task: &TaskView| {
+        vec![
+            task.id.to_string(),
+            inline(&task.title),
+            task.level.to_string(),
+            task.status.to_string(),
+            task.attempts.len().to_string(),
+            human_duration(worked(task, view.updated_at.0)),
+            usd(task.cost_usd),
+            task.commit.as_ref().map(|commit| code(commit.short())).unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = view.tasks.iter().map(row).collect();
+    table(&["Task", "Title", "Level", "Status", "Attempts", "Duration", "Cost", "Commit"], &rows)
+}
+
+fn gate_table(gates: &[GateResult]) -> String {
+    if gates.is_empty() {
+        return "None was run.\n".to_string();
+    }
+    let row = |gate: &GateResult| {
+        let status = match gate.status {
+            GateStatus::Passed => "passed",
+            GateStatus::Failed => "failed",
+            GateStatus::NotRequired => "failed; it is not required",
+            GateStatus::RedBefore => "failed, as it did before the run",
+        };
+        vec![gate.level.to_string(), inline(&gate.name), code(&gate.command), status.to_string()]
+    };
+    let rows: Vec<Vec<String>> = gates.iter().map(row).collect();
+    table(&["Level", "Gate", "Command", "Result"], &rows)
+}
+
+fn list(items: impl Iterator<Item = String>, nothing: &str) -> String {
+    let text: String = items.map(|item| format!("- {item}\n")).collect();
+    if text.is_empty() { format!("{nothing}\n") } else { text }
+}
+
+fn skipped(task: &TaskView) -> Option<String> {
+    let reason = task.reason.as_deref().map(headline).unwrap_or_default();
+    (task.status == "skipped").then(|| format!("{}: {}", task.id, inline(&reason)))
+}
+
+/// What did not go straight: failures, strays, interruptions, warnings.
+fn detours(task: &TaskView) -> Vec<String> {
+    let mut detours = Vec::new();
+    for attempt in &task.attempts {
+        let who = format!("{}, attempt {}", task.id, attempt.attempt);
+        if attempt.outcome != "done" {
+            detours.push(format!("{who}: {}{}", outcome(attempt.outcome, attempt.cause), details(attempt)));
+        } else if attempt.remedy {
+            detours.push(format!("{who}: fixed what made a gate fail"));
+        }
+        detours.extend(attempt.warnings.iter().map(|warning| format!("{who}: {}", inline(&headline(warning)))));
+    }
+    detours
+}
+
+fn details(attempt: &AttemptView) -> String {
+    let mut text = String::new();
+    if !attempt.strays.is_empty() {
+        text.push_str(&format!(": {}", inline(&few(&attempt.strays))));
+    } else if let Some(detail) = &attempt.detail {
+        text.push_str(&format!(": {}", inline(&headline(detail))));
+    }
+    if let Some(wip) = &attempt.wip {
+        text.push_str(&format!(" (work kept as {})", code(wip.short())));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use mahabharatha_core::run::event::Command;
+
+    use super::super::support::{Story, id};
+    use super::*;
+
+    fn gate(level: u32, status: GateStatus) -> GateResult {
+        let (name, command) = ("test".to_string(), "cargo test | tee log".to_string());
+        GateResult { name, command, level: Level(level), status }
+    }
+
+    #[test]
+    fn a_run_with_detours() {
+        let gates = [gate(1, GateStatus::Passed), gate(2, GateStatus::Passed)];
+        let commits = ["cccccccccc Level 2: tables".to_string(), "dddddddddd Level 1: tables".to_string()];
+        insta::assert_snapshot!(render_completion(&Story::eventful().view(), &gates, &commits));
+    }
+
+    fn ticked(text: &str) -> Vec<&str> {
+        text.lines().filter_map(|line| line.strip_prefix("- [x] ")).collect()
+    }
+
+    #[test]
+    fn nothing_is_ticked_that_does_not_hold() {
+        let mut story = Story::stuck();
+        story.asked(Command::Skip {
+            tasks: vec![id("TASK-003")],
+            reason: "no time".to_string(),
+            keep_dependents: false,
+        });
+        let text = render_completion(&story.view(), &[], &[]);
+        assert_eq!(ticked(&text), ["COMPLETION.md generated (this file)"]);
+        assert!(text.contains("- TASK-003: no time\n"), "{text}");
+        let view = Story::eventful().view();
+        let mut gates = vec![gate(1, GateStatus::Passed), gate(2, GateStatus::RedBefore)];
+        let red = render_completion(&view, &gates, &[]);
+        assert!(red.contains("- [ ] All quality gates passed (1 of 2)"), "{red}");
+        assert!(red.contains("- [ ] Tests pass on `main` (on the tree of the last level: 0 of 1)"), "{red}");
+        let untested = render_completion(&view, &gates[..1], &[]);
+        assert!(
+            untested.contains("- [ ] Tests pass on `main` (on the tree of the last level: none was run)"),
+            "{untested}"
+        );
+        assert_eq!(ticked(&untested).len(), 5);
+        gates[1].status = GateStatus::Passed;
+        gates.push(gate(2, GateStatus::NotRequired));
+        let not_required = render_completion(&view, &gates, &[]);
+        assert!(not_required.contains("- [x] All quality gates passed (2 of 2, and 1 failed that is not required)"));
+        assert!(not_required.contains("| failed; it is not required |"), "{not_required}");
+    }
+}

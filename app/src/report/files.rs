@@ -1,0 +1,57 @@
+//! The files that are made from a run and can be made again at any time.
+
+use std::fs;
+
+use mahabharatha_core::run::Run;
+use mahabharatha_core::spec::write_task_file;
+use mahabharatha_core::view::{RunView, TaskView};
+
+use super::completion_md::{GateResult, render_completion};
+use super::failure::failure_analysis;
+use super::projection::projection;
+use super::state_md::{self, StateSection};
+use crate::error::Result;
+use crate::project::{FeaturePaths, Project};
+use crate::store::atomic::{write_atomic, write_projected};
+use crate::store::locks::WorktreesLock;
+
+/// Everything, as it is at a stop.
+pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    write_projection(paths, &RunView::of(run))?;
+    write_state(project, paths, run)?;
+    write_tasks(paths, run)
+}
+
+pub fn write_tasks(paths: &FeaturePaths, run: &Run) -> Result<()> {
+    RunView::of(run).tasks.iter().try_for_each(|task| write_task(paths, run, task))
+}
+
+pub fn write_projection(paths: &FeaturePaths, view: &RunView) -> Result<()> {
+    crate::store::projection::write_projection(&paths.projection(), &projection(view))
+}
+
+/// This feature's section of `STATE.md`; those of others stay as they are.
+pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    let (path, feature) = (project.state_file(), paths.feature().as_str());
+    let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    let section = StateSection::of(&RunView::of(run), state_md::decisions_in(&before, feature));
+    let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
+    write_projected(&path, after.as_bytes())
+}
+
+/// `tasks/<id>.md`, with the failure analysis of a task that is blocked.
+fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
+    let Some(task) = run.graph().task(&view.id) else { return Ok(()) };
+    let analysis = (view.status == "blocked").then(|| failure_analysis(paths.feature().as_str(), view));
+    let text = write_task_file(&task.spec, analysis.as_deref());
+    let path = paths.task_file(&view.id);
+    if fs::read_to_string(&path).is_ok_and(|before| before == text) {
+        return Ok(());
+    }
+    write_projected(&path, text.as_bytes())
+}
+
+pub fn write_completion(paths: &FeaturePaths, run: &Run, gates: &[GateResult], commits: &[String]) -> Result<()> {
+    write_atomic(&paths.completion(), render_completion(&RunView::of(run), gates, commits).as_bytes())
+}

@@ -1,0 +1,107 @@
+//! Attempts: how they begin, how they end, and what follows.
+
+use mahabharatha_core::ids::{Attempt, TaskId};
+use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
+use mahabharatha_core::run::{AttemptRecord, LevelStatus, TaskState, TaskStatus};
+
+use super::{Severity, Telling};
+use crate::report::human_duration;
+use crate::report::text::{few, headline, outcome};
+
+impl Telling<'_> {
+    pub(super) fn job_started(&mut self, task: &TaskId, attempt: Attempt, pid: u32) {
+        let is_it = |job: &&super::GlimpsedJob| job.task == *task && job.attempt == attempt;
+        let known = self.before.jobs.iter().find(is_it).is_some_and(|job| job.pid == Some(pid));
+        if known || !self.after.jobs.iter().any(|job| is_it(&job)) {
+            return;
+        }
+        let Some(record) = self.record(task, attempt) else { return };
+        let place = format!("on worker {} (attempt {attempt})", record.worker);
+        let text = match self.run.current_level().map(|level| &level.status) {
+            Some(LevelStatus::Remedying { failure, .. }) if record.remedy => {
+                format!("{task} started to mend gate {} {place}", failure.gate)
+            }
+            _ => format!("{task} started {place}"),
+        };
+        self.say(Severity::Info, text);
+    }
+
+    pub(super) fn job_ended(&mut self, task: &TaskId, attempt: Attempt, report: &JobReport) {
+        let Some(record) = self.record(task, attempt) else { return };
+        let (remedy, took) = (record.remedy, self.run.updated_at().since(record.started_at));
+        for warning in &report.warnings {
+            self.say(Severity::Warn, format!("{task}: {warning}"));
+        }
+        match &report.end {
+            JobEnd::Done { commit } => {
+                let did = if remedy { "has a fix after" } else { "completed in" };
+                self.say(Severity::Info, format!("{task} {did} {} ({})", human_duration(took), commit.short()));
+            }
+            JobEnd::Checkpoint { note } => {
+                let text = format!("{task} stopped at a checkpoint{}: {}", self.next_step(task), headline(note));
+                self.say(Severity::Info, text);
+            }
+            JobEnd::Interrupted => {
+                let kept = if report.wip.is_some() { ", its work is kept" } else { "" };
+                self.say(Severity::Warn, format!("{task} was interrupted (attempt {attempt}){kept}"));
+            }
+            end => {
+                let text = format!("{task} {}{}", self.ending(end, report), self.counted(task, attempt, remedy));
+                self.say(Severity::Warn, text + &self.next_step(task));
+            }
+        }
+        if !remedy {
+            self.blocked(task);
+        }
+    }
+
+    fn ending(&self, end: &JobEnd, report: &JobReport) -> String {
+        match end {
+            JobEnd::Failed { cause: FailCause::Strays, strays, .. } => {
+                let kept = if report.wip.is_some() { "kept in wip, " } else { "" };
+                format!("tried to change what it does not own: {} — {kept}attempt failed", few(strays))
+            }
+            JobEnd::Failed { cause, .. } => outcome("failed", Some(*cause)).to_string(),
+            JobEnd::Died { started: false } => "did not start: its worker never came to life".to_string(),
+            JobEnd::Blocked { .. } => outcome("blocked", None).to_string(),
+            JobEnd::Escalated { .. } => outcome("escalated", None).to_string(),
+            _ => outcome("died", None).to_string(),
+        }
+    }
+
+    /// Which attempt it was, and how many failures are allowed where that counts.
+    fn counted(&self, task: &TaskId, attempt: Attempt, remedy: bool) -> String {
+        let max = self.run.policy().max_attempts;
+        let failures = self.run.task(task).map_or(0, |state| state.failures);
+        match failures {
+            0 => format!(" (attempt {attempt})"),
+            _ if remedy => format!(" (attempt {attempt})"),
+            _ if failures == attempt.0 => format!(" (attempt {attempt} of {max})"),
+            _ => format!(" (attempt {attempt}, failure {failures} of {max})"),
+        }
+    }
+
+    fn next_step(&self, task: &TaskId) -> String {
+        match self.run.task(task).map(|state| &state.status) {
+            Some(TaskStatus::Resting { .. } | TaskStatus::Pending) if self.is_winding_down() => {
+                ", left for the next run".to_string()
+            }
+            Some(TaskStatus::Resting { until }) => {
+                format!(", next attempt in {}", human_duration(until.since(self.run.updated_at())))
+            }
+            Some(TaskStatus::Pending | TaskStatus::InProgress { .. }) => ", the next attempt follows".to_string(),
+            _ => String::new(),
+        }
+    }
+
+    fn blocked(&mut self, task: &TaskId) {
+        if let Some(TaskState { status: TaskStatus::Blocked { reason, .. }, .. }) = self.run.task(task) {
+            let text = format!("{task} is blocked: {}", headline(reason));
+            self.say(Severity::Error, text);
+        }
+    }
+
+    fn record(&self, task: &TaskId, attempt: Attempt) -> Option<&AttemptRecord> {
+        self.run.task(task)?.attempts.iter().rfind(|record| record.attempt == attempt)
+    }
+}

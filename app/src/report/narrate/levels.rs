@@ -1,0 +1,97 @@
+//! Levels: how they begin, are put together, gated and merged.
+
+use mahabharatha_core::ids::{Level, Oid, TaskId};
+use mahabharatha_core::run::event::{GateFailure, GatePass, Note, Obstacle};
+use mahabharatha_core::run::{Event, LevelState, LevelStatus, TaskStatus};
+
+use super::{Severity, Telling};
+use crate::report::text::{count, gate_gist, headline};
+
+impl Telling<'_> {
+    /// A level that runs now and did not before.
+    pub(super) fn level_begun(&mut self) {
+        if self.after.running_level.is_none() || self.after.running_level == self.before.running_level {
+            return;
+        }
+        let Some(LevelState { level, tasks, open, .. }) = self.run.current_level().cloned() else { return };
+        let workers = (self.run.policy().workers as usize).min(open);
+        let to_do = if open == tasks.len() { count(open, "task") } else { format!("{open} of {} tasks", tasks.len()) };
+        self.say(Severity::Info, format!("level {level}: {to_do}, {}", count(workers, "worker")));
+        for index in tasks {
+            if matches!(self.run.tasks()[index].status, TaskStatus::Waiting) {
+                let text = format!("{} waits for a person", self.run.graph().tasks()[index].id);
+                self.say(Severity::Warn, text);
+            }
+        }
+    }
+
+    /// Levels that were passed without a merge.
+    pub(super) fn empty_levels(&mut self, event: &Event) {
+        for index in self.before.merged_levels..self.after.merged_levels {
+            let level = self.run.levels()[index].level;
+            if !matches!(event, Event::Landed { level: landed, .. } if *landed == level) {
+                self.say(Severity::Info, format!("level {level}: nothing to merge"));
+            }
+        }
+    }
+
+    pub(super) fn staged(&mut self, level: Level, staging: &Oid, commits: usize) {
+        let text = format!("level {level}: {} on staging ({})", count(commits, "commit"), staging.short());
+        self.say(Severity::Info, text);
+    }
+
+    pub(super) fn gates_passed(&mut self, level: Level, passed: &[GatePass]) {
+        if self.run.policy().has_gates {
+            self.say(Severity::Info, format!("level {level}: every required gate passed"));
+        } else if !passed.is_empty() {
+            self.say(Severity::Info, format!("level {level}: every verification passed on the merged tree"));
+        }
+    }
+
+    pub(super) fn noted(&mut self, level: Option<Level>, note: &Note) {
+        let text = match (note, level) {
+            (Note::OnlyReported { failure }, Some(level)) => {
+                format!("level {level}: gate {} failed, which is only reported: {}", failure.gate, gate_gist(failure))
+            }
+            (Note::OnlyReported { failure }, None) => {
+                let (gate, base) = (&failure.gate, self.base_branch());
+                format!("gate {gate} fails on {base}, which is only reported: {}", gate_gist(failure))
+            }
+            (Note::MergeKept { name }, _) => {
+                format!("a merge in the staging worktree was not finished and is in the way: it is kept as {name}")
+            }
+        };
+        self.say(Severity::Warn, text);
+    }
+
+    pub(super) fn gate_failed(&mut self, level: Level, failure: &GateFailure) {
+        let what = match &failure.task {
+            Some(task) => format!("the verification of {task} fails on the merged tree"),
+            None => format!("gate {} failed", failure.gate),
+        };
+        self.say(Severity::Warn, format!("level {level}: {what}: {}", gate_gist(failure)));
+    }
+
+    pub(super) fn blamed(&mut self, level: Level, task: Option<&TaskId>, why: &str) {
+        let text = match task {
+            Some(task) => format!("level {level}: {task} is to blame: {}", headline(why)),
+            None => format!("level {level}: nobody can be blamed: {}", headline(why)),
+        };
+        self.say(Severity::Warn, text);
+    }
+
+    pub(super) fn landed(&mut self, level: Level, commit: &Oid) {
+        let text = format!("level {level} merged into {} ({})", self.landing_branch(), commit.short());
+        self.say(Severity::Info, text);
+    }
+
+    /// Only where it goes on: what stops the run is told as its end.
+    pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
+        let gating = self.run.current_level().is_some_and(|current| matches!(current.status, LevelStatus::Gating));
+        if *obstacle == Obstacle::BaseMoved && gating {
+            let base = self.base_branch();
+            let text = format!("{base} moved while level {level} was gated: it is merged in and gated again");
+            self.say(Severity::Warn, text);
+        }
+    }
+}

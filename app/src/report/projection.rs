@@ -1,0 +1,122 @@
+//! A run as `.mahabharatha/state/<feature>.json` shows it: maps by name, with the words that readers of that file know.
+
+use mahabharatha_core::view::{LevelView, RunView, TaskView, WorkerView};
+use serde_json::{Map, Value, json};
+
+pub fn projection(view: &RunView) -> Value {
+    let tasks: Map<String, Value> = view.tasks.iter().map(|task| (task.id.to_string(), task_entry(task))).collect();
+    let workers: Map<String, Value> =
+        view.workers.iter().map(|worker| (worker.id.to_string(), worker_entry(worker))).collect();
+    let levels: Map<String, Value> =
+        view.levels.iter().map(|level| (level.level.to_string(), level_entry(level))).collect();
+    json!({
+        "feature": view.feature,
+        "status": word(view.status),
+        "mode": view.mode,
+        "base_branch": view.base_branch,
+        "current_level": view.level,
+        "started_at": view.started_at,
+        "updated_at": view.updated_at,
+        "tasks": tasks,
+        "workers": workers,
+        "levels": levels,
+        "blockers": view.blockers,
+        "cost_usd": view.cost_usd,
+        "tokens": view.tokens,
+        "completion": completion(view),
+    })
+}
+
+/// Whatever is under way is `in_progress` here.
+fn word(status: &'static str) -> &'static str {
+    match status {
+        "running" | "merging" | "gating" => "in_progress",
+        other => other,
+    }
+}
+
+fn task_entry(task: &TaskView) -> Value {
+    json!({
+        "status": task.status,
+        "title": task.title,
+        "level": task.level,
+        "dependencies": task.dependencies,
+        "worker_id": task.worker,
+        "started_at": task.started_at,
+        "completed_at": task.completed_at,
+        "commit": task.commit,
+        "reason": task.reason,
+        "attempts": task.attempts,
+    })
+}
+
+fn worker_entry(worker: &WorkerView) -> Value {
+    json!({
+        "status": worker.status,
+        "current_task": worker.task,
+        "pid": worker.pid,
+        "branch": worker.branch,
+    })
+}
+
+fn level_entry(level: &LevelView) -> Value {
+    json!({
+        "status": word(level.status),
+        "started_at": level.started_at,
+        "completed_at": level.merged_at,
+        "commit": level.commit,
+    })
+}
+
+/// Null until the whole feature is completed.
+fn completion(view: &RunView) -> Value {
+    if view.status != "completed" {
+        return Value::Null;
+    }
+    let of = |status: &str| view.tasks.iter().filter(|task| task.status == status).count();
+    json!({
+        "completed_at": view.updated_at,
+        "commit": view.levels.last().and_then(|level| level.commit.as_ref()),
+        "tasks_completed": of("completed"),
+        "tasks_skipped": of("skipped"),
+        "attempts": view.tasks.iter().map(|task| task.attempts.len()).sum::<usize>(),
+        "duration_seconds": view.updated_at.0.since(view.started_at.0).as_secs(),
+        "cost_usd": view.cost_usd,
+        "tokens": view.tokens,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use mahabharatha_core::run::Event;
+
+    use super::super::support::Story;
+    use super::*;
+
+    #[test]
+    fn a_run_under_way() {
+        let mut story = Story::unattended();
+        story.after(2.0).base_is_green().starts("TASK-001").starts("TASK-002").after(5.0).done("TASK-001");
+        insta::assert_snapshot!(format!("{:#}", projection(&story.view())));
+    }
+
+    #[test]
+    fn only_a_completed_feature_has_a_completion() {
+        let mut story = Story::eventful();
+        let closing = projection(&story.view());
+        assert_eq!((&closing["status"], &closing["completion"]), (&json!("in_progress"), &Value::Null));
+        assert_eq!(closing["levels"]["1"]["status"], "merged");
+        story.happens(Event::Closed);
+        let completed = projection(&story.view());
+        assert_eq!(completed["status"], "completed");
+        insta::assert_snapshot!(completed["completion"], @r#"{"completed_at":"2026-01-26T10:30:45Z","commit":"cccccccccccccccccccccccccccccccccccccccc","tasks_completed":3,"tasks_skipped":0,"attempts":5,"duration_seconds":45,"cost_usd":1.25,"tokens":7500}"#);
+    }
+
+    #[test]
+    fn what_merges_or_is_gated_is_in_progress() {
+        assert_eq!(
+            ["running", "merging", "gating", "merged", "pending", "failed"].map(word),
+            ["in_progress", "in_progress", "in_progress", "merged", "pending", "failed"]
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! Follows a run on a thread of its own: tells it, shows it, and keeps the files that are made from it.
+//!
+//! It replays the same events, so it has the run without slowing down the loop that decides.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mahabharatha_core::ids::Time;
+use mahabharatha_core::run::{Event, Run, TaskStatus};
+use mahabharatha_core::view::RunView;
+
+use super::completion_md::GateResult;
+use super::files;
+use super::narrate::{Line, Narrator};
+use super::progress::Progress;
+use crate::error::{Error, ExitCode, Result};
+use crate::project::{FeaturePaths, Project};
+use crate::ui::Ui;
+
+/// The projection is written four times a second at most.
+const PROJECTION_PAUSE: Duration = Duration::from_millis(250);
+/// What people read is written less often.
+const REPORT_PAUSE: Duration = Duration::from_secs(1);
+
+pub struct Reporter {
+    messages: Sender<Message>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+enum Message {
+    Recorded(Time, Box<Event>),
+    Snapshot(Sender<Run>),
+    Completion(Vec<GateResult>, Vec<String>, Sender<Result<()>>),
+    Finish,
+}
+
+/// What this process did to the run before there was anybody to follow it.
+#[derive(Debug, Default)]
+pub struct Opening {
+    narrator: Narrator,
+    lines: Vec<Line>,
+}
+
+impl Opening {
+    /// Of a run that an earlier process told up to here.
+    pub fn of(run: &Run) -> Opening {
+        Opening { narrator: Narrator::of(run), lines: Vec::new() }
+    }
+
+    pub fn tell(&mut self, event: &Event, run: &Run) {
+        self.lines.extend(self.narrator.tell(event, run));
+    }
+}
+
+impl Reporter {
+    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Arc<Ui>, opening: Opening) -> Reporter {
+        let (messages, inbox) = mpsc::channel();
+        let (project, paths, run, ui) = (project.clone(), paths.clone(), run.clone(), Arc::clone(ui));
+        let thread = thread::spawn(move || {
+            let progress = Progress::new(&ui);
+            for line in &opening.lines {
+                progress.line(line);
+            }
+            let follower = Follower {
+                project,
+                paths,
+                ui: &ui,
+                narrator: opening.narrator,
+                progress,
+                run,
+                projection: Due::at_once(PROJECTION_PAUSE),
+                reports: Due::at_once(REPORT_PAUSE),
+                complained: false,
+            };
+            follower.follow(&inbox);
+        });
+        Reporter { messages, thread: Mutex::new(Some(thread)) }
+    }
+
+    pub fn recorded(&self, now: Time, event: &Event) {
+        let _ = self.messages.send(Message::Recorded(now, Box::new(event.clone())));
+    }
+
+    /// The run as far as it was recorded.
+    pub fn snapshot(&self) -> Result<Run> {
+        self.ask(Message::Snapshot)
+    }
+
+    /// Writes `COMPLETION.md` from what was recorded.
+    pub fn write_completion(&self, gates: Vec<GateResult>, commits: Vec<String>) -> Result<()> {
+        self.ask(|asker| Message::Completion(gates, commits, asker))?
+    }
+
+    fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Result<T> {
+        let (sender, answer) = mpsc::channel();
+        let _ = self.messages.send(message(sender));
+        answer.recv().map_err(|_| Error::new(ExitCode::Failed, "the reporter is gone"))
+    }
+
+    /// Brings every file up to date and takes the display down.
+    pub fn finish(&self) {
+        let _ = self.messages.send(Message::Finish);
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Follower<'ui> {
+    ui: &'ui Ui,
+    project: Project,
+    paths: FeaturePaths,
+    run: Run,
+    narrator: Narrator,
+    progress: Progress<'ui>,
+    projection: Due,
+    reports: Due,
+    /// A file that cannot be written is told once, not four times a second.
+    complained: bool,
+}
+
+/// Something to be done soon, but not too often.
+struct Due {
+    pause: Duration,
+    wanted: bool,
+    next: Instant,
+}
+
+impl Due {
+    fn at_once(pause: Duration) -> Due {
+        Due { pause, wanted: true, next: Instant::now() }
+    }
+
+    fn is_due(&self) -> bool {
+        self.wanted && self.next <= Instant::now()
+    }
+
+    fn done(&mut self) {
+        self.wanted = false;
+        self.next = Instant::now() + self.pause;
+    }
+}
+
+impl Follower<'_> {
+    fn follow(mut self, inbox: &Receiver<Message>) {
+        loop {
+            let message = match self.next_due() {
+                None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => inbox.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match message {
+                Ok(Message::Recorded(now, event)) => self.recorded(now, &event),
+                Ok(Message::Snapshot(asker)) => drop(asker.send(self.run.clone())),
+                Ok(Message::Completion(gates, commits, asker)) => {
+                    let _ = asker.send(files::write_completion(&self.paths, &self.run, &gates, &commits));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.write_what_is_due();
+        }
+        self.write(|follower| files::write_all(&follower.project, &follower.paths, &follower.run));
+        self.progress.finish();
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        [&self.projection, &self.reports].into_iter().filter(|due| due.wanted).map(|due| due.next).min()
+    }
+
+    fn recorded(&mut self, now: Time, event: &Event) {
+        self.run.step(now, event);
+        self.tell(event);
+        self.projection.wanted = true;
+        self.reports.wanted |= is_worth_a_report(event);
+        if let Event::JobEnded { task, .. } = event
+            && self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. }))
+        {
+            self.write(|follower| files::write_tasks(&follower.paths, &follower.run));
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        for line in self.narrator.tell(event, &self.run) {
+            self.progress.line(&line);
+        }
+    }
+
+    fn write_what_is_due(&mut self) {
+        if self.projection.is_due() {
+            self.projection.done();
+            let view = RunView::of(&self.run);
+            self.progress.update(&view);
+            self.write(|follower| files::write_projection(&follower.paths, &view));
+        }
+        if self.reports.is_due() {
+            self.reports.done();
+            self.write(|follower| files::write_state(&follower.project, &follower.paths, &follower.run));
+        }
+    }
+
+    /// These files can be made again from the journal: that one cannot be written does not stop the run.
+    fn write(&mut self, write: impl FnOnce(&Follower<'_>) -> Result<()>) {
+        if let Err(error) = write(self)
+            && !self.complained
+        {
+            self.complained = true;
+            self.ui.warn(&error.to_string());
+        }
+    }
+}
+
+fn is_worth_a_report(event: &Event) -> bool {
+    !matches!(event, Event::Woke | Event::SlotReady { .. } | Event::JobStarted { .. })
+}

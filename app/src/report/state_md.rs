@@ -1,0 +1,277 @@
+//! `.gsd/STATE.md`: where each feature stands, one section for each. What a person wrote outside of them stays.
+
+use mahabharatha_core::view::{Blocker, RunView, Stamp, TaskView};
+
+use super::human_duration;
+use super::markdown::{inline, table};
+use super::text::{blocked_tasks, branch_name, count, note, task_counts, usd, worked};
+use crate::ui::{clean, one_line};
+
+const HEADING: &str = "# MAHABHARATHA State: ";
+const DECISIONS: &str = "## Decisions";
+
+/// What one feature's section says.
+#[derive(Debug, Clone)]
+pub struct StateSection {
+    feature: String,
+    facts: Vec<(&'static str, String)>,
+    tasks: Vec<Vec<String>>,
+    decisions: Vec<String>,
+    blockers: Vec<Blocker>,
+}
+
+impl StateSection {
+    pub fn of(view: &RunView, decisions: Vec<String>) -> Self {
+        let blocked = blocked_tasks(view);
+        let row = |task: &TaskView| {
+            vec![
+                task.id.to_string(),
+                task.status.to_string(),
+                task.worker.map_or_else(|| "-".to_string(), |worker| worker.to_string()),
+                if task.status == "completed" {
+                    human_duration(worked(task, view.updated_at.0))
+                } else {
+                    "-".to_string()
+                },
+                inline(&with_attempts(task, note(task, &blocked))),
+            ]
+        };
+        StateSection {
+            feature: view.feature.clone(),
+            facts: facts(view),
+            tasks: view.tasks.iter().map(row).collect(),
+            decisions,
+            blockers: view.blockers.clone(),
+        }
+    }
+}
+
+fn facts(view: &RunView) -> Vec<(&'static str, String)> {
+    let phase = if view.status == "completed" { "Completion" } else { "Execution" };
+    let last = view.levels.last().map(|level| level.level);
+    let level = match (view.level, last) {
+        (Some(level), Some(last)) => format!("{level} of {last}"),
+        _ => "-".to_string(),
+    };
+    let stamp = |stamp: Stamp| stamp.0.to_string();
+    vec![
+        ("Phase", phase.to_string()),
+        ("Status", view.status.to_string()),
+        ("Level", level),
+        ("Started", stamp(view.started_at)),
+        ("Last Update", stamp(view.updated_at)),
+        ("Base", inline(branch_name(&view.base_branch))),
+        ("Tasks", task_counts(view)),
+        ("Cost", format!("{}, {}", usd(view.cost_usd), count(view.tokens as usize, "token"))),
+    ]
+}
+
+fn with_attempts(task: &TaskView, note: String) -> String {
+    match (task.attempts.len(), note.is_empty()) {
+        (0 | 1, _) => note,
+        (attempts, true) => count(attempts, "attempt"),
+        (attempts, false) => format!("{}: {note}", count(attempts, "attempt")),
+    }
+}
+
+/// A file of these sections, sorted by feature.
+pub fn render_state(sections: &[StateSection]) -> String {
+    let mut sections: Vec<&StateSection> = sections.iter().collect();
+    sections.sort_by(|a, b| a.feature.cmp(&b.feature));
+    sections.into_iter().map(render_section).collect::<Vec<_>>().join("\n")
+}
+
+/// From its heading to its last line.
+pub fn render_section(section: &StateSection) -> String {
+    let mut text = format!("{HEADING}{}\n\n## Current Phase\n", section.feature);
+    for (name, value) in &section.facts {
+        text.push_str(&format!("- **{name}:** {value}\n"));
+    }
+    text.push_str("\n## Task Progress\n\n");
+    text.push_str(&table(&["Task ID", "Status", "Worker", "Duration", "Notes"], &section.tasks));
+    text.push_str(&format!("\n{DECISIONS}\n"));
+    for decision in &section.decisions {
+        // A line that looks like a heading would end the section.
+        text.push_str(&format!("- {}\n", clean(decision).replace("\n#", "\n  #")));
+    }
+    text.push_str("\n## Blockers\n");
+    for blocker in &section.blockers {
+        text.push_str(&format!(
+            "- {}\n  - Root cause: {}\n  - Resolution: {}\n",
+            inline(&blocker.what),
+            inline(&blocker.cause),
+            // Made by us, with commands in it; only what was put into it must be kept on its line.
+            one_line(&blocker.resolution)
+        ));
+    }
+    text
+}
+
+/// Pieces of the file in their order: our sections, and text that is not ours. Together they are the whole file.
+fn pieces(existing: &str) -> Vec<(Option<&str>, &str)> {
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    let mut feature = None;
+    let mut at = 0;
+    for line in existing.split_inclusive('\n') {
+        // Any heading of the first order ends a section.
+        if line.starts_with("# ") {
+            pieces.push((feature, &existing[start..at]));
+            start = at;
+            feature = line.strip_prefix(HEADING).map(str::trim);
+        }
+        at += line.len();
+    }
+    pieces.push((feature, &existing[start..]));
+    pieces.retain(|(_, text)| !text.is_empty());
+    pieces
+}
+
+/// The sections that are ours, as they stand in the file.
+pub fn parse_sections(existing: &str) -> Vec<(String, String)> {
+    let ours = |(feature, text): (Option<&str>, &str)| Some((feature?.to_string(), text.to_string()));
+    pieces(existing).into_iter().filter_map(ours).collect()
+}
+
+/// What is noted under `## Decisions` in a feature's section, by us or by hand, so that it is not lost when the section
+/// is rendered anew.
+pub fn decisions_in(existing: &str, feature: &str) -> Vec<String> {
+    let sections = parse_sections(existing);
+    let Some((_, text)) = sections.iter().find(|(name, _)| name == feature) else { return Vec::new() };
+    let body = text.lines().skip_while(|line| line.trim_end() != DECISIONS).skip(1);
+    let mut decisions: Vec<String> = Vec::new();
+    for line in body.take_while(|line| !line.starts_with("## ")) {
+        match line.strip_prefix("- ") {
+            Some(decision) => decisions.push(decision.trim_end().to_string()),
+            None if line.trim().is_empty() => {}
+            None => match decisions.last_mut() {
+                Some(last) => last.push_str(&format!("\n{}", line.trim_end())),
+                None => decisions.push(line.trim().to_string()),
+            },
+        }
+    }
+    decisions
+}
+
+/// The file with this feature's section put in its place, or added in its place by name. Everything else stays as it is.
+pub fn replace_section(existing: &str, feature: &str, new_text: &str) -> String {
+    let pieces = pieces(existing);
+    let is_ours = |piece: &&(Option<&str>, &str)| piece.0 == Some(feature);
+    let place = pieces
+        .iter()
+        .position(|piece| is_ours(&piece))
+        .or_else(|| pieces.iter().position(|(name, _)| name.is_some_and(|name| name > feature)));
+    let (before, after) = pieces.split_at(place.unwrap_or(pieces.len()));
+    let mut text: String = before.iter().map(|(_, piece)| *piece).collect();
+    while !text.is_empty() && !text.ends_with("\n\n") {
+        text.push('\n');
+    }
+    text.push_str(new_text.trim_end());
+    text.push('\n');
+    for (index, (_, piece)) in after.iter().filter(|piece| !is_ours(piece)).enumerate() {
+        if index == 0 {
+            text.push('\n');
+        }
+        text.push_str(piece);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use mahabharatha_core::run::Event;
+    use proptest::prelude::*;
+
+    use super::super::support::Story;
+    use super::*;
+
+    #[test]
+    fn a_section_in_the_form_of_the_specification() {
+        let decisions = vec!["2026-01-26: Using SQLite".to_string()];
+        insta::assert_snapshot!(render_section(&StateSection::of(&Story::stuck().view(), decisions)));
+    }
+
+    #[test]
+    fn a_completed_feature() {
+        let mut story = Story::eventful();
+        story.happens(Event::Closed);
+        insta::assert_snapshot!(render_section(&StateSection::of(&story.view(), Vec::new())));
+    }
+
+    #[test]
+    fn sections_are_sorted_and_read_back() {
+        let section = |feature: &str| StateSection {
+            feature: feature.to_string(),
+            ..StateSection::of(&Story::new().view(), vec!["one\n  with a second line".to_string(), "two".to_string()])
+        };
+        let text = render_state(&[section("b"), section("a")]);
+        let parsed = parse_sections(&text);
+        assert_eq!(parsed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(parsed[1].1, render_section(&section("b")));
+        assert_eq!(decisions_in(&text, "b"), ["one\n  with a second line", "two"]);
+        assert_eq!(decisions_in(&text, "c"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_decision_cannot_end_its_section() {
+        let decisions = vec!["use\n# MAHABHARATHA State: other\n## Blockers".to_string()];
+        let text = render_section(&StateSection::of(&Story::new().view(), decisions));
+        assert_eq!(parse_sections(&text).len(), 1);
+        assert_eq!(decisions_in(&text, "tables").len(), 1);
+    }
+
+    #[test]
+    fn what_a_person_wrote_around_the_sections_stays() {
+        let file = "My notes.\n\n# MAHABHARATHA State: b\nold\n# More notes\nkept";
+        let first = replace_section(file, "a", "# MAHABHARATHA State: a\nnew");
+        assert_eq!(
+            first,
+            "My notes.\n\n# MAHABHARATHA State: a\nnew\n\n# MAHABHARATHA State: b\nold\n# More notes\nkept"
+        );
+        let changed = replace_section(file, "b", "# MAHABHARATHA State: b\nnew");
+        assert_eq!(changed, "My notes.\n\n# MAHABHARATHA State: b\nnew\n\n# More notes\nkept");
+        let second = replace_section(&first, "c", "# MAHABHARATHA State: c\n");
+        assert_eq!(second, first + "\n\n# MAHABHARATHA State: c\n");
+    }
+
+    #[test]
+    fn a_section_that_stands_twice_stands_once_afterwards() {
+        let file = "# MAHABHARATHA State: a\n1\n# MAHABHARATHA State: b\r\nb\r\n# MAHABHARATHA State: a\n2\n";
+        let text = replace_section(file, "a", "# MAHABHARATHA State: a\n3\n");
+        assert_eq!(text, "# MAHABHARATHA State: a\n3\n\n# MAHABHARATHA State: b\r\nb\r\n");
+    }
+
+    fn file() -> impl Strategy<Value = String> {
+        let line = prop_oneof![
+            Just("# MAHABHARATHA State: a".to_string()),
+            Just("# MAHABHARATHA State: b ".to_string()),
+            Just("# MAHABHARATHA State: d\r".to_string()),
+            Just("# Of a person".to_string()),
+            "[#a \\r]{0,6}",
+        ];
+        (prop::collection::vec(line, 0..12), any::<bool>())
+            .prop_map(|(lines, ended)| lines.join("\n") + if ended { "\n" } else { "" })
+    }
+
+    fn others(text: &str, feature: &str) -> Vec<String> {
+        let all = pieces(text).into_iter().filter(|(name, _)| *name != Some(feature));
+        all.map(|(_, text)| text.to_string()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn other_sections_are_not_touched(file in file(), feature in "[abcd]") {
+            let new = format!("{HEADING}{feature}\nnew\n");
+            let replaced = replace_section(&file, &feature, &new);
+            let ours = parse_sections(&replaced).into_iter().filter(|(name, _)| *name == feature);
+            prop_assert_eq!(ours.map(|(_, text)| text.trim_end().to_string()).collect::<Vec<_>>(), [new.trim_end()]);
+            let (before, after) = (others(&file, &feature), others(&replaced, &feature));
+            prop_assert_eq!(before.len(), after.len());
+            for (before, after) in before.iter().zip(&after) {
+                // Only the end of a piece that our section now follows may get line breaks.
+                prop_assert!(after == before || after.strip_prefix(before.as_str()).is_some_and(|added| added.trim_matches('\n').is_empty()));
+            }
+            prop_assert_eq!(replace_section(&replaced, &feature, &new), replaced.clone(), "settles");
+        }
+    }
+}

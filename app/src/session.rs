@@ -1,0 +1,351 @@
+//! One process's part in a run: lock, check, journal, drive, tell.
+
+mod changed_graph;
+
+use std::fs;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config, LauncherKind};
+use mahabharatha_core::graph::{Severity, TaskGraph};
+use mahabharatha_core::ids::{Level, Oid, Time};
+use mahabharatha_core::plan::{Plan, worker_assignments};
+use mahabharatha_core::run::event::{Event, Intent, Policy, Setup};
+use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
+use mahabharatha_core::spec::{GraphFile, TaskSpec};
+
+use crate::error::{Error, ExitCode, Result, io};
+use crate::host::{self, Context, LocalHost};
+use crate::preflight::{self, Ground, Report};
+use crate::proc;
+use crate::project::{FeaturePaths, Project};
+use crate::report::{Opening, Reporter, files};
+use crate::specs;
+use crate::store::atomic::write_atomic;
+use crate::store::journal::{Journal, Record};
+use crate::store::locks::FeatureLock;
+use crate::store::ports::{self, PortLease};
+use crate::store::projection;
+use crate::ui::Ui;
+
+/// How a process means to take part.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where workers run; nothing: as the configuration says.
+    pub launcher: Option<LauncherKind>,
+    pub workers: Option<u32>,
+    pub intent: Intent,
+    pub agent: Option<String>,
+    pub max_cost: Option<f64>,
+    pub allow_red_base: bool,
+}
+
+/// What became of it.
+pub enum Outcome {
+    /// There was nothing to do: the feature is completed.
+    AlreadyCompleted,
+    Ended(End),
+}
+
+/// The commit that the feature's run starts from, or would start from now.
+pub fn start_commit(project: &Project, paths: &FeaturePaths) -> Result<Oid> {
+    match rebuild(paths, &Journal::read(&paths.journal())?)? {
+        Some(run) => start_of(project, &run),
+        None => project.head_commit(),
+    }
+}
+
+/// The run that a journal adds up to.
+pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> {
+    replay(records.iter().map(|record| (record.at, &record.event))).map_err(|why| {
+        Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display()))
+            .hint("The journal was changed by hand, or belongs to another version of this program.")
+    })
+}
+
+pub fn load_config(project: &Project) -> Result<Config> {
+    let path = project.config_file();
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
+        }
+        Err(error) => return Err(io("read", &path)(error)),
+    };
+    Config::parse(&text).map_err(|problems| {
+        let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));
+        problems
+            .iter()
+            .fold(start, |error, problem| error.detail(problem.to_string()))
+            .hint("docs/config.md lists every key.")
+    })
+}
+
+/// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
+pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
+    let lock =
+        FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
+    let config = load_config(project)?;
+    check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
+    let session = Session { project, paths, ui, options, config };
+    projection::make_home(&project.home())?;
+    let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
+    let begun = match rebuild(paths, &records)? {
+        None => session.start(&mut journal)?,
+        Some(run) => {
+            let start = start_of(project, &run)?;
+            let changed = changed_graph::find(project, paths, &run, &start, ui)?;
+            if changed.is_none() && run.ended() == Some(&End::Completed) {
+                return Ok(Outcome::AlreadyCompleted);
+            }
+            session.resume(&mut journal, run, start, changed)?
+        }
+    };
+    drop(records);
+    let end = session.carry_on(journal, begun)?;
+    drop(lock);
+    Ok(Outcome::Ended(end))
+}
+
+/// What cannot be had is an error, never something else instead.
+pub fn check_launcher(kind: LauncherKind) -> Result<()> {
+    if kind != LauncherKind::Container {
+        return Ok(());
+    }
+    Err(Error::new(ExitCode::Preflight, "workers in containers are not available in this version")
+        .hint("Use --mode subprocess, or launcher.type: subprocess in .mahabharatha/config.yaml."))
+}
+
+/// What a process works with while it holds the feature.
+struct Session<'a> {
+    project: &'a Project,
+    paths: &'a FeaturePaths,
+    ui: &'a Arc<Ui>,
+    options: &'a Options,
+    config: Config,
+}
+
+/// A run that this process is about to carry on, and what it did to it so far.
+struct Begun {
+    run: Run,
+    opening: Opening,
+}
+
+impl Session<'_> {
+    fn start(&self, journal: &mut Journal) -> Result<Begun> {
+        let Session { project, paths, ui, options, .. } = *self;
+        let start = project.head_commit()?;
+        let base_branch = project.head_branch()?;
+        let tree = specs::start_tree(&project.git(), &start)?;
+        let file = specs::load_graph(paths, &tree)?;
+        let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
+        for warning in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
+            ui.warn(&specs::problem_line(warning));
+        }
+        check_intent(options.intent, &graph, None)?;
+        let ground = self.ground(&graph, false);
+        preflight::check(&ground)?.tell(ui)?;
+        let setup = setup(&ground, file, base_branch, start, self.policy())?;
+        let mut run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+        let mut opening = Opening::default();
+        let started = Event::Started(Box::new(setup));
+        journal.append(run.started_at(), &started)?;
+        opening.tell(&started, &run);
+        if options.intent != Intent::Complete {
+            let event = Event::Resumed { policy: self.policy(), intent: options.intent };
+            journal.append(now(), &event)?;
+            run.step(now(), &event);
+        }
+        Ok(Begun { run, opening })
+    }
+
+    fn resume(
+        &self,
+        journal: &mut Journal,
+        mut run: Run,
+        start: Oid,
+        changed: Option<(GraphFile, TaskGraph)>,
+    ) -> Result<Begun> {
+        let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
+        check_intent(self.options.intent, graph, Some(&run))?;
+        preflight::check(&self.ground(graph, true))?.tell(self.ui)?;
+        let mut events = Vec::new();
+        if start != run.setup().start {
+            let git_config = self.project.git().pinned_config()?.0;
+            events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
+        }
+        events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
+        events.push(Event::Resumed { policy: self.policy(), intent: self.options.intent });
+        let mut opening = Opening::of(&run);
+        for event in &events {
+            let now = now();
+            journal.append(now, event)?;
+            run.step(now, event);
+            opening.tell(event, &run);
+        }
+        Ok(Begun { run, opening })
+    }
+
+    fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
+        let Session { project, paths, ref config, options, .. } = *self;
+        let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
+        Ground { project, paths, config, graph, agent, workers, resumed }
+    }
+
+    fn policy(&self) -> Policy {
+        let Options { workers, allow_red_base, max_cost, .. } = *self.options;
+        self.config.policy(workers, allow_red_base, max_cost)
+    }
+
+    fn carry_on(self, journal: Journal, begun: Begun) -> Result<End> {
+        let Session { project, paths, ui, options, config } = self;
+        let Begun { mut run, opening } = begun;
+        // Whatever a dying worker leaves behind falls to us.
+        proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+        let leases = lease_ports(project, &config, run.workers().len() as u32)?;
+        write_plan(paths, &run, &leases)?;
+        let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
+        let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
+        let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
+        let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
+        let end = drive(&mut run, &mut recorder, &mut host);
+        // When the command returns, nothing runs.
+        proc::end_descendants(std::time::Duration::ZERO);
+        drop(host);
+        reporter.finish();
+        end
+    }
+}
+
+fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid, policy: Policy) -> Result<Setup> {
+    Ok(Setup {
+        feature: ground.paths.feature().clone(),
+        graph,
+        base_branch,
+        start,
+        mode: "subprocess".to_string(),
+        git_config: ground.project.git().pinned_config()?.0,
+        policy,
+    })
+}
+
+/// Runs the gates on the base as the start of a run does, where nothing runs now, and leaves nothing behind.
+pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
+    let (project, paths, config) = (ground.project, ground.paths, ground.config);
+    let policy = config.policy(None, false, None);
+    if !policy.has_gates {
+        return Ok(());
+    }
+    let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? {
+        Ok(lock) => lock,
+        Err(holder) => {
+            report.warn("gates", format!("not checked: a run is on ({holder})."), "It has checked them.");
+            return Ok(());
+        }
+    };
+    let base_branch = project.head_branch()?;
+    ui.note(&format!("running the gates on {}", base_branch.trim_start_matches("refs/heads/")));
+    let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
+    let run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+    proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+    let context = Context::new(project, paths, config.clone(), None, &run, Vec::new())?;
+    let red = host::check_base(&context)?;
+    if red.is_empty() {
+        report.ok("gates", "green on the base");
+    }
+    for failure in red {
+        let log = paths.gate_log(&"base", &failure.gate);
+        report.fail(
+            "gates",
+            format!("{} fails on the base.", failure.gate),
+            format!("Its output is in {}. Mend it, or run with --allow-red-base.", log.display()),
+        );
+    }
+    Ok(())
+}
+
+/// Whether the level that was asked for can be next.
+fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<()> {
+    let (Intent::Level(goal) | Intent::Merge(goal)) = intent else { return Ok(()) };
+    let levels = graph.levels();
+    if !levels.contains(&goal) {
+        let names: Vec<String> = levels.iter().map(Level::to_string).collect();
+        return Err(Error::new(ExitCode::Invalid, format!("there is no level {goal}")).hint(format!(
+            "The levels of {} are: {}.",
+            graph.feature,
+            names.join(", ")
+        )));
+    }
+    let is_merged = |level: &Level| {
+        let states = run.map(Run::levels).unwrap_or_default();
+        states.iter().any(|state| state.level == *level && matches!(state.status, LevelStatus::Merged { .. }))
+    };
+    match levels.iter().find(|level| **level < goal && !is_merged(level)) {
+        None => Ok(()),
+        Some(first) => {
+            Err(Error::new(ExitCode::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
+                .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature)))
+        }
+    }
+}
+
+/// Where nothing has begun the base may have gained a commit, such as one that makes its gates green.
+pub fn start_of(project: &Project, run: &Run) -> Result<Oid> {
+    let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
+    Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
+}
+
+/// Appends to the journal, then lets everybody know.
+struct Recorder {
+    journal: Journal,
+    reporter: Arc<Reporter>,
+}
+
+impl mahabharatha_core::run::Journal for Recorder {
+    type Error = Error;
+
+    fn append(&mut self, now: Time, event: &Event) -> Result<()> {
+        self.journal.append(now, event)?;
+        self.reporter.recorded(now, event);
+        Ok(())
+    }
+}
+
+pub fn lease_ports(project: &Project, config: &Config, workers: u32) -> Result<Vec<PortLease>> {
+    let range = config.ports.range_start..=config.ports.range_end;
+    ports::lease(&project.shared_dir().join("ports"), range, workers, config.ports.per_worker as u16)
+}
+
+/// Writes what the plan says for people: the task files and who is to do what.
+fn write_plan(paths: &FeaturePaths, run: &Run, leases: &[PortLease]) -> Result<()> {
+    let graph = run.graph();
+    let plan = Plan::new(graph, run.policy().workers);
+    let ports: Vec<Vec<u16>> = leases.iter().map(|lease| lease.ports.clone()).collect();
+    let assignments = worker_assignments(&plan, graph, &ports);
+    let text = serde_json::to_string_pretty(&assignments).expect("assignments have string keys only") + "\n";
+    write_atomic(&paths.assignments(), text.as_bytes())?;
+    files::write_tasks(paths, run)
+}
+
+/// The agent that does a task: the task's own, else the one asked for, else the configured default; a task with a `run`
+/// command of its own needs no coding agent.
+pub fn agent_for<'a>(config: &'a Config, task: &TaskSpec, asked: Option<&str>) -> Result<(String, &'a AgentConfig)> {
+    let name = task.agent.as_deref().or(asked).unwrap_or(&config.agent);
+    let found = config.agent(name).ok_or_else(|| {
+        Error::new(ExitCode::Invalid, format!("{}: there is no agent {name:?}", task.id))
+            .hint("Name one of `agents:` in .mahabharatha/config.yaml.")
+    })?;
+    if found.kind == AgentKind::Claude
+        && task.agent.is_none()
+        && task.run.is_some()
+        && let Some(command) = config.agent("command")
+    {
+        return Ok(("command".to_string(), command));
+    }
+    Ok((name.to_string(), found))
+}
+
+fn now() -> Time {
+    Time(Timestamp::now().as_millisecond())
+}

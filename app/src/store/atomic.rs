@@ -1,0 +1,95 @@
+//! The one door for state files: a reader sees the old content or the new, never a part.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use crate::error::{Error, ExitCode, Result, io};
+
+/// Replaces the file; it survives a loss of power once this has returned.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace(path, bytes, true)
+}
+
+/// Replaces a file that can be made anew from others, so that it need not survive a loss of power.
+pub fn write_projected(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace(path, bytes, false)
+}
+
+/// Makes the directory, and the names of those that it had to make survive a loss of power.
+pub fn make_dir(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_dir(parent)?;
+    }
+    match fs::create_dir(path) {
+        Ok(()) => path.parent().map_or(Ok(()), sync_dir),
+        Err(_) if path.is_dir() => Ok(()),
+        Err(error) => Err(io("make the directory", path)(error)),
+    }
+}
+
+/// Makes what was created, renamed or removed in the directory survive a loss of power.
+pub fn sync_dir(path: &Path) -> Result<()> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(io("sync the directory", path))
+}
+
+fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
+    let Some(parent) = path.parent() else {
+        return Err(Error::new(ExitCode::Failed, format!("{} has no directory to write it in", path.display())));
+    };
+    make_dir(parent)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(TEMPORARY)
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(parent)
+        .map_err(io("make a file in", parent))?;
+    file.write_all(bytes).map_err(io("write", path))?;
+    if durable {
+        file.as_file().sync_all().map_err(io("write", path))?;
+    }
+    file.persist(path).map_err(|error| io("write", path)(error.error))?;
+    if durable { sync_dir(parent) } else { Ok(()) }
+}
+
+/// What the names of unfinished files begin with.
+pub const TEMPORARY: &str = ".unfinished-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_replaces_the_whole_file_and_leaves_nothing_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b/state.json");
+        write_atomic(&path, b"a long first content").unwrap();
+        write_projected(&path, b"short").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"short");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("taken");
+        fs::create_dir_all(path.join("full")).unwrap();
+        let error = write_atomic(&path, b"x").unwrap_err();
+        assert!(error.message().contains("taken"), "{error}");
+        assert!(path.join("full").is_dir());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the unfinished file is gone");
+    }
+
+    #[test]
+    fn a_symlink_is_replaced_and_not_written_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outside, path) = (dir.path().join("outside"), dir.path().join("inside"));
+        fs::write(&outside, "precious").unwrap();
+        std::os::unix::fs::symlink(&outside, &path).unwrap();
+        write_atomic(&path, b"new").unwrap();
+        assert_eq!(fs::read(&outside).unwrap(), b"precious");
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+}

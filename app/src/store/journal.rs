@@ -1,0 +1,381 @@
+//! The journal of a run: every event once, in order, on disk before it is acted on.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::ids::{Feature, Time};
+use mahabharatha_core::run::event::Event;
+use serde::{Deserialize, Serialize};
+
+use super::atomic::write_atomic;
+use super::locks::FeatureLock;
+use crate::error::{Error, ExitCode, Result, io};
+
+const VERSION: u32 = 1;
+
+pub const FILE_NAME: &str = "events.jsonl";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Header {
+    journal: u32,
+    feature: Feature,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub seq: u64,
+    pub at: Time,
+    pub event: Event,
+}
+
+/// Open for appending. Only the holder of the feature's lock can have one.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    /// How much of the file is known to be good.
+    length: u64,
+    next_seq: u64,
+    /// Set when a half-written record could not be taken back: after it, nothing may follow.
+    spoilt: bool,
+}
+
+impl Journal {
+    /// Opens the journal beside the lock, with everything that it tells, or begins a new one.
+    /// A record that was cut short was never acted on: it is taken out and kept in a file of its own.
+    pub fn open_for_append(lock: &FeatureLock, feature: &Feature) -> Result<(Journal, Vec<Record>)> {
+        let path = lock.dir().join(FILE_NAME);
+        if !path.exists() {
+            write_atomic(&path, &line(&Header { journal: VERSION, feature: feature.clone() }))?;
+        }
+        let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(io("open", &path))?;
+        let content = read_all(&file, &path)?;
+        if content.feature != *feature {
+            return Err(Error::new(
+                ExitCode::Invalid,
+                format!("{} is the journal of {}, not of {feature}", path.display(), content.feature),
+            )
+            .hint("Move it back to the directory of the feature that it belongs to."));
+        }
+        if !content.torn.is_empty() {
+            keep_aside(&path, &content.torn)?;
+            file.set_len(content.length).and_then(|()| file.sync_all()).map_err(io("cut the torn end off", &path))?;
+        }
+        file.seek(SeekFrom::Start(content.length)).map_err(io("open", &path))?;
+        let next_seq = content.records.len() as u64 + 1;
+        Ok((Journal { file, path, length: content.length, next_seq, spoilt: false }, content.records))
+    }
+
+    /// Everything that the journal tells so far, for those who only look. Where there is none, nothing has happened.
+    pub fn read(path: &Path) -> Result<Vec<Record>> {
+        match File::open(path) {
+            Ok(file) => Ok(read_all(&file, path)?.records),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(io("open", path)(error)),
+        }
+    }
+
+    /// Returns when the event is on disk. After an error it is not in the journal.
+    pub fn append(&mut self, at: Time, event: &Event) -> Result<()> {
+        if self.spoilt {
+            return Err(Error::new(ExitCode::Failed, format!("{} could not be written", self.path.display()))
+                .hint("Put the disk right, then run the same command again: the torn end will be cut off."));
+        }
+        let bytes = line(&RecordRef { seq: self.next_seq, at, event });
+        if let Err(error) = self.file.write_all(&bytes).and_then(|()| self.file.sync_data()) {
+            self.spoilt = self.take_back().is_err();
+            return Err(io("write", &self.path)(error));
+        }
+        self.length += bytes.len() as u64;
+        self.next_seq += 1;
+        Ok(())
+    }
+
+    fn take_back(&mut self) -> std::io::Result<()> {
+        self.file.set_len(self.length)?;
+        self.file.seek(SeekFrom::Start(self.length))?;
+        self.file.sync_data()
+    }
+}
+
+/// A record about to be written; as `Record`, without a copy of the event.
+#[derive(Serialize)]
+struct RecordRef<'a> {
+    seq: u64,
+    at: Time,
+    event: &'a Event,
+}
+
+fn line(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(value).expect("headers and events have string keys only, so JSON can hold them");
+    bytes.push(b'\n');
+    bytes
+}
+
+struct Content {
+    feature: Feature,
+    records: Vec<Record>,
+    /// Where the good part ends.
+    length: u64,
+    /// What follows it: a record whose writing was cut short.
+    torn: Vec<u8>,
+}
+
+fn read_all(file: &File, path: &Path) -> Result<Content> {
+    let mut reader = Lines { reader: BufReader::new(file), path, number: 0, start: 0, end: 0 };
+    let Some(first) = reader.next_line()? else { return Err(reader.damage("the file is empty")) };
+    let header = reader.header(&first)?;
+    let mut content = Content { feature: header.feature, records: Vec::new(), length: 0, torn: Vec::new() };
+    content.length = first.len() as u64;
+    while let Some(bytes) = reader.next_line()? {
+        let torn = !bytes.ends_with(b"\n") || (bytes.contains(&0) && reader.at_end()?);
+        if torn {
+            content.torn = bytes;
+            break;
+        }
+        let record = reader.record(&bytes, content.records.len() as u64 + 1)?;
+        content.length += bytes.len() as u64;
+        content.records.push(record);
+    }
+    Ok(content)
+}
+
+struct Lines<'a> {
+    reader: BufReader<&'a File>,
+    path: &'a Path,
+    /// Of the line that was read last, counted from 1, and the bytes that it starts and ends at.
+    number: u64,
+    start: u64,
+    end: u64,
+}
+
+impl Lines<'_> {
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        let read = self.reader.read_until(b'\n', &mut bytes).map_err(io("read", self.path))?;
+        self.number += 1;
+        self.start = self.end;
+        self.end += read as u64;
+        Ok((read > 0).then_some(bytes))
+    }
+
+    /// Zeros at the very end are a block that was allotted when the power went, before the record reached it.
+    fn at_end(&mut self) -> Result<bool> {
+        self.reader.fill_buf().map(<[u8]>::is_empty).map_err(io("read", self.path))
+    }
+
+    fn header(&self, bytes: &[u8]) -> Result<Header> {
+        #[derive(Deserialize)]
+        struct AnyVersion {
+            journal: u32,
+        }
+        match serde_json::from_slice::<AnyVersion>(bytes) {
+            Ok(AnyVersion { journal }) if journal > VERSION => Err(Error::new(
+                ExitCode::Invalid,
+                format!("{} has version {journal}; this program reads up to {VERSION}", self.path.display()),
+            )
+            .hint("It was written by a newer mahabharatha: use that one, or a newer one still.")),
+            _ => serde_json::from_slice(bytes).map_err(|error| self.damage(&format!("not a header: {error}"))),
+        }
+    }
+
+    fn record(&self, bytes: &[u8], expected: u64) -> Result<Record> {
+        let record: Record =
+            serde_json::from_slice(bytes).map_err(|error| self.damage(&format!("not a record: {error}")))?;
+        if record.seq != expected {
+            return Err(self.damage(&format!("record {expected} was expected here, and this is {}", record.seq)));
+        }
+        Ok(record)
+    }
+
+    fn damage(&self, what: &str) -> Error {
+        let (path, number, start) = (self.path.display(), self.number, self.start);
+        let error = Error::new(ExitCode::Invalid, format!("the journal {path} is damaged"))
+            .detail(format!("line {number}, byte {start}: {what}"));
+        if number == 1 {
+            return error.hint(format!(
+                "Put a good copy in its place. If there is none, move it away (mv {path} {path}.damaged) and run again: \
+                 the run begins anew, and what was merged stays merged."
+            ));
+        }
+        error.detail(format!("the {start} bytes before it, {} lines, are good", number - 1)).hint(format!(
+            "Put a good copy in its place, or keep a copy and cut it where the good part ends \
+             (cp {path} {path}.damaged && truncate -s {start} {path}): what happened after that is then forgotten."
+        ))
+    }
+}
+
+fn keep_aside(path: &Path, torn: &[u8]) -> Result<()> {
+    let aside = path.with_extension("jsonl.torn");
+    let mut file = OpenOptions::new().create(true).append(true).open(&aside).map_err(io("open", &aside))?;
+    file.write_all(torn).and_then(|()| file.write_all(b"\n")).map_err(io("write", &aside))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use mahabharatha_core::ids::WorkerId;
+
+    use super::*;
+
+    struct Place {
+        dir: tempfile::TempDir,
+        lock: FeatureLock,
+        feature: Feature,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let lock = FeatureLock::wait(&dir.path().join("x"), &dir.path().join("none/.lock")).unwrap();
+            Place { dir, lock, feature: Feature::new("x").unwrap() }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.dir.path().join("x").join(FILE_NAME)
+        }
+
+        fn open(&self) -> Result<(Journal, Vec<Record>)> {
+            Journal::open_for_append(&self.lock, &self.feature)
+        }
+
+        /// A journal with this many records, closed.
+        fn with(records: u32) -> Self {
+            let place = Self::new();
+            let (mut journal, before) = place.open().unwrap();
+            assert!(before.is_empty());
+            for number in 0..records {
+                journal.append(Time(number.into()), &event(number)).unwrap();
+            }
+            place
+        }
+    }
+
+    fn event(number: u32) -> Event {
+        Event::SlotReady { worker: WorkerId(number) }
+    }
+
+    #[test]
+    fn what_was_appended_is_read_again() {
+        let place = Place::with(3);
+        let (mut journal, records) = place.open().unwrap();
+        assert_eq!(records.len(), 3);
+        assert_eq!(records[2], Record { seq: 3, at: Time(2), event: event(2) });
+        journal.append(Time(9), &Event::Woke).unwrap();
+        let all = Journal::read(&place.path()).unwrap();
+        assert_eq!(all[..3], records);
+        assert_eq!(all[3].event, Event::Woke);
+        let text = fs::read_to_string(place.path()).unwrap();
+        assert_eq!(text.lines().next(), Some(r#"{"journal":1,"feature":"x"}"#));
+        assert_eq!(text.lines().nth(1), Some(r#"{"seq":1,"at":0,"event":{"event":"slot_ready","worker":0}}"#));
+    }
+
+    #[test]
+    fn where_there_is_no_journal_nothing_has_happened() {
+        assert_eq!(Journal::read(Path::new("/nowhere/events.jsonl")).unwrap(), []);
+    }
+
+    #[test]
+    fn a_record_cut_short_anywhere_is_taken_out_and_kept_aside() {
+        let place = Place::with(2);
+        let whole = fs::read(place.path()).unwrap();
+        let second = whole[..whole.len() - 1].iter().rposition(|&byte| byte == b'\n').unwrap() + 1;
+        for cut in second + 1..whole.len() {
+            fs::write(place.path(), &whole[..cut]).unwrap();
+            assert_eq!(Journal::read(&place.path()).unwrap().len(), 1, "cut at {cut}");
+            assert_eq!(fs::read(place.path()).unwrap().len(), cut, "who only looks changes nothing");
+            let (mut journal, records) = place.open().unwrap();
+            assert_eq!(records.len(), 1, "cut at {cut}");
+            journal.append(Time(5), &Event::Woke).unwrap();
+            assert_eq!(Journal::read(&place.path()).unwrap()[1], Record { seq: 2, at: Time(5), event: Event::Woke });
+        }
+        let aside = fs::read_to_string(place.path().with_extension("jsonl.torn")).unwrap();
+        assert_eq!(aside.lines().count(), whole.len() - second - 1);
+    }
+
+    #[test]
+    fn a_block_of_zeros_at_the_end_is_a_torn_record() {
+        let place = Place::with(1);
+        let good = fs::read(place.path()).unwrap();
+        for tail in [&b"\0\0\0\0"[..], b"{\"seq\":2,\0\0\0\0}\n"] {
+            fs::write(place.path(), [&good, tail].concat()).unwrap();
+            assert_eq!(place.open().unwrap().1.len(), 1);
+            assert_eq!(fs::read(place.path()).unwrap(), good);
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error_that_names_the_place_and_changes_nothing() {
+        let good = fs::read_to_string(Place::with(3).path()).unwrap();
+        let lines: Vec<&str> = good.lines().collect();
+        let to_third = good.len() - lines[3].len() - 1;
+        let cases = [
+            ("garbage in the middle", good.replace(r#""seq":3"#, r#""seq":}"#) + lines[3] + "\n", to_third, 4),
+            ("a gap", good.replace(r#""seq":3"#, r#""seq":4"#), to_third, 4),
+            ("zeros in the middle", good.replace(r#""seq":3"#, "\0\0") + lines[3] + "\n", to_third, 4),
+            ("an unknown event at the end", good.replace(r#"ready","worker":2"#, r#"x","worker":2"#), to_third, 4),
+            ("no header", good.replace(r#""journal""#, r#""x""#), 0, 1),
+            ("nothing", String::new(), 0, 1),
+        ];
+        for (name, text, offset, line) in cases {
+            let place = Place::new();
+            fs::write(place.path(), &text).unwrap();
+            for error in [place.open().unwrap_err(), Journal::read(&place.path()).unwrap_err()] {
+                assert_eq!(error.exit(), ExitCode::Invalid, "{name}");
+                assert!(error.message().contains(place.path().to_str().unwrap()), "{name}: {error}");
+                assert!(error.details()[0].starts_with(&format!("line {line}, byte {offset}: ")), "{name}: {error}");
+                assert!(error.what_to_do().unwrap().contains(".damaged"), "{name}: {error}");
+            }
+            assert_eq!(fs::read_to_string(place.path()).unwrap(), text, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_journal_of_the_future_or_of_another_feature_is_refused() {
+        let place = Place::new();
+        fs::write(place.path(), "{\"journal\":2,\"more\":true}\n").unwrap();
+        assert!(place.open().unwrap_err().message().contains("version 2"));
+        fs::write(place.path(), "{\"journal\":1,\"feature\":\"y\"}\n").unwrap();
+        assert!(place.open().unwrap_err().message().contains("journal of y"));
+    }
+
+    #[test]
+    fn after_a_failed_write_that_cannot_be_taken_back_nothing_follows() {
+        let place = Place::with(1);
+        let (mut journal, _) = place.open().unwrap();
+        journal.file = File::open(place.path()).unwrap();
+        assert!(journal.append(Time(0), &Event::Woke).unwrap_err().message().contains("cannot write"));
+        assert!(journal.spoilt);
+        journal.append(Time(0), &Event::Woke).unwrap_err();
+        assert_eq!(Journal::read(&place.path()).unwrap().len(), 1);
+    }
+
+    /// Runs itself again in a process that may not make a file longer than one block, as on a full disk.
+    #[test]
+    fn a_record_that_does_not_fit_on_the_disk_leaves_the_journal_whole() {
+        const AGAIN: &str = "JOURNAL_TEST_ON_A_FULL_DISK";
+        if std::env::var_os(AGAIN).is_none() {
+            let status = std::process::Command::new("sh")
+                .args(["-c", r#"trap '' XFSZ; ulimit -f 1; exec "$0" "$@""#])
+                .arg(std::env::current_exe().unwrap())
+                .args(["a_record_that_does_not_fit_on_the_disk", "--nocapture"])
+                .env(AGAIN, "1")
+                .status()
+                .unwrap();
+            assert!(status.success());
+            return;
+        }
+        let place = Place::with(0);
+        let (mut journal, _) = place.open().unwrap();
+        let mut written = 0;
+        while journal.append(Time(0), &event(written)).is_ok() {
+            written += 1;
+        }
+        assert!(written > 0 && !journal.spoilt);
+        assert_eq!(fs::metadata(place.path()).unwrap().len(), journal.length, "the half-written record is gone");
+        assert_eq!(place.open().unwrap().1.len() as u32, written);
+        assert!(!place.path().with_extension("jsonl.torn").exists());
+    }
+}

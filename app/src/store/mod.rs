@@ -1,0 +1,9 @@
+//! Everything that outlives the process: the journal, its projection, locks, and the spool.
+
+pub mod atomic;
+pub mod journal;
+pub mod locks;
+pub mod ports;
+pub mod projection;
+pub mod spool;
+pub mod watch;

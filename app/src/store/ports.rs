@@ -1,0 +1,110 @@
+//! Ports for workers: free when probed, and never given to two live workers of any feature.
+//!
+//! A port is held by a shared lock on a file of its own, by the orchestrator and by the worker that uses it. Who wants
+//! it needs the lock alone, so a port comes free when the last of its holders is gone, however it went.
+
+use std::fs::{File, OpenOptions};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use super::atomic::make_dir;
+use crate::error::{Error, ExitCode, Result, io};
+
+/// The ports of one worker, held as long as this lives.
+#[derive(Debug)]
+pub struct PortLease {
+    pub ports: Vec<u16>,
+    _holds: Vec<File>,
+}
+
+/// Takes the ports for each of `workers` workers from the range.
+pub fn lease(
+    dir: &Path,
+    range: std::ops::RangeInclusive<u16>,
+    workers: u32,
+    per_worker: u16,
+) -> Result<Vec<PortLease>> {
+    make_dir(dir)?;
+    let mut candidates = range.clone();
+    let mut leases = Vec::new();
+    for _ in 0..workers {
+        let mut lease = PortLease { ports: Vec::new(), _holds: Vec::new() };
+        while lease.ports.len() < usize::from(per_worker) {
+            let Some(port) = candidates.next() else {
+                return Err(Error::new(
+                    ExitCode::Preflight,
+                    format!("too few free ports from {} to {}", range.start(), range.end()),
+                )
+                .hint(
+                    "Widen ports.range_start and ports.range_end in .mahabharatha/config.yaml, or use fewer workers.",
+                ));
+            };
+            if let Some(hold) = take(dir, port)? {
+                lease.ports.push(port);
+                lease._holds.push(hold);
+            }
+        }
+        leases.push(lease);
+    }
+    Ok(leases)
+}
+
+/// Shares in a port that the orchestrator took.
+pub fn share(dir: &Path, port: u16) -> Result<File> {
+    let path = dir.join(port.to_string());
+    let file = open(&path)?;
+    file.lock_shared().map_err(io("lock", &path))?;
+    Ok(file)
+}
+
+fn take(dir: &Path, port: u16) -> Result<Option<File>> {
+    let path = dir.join(port.to_string());
+    let file = open(&path)?;
+    if file.try_lock().is_err() || TcpListener::bind(("127.0.0.1", port)).is_err() {
+        return Ok(None);
+    }
+    // From alone to shared is not one step: whoever came in between has it.
+    Ok(file.try_lock_shared().is_ok().then_some(file))
+}
+
+fn open(path: &PathBuf) -> Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io("open", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_port_is_given_twice_while_it_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = lease(dir.path(), 45_100..=45_199, 3, 2).unwrap();
+        let second = lease(dir.path(), 45_100..=45_199, 3, 2).unwrap();
+        let mut all: Vec<u16> = first.iter().chain(&second).flat_map(|lease| lease.ports.clone()).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 12);
+    }
+
+    #[test]
+    fn a_port_stays_taken_while_a_worker_shares_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = lease(dir.path(), 45_200..=45_299, 1, 1).unwrap();
+        let port = held[0].ports[0];
+        let worker = share(dir.path(), port).unwrap();
+        drop(held);
+        assert_ne!(lease(dir.path(), 45_200..=45_299, 1, 1).unwrap()[0].ports[0], port);
+        drop(worker);
+        assert_eq!(lease(dir.path(), 45_200..=45_299, 1, 1).unwrap()[0].ports[0], port);
+    }
+
+    #[test]
+    fn a_port_in_use_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        assert!(lease(dir.path(), port..=port, 1, 1).is_err());
+        drop(server);
+        assert_eq!(lease(dir.path(), port..=port, 1, 1).unwrap()[0].ports, [port]);
+    }
+}

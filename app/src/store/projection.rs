@@ -1,0 +1,65 @@
+//! `.mahabharatha/`: what anybody may read and nothing depends on, made from the journal.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::atomic::{write_atomic, write_projected};
+use crate::error::Result;
+
+/// Git is to see the configuration only: the rest is this machine's, and made anew.
+const IGNORE: &str = "*\n!/config.yaml\n";
+
+/// Makes `.mahabharatha/` with its `.gitignore`; one that is there already is the user's.
+pub fn make_home(home: &Path) -> Result<()> {
+    let ignore = home.join(".gitignore");
+    if ignore.exists() { Ok(()) } else { write_atomic(&ignore, IGNORE.as_bytes()) }
+}
+
+/// Replaces the projection; readers see the old one or the new one.
+pub fn write_projection(path: &Path, projection: &Value) -> Result<()> {
+    write_projected(path, format!("{projection:#}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn git_sees_the_configuration_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = |args: &[&str]| {
+            let output = Command::new("git").arg("-C").arg(dir.path()).args(args).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        git(&["init", "-q"]);
+        let home = dir.path().join(".mahabharatha");
+        make_home(&home).unwrap();
+        write_projection(&home.join("state/x.json"), &Value::Null).unwrap();
+        fs::create_dir_all(home.join("worktrees/x")).unwrap();
+        fs::write(home.join("worktrees/x/config.yaml"), "").unwrap();
+        assert_eq!(git(&["status", "--porcelain", "-uall"]), "");
+        fs::write(home.join("config.yaml"), "").unwrap();
+        assert_eq!(git(&["status", "--porcelain", "-uall"]), "?? .mahabharatha/config.yaml\n");
+    }
+
+    #[test]
+    fn the_users_own_gitignore_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(".gitignore"), "mine").unwrap();
+        make_home(dir.path()).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join(".gitignore")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_projection_is_one_json_document() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/x.json");
+        let projection = serde_json::json!({"feature": "x", "tasks": {"TASK-001": {"status": "completed"}}});
+        write_projection(&path, &projection).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).unwrap(), projection);
+    }
+}

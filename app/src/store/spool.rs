@@ -1,0 +1,340 @@
+//! Commands from other terminals to the process that holds the feature, and its answers.
+//!
+//! Who asks keeps its command file locked while it waits: a command whose asker is gone is never carried out.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+
+use mahabharatha_core::run::effect::Answer;
+use mahabharatha_core::run::event::{Command, RequestId};
+use notify::RecommendedWatcher;
+
+use super::atomic::{TEMPORARY, make_dir, write_projected};
+use super::locks::{FeatureLock, OsLock, held_by_another, lock_file};
+use super::watch::on_change;
+use crate::error::{Error, ExitCode, Result, io};
+
+const COMMAND: &str = ".json";
+const ANSWER: &str = ".answer.json";
+
+/// The end that belongs to the holder of the feature.
+pub struct Spool {
+    dir: PathBuf,
+    _watcher: RecommendedWatcher,
+}
+
+impl Spool {
+    /// Hands over every command that waits or arrives, each once, from whatever thread notices it.
+    pub fn watch(feature_dir: &Path, deliver: impl FnMut(RequestId, Command) + Send + 'static) -> Result<Spool> {
+        let dir = spool_dir(feature_dir);
+        make_dir(&dir)?;
+        let inbox = Arc::new(Mutex::new(Inbox { dir: dir.clone(), seen: BTreeSet::new(), deliver }));
+        let noticed = Arc::clone(&inbox);
+        let watcher = on_change(&dir, move || noticed.lock().unwrap_or_else(PoisonError::into_inner).scan())?;
+        inbox.lock().unwrap_or_else(PoisonError::into_inner).scan();
+        Ok(Spool { dir, _watcher: watcher })
+    }
+
+    /// Tells who asked. Where nobody waits any more, nobody reads it.
+    pub fn answer(&self, request: &RequestId, answer: &Answer) -> Result<()> {
+        write_answer(&self.dir, request, answer)
+    }
+}
+
+struct Inbox<F> {
+    dir: PathBuf,
+    /// Handed over, and still there.
+    seen: BTreeSet<RequestId>,
+    deliver: F,
+}
+
+impl<F: FnMut(RequestId, Command)> Inbox<F> {
+    /// Looks at everything that lies there: little, and so no change can be missed.
+    fn scan(&mut self) {
+        let names: BTreeSet<String> = fs::read_dir(&self.dir)
+            .map(|entries| entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+            .unwrap_or_default();
+        self.seen.retain(|request| names.contains(&format!("{request}{COMMAND}")));
+        for name in &names {
+            if let Some(request) = name.strip_suffix(ANSWER) {
+                if !names.contains(&format!("{request}{COMMAND}")) {
+                    remove(&self.dir.join(name));
+                }
+            } else if let Some(request) = name.strip_suffix(COMMAND)
+                && !name.starts_with(TEMPORARY)
+                && !names.contains(&format!("{request}{ANSWER}"))
+                && !self.seen.contains(request)
+            {
+                self.take(request);
+            }
+        }
+    }
+
+    fn take(&mut self, request: &str) {
+        let path = self.dir.join(format!("{request}{COMMAND}"));
+        let Ok(file) = File::open(&path) else { return };
+        if !held_by_another(&file, &path).unwrap_or(false) {
+            remove(&path);
+            return;
+        }
+        self.seen.insert(request.to_owned());
+        match serde_json::from_reader(file) {
+            Ok(command) => (self.deliver)(request.to_owned(), command),
+            Err(error) => {
+                let message = Some(format!("the command was not understood: {error}"));
+                // Without an answer the asker goes on waiting for the lock, and then carries it out itself.
+                let _ = write_answer(&self.dir, request, &Answer { message, ..Answer::default() });
+            }
+        }
+    }
+}
+
+/// How a command was taken.
+#[derive(Debug)]
+pub enum Asked {
+    Answered(Answer),
+    /// Nobody holds the feature: the asker does now, and carries the command out itself. Under the same request, in
+    /// case the one before died after it had noted the command.
+    TookLock {
+        lock: FeatureLock,
+        request: RequestId,
+    },
+}
+
+/// Asks whoever holds the feature, and waits for the answer or for the lock, whichever comes first.
+/// Where the answer comes first, a thread that still waits for the lock lets go of it as soon as it gets it.
+pub fn ask(feature_dir: &Path, sign: &Path, command: &Command) -> Result<Asked> {
+    enum News {
+        Change,
+        Lock(Result<OsLock>),
+    }
+    let dir = spool_dir(feature_dir);
+    make_dir(&dir)?;
+    let (sender, news) = mpsc::channel();
+    let changes = sender.clone();
+    let _watcher = on_change(&dir, move || drop(changes.send(News::Change)))?;
+    let posted = Posted::post(&dir, command)?;
+    let lock_path = lock_file(feature_dir);
+    thread::spawn(move || sender.send(News::Lock(OsLock::wait(&lock_path))));
+    loop {
+        let next = news.recv().expect("the watcher keeps a sender");
+        if let Some(answer) = posted.answer()? {
+            return Ok(Asked::Answered(answer));
+        }
+        if let News::Lock(lock) = next {
+            let lock = FeatureLock::enter(lock?, feature_dir, sign)?;
+            return Ok(Asked::TookLock { lock, request: posted.request.clone() });
+        }
+    }
+}
+
+/// A command in the spool. Taken back when its asker is done with it.
+struct Posted {
+    request: RequestId,
+    path: PathBuf,
+    answer: PathBuf,
+    /// Locked, as long as somebody waits.
+    _file: File,
+}
+
+impl Posted {
+    fn post(dir: &Path, command: &Command) -> Result<Posted> {
+        let request = new_request();
+        let path = dir.join(format!("{request}{COMMAND}"));
+        let mut file =
+            tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir).map_err(io("make a file in", dir))?;
+        let text = serde_json::to_vec(command).expect("commands have string keys only, so JSON can hold them");
+        file.as_file().lock().and_then(|()| file.write_all(&text)).map_err(io("write", &path))?;
+        let file = file.persist(&path).map_err(|error| io("write", &path)(error.error))?;
+        let answer = dir.join(format!("{request}{ANSWER}"));
+        Ok(Posted { request, path, answer, _file: file })
+    }
+
+    fn answer(&self) -> Result<Option<Answer>> {
+        let Ok(text) = fs::read(&self.answer) else { return Ok(None) };
+        serde_json::from_slice(&text).map(Some).map_err(|error| {
+            Error::new(ExitCode::Failed, format!("{} is not an answer: {error}", self.answer.display()))
+                .hint("Is the run of another version of mahabharatha? Use the same one for both.")
+        })
+    }
+}
+
+impl Drop for Posted {
+    /// The command goes first: an answer without one is taken for left behind.
+    fn drop(&mut self) {
+        remove(&self.path);
+        remove(&self.answer);
+    }
+}
+
+/// Sorts by time, so that commands are handed over in the order in which they were given.
+fn new_request() -> RequestId {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let now = jiff::Timestamp::now().as_millisecond();
+    format!("{now:013}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn write_answer(dir: &Path, request: &str, answer: &Answer) -> Result<()> {
+    let text = serde_json::to_vec(answer).expect("answers have string keys only, so JSON can hold them");
+    write_projected(&dir.join(format!("{request}{ANSWER}")), &text)
+}
+
+fn spool_dir(feature_dir: &Path) -> PathBuf {
+    feature_dir.join("spool")
+}
+
+/// What cannot be removed is looked at again with the next change.
+fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use mahabharatha_core::ids::TaskId;
+
+    use super::*;
+
+    struct Place {
+        _dir: tempfile::TempDir,
+        feature: PathBuf,
+        sign: PathBuf,
+    }
+
+    fn place() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        Place { feature: dir.path().join("x"), sign: dir.path().join("none/.lock"), _dir: dir }
+    }
+
+    impl Place {
+        fn lock(&self) -> FeatureLock {
+            FeatureLock::wait(&self.feature, &self.sign).unwrap()
+        }
+
+        fn ask_in_background(&self, command: Command) -> thread::JoinHandle<Asked> {
+            let (feature, sign) = (self.feature.clone(), self.sign.clone());
+            thread::spawn(move || ask(&feature, &sign, &command).unwrap())
+        }
+
+        fn watch(&self) -> (Spool, mpsc::Receiver<(RequestId, Command)>) {
+            let (sender, receiver) = mpsc::channel();
+            let spool = Spool::watch(&self.feature, move |request, command| {
+                let _ = sender.send((request, command));
+            });
+            (spool.unwrap(), receiver)
+        }
+
+        fn spooled(&self) -> Vec<String> {
+            let entries = fs::read_dir(spool_dir(&self.feature)).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        }
+    }
+
+    fn retry() -> Command {
+        Command::Retry { tasks: vec![TaskId::new("TASK-001").unwrap()] }
+    }
+
+    fn answer() -> Answer {
+        Answer { accepted: vec![TaskId::new("TASK-001").unwrap()], ..Answer::default() }
+    }
+
+    #[test]
+    fn the_holder_is_asked_and_answers() {
+        let place = place();
+        let _lock = place.lock();
+        let (spool, commands) = place.watch();
+        let asker = place.ask_in_background(retry());
+        let (request, command) = commands.recv().unwrap();
+        assert_eq!(command, retry());
+        spool.answer(&request, &answer()).unwrap();
+        assert!(matches!(asker.join().unwrap(), Asked::Answered(got) if got == answer()));
+        assert_eq!(place.spooled(), [""; 0]);
+    }
+
+    #[test]
+    fn a_command_that_waits_already_is_handed_over_once() {
+        let place = place();
+        let _lock = place.lock();
+        let askers = [place.ask_in_background(retry()), place.ask_in_background(retry())];
+        let (first, commands) = place.watch();
+        let mut requests = [commands.recv().unwrap().0, commands.recv().unwrap().0];
+        requests.sort();
+        assert_ne!(requests[0], requests[1]);
+        for request in &requests {
+            first.answer(request, &answer()).unwrap();
+        }
+        for asker in askers {
+            assert!(matches!(asker.join().unwrap(), Asked::Answered(_)));
+        }
+        drop(first);
+        assert!(commands.recv().is_err(), "nothing is handed over twice");
+    }
+
+    #[test]
+    fn where_nobody_holds_the_feature_the_asker_does() {
+        let place = place();
+        let Asked::TookLock { lock, request } = ask(&place.feature, &place.sign, &retry()).unwrap() else {
+            panic!("somebody answered")
+        };
+        assert!(!request.is_empty());
+        assert_eq!(place.spooled(), [""; 0]);
+        assert!(FeatureLock::try_acquire(&place.feature, &place.sign).unwrap().is_err());
+        drop(lock);
+    }
+
+    #[test]
+    fn an_asker_gets_the_lock_of_a_holder_that_goes_without_an_answer() {
+        let place = place();
+        let lock = place.lock();
+        let (spool, commands) = place.watch();
+        let asker = place.ask_in_background(retry());
+        let (asked, _) = commands.recv().unwrap();
+        drop(spool);
+        drop(lock);
+        assert!(matches!(asker.join().unwrap(), Asked::TookLock { request, .. } if request == asked));
+    }
+
+    #[test]
+    fn an_answer_counts_though_the_lock_came_with_it() {
+        let place = place();
+        let lock = place.lock();
+        let asker = place.ask_in_background(retry());
+        let (spool, commands) = place.watch();
+        let (request, _) = commands.recv().unwrap();
+        spool.answer(&request, &answer()).unwrap();
+        drop(lock);
+        assert!(matches!(asker.join().unwrap(), Asked::Answered(_)));
+        // The thread that still waited for the lock does not keep it.
+        drop(place.lock());
+    }
+
+    #[test]
+    fn the_command_of_an_asker_that_is_gone_is_not_carried_out() {
+        let place = place();
+        let dir = spool_dir(&place.feature);
+        make_dir(&dir).unwrap();
+        let stop = serde_json::to_vec(&Command::Stop { force: true, grace_ms: 0, worker: None }).unwrap();
+        fs::write(dir.join("0000000000000-1-0.json"), stop).unwrap();
+        fs::write(dir.join("0000000000000-2-0.answer.json"), "{}").unwrap();
+        let (spool, commands) = place.watch();
+        assert_eq!(place.spooled(), [""; 0]);
+        drop(spool);
+        assert!(commands.recv().is_err());
+    }
+
+    #[test]
+    fn a_command_that_is_none_is_answered_so() {
+        let place = place();
+        let dir = spool_dir(&place.feature);
+        make_dir(&dir).unwrap();
+        let file = File::create(dir.join("1.json")).unwrap();
+        file.lock().unwrap();
+        let (_spool, _commands) = place.watch();
+        let answer: Answer = serde_json::from_slice(&fs::read(dir.join("1.answer.json")).unwrap()).unwrap();
+        assert!(answer.message.unwrap().contains("not understood"));
+    }
+}

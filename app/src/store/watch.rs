@@ -1,0 +1,53 @@
+//! Waiting until something in a directory changes, without looking again and again.
+
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver};
+
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::atomic::make_dir;
+use crate::error::{Error, ExitCode, Result};
+
+pub struct Changes {
+    changed: Receiver<()>,
+    _watcher: RecommendedWatcher,
+}
+
+/// Watches a directory and all below it, from now on, so that no change after the call is missed.
+pub fn changes(dir: &Path) -> Result<Changes> {
+    make_dir(dir)?;
+    let (sender, changed) = mpsc::channel();
+    let watcher = watch(dir, RecursiveMode::Recursive, move || {
+        let _ = sender.send(());
+    })?;
+    Ok(Changes { changed, _watcher: watcher })
+}
+
+impl Changes {
+    /// Returns after a change; several at once count as one.
+    pub fn wait(&self) {
+        let _ = self.changed.recv();
+        while self.changed.try_recv().is_ok() {}
+    }
+}
+
+/// Calls whenever something in the directory itself changed.
+pub(super) fn on_change(dir: &Path, call: impl FnMut() + Send + 'static) -> Result<RecommendedWatcher> {
+    watch(dir, RecursiveMode::NonRecursive, call)
+}
+
+fn watch(dir: &Path, mode: RecursiveMode, mut call: impl FnMut() + Send + 'static) -> Result<RecommendedWatcher> {
+    let noticed = move |event: notify::Result<notify::Event>| {
+        // To look at a file is an access: it must not make us look again.
+        if !event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_))) {
+            call();
+        }
+    };
+    notify::recommended_watcher(noticed)
+        .and_then(|mut watcher| watcher.watch(dir, mode).map(|()| watcher))
+        .map_err(|error| {
+            Error::new(ExitCode::Failed, format!("cannot watch {}: {error}", dir.display())).hint(
+                "Where the limit is reached, raise it (sysctl fs.inotify.max_user_instances, fs.inotify.max_user_watches).",
+            )
+        })
+}

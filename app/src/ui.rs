@@ -1,0 +1,304 @@
+//! The only door to stdout and stderr. Data goes to stdout, everything else to stderr.
+
+mod clean;
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anstream::{AutoStream, ColorChoice};
+use indicatif::{MultiProgress, ProgressDrawTarget};
+use owo_colors::OwoColorize;
+
+pub use self::clean::{clean, fit, one_line, width};
+
+/// What the command line says about output.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Flags {
+    pub json: bool,
+    pub quiet: bool,
+    pub verbose: bool,
+    pub yes: bool,
+    pub color: Color,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    // On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+pub struct Ui {
+    flags: Flags,
+    out: Paint,
+    err: Paint,
+    /// What is drawn at the bottom of the screen; everything else is written above it.
+    bars: Mutex<Option<MultiProgress>>,
+    /// Why data did not reach its reader.
+    lost: Mutex<Option<io::Error>>,
+}
+
+/// A question that nobody is there to answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAnswer {
+    pub question: String,
+    /// The flag that answers it.
+    pub flag: String,
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\" cannot be asked without a terminal; answer it with {}", self.question, self.flag)
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+impl Ui {
+    pub fn new(flags: Flags) -> Self {
+        Ui {
+            flags,
+            out: Paint(wants_color(flags.color, AutoStream::choice(&io::stdout()))),
+            err: Paint(wants_color(flags.color, AutoStream::choice(&io::stderr()))),
+            bars: Mutex::new(None),
+            lost: Mutex::new(None),
+        }
+    }
+
+    pub fn json(&self) -> bool {
+        self.flags.json
+    }
+
+    pub fn quiet(&self) -> bool {
+        self.flags.quiet
+    }
+
+    pub fn verbose(&self) -> bool {
+        self.flags.verbose
+    }
+
+    /// Colours for what goes to stdout.
+    pub fn paint(&self) -> Paint {
+        self.out
+    }
+
+    /// The columns of the terminal that data goes to.
+    pub fn columns(&self) -> Option<usize> {
+        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
+        (size.ws_col > 0).then_some(usize::from(size.ws_col))
+    }
+
+    /// What the command was asked for. A terminal gets nothing but text and colours, a program gets every byte.
+    pub fn data(&self, text: &str) {
+        let mut out = io::stdout();
+        let mut text = if out.is_terminal() { clean::clean_but_colors(text) } else { text.to_string() };
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let mut lost = locked(&self.lost);
+        if lost.is_none() {
+            *lost = self.above_bars(|| deliver(&mut out, &text)).err();
+        }
+    }
+
+    /// Whether all data arrived. A reader that went away has seen enough, so that is no error.
+    pub fn finish(&self) -> io::Result<()> {
+        match locked(&self.lost).take() {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether nobody reads data any more, so that a command that goes on and on can end.
+    pub fn reader_left(&self) -> bool {
+        locked(&self.lost).is_some()
+    }
+
+    pub fn note(&self, text: &str) {
+        if !self.quiet() {
+            self.tell(Style::Plain, text);
+        }
+    }
+
+    pub fn warn(&self, text: &str) {
+        self.tell_labelled(Style::Warn, "warning", text);
+    }
+
+    pub fn error(&self, text: &str) {
+        self.tell_labelled(Style::Bad, "error", text);
+    }
+
+    /// What went wrong, exactly where, and what to do.
+    pub fn print_error(&self, message: &str, details: &[String], hint: Option<&str>) {
+        self.error(message);
+        for detail in details {
+            self.tell(Style::Plain, &format!("  {}", detail.replace('\n', "\n  ")));
+        }
+        if let Some(hint) = hint {
+            self.tell_labelled(Style::Strong, "hint", hint);
+        }
+    }
+
+    /// A line for people, however quiet it is to be.
+    pub fn tell(&self, style: Style, text: &str) {
+        self.say(&self.err.apply(style, &clean(text)));
+    }
+
+    fn tell_labelled(&self, style: Style, label: &str, text: &str) {
+        self.say(&format!("{}: {}", self.err.apply(style, label), clean(text)));
+    }
+
+    /// Nobody can be told that stderr is gone, so a failure is let be: a run goes on without its reader.
+    fn say(&self, text: &str) {
+        let _ = self.above_bars(|| deliver(&mut io::stderr(), &format!("{text}\n")));
+    }
+
+    fn above_bars<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &*locked(&self.bars) {
+            Some(bars) => bars.suspend(write),
+            None => write(),
+        }
+    }
+
+    /// A place for a live display, where there is a terminal for one. What is written meanwhile appears above it.
+    pub fn open_bars(&self) -> Option<MultiProgress> {
+        let target = ProgressDrawTarget::stderr();
+        if self.quiet() || self.json() || target.is_hidden() {
+            return None;
+        }
+        let bars = MultiProgress::with_draw_target(target);
+        *locked(&self.bars) = Some(bars.clone());
+        Some(bars)
+    }
+
+    pub fn close_bars(&self) {
+        if let Some(bars) = locked(&self.bars).take() {
+            // A screen that cannot be cleared is gone.
+            let _ = bars.clear();
+        }
+    }
+
+    /// Asks for a yes. `flag` is what answers the question where nobody can be asked.
+    pub fn confirm(&self, question: &str, flag: &str) -> Result<bool, NoAnswer> {
+        if self.flags.yes {
+            return Ok(true);
+        }
+        let no_answer = || NoAnswer { question: one_line(question), flag: flag.to_string() };
+        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+            return Err(no_answer());
+        }
+        let prompt = format!("{} [y/N] ", self.err.apply(Style::Strong, &clean(question)));
+        deliver(&mut io::stderr(), &prompt).map_err(|_| no_answer())?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map_err(|_| no_answer())?;
+        Ok(is_yes(&answer))
+    }
+}
+
+fn wants_color(asked: Color, found: ColorChoice) -> bool {
+    match asked {
+        Color::Auto => found != ColorChoice::Never,
+        Color::Always => true,
+        Color::Never => false,
+    }
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+fn deliver(to: &mut impl Write, text: &str) -> io::Result<()> {
+    to.write_all(text.as_bytes())?;
+    to.flush()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    Plain,
+    Good,
+    Warn,
+    Bad,
+    Dim,
+    Strong,
+}
+
+/// Colours, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Paint(bool);
+
+impl Paint {
+    pub const OFF: Paint = Paint(false);
+
+    pub fn apply(self, style: Style, text: &str) -> String {
+        if !self.0 {
+            return text.to_string();
+        }
+        match style {
+            Style::Plain => text.to_string(),
+            Style::Good => text.green().to_string(),
+            Style::Warn => text.yellow().to_string(),
+            Style::Bad => text.red().to_string(),
+            Style::Dim => text.dimmed().to_string(),
+            Style::Strong => text.bold().to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_wins_over_what_the_terminal_can_do() {
+        assert!(wants_color(Color::Auto, ColorChoice::Always));
+        assert!(!wants_color(Color::Auto, ColorChoice::Never));
+        assert!(wants_color(Color::Always, ColorChoice::Never));
+        assert!(!wants_color(Color::Never, ColorChoice::Always));
+    }
+
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        assert!(["y", "Y\n", " yes \n"].into_iter().all(is_yes));
+        assert!(!["", "\n", "n", "no", "yep", "y y"].into_iter().any(is_yes));
+    }
+
+    #[test]
+    fn yes_answers_every_question() {
+        let ui = Ui::new(Flags { yes: true, ..Flags::default() });
+        assert_eq!(ui.confirm("Remove it?", "--yes"), Ok(true));
+    }
+
+    #[test]
+    fn a_reader_that_left_is_no_error_but_a_full_disk_is() {
+        let ui = Ui::new(Flags::default());
+        let (reader, mut writer) = io::pipe().unwrap();
+        drop(reader);
+        *locked(&ui.lost) = deliver(&mut writer, "text").err();
+        assert!(ui.reader_left());
+        assert!(ui.finish().is_ok());
+        let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        *locked(&ui.lost) = deliver(&mut full, "text").err();
+        assert_eq!(ui.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_question_that_cannot_be_asked_names_its_flag() {
+        let error = NoAnswer { question: "Remove it?".to_string(), flag: "--yes".to_string() };
+        insta::assert_snapshot!(error, @r#""Remove it?" cannot be asked without a terminal; answer it with --yes"#);
+    }
+
+    #[test]
+    fn paint_is_let_through_to_a_terminal() {
+        let painted = Paint(true).apply(Style::Bad, &clean("bad \x1b[2J"));
+        assert_eq!(clean::clean_but_colors(&painted), painted);
+        assert!(painted.contains("\x1b[31m") && !painted.contains("2J"), "{painted:?}");
+        assert_eq!(Paint::OFF.apply(Style::Bad, "bad"), "bad");
+    }
+}

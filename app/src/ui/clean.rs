@@ -1,0 +1,180 @@
+//! Text of others made harmless: nothing in it moves the cursor, sets a title, or turns the reading direction.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Without escape sequences and control characters. Line breaks and tabs stay.
+pub fn clean(text: &str) -> String {
+    filter(text, |_| false)
+}
+
+/// Like `clean`, but lets colours through: for text that was cleaned and then painted by us.
+pub(super) fn clean_but_colors(text: &str) -> String {
+    filter(text, |sequence| {
+        sequence
+            .strip_prefix("\x1b[")
+            .and_then(|rest| rest.strip_suffix('m'))
+            .is_some_and(|parameters| parameters.chars().all(|c| c.is_ascii_digit() || c == ';'))
+    })
+}
+
+/// Clean, with every run of white space, line breaks included, as one space.
+pub fn one_line(text: &str) -> String {
+    clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Cut to so many columns, with `…` where something is missing.
+pub fn fit(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_string();
+    }
+    let mut fitted = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            break;
+        }
+        fitted.push(c);
+    }
+    if columns > 0 {
+        fitted.push('…');
+    }
+    fitted
+}
+
+/// In columns of a terminal.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// Drops sequences such as colours, except those kept; shows every other control character as a visible sign, so that
+/// a sequence that never ends cannot swallow what follows it.
+fn filter(text: &str, keep: impl Fn(&str) -> bool) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = control_sequence(rest);
+        if length > 0 {
+            if keep(&rest[..length]) {
+                cleaned.push_str(&rest[..length]);
+            }
+            rest = &rest[length..];
+            continue;
+        }
+        if let Some(after) = rest.strip_prefix("\r\n") {
+            cleaned.push('\n');
+            rest = after;
+            continue;
+        }
+        cleaned.push(visible(c));
+        rest = &rest[c.len_utf8()..];
+    }
+    cleaned
+}
+
+/// How long the control sequence is that the text begins with: `ESC [`, parameters, intermediates, a final byte.
+fn control_sequence(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    if !bytes.starts_with(b"\x1b[") {
+        return 0;
+    }
+    let parameters = bytes[2..].iter().take_while(|byte| (0x30..=0x3f).contains(*byte)).count();
+    let intermediates = bytes[2 + parameters..].iter().take_while(|byte| (0x20..=0x2f).contains(*byte)).count();
+    let end = 2 + parameters + intermediates;
+    if bytes.get(end).is_some_and(|byte| (0x40..=0x7e).contains(byte)) { end + 1 } else { 0 }
+}
+
+fn visible(c: char) -> char {
+    match c {
+        '\n' | '\t' => c,
+        // What stood before a lone carriage return would be written over.
+        '\r' => '\n',
+        '\0'..='\x1f' => char::from_u32(0x2400 + c as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\x7f' => '\u{2421}',
+        '\u{80}'..='\u{9f}' => char::REPLACEMENT_CHARACTER,
+        _ if turns_direction(c) => char::REPLACEMENT_CHARACTER,
+        _ => c,
+    }
+}
+
+fn turns_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn is_harmless(text: &str) -> bool {
+        text.chars().all(|c| matches!(c, '\n' | '\t') || !c.is_control() && !turns_direction(c))
+    }
+
+    #[test]
+    fn colours_go_and_what_cannot_be_told_is_shown() {
+        assert_eq!(clean("\x1b[1;31mred\x1b[0m\r\nnext\rlast"), "red\nnext\nlast");
+        assert_eq!(clean("\x1b]0;owned\x07 and on"), "␛]0;owned␇ and on");
+        assert_eq!(clean("a\x1b[2Jb\x1b[1;1Hc"), "abc");
+        assert_eq!(clean("cut \x1b[31"), "cut ␛[31");
+        assert_eq!(clean("\u{9b}31m \u{202e}txt\x7f"), "\u{fffd}31m \u{fffd}txt␡");
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(one_line("  a\n\tb \r c\u{2028}d "), "a b c d");
+    }
+
+    #[test]
+    fn text_is_cut_by_columns_not_by_bytes() {
+        assert_eq!(fit("schön", 5), "schön");
+        assert_eq!(fit("schöner", 5), "schö…");
+        assert_eq!(fit("漢字漢字", 5), "漢字…");
+        assert_eq!(fit("ab", 1), "…");
+        assert_eq!(fit("ab", 0), "");
+    }
+
+    /// Text in which control characters and pieces of sequences are frequent.
+    fn nasty() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            any::<char>().prop_map(String::from),
+            (0u8..32).prop_map(|byte| char::from(byte).to_string()),
+            (0x7fu32..0xa0).prop_map(|code| char::from_u32(code).unwrap().to_string()),
+            Just("\x1b[".to_string()),
+            Just("\x1b]".to_string()),
+            Just("31;1m".to_string()),
+            Just("\u{202e}".to_string()),
+        ];
+        prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn cleaned_text_is_harmless_and_stays_as_it_is(text in nasty()) {
+            let cleaned = clean(&text);
+            prop_assert!(is_harmless(&cleaned), "{cleaned:?}");
+            prop_assert_eq!(clean(&cleaned), cleaned.clone());
+            prop_assert!(!one_line(&text).contains(['\n', '\t']));
+        }
+
+        #[test]
+        fn only_colours_pass_the_second_door(text in nasty()) {
+            let passed = clean_but_colors(&text);
+            prop_assert!(is_harmless(&anstream::adapter::strip_str(&passed).to_string()), "{passed:?}");
+            for (at, _) in passed.match_indices('\x1b') {
+                let length = control_sequence(&passed[at..]);
+                prop_assert!(length > 0 && passed[at..at + length].ends_with('m'), "{passed:?}");
+            }
+        }
+
+        #[test]
+        fn harmless_text_is_not_touched(text in "[^\\p{C}]{0,60}") {
+            prop_assert_eq!(clean(&text), text);
+        }
+
+        #[test]
+        fn fitted_text_fits(text in "\\PC{0,60}", columns in 0usize..40) {
+            prop_assert!(width(&fit(&text, columns)) <= columns);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! One attempt, step by step.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::effect::Purpose;
+use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
+
+use super::guard::{Guard, Planted};
+use super::keep::{self, Keeper};
+use super::log::{Log, Severity};
+use super::order::Order;
+use super::ownership::{self, Changes};
+use super::start::{self, Pristine, private_git};
+use super::verify::{self, Verdict};
+use super::watch::{self, Interrupt};
+use super::{FENCE, files, prompt};
+use crate::agent::{Said, Session};
+use crate::error::{Error, ExitCode, Result, io};
+use crate::git::{Git, RefChange};
+use crate::proc;
+use crate::store::atomic::write_projected;
+
+pub struct Attempt<'a> {
+    pub order: &'a Order,
+    pub job_dir: &'a Path,
+    pub interrupt: &'a Interrupt,
+    pub log: &'a Log,
+    pub warnings: Vec<String>,
+}
+
+/// How the agent's part ended.
+enum AgentEnd {
+    Said(Said),
+    TimedOut,
+    Stalled,
+    Interrupted,
+}
+
+impl Attempt<'_> {
+    pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
+        let (pristine, warnings) = start::start(self.order, self.job_dir)?;
+        self.warnings.extend(warnings);
+        let guard = Guard::look(self.order);
+        start::occupy(self.order, &guard)?;
+
+        let agent_end = self.run_agent()?;
+        if !proc::end_descendants(Duration::ZERO) {
+            return Err(Error::new(ExitCode::Failed, "the agent left processes that cannot be ended"));
+        }
+        if !fs::symlink_metadata(&self.order.worktree).is_ok_and(|found| found.is_dir()) {
+            start::vacate(self.order)?;
+            let text = format!("{} was removed while the agent ran", self.order.worktree.display());
+            return Err(Error::new(ExitCode::Failed, text));
+        }
+        let git = private_git(self.order, self.job_dir)?.index(self.job_dir.join("index"));
+        pristine.write(&self.job_dir.join("index"))?;
+        let planted = guard.restore(&git, self.job_dir)?;
+        let changes = ownership::look(&git, self.order)?;
+        self.warnings.extend(planted.warnings.iter().cloned());
+        let end = match self.judge(agent_end, &git, &planted, &changes)? {
+            Some(end) => Err(end),
+            None => self.verify_and_commit(&git, &guard, &changes)?,
+        };
+        let (end, wip) = match end {
+            Ok(commit) => (JobEnd::Done { commit }, None),
+            Err(end) => {
+                let wip = self.keep(&pristine, &changes)?;
+                (end, wip)
+            }
+        };
+        changes.take_out(self.order, self.job_dir)?;
+        start::vacate(self.order)?;
+        for scratch in ["git", "index"] {
+            files::remove(&self.job_dir.join(scratch))?;
+        }
+        Ok((end, wip))
+    }
+
+    fn run_agent(&self) -> Result<AgentEnd> {
+        let order = self.order;
+        let prompt = prompt::prompt(order);
+        if !prompt.cut.is_empty() {
+            self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
+        }
+        let session = Session {
+            prompt: &prompt.text,
+            run: order.task.run.as_deref(),
+            root: &order.root,
+            worktree: &order.worktree,
+            env: order.environment(),
+        };
+        if self.interrupt.called_off() {
+            return Ok(AgentEnd::Interrupted);
+        }
+        let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
+        let running = order
+            .agent
+            .command(&session)?
+            .timeout(order.limits.attempt())
+            .grace(order.limits.grace())
+            .copy_to(self.log.lines("output"))
+            .spawn()
+            .map_err(failed)?;
+        self.log.info("agent_started", &format!("pid {}", running.id().pid));
+        let (stall, grace) = (order.limits.stall(), order.limits.grace());
+        let (ended, stalled) =
+            watch::wait_for_agent(running, self.interrupt, stall, grace, &order.worktree).map_err(failed)?;
+        self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
+        Ok(match (stalled, ended.timed_out, ended.cancelled) {
+            (true, _, _) => AgentEnd::Stalled,
+            (_, true, _) => AgentEnd::TimedOut,
+            (_, _, true) => AgentEnd::Interrupted,
+            _ => AgentEnd::Said(order.agent.said(&ended)),
+        })
+    }
+
+    /// How the attempt ends, if not with verification.
+    fn judge(
+        &mut self,
+        agent_end: AgentEnd,
+        git: &Git,
+        planted: &Planted,
+        changes: &Changes,
+    ) -> Result<Option<JobEnd>> {
+        let strays: Vec<String> =
+            planted.strays.iter().cloned().chain(changes.strays.iter().map(|stray| stray.path.to_string())).collect();
+        if !strays.is_empty() {
+            self.log.write(Severity::Warn, "strays", &strays.join(", "));
+        }
+        let seconds = |limit: Duration| format!("{:.0} s", limit.as_secs_f64());
+        let (cause, feedback) = match agent_end {
+            AgentEnd::Interrupted => return Ok(Some(JobEnd::Interrupted)),
+            AgentEnd::TimedOut => (
+                FailCause::Timeout,
+                format!(
+                    "The agent was ended because it had not finished within {}.",
+                    seconds(self.order.limits.attempt())
+                ),
+            ),
+            AgentEnd::Stalled => (
+                FailCause::Stalled,
+                format!(
+                    "The agent was ended because it had written and changed nothing for {}.",
+                    seconds(self.order.limits.stall())
+                ),
+            ),
+            AgentEnd::Said(Said::Failed(feedback)) => (FailCause::Agent, feedback),
+            AgentEnd::Said(said) if planted.strays.is_empty() && said != Said::Done => {
+                let left: Vec<String> =
+                    strays.iter().map(|path| format!("{path} is not the task's and is left out")).collect();
+                self.warnings.extend(left);
+                return Ok(Some(match said {
+                    Said::Checkpoint(note) => JobEnd::Checkpoint { note },
+                    Said::Escalated(reason) => JobEnd::Escalated { reason },
+                    Said::Blocked(reason) | Said::Failed(reason) => JobEnd::Blocked { reason },
+                    Said::Done => return Ok(None),
+                }));
+            }
+            AgentEnd::Said(_) if !strays.is_empty() => (FailCause::Strays, self.stray_feedback(planted, changes)),
+            AgentEnd::Said(_) => {
+                let missing = self.missing(git, changes)?;
+                if missing.is_empty() {
+                    return Ok(None);
+                }
+                (
+                    FailCause::Missing,
+                    format!("These files were to be created and are not there: {}.", missing.join(", ")),
+                )
+            }
+        };
+        let feedback = if strays.is_empty() || cause == FailCause::Strays {
+            feedback
+        } else {
+            format!("{feedback}\n\n{}", self.stray_feedback(planted, changes))
+        };
+        Ok(Some(JobEnd::Failed { cause, feedback, strays }))
+    }
+
+    fn stray_feedback(&self, planted: &Planted, changes: &Changes) -> String {
+        let mut text = String::from("The attempt changed what the task does not own, so nothing of it was taken:\n");
+        for name in &planted.strays {
+            text.push_str(&format!("- {name} (put back)\n"));
+        }
+        for stray in &changes.strays {
+            let why = if stray.why.is_empty() { String::new() } else { format!(" ({})", stray.why) };
+            text.push_str(&format!("- {}{why}\n", stray.path));
+        }
+        text.push_str("The task owns only:\n");
+        for owned in &self.order.owned {
+            text.push_str(&format!("- {}{}\n", owned.path, if owned.directory { "/" } else { "" }));
+        }
+        text
+    }
+
+    /// Files that the task was to create, and that would not be in the commit.
+    fn missing(&self, git: &Git, changes: &Changes) -> Result<Vec<String>> {
+        let root = &self.order.worktree;
+        let on_disk = |path: &str| fs::symlink_metadata(root.join(path)).is_ok_and(|found| !found.is_dir());
+        let files = self.order.owned.iter().filter(|owned| owned.create && !owned.directory);
+        let paths = files.map(|owned| owned.path.as_str());
+        let mut missing: Vec<&str> =
+            paths.filter(|&path| !on_disk(path) || !changes.owned.contains(&path.into())).collect();
+        if missing.iter().any(|path| on_disk(path)) {
+            // There and not changed: in the base already, or where git does not look, as in a submodule.
+            let base = git.ls_tree(&self.order.job.base)?;
+            missing.retain(|&path| !on_disk(path) || base.iter().all(|entry| entry.path.as_str() != Some(path)));
+        }
+        Ok(missing.into_iter().map(str::to_owned).collect())
+    }
+
+    /// The commit, or how the attempt ends without one.
+    fn verify_and_commit(&mut self, git: &Git, guard: &Guard<'_>, changes: &Changes) -> Result<Result<Oid, JobEnd>> {
+        let order = self.order;
+        for path in &changes.left_out {
+            self.warnings.push(format!("{path} looks generated and is left out"));
+        }
+        ownership::stage(git, &order.worktree, &changes.owned)?;
+        let tree = git.write_tree()?;
+        let verdict = verify::verify(order, git, self.interrupt, self.log)?;
+        // What an agent wrote ran just now, so again: nothing that it left is executed.
+        let planted = guard.restore(git, self.job_dir)?;
+        match verdict {
+            Verdict::Interrupted => return Ok(Err(JobEnd::Interrupted)),
+            Verdict::Failed { feedback } => {
+                let (cause, strays) = (FailCause::Verification, planted.strays);
+                return Ok(Err(JobEnd::Failed { cause, feedback, strays }));
+            }
+            Verdict::Passed if !planted.strays.is_empty() => {
+                let feedback = self.stray_feedback(&planted, &Changes::default());
+                return Ok(Err(JobEnd::Failed { cause: FailCause::Strays, feedback, strays: planted.strays }));
+            }
+            Verdict::Passed => {}
+        }
+        let git = private_git(order, self.job_dir)?;
+        if self.job_dir.join(FENCE).exists() {
+            return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
+        }
+        let commit = git.commit_tree(&tree, std::slice::from_ref(&order.job.base), &message(order), &order.identity)?;
+        let set = |name: String| RefChange::Set { name, new: commit.clone() };
+        let refs = [set(order.result_ref()), set(order.branch.clone())];
+        Git::repository(&order.common_dir).update_refs(&refs, "mahabharatha: task")?;
+        // So that people see a clean worktree there.
+        let index = fs::read(self.job_dir.join("index")).map_err(io("read", self.job_dir))?;
+        write_projected(&order.worktree_git_dir.join("index"), &index)?;
+        self.log.info("committed", commit.as_str());
+        Ok(Ok(commit))
+    }
+
+    /// Keeps everything that was changed, the task's own part first.
+    fn keep(&mut self, pristine: &Pristine, changes: &Changes) -> Result<Option<Oid>> {
+        let index = self.job_dir.join("index");
+        pristine.write(&index)?;
+        let git = private_git(self.order, self.job_dir)?.index(&index);
+        let (owned, others): (Vec<_>, Vec<_>) = (changes.owned.iter().collect(), changes.others().collect());
+        let keeper = Keeper::of(self.order);
+        let kept = keep::keep(&keeper, &git, &owned, &others)?;
+        self.warnings.extend(kept.warnings);
+        if kept.wip.is_some() {
+            self.log.info("kept", &keeper.name());
+        }
+        Ok(kept.wip)
+    }
+}
+
+fn message(order: &Order) -> String {
+    let kind = match order.job.purpose {
+        Purpose::Build => "feat",
+        Purpose::Remedy { .. } => "fix",
+    };
+    let words: Vec<String> = order
+        .task
+        .title
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let title: String = words.join(" ").chars().take(200).collect();
+    let (task, job) = (&order.job.task, &order.job);
+    format!(
+        "{kind}({task}): {}\n\nMahabharatha-Feature: {}\nMahabharatha-Task: {task}\nMahabharatha-Level: {}\nMahabharatha-Attempt: {}\n",
+        if title.is_empty() { task.as_str() } else { &title },
+        order.feature,
+        order.task.level,
+        job.attempt,
+    )
+}
+
+/// Anything that kept an attempt from being made.
+pub fn setup_failure(error: &Error) -> JobEnd {
+    JobEnd::Failed { cause: FailCause::Setup, feedback: error.to_string(), strays: Vec::new() }
+}
+
+pub fn report(end: JobEnd, wip: Option<Oid>, started: Instant, warnings: Vec<String>) -> JobReport {
+    JobReport { end, wip, ran_ms: started.elapsed().as_millis() as u64, cost_usd: 0.0, tokens: 0, warnings }
+}

@@ -1,0 +1,145 @@
+//! What happens in an attempt, line by line, for people and for `logs`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::order::Order;
+
+/// A longer line of output is cut.
+const MAX_LINE: usize = 4096;
+/// What a program may write into the log, in lines and in bytes.
+const MAX_LINES: u32 = 20_000;
+const MAX_BYTES: usize = 2 << 20;
+
+/// Writes each event into the worker's log and the task's. A log that cannot be written stops no work.
+#[derive(Clone)]
+pub struct Log(Arc<Inner>);
+
+struct Inner {
+    files: Vec<File>,
+    worker: u32,
+    task: String,
+    attempt: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Severity {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl Severity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Severity::Debug => "debug",
+            Severity::Info => "info",
+            Severity::Warn => "warn",
+            Severity::Error => "error",
+        }
+    }
+}
+
+impl Log {
+    pub fn open(order: &Order) -> Log {
+        let files = [&order.logs.worker, &order.logs.task].into_iter().filter_map(|path| append(path).ok()).collect();
+        Log(Arc::new(Inner {
+            files,
+            worker: order.job.worker.0,
+            task: order.job.task.to_string(),
+            attempt: order.job.attempt.0,
+        }))
+    }
+
+    pub fn write(&self, level: Severity, event: &str, message: &str) {
+        let line = json!({
+            "ts": Timestamp::now(),
+            "level": level.as_str(),
+            "worker": self.0.worker,
+            "task": self.0.task,
+            "attempt": self.0.attempt,
+            "event": event,
+            "message": message,
+        });
+        let line = format!("{line}\n");
+        for mut file in &self.0.files {
+            let _ = file.write_all(line.as_bytes());
+        }
+    }
+
+    pub fn info(&self, event: &str, message: &str) {
+        self.write(Severity::Info, event, message);
+    }
+
+    /// A place for a program's output, which becomes one event for each line.
+    pub fn lines(&self, event: &'static str) -> Lines {
+        Lines { log: self.clone(), event, line: Vec::new(), lines: MAX_LINES, bytes: MAX_BYTES }
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+pub struct Lines {
+    log: Log,
+    event: &'static str,
+    line: Vec<u8>,
+    /// How much more there is room for.
+    lines: u32,
+    bytes: usize,
+}
+
+impl Lines {
+    fn end_line(&mut self) {
+        let text = String::from_utf8_lossy(&self.line);
+        if !text.trim().is_empty() {
+            self.log.write(Severity::Debug, self.event, text.trim_end());
+            self.lines -= 1;
+            self.bytes = self.bytes.saturating_sub(self.line.len());
+            if self.is_full() {
+                self.log.write(Severity::Warn, self.event, "[… there is more output than the log takes …]");
+            }
+        }
+        self.line.clear();
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines == 0 || self.bytes == 0
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if self.is_full() {
+                break;
+            }
+            let room = MAX_LINE.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                self.end_line();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.end_line();
+    }
+}

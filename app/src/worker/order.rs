@@ -1,0 +1,163 @@
+//! What the orchestrator wants: everything that an attempt needs to know, in one file.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_core::ids::Feature;
+use mahabharatha_core::run::effect::{Job, Purpose};
+use mahabharatha_core::spec::TaskSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentOrder;
+use crate::error::{Error, ExitCode, Result, io};
+use crate::git::{Identity, Pinned};
+use crate::proc::base_env;
+use crate::store::atomic::write_atomic;
+
+pub const FILE: &str = "order.json";
+
+/// The environment variable that tells which job directory a process belongs to, also when it has escaped. A path, so
+/// that no other repository has the same.
+pub const MARKER: &str = "MAHABHARATHA_JOB";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    pub feature: Feature,
+    pub job: Job,
+    pub task: TaskSpec,
+    pub owned: Vec<OwnedPath>,
+    /// The main checkout.
+    pub root: PathBuf,
+    /// The repository's git directory, common to all worktrees.
+    pub common_dir: PathBuf,
+    pub worktree: PathBuf,
+    /// The worktree's own directory below `<common>/worktrees`.
+    pub worktree_git_dir: PathBuf,
+    /// Where the worktree stands, as a full ref name.
+    pub branch: String,
+    pub spec_dir: PathBuf,
+    pub pinned: Pinned,
+    pub identity: Identity,
+    pub agent: AgentOrder,
+    /// Variables of the caller that every child gets.
+    #[serde(default)]
+    pub env_pass: Vec<String>,
+    #[serde(default)]
+    pub ports: Vec<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_list_id: Option<String>,
+    pub limits: Limits,
+    /// Patterns of generated files, beside the built-in ones.
+    #[serde(default)]
+    pub generated: Vec<String>,
+    pub logs: Logs,
+    pub context: PromptContext,
+}
+
+/// What the prompt is made from beside the task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptContext {
+    pub project: PathBuf,
+    pub requirements: PathBuf,
+    pub design: PathBuf,
+    pub max_attempts: u32,
+    /// None: the task alone.
+    pub budget_tokens: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// For the agent.
+    pub attempt_ms: u64,
+    /// Without output and without change.
+    pub stall_ms: u64,
+    /// Between SIGTERM and SIGKILL.
+    pub grace_ms: u64,
+}
+
+impl Limits {
+    pub fn attempt(&self) -> Duration {
+        Duration::from_millis(self.attempt_ms)
+    }
+
+    pub fn stall(&self) -> Duration {
+        Duration::from_millis(self.stall_ms)
+    }
+
+    pub fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logs {
+    pub worker: PathBuf,
+    pub task: PathBuf,
+}
+
+impl Order {
+    pub fn read(job_dir: &Path) -> Result<Order> {
+        let path = job_dir.join(FILE);
+        let bytes = fs::read(&path).map_err(io("read", &path))?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Error::new(ExitCode::Invalid, format!("{} is not an order: {error}", path.display())))
+    }
+
+    pub fn write(&self, job_dir: &Path) -> Result<()> {
+        let path = job_dir.join(FILE);
+        let bytes = serde_json::to_vec_pretty(self)
+            .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
+        write_atomic(&path, &bytes)
+    }
+
+    /// Where verified work goes.
+    pub fn result_ref(&self) -> String {
+        let kind = match self.job.purpose {
+            Purpose::Build => "tasks",
+            Purpose::Remedy { .. } => "fixes",
+        };
+        format!("refs/mahabharatha/{}/{kind}/{}", self.feature, self.job.task)
+    }
+
+    /// What is ours in this worker's slot, from one attempt to the next.
+    pub fn slot_file(&self, extension: &str) -> PathBuf {
+        self.slots_dir().join(format!("worker-{}.{extension}", self.job.worker))
+    }
+
+    pub fn slots_dir(&self) -> PathBuf {
+        self.feature_dir().join("slots")
+    }
+
+    fn feature_dir(&self) -> PathBuf {
+        self.common_dir.join("mahabharatha").join(self.feature.as_str())
+    }
+
+    /// The environment of the agent and of the verification.
+    pub fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let pass: Vec<String> = self.env_pass.iter().chain(&self.agent.env_pass).cloned().collect();
+        let mut env = base_env(&pass);
+        let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
+        let job = &self.job;
+        let texts = [
+            ("MAHABHARATHA_WORKER_ID", job.worker.to_string()),
+            ("MAHABHARATHA_FEATURE", self.feature.to_string()),
+            ("MAHABHARATHA_TASK_ID", job.task.to_string()),
+            ("MAHABHARATHA_ATTEMPT", job.attempt.to_string()),
+            ("MAHABHARATHA_BRANCH", self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch).to_owned()),
+            ("MAHABHARATHA_PORTS", ports.join(",")),
+            ("MAHABHARATHA_PORT", ports.first().cloned().unwrap_or_default()),
+            ("CLAUDE_CODE_TASK_LIST_ID", self.task_list_id.clone().unwrap_or_default()),
+        ];
+        env.extend(
+            texts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.into(), value.into())),
+        );
+        env.insert(MARKER.into(), self.feature_dir().join(format!("jobs/{}.{}", job.task, job.attempt)).into());
+        env.insert("MAHABHARATHA_WORKTREE".into(), self.worktree.clone().into());
+        env.insert("MAHABHARATHA_SPEC_DIR".into(), self.spec_dir.clone().into());
+        env
+    }
+}

@@ -1,0 +1,6 @@
+//! The real program on real git.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod support;
+mod whole_way;

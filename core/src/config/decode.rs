@@ -1,0 +1,232 @@
+//! From the YAML tree to a `Config`: every key, its default and its rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::read::{self, Table};
+use super::{
+    AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContextEngineering, Env, Gate,
+    Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Security,
+    Workers, yaml,
+};
+use crate::run::event::BackoffStrategy;
+
+/// How many workers there may be.
+pub const WORKERS: RangeInclusive<u32> = 1..=500;
+
+const WEEK_MINUTES: f64 = 7.0 * 24.0 * 60.0;
+const DAY_SECONDS: u32 = 24 * 60 * 60;
+
+impl Config {
+    /// Every problem in one pass, in the order of the file.
+    pub fn parse(text: &str) -> Result<Config, Vec<ConfigProblem>> {
+        let document = yaml::parse(text)
+            .map_err(|error| vec![ConfigProblem { at: error.at, key: String::new(), message: error.message }])?;
+        let mut problems = Vec::new();
+        let config = read::document(document.as_deref(), &mut problems, config);
+        if problems.is_empty() {
+            return Ok(config);
+        }
+        problems.sort_by_key(|problem| problem.at);
+        Err(problems)
+    }
+}
+
+fn config(root: &mut Table<'_>) -> Config {
+    let agents = agents(root);
+    Config {
+        project: root.table("project", |t| Project { name: t.text("name"), description: t.text("description") }),
+        workers: root.table("workers", workers),
+        launcher: root.table("launcher", launcher),
+        quality_gates: quality_gates(root),
+        ports: root.table("ports", ports),
+        retry: root.table("retry", retry),
+        plugins: root.table("plugins", plugins),
+        agent: default_agent(root, &agents),
+        agents,
+        env: root.table("env", |t| Env { pass: t.texts("pass", variable_name) }),
+        merge: root.table("merge", merge),
+        budget: root.table("budget", budget),
+        ownership: root.table("ownership", ownership),
+        claude_tasks: root.table("claude_tasks", |t| ClaudeTasks { enabled: t.flag("enabled", true) }),
+        cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
+        security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
+    }
+}
+
+fn workers(t: &mut Table<'_>) -> Workers {
+    let minutes = |t: &mut Table<'_>, key, default: f64| {
+        let rule = "a number of minutes above 0 and at most a week (10080)";
+        let minutes = t.number(key, rule, |minutes| minutes > 0.0 && minutes <= WEEK_MINUTES);
+        Duration::from_secs_f64(minutes.unwrap_or(default) * 60.0)
+    };
+    Workers {
+        count: t.whole("count", *WORKERS.start(), *WORKERS.end(), 5),
+        timeout: minutes(t, "timeout_minutes", 60.0),
+        context_threshold: t
+            .number("context_threshold", "a number above 0 and at most 1", |part| part > 0.0 && part <= 1.0)
+            .unwrap_or(0.7),
+        stall: minutes(t, "stall_minutes", 10.0),
+    }
+}
+
+fn launcher(t: &mut Table<'_>) -> Launcher {
+    let kinds = [("subprocess", LauncherKind::Subprocess), ("container", LauncherKind::Container)];
+    Launcher { kind: t.word("type", &kinds).unwrap_or(LauncherKind::Subprocess) }
+}
+
+fn quality_gates(root: &mut Table<'_>) -> Vec<Gate> {
+    let mut names = BTreeSet::new();
+    root.tables("quality_gates", |t| {
+        let name = t.required_text("name").unwrap_or_default();
+        if !name.is_empty() && !names.insert(name.clone()) {
+            t.reject("name", "a name that no other gate has");
+        }
+        Gate {
+            name,
+            command: t.required_text("command").unwrap_or_default(),
+            timeout: Duration::from_secs(t.whole("timeout", 1, DAY_SECONDS, 300).into()),
+            required: t.flag("required", true),
+        }
+    })
+}
+
+fn ports(t: &mut Table<'_>) -> Ports {
+    let port = |t: &mut Table<'_>, key, default| u16::try_from(t.whole(key, 1, 65535, default)).unwrap_or(u16::MAX);
+    let before = t.problem_count();
+    let ports = Ports {
+        range_start: port(t, "range_start", 49152),
+        range_end: port(t, "range_end", 65535),
+        per_worker: t.whole("per_worker", 0, 100, 1),
+    };
+    if t.problem_count() == before && ports.range_start > ports.range_end {
+        t.reject("range_start", &format!("at most range_end, which is {}", ports.range_end));
+    }
+    ports
+}
+
+fn retry(t: &mut Table<'_>) -> Retry {
+    let seconds = |t: &mut Table<'_>, key, default: f64| {
+        let rule = "a number of seconds from 0 to 86400";
+        let seconds = t.number(key, rule, |seconds| (0.0..=f64::from(DAY_SECONDS)).contains(&seconds));
+        Duration::from_secs_f64(seconds.unwrap_or(default))
+    };
+    let strategies = [
+        ("exponential", BackoffStrategy::Exponential),
+        ("linear", BackoffStrategy::Linear),
+        ("fixed", BackoffStrategy::Fixed),
+    ];
+    Retry {
+        max_attempts: t.whole("max_attempts", 1, 100, 3),
+        strategy: t.word("strategy", &strategies).unwrap_or(BackoffStrategy::Exponential),
+        base: seconds(t, "base_seconds", 5.0),
+        max: seconds(t, "max_seconds", 60.0),
+    }
+}
+
+fn plugins(t: &mut Table<'_>) -> Plugins {
+    Plugins {
+        context_engineering: t.table("context_engineering", |t| ContextEngineering {
+            enabled: t.flag("enabled", true),
+            command_splitting: t.flag("command_splitting", true),
+            security_rule_filtering: t.flag("security_rule_filtering", true),
+            task_context_budget_tokens: t.whole("task_context_budget_tokens", 0, 1_000_000, 4000),
+        }),
+    }
+}
+
+fn merge(t: &mut Table<'_>) -> Merge {
+    let targets = [("base", MergeTarget::Base), ("staging", MergeTarget::Staging)];
+    Merge {
+        target: t.word("target", &targets).unwrap_or(MergeTarget::Base),
+        remediation_attempts: t.whole("remediation_attempts", 0, 100, 2),
+        prepare: t.text("prepare"),
+    }
+}
+
+fn budget(t: &mut Table<'_>) -> Budget {
+    let dollars = |t: &mut Table<'_>, key| t.number(key, "a number of dollars, 0 or more", |usd| usd >= 0.0);
+    Budget { max_usd: dollars(t, "max_usd"), max_usd_per_task: dollars(t, "max_usd_per_task") }
+}
+
+fn ownership(t: &mut Table<'_>) -> Ownership {
+    let patterns = t.texts("generated", |pattern| {
+        if pattern.trim_matches('/').is_empty() {
+            return Err("a glob that names something".to_owned());
+        }
+        Generated::check(pattern).map_err(|error| format!("a valid glob ({})", error.kind()))
+    });
+    let generated = Generated::new(patterns).unwrap_or_else(|error| {
+        t.reject("generated", &format!("globs that can be used together ({error})"));
+        Generated::default()
+    });
+    Ownership { generated }
+}
+
+/// The built-in agents and the file's, which may change a built-in one.
+fn agents(root: &mut Table<'_>) -> BTreeMap<String, AgentConfig> {
+    let built_in = [("claude", AgentKind::Claude), ("command", AgentKind::Command)];
+    let mut agents: BTreeMap<String, AgentConfig> =
+        built_in.iter().map(|&(name, kind)| (name.to_owned(), AgentConfig::new(kind))).collect();
+    let given = root.named_tables("agents", |t, name| {
+        let kind = built_in.iter().find(|(built_in, _)| *built_in == name).map(|&(_, kind)| kind);
+        agent(t, kind)
+    });
+    for (name, agent) in given {
+        agents.insert(name, agent);
+    }
+    agents
+}
+
+fn agent(t: &mut Table<'_>, usual_kind: Option<AgentKind>) -> AgentConfig {
+    let given_kind = t.word("kind", &[("claude", AgentKind::Claude), ("command", AgentKind::Command)]);
+    if given_kind.or(usual_kind).is_none() && !t.holds("kind") {
+        t.missing("kind");
+    }
+    let mut agent = AgentConfig::new(given_kind.or(usual_kind).unwrap_or(AgentKind::Command));
+    if let Some(length) = t.list_length("command") {
+        agent.command = t.texts("command", |_| Ok(()));
+        if length == 0 {
+            t.reject("command", "a program and its arguments");
+        }
+    } else if let Some(command) = t.text("command") {
+        agent.command = match agent.kind {
+            AgentKind::Claude => vec![command],
+            AgentKind::Command => vec!["sh".to_owned(), "-c".to_owned(), command],
+        };
+    }
+    if let Some(model) = t.text("model") {
+        if agent.kind == AgentKind::Command {
+            t.reject("model", "left out for kind `command`, whose command names the model");
+        }
+        agent.model = Some(model);
+    }
+    agent.env = t.texts("env", variable_name);
+    agent
+}
+
+impl AgentConfig {
+    fn new(kind: AgentKind) -> Self {
+        let (command, model) = match kind {
+            AgentKind::Claude => (vec!["claude".to_owned()], Some("sonnet".to_owned())),
+            AgentKind::Command => (Vec::new(), None),
+        };
+        AgentConfig { kind, command, model, env: Vec::new() }
+    }
+}
+
+fn default_agent(root: &mut Table<'_>, agents: &BTreeMap<String, AgentConfig>) -> String {
+    let name = root.text("agent").unwrap_or_else(|| "claude".to_owned());
+    if !agents.contains_key(&name) {
+        let known = agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        root.reject("agent", &format!("one of agents ({known})"));
+    }
+    name
+}
+
+fn variable_name(text: &str) -> Result<(), String> {
+    let valid =
+        !text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if valid { Ok(()) } else { Err("the name of an environment variable".to_owned()) }
+}

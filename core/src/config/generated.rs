@@ -1,0 +1,201 @@
+//! Files that tools make: changed beside the work, owned by nobody, never committed with a task.
+
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+
+/// Written by package managers from a manifest that somebody owns.
+const LOCK_FILES: &[&str] = &[
+    ".terraform.lock.hcl",
+    "Cargo.lock",
+    "Cartfile.resolved",
+    "Gemfile.lock",
+    "MODULE.bazel.lock",
+    "Package.resolved",
+    "Pipfile.lock",
+    "Podfile.lock",
+    "bun.lock",
+    "bun.lockb",
+    "cabal.project.freeze",
+    "composer.lock",
+    "conan.lock",
+    "deno.lock",
+    "flake.lock",
+    "go.sum",
+    "go.work.sum",
+    "gradle.lockfile",
+    "mix.lock",
+    "npm-shrinkwrap.json",
+    "package-lock.json",
+    "packages.lock.json",
+    "pdm.lock",
+    "pixi.lock",
+    "pnpm-lock.yaml",
+    "poetry.lock",
+    "pubspec.lock",
+    "pylock.toml",
+    "rebar.lock",
+    "shard.lock",
+    "stack.yaml.lock",
+    "uv.lock",
+    "yarn.lock",
+];
+
+/// Names that hold nothing but output. `dist`, `build`, `out`, `bin`, `vendor` and `coverage` are source often enough to
+/// be left to the configuration.
+const BUILD_OUTPUT: &[&str] = &[
+    "*.class",
+    "*.egg-info",
+    "*.o",
+    "*.profraw",
+    "*.pyc",
+    "*.pyo",
+    "*.tsbuildinfo",
+    ".DS_Store",
+    ".coverage",
+    ".coverage.*",
+    ".dart_tool",
+    ".eggs",
+    ".eslintcache",
+    ".gradle",
+    ".hypothesis",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".next",
+    ".nox",
+    ".nuxt",
+    ".nyc_output",
+    ".parcel-cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".svelte-kit",
+    ".terraform",
+    ".tox",
+    ".turbo",
+    ".venv",
+    ".zig-cache",
+    "Thumbs.db",
+    "__pycache__",
+    "htmlcov",
+    "node_modules",
+    "target",
+    "zig-out",
+];
+
+/// Tells generated files from work.
+#[derive(Debug, Clone, Default)]
+pub struct Generated {
+    added: Vec<String>,
+    matcher: GlobSet,
+}
+
+impl Generated {
+    /// The built-in patterns and `added` ones. A pattern without a `/` holds at any depth; one that matches a
+    /// directory holds for everything below it.
+    pub fn new(added: Vec<String>) -> Result<Self, globset::Error> {
+        let mut set = GlobSetBuilder::new();
+        for pattern in &added {
+            for form in forms(pattern) {
+                set.add(glob(&form)?);
+            }
+        }
+        Ok(Generated { matcher: set.build()?, added })
+    }
+
+    /// Whether `pattern` can be used.
+    pub fn check(pattern: &str) -> Result<(), globset::Error> {
+        forms(pattern).iter().try_for_each(|form| glob(form).map(drop))
+    }
+
+    /// The patterns beside the built-in ones.
+    pub fn added(&self) -> impl Iterator<Item = &str> {
+        self.added.iter().map(String::as_str)
+    }
+
+    /// `path` is relative to the repository's root, with `/`.
+    pub fn is_generated(&self, path: &str) -> bool {
+        is_lock_file(path) || path.split('/').any(is_build_output) || self.matcher.is_match(path)
+    }
+}
+
+/// Compiling globs for the built-in names would cost every worker milliseconds.
+fn is_build_output(name: &str) -> bool {
+    BUILD_OUTPUT.iter().any(|pattern| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(suffix), _) => name.ends_with(suffix),
+        (_, Some(prefix)) => name.starts_with(prefix),
+        _ => name == *pattern,
+    })
+}
+
+impl PartialEq for Generated {
+    fn eq(&self, other: &Self) -> bool {
+        self.added == other.added
+    }
+}
+
+/// Whether a package manager writes this file, so that `merge.prepare` can make it anew.
+pub fn is_lock_file(path: &str) -> bool {
+    LOCK_FILES.contains(&path.rsplit('/').next().unwrap_or(path))
+}
+
+fn glob(form: &str) -> Result<Glob, globset::Error> {
+    GlobBuilder::new(form).literal_separator(true).build()
+}
+
+/// The pattern for the path itself and for all that lies below.
+fn forms(pattern: &str) -> [String; 2] {
+    let bare = pattern.trim_end_matches('/');
+    let rooted = match bare.strip_prefix('/') {
+        Some(rooted) => rooted.to_owned(),
+        None if bare.contains('/') => bare.to_owned(),
+        None => format!("**/{bare}"),
+    };
+    [format!("{rooted}/**"), rooted]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_files_and_build_output_are_generated_at_any_depth() {
+        let generated = Generated::default();
+        for path in [
+            "Cargo.lock",
+            "a/b/Cargo.lock",
+            "node_modules/x/index.js",
+            "web/node_modules",
+            "src/__pycache__/m.cpython-312.pyc",
+            "m.pyc",
+            "target/debug/x",
+            ".coverage.host.1",
+        ] {
+            assert!(generated.is_generated(path), "{path}");
+        }
+        for path in
+            ["Cargo.lock.rs", "src/targets.rs", "dist/index.js", "build/mod.rs", "node_modules.md", "src/lock.rs"]
+        {
+            assert!(!generated.is_generated(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn added_patterns_hold_beside_the_built_in_ones() {
+        let added = vec!["dist".to_owned(), "gen/".to_owned(), "/out/*.js".to_owned(), "**/*.g.dart".to_owned()];
+        let generated = Generated::new(added).unwrap();
+        for path in ["a/dist/x", "gen/a/b", "out/x.js", "lib/m.g.dart", "uv.lock"] {
+            assert!(generated.is_generated(path), "{path}");
+        }
+        for path in ["a/out/x.js", "out/a/x.js", "generator/x"] {
+            assert!(!generated.is_generated(path), "{path}");
+        }
+        assert!(generated.added().any(|pattern| pattern == "gen/"));
+        assert!(Generated::check("a{").is_err());
+    }
+
+    #[test]
+    fn lock_files_are_known_by_name() {
+        assert!(is_lock_file("crates/x/Cargo.lock"));
+        assert!(is_lock_file("go.sum"));
+        assert!(!is_lock_file("target"));
+        assert!(!is_lock_file("Cargo.lock/x"));
+    }
+}

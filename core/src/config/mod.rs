@@ -1,0 +1,227 @@
+//! `.mahabharatha/config.yaml`: what it may say and what holds where it is silent.
+
+mod decode;
+mod generated;
+mod read;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use decode::WORKERS;
+pub use generated::{Generated, is_lock_file};
+
+use crate::run::event::{Backoff, BackoffStrategy, Policy};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub project: Project,
+    pub workers: Workers,
+    pub launcher: Launcher,
+    pub quality_gates: Vec<Gate>,
+    pub ports: Ports,
+    pub retry: Retry,
+    pub plugins: Plugins,
+    /// The name of the agent that a task gets which names none.
+    pub agent: String,
+    pub agents: BTreeMap<String, AgentConfig>,
+    pub env: Env,
+    pub merge: Merge,
+    pub budget: Budget,
+    pub ownership: Ownership,
+    pub claude_tasks: ClaudeTasks,
+    pub cleanup: Cleanup,
+    pub security: Security,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Project {
+    pub name: Option<String>,
+    pub description: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workers {
+    pub count: u32,
+    /// `timeout_minutes`: how long one attempt may take.
+    pub timeout: Duration,
+    /// The part of the agent's context window at which it is stopped for a checkpoint.
+    pub context_threshold: f64,
+    /// `stall_minutes`: no output and no change for so long, and the attempt is ended.
+    pub stall: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launcher {
+    /// `type`
+    pub kind: LauncherKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LauncherKind {
+    Subprocess,
+    Container,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    pub name: String,
+    pub command: String,
+    /// In seconds.
+    pub timeout: Duration,
+    /// A gate that is not required is reported and holds nothing up.
+    pub required: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ports {
+    pub range_start: u16,
+    pub range_end: u16,
+    pub per_worker: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retry {
+    pub max_attempts: u32,
+    pub strategy: BackoffStrategy,
+    /// `base_seconds`
+    pub base: Duration,
+    /// `max_seconds`
+    pub max: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plugins {
+    pub context_engineering: ContextEngineering,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextEngineering {
+    pub enabled: bool,
+    pub command_splitting: bool,
+    pub security_rule_filtering: bool,
+    pub task_context_budget_tokens: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentConfig {
+    pub kind: AgentKind,
+    /// The program and its arguments. Empty, with kind `command`: the task's own `run`.
+    pub command: Vec<String>,
+    pub model: Option<String>,
+    /// Variables of the caller that this agent gets.
+    pub env: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentKind {
+    Claude,
+    Command,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Env {
+    /// Variables of the caller that every child gets.
+    pub pass: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merge {
+    pub target: MergeTarget,
+    pub remediation_attempts: u32,
+    /// Runs in staging before the gates.
+    pub prepare: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MergeTarget {
+    Base,
+    Staging,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Budget {
+    pub max_usd: Option<f64>,
+    pub max_usd_per_task: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ownership {
+    pub generated: Generated,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaudeTasks {
+    pub enabled: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cleanup {
+    pub on_completion: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Security {
+    pub rules_repository: Option<String>,
+}
+
+/// Something in the file that cannot stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ConfigProblem {
+    /// 1-based line and column.
+    pub at: Option<(usize, usize)>,
+    /// The key with those above it, such as `workers.count`; empty for the file as a whole.
+    pub key: String,
+    pub message: String,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            Some((line, column)) => write!(f, "line {line}, column {column}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config::parse("").expect("an empty file is all defaults, which a test reads")
+    }
+}
+
+impl Config {
+    pub fn agent(&self, name: &str) -> Option<&AgentConfig> {
+        self.agents.get(name)
+    }
+
+    /// What the run must know of the configuration; the command line goes first.
+    pub fn policy(&self, workers: Option<u32>, allow_red_base: bool, max_cost: Option<f64>) -> Policy {
+        Policy {
+            workers: workers.unwrap_or(self.workers.count),
+            max_attempts: self.retry.max_attempts,
+            backoff: Backoff {
+                strategy: self.retry.strategy,
+                base_ms: milliseconds(self.retry.base),
+                max_ms: milliseconds(self.retry.max),
+            },
+            remediation_attempts: self.merge.remediation_attempts,
+            has_gates: !self.quality_gates.is_empty(),
+            allow_red_base,
+            max_usd: max_cost.or(self.budget.max_usd),
+            onto_staging: self.merge.target == MergeTarget::Staging,
+        }
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

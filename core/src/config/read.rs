@@ -1,0 +1,296 @@
+//! Takes typed values out of a YAML tree and notes every problem on the way, not the first alone.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::ConfigProblem;
+use super::yaml::{Key, Node, Place, Value};
+
+/// A mapping being read. What nobody asked for by the end is an unknown key.
+pub struct Table<'a> {
+    path: String,
+    at: Option<Place>,
+    entries: &'a [(Key, Rc<Node>)],
+    asked: Vec<&'static str>,
+    problems: &'a mut Vec<ConfigProblem>,
+}
+
+/// Reads the whole document.
+pub fn document<T>(
+    node: Option<&Node>,
+    problems: &mut Vec<ConfigProblem>,
+    read: impl FnOnce(&mut Table<'_>) -> T,
+) -> T {
+    read_table(String::new(), node, problems, read)
+}
+
+/// No node reads like an empty mapping, so that defaults are written down once.
+fn read_table<T>(
+    path: String,
+    node: Option<&Node>,
+    problems: &mut Vec<ConfigProblem>,
+    read: impl FnOnce(&mut Table<'_>) -> T,
+) -> T {
+    let entries: &[(Key, Rc<Node>)] = match node.map(|node| &node.value) {
+        Some(Value::Map(entries)) => entries,
+        _ => &[],
+    };
+    report_duplicates(&path, entries, problems);
+    let wrong = node.filter(|node| !node.is_null() && !matches!(node.value, Value::Map(_)));
+    let wrong = wrong.map(|node| must_be(&path, node, "a mapping (lines of `key: value`)"));
+    let before = problems.len();
+    let mut table = Table { path, at: node.map(|node| node.at), entries, asked: Vec::new(), problems };
+    let value = read(&mut table);
+    table.report_unknown();
+    if let Some(wrong) = wrong {
+        // What is missing inside follows from what it is not.
+        problems.truncate(before);
+        problems.push(wrong);
+    }
+    value
+}
+
+impl<'a> Table<'a> {
+    pub fn table<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Table<'_>) -> T) -> T {
+        let node = self.get(key);
+        read_table(self.path_of(key), node, self.problems, read)
+    }
+
+    /// A list of mappings.
+    pub fn tables<T>(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'_>) -> T) -> Vec<T> {
+        let items = self.items(key);
+        items.into_iter().map(|(path, node)| read_table(path, Some(node), self.problems, &mut read)).collect()
+    }
+
+    /// A mapping from names that the writer chose to mappings.
+    pub fn named_tables<T>(
+        &mut self,
+        key: &'static str,
+        mut read: impl FnMut(&mut Table<'_>, &str) -> T,
+    ) -> Vec<(String, T)> {
+        let Some(node) = self.get(key) else { return Vec::new() };
+        let Value::Map(entries) = &node.value else {
+            self.problem(key, node, "a mapping from names to mappings");
+            return Vec::new();
+        };
+        let path = self.path_of(key);
+        report_duplicates(&path, entries, self.problems);
+        let read_one = |(name, node): &(Key, Rc<Node>)| {
+            let path = format!("{path}.{}", name.text);
+            (name.text.clone(), read_table(path, Some(node), self.problems, |table| read(table, &name.text)))
+        };
+        entries.iter().map(read_one).collect()
+    }
+
+    pub fn whole(&mut self, key: &'static str, least: u32, most: u32, default: u32) -> u32 {
+        let rule = format!("a whole number from {least} to {most}");
+        self.plain(key, &rule, |text| text.parse().ok().filter(|number| (least..=most).contains(number)))
+            .unwrap_or(default)
+    }
+
+    /// A number, with or without a fraction, that `holds`.
+    pub fn number(&mut self, key: &'static str, rule: &str, holds: fn(f64) -> bool) -> Option<f64> {
+        self.plain(key, rule, |text| text.parse().ok().filter(|&number: &f64| number.is_finite() && holds(number)))
+    }
+
+    pub fn flag(&mut self, key: &'static str, default: bool) -> bool {
+        let parse = |text: &str| match text {
+            "true" | "True" | "TRUE" => Some(true),
+            "false" | "False" | "FALSE" => Some(false),
+            _ => None,
+        };
+        self.plain(key, "true or false", parse).unwrap_or(default)
+    }
+
+    /// One of a few words.
+    pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let node = self.get(key)?;
+        let found = words.iter().find(|(word, _)| scalar(node) == Some(word));
+        if found.is_none() {
+            let rule = words.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(" or ");
+            self.problem(key, node, &rule);
+        }
+        found.map(|&(_, value)| value)
+    }
+
+    pub fn text(&mut self, key: &'static str) -> Option<String> {
+        let node = self.get(key)?;
+        self.text_of(&self.path_of(key), node)
+    }
+
+    pub fn required_text(&mut self, key: &'static str) -> Option<String> {
+        if self.get(key).is_none() {
+            self.missing(key);
+            return None;
+        }
+        self.text(key)
+    }
+
+    /// A list of texts that all satisfy `check`, whose error says what they must be.
+    pub fn texts(&mut self, key: &'static str, check: impl Fn(&str) -> Result<(), String>) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (path, node) in self.items(key) {
+            let Some(text) = self.text_of(&path, node) else { continue };
+            match check(&text) {
+                Ok(()) => texts.push(text),
+                Err(rule) => self.problems.push(must_be(&path, node, &rule)),
+            }
+        }
+        texts
+    }
+
+    /// How many items the key holds, where it holds a list at all.
+    pub fn list_length(&mut self, key: &'static str) -> Option<usize> {
+        match &self.get(key)?.value {
+            Value::List(items) => Some(items.len()),
+            _ => None,
+        }
+    }
+
+    pub fn holds(&mut self, key: &'static str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Tells whether what was read in between was sound.
+    pub fn problem_count(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// For what a value does not show by itself.
+    pub fn reject(&mut self, key: &'static str, rule: &str) {
+        match self.get(key) {
+            Some(node) => self.problem(key, node, rule),
+            None => self.problem_here(key, &format!("must be {rule}")),
+        }
+    }
+
+    pub fn missing(&mut self, key: &'static str) {
+        self.problem_here(key, "is missing");
+    }
+
+    fn get(&mut self, key: &'static str) -> Option<&'a Node> {
+        if !self.asked.contains(&key) {
+            self.asked.push(key);
+        }
+        let entry = self.entries.iter().find(|(name, _)| name.text == key);
+        entry.map(|(_, node)| &**node).filter(|node| !node.is_null())
+    }
+
+    fn plain<T>(&mut self, key: &'static str, rule: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let node = self.get(key)?;
+        let value = match &node.value {
+            Value::Scalar { text, plain: true } => parse(text),
+            _ => None,
+        };
+        if value.is_none() {
+            self.problem(key, node, rule);
+        }
+        value
+    }
+
+    /// Any single value is a text: the command `true` needs no quotes.
+    fn text_of(&mut self, path: &str, node: &Node) -> Option<String> {
+        let rule = match scalar(node) {
+            Some(text) if text.contains('\0') => "a text without a NUL",
+            Some(text) if !text.trim().is_empty() => return Some(text.to_owned()),
+            _ => "a text that is not empty",
+        };
+        self.problems.push(must_be(path, node, rule));
+        None
+    }
+
+    fn items(&mut self, key: &'static str) -> Vec<(String, &'a Node)> {
+        let Some(node) = self.get(key) else { return Vec::new() };
+        let Value::List(items) = &node.value else {
+            self.problem(key, node, "a list");
+            return Vec::new();
+        };
+        let path = self.path_of(key);
+        items.iter().enumerate().map(|(index, node)| (format!("{path}[{index}]"), &**node)).collect()
+    }
+
+    fn problem(&mut self, key: &str, node: &Node, rule: &str) {
+        self.problems.push(must_be(&self.path_of(key), node, rule));
+    }
+
+    fn problem_here(&mut self, key: &str, what: &str) {
+        let path = self.path_of(key);
+        self.problems.push(ConfigProblem { at: self.at, message: format!("{path} {what}"), key: path });
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        join(&self.path, key)
+    }
+
+    fn report_unknown(self) {
+        for (key, _) in self.entries.iter().filter(|(key, _)| !self.asked.contains(&key.text.as_str())) {
+            let path = join(&self.path, &key.text);
+            let hint = match nearest(&key.text, &self.asked) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => format!("known here are {}", self.asked.join(", ")),
+            };
+            let message = format!("unknown key {}; {hint}", clip(&path));
+            self.problems.push(ConfigProblem { at: Some(key.at), key: path, message });
+        }
+    }
+}
+
+fn report_duplicates(path: &str, entries: &[(Key, Rc<Node>)], problems: &mut Vec<ConfigProblem>) {
+    let mut first: BTreeMap<&str, Place> = BTreeMap::new();
+    for (key, _) in entries {
+        match first.get(key.text.as_str()) {
+            None => {
+                first.insert(&key.text, key.at);
+            }
+            Some((line, _)) => {
+                let path = join(path, &key.text);
+                let message = format!("{} is given twice; it stands already on line {line}", clip(&path));
+                problems.push(ConfigProblem { at: Some(key.at), key: path, message });
+            }
+        }
+    }
+}
+
+/// The known key that a slip of the finger would turn into `key`.
+fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    let distances = known.iter().map(|&known| (strsim::damerau_levenshtein(key, known), known));
+    let (distance, known) = distances.min_by_key(|&(distance, _)| distance)?;
+    (distance <= (known.len() / 2).max(2)).then_some(known)
+}
+
+fn must_be(path: &str, node: &Node, rule: &str) -> ConfigProblem {
+    let subject = if path.is_empty() { "the file" } else { path };
+    let message = format!("{subject} must be {rule}, found {}", describe(node));
+    ConfigProblem { at: Some(node.at), key: path.to_owned(), message }
+}
+
+fn describe(node: &Node) -> String {
+    match &node.value {
+        Value::Scalar { .. } if node.is_null() => "nothing".to_owned(),
+        Value::Scalar { text, plain: true } if text.parse::<f64>().is_ok() => clip(text),
+        Value::Scalar { text, .. } => format!("{:?}", clip(text)),
+        Value::List(items) if items.is_empty() => "an empty list".to_owned(),
+        Value::List(_) => "a list".to_owned(),
+        Value::Map(_) => "a mapping".to_owned(),
+    }
+}
+
+/// Short enough for a line of a message, and harmless to a terminal.
+fn clip(text: &str) -> String {
+    let mut clipped: String = text.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(60).is_some() {
+        clipped.push('…');
+    }
+    clipped
+}
+
+fn scalar(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Scalar { text, .. } if !node.is_null() => Some(text),
+        _ => None,
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}

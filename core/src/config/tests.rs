@@ -1,0 +1,250 @@
+use std::time::Duration;
+
+use super::*;
+
+fn problems(yaml: &str) -> Vec<String> {
+    match Config::parse(yaml) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn silence_means_the_defaults() {
+    for silent in ["", "\n", "# nothing\n", "---\n", "null\n", "workers:\nagents:\n", "budget: {}\n"] {
+        assert_eq!(Config::parse(silent), Ok(Config::default()), "{silent:?}");
+    }
+    let config = Config::default();
+    assert_eq!(config.project, Project { name: None, description: None });
+    assert_eq!(config.workers.count, 5);
+    assert_eq!(config.workers.timeout, Duration::from_secs(3600));
+    assert_eq!(config.workers.context_threshold, 0.7);
+    assert_eq!(config.workers.stall, Duration::from_secs(600));
+    assert_eq!(config.launcher.kind, LauncherKind::Subprocess);
+    assert_eq!(config.quality_gates, []);
+    assert_eq!(config.ports, Ports { range_start: 49152, range_end: 65535, per_worker: 1 });
+    assert_eq!(config.retry.max_attempts, 3);
+    assert_eq!(config.retry.strategy, BackoffStrategy::Exponential);
+    assert_eq!((config.retry.base, config.retry.max), (Duration::from_secs(5), Duration::from_secs(60)));
+    let context = &config.plugins.context_engineering;
+    assert!(context.enabled && context.command_splitting && context.security_rule_filtering);
+    assert_eq!(context.task_context_budget_tokens, 4000);
+    assert_eq!(config.agent, "claude");
+    let claude = config.agent("claude").unwrap();
+    assert_eq!((claude.kind, claude.model.as_deref()), (AgentKind::Claude, Some("sonnet")));
+    assert_eq!(claude.command, ["claude"]);
+    let command = config.agent("command").unwrap();
+    assert_eq!((command.kind, command.command.len()), (AgentKind::Command, 0));
+    assert_eq!(config.merge, Merge { target: MergeTarget::Base, remediation_attempts: 2, prepare: None });
+    assert_eq!(config.budget, Budget { max_usd: None, max_usd_per_task: None });
+    assert!(config.claude_tasks.enabled && config.cleanup.on_completion);
+    assert_eq!(config.security.rules_repository, None);
+}
+
+const EVERY_KEY: &str = r#"
+project:
+  name: my-project
+  description: Project description
+workers: { count: 8, timeout_minutes: 0.5, context_threshold: 1, stall_minutes: 2 }
+launcher:
+  type: container
+quality_gates:
+  - name: lint
+    command: "ruff check ."
+    timeout: 120
+  - { name: nothing, command: true, required: false }
+ports: { range_start: 5000, range_end: 5000, per_worker: 2 }
+retry: { max_attempts: 1, strategy: linear, base_seconds: 0, max_seconds: 0.25 }
+plugins:
+  context_engineering:
+    enabled: false
+    command_splitting: false
+    security_rule_filtering: false
+    task_context_budget_tokens: 2000
+agent: mine
+agents:
+  claude: { model: opus }
+  mine: { kind: command, command: ["./agent.sh", -v], env: [MY_TOKEN] }
+  shell: { kind: command, command: "cat > prompt && ./go" }
+env: { pass: [SSH_AUTH_SOCK] }
+merge: { target: staging, remediation_attempts: 0, prepare: "cargo generate-lockfile" }
+budget: { max_usd: 20, max_usd_per_task: 2.5 }
+ownership: { generated: ["**/*.gen.rs"] }
+claude_tasks: { enabled: false }
+cleanup: { on_completion: false }
+security: { rules_repository: "https://example.org/rules" }
+"#;
+
+#[test]
+fn every_key_is_read() {
+    let config = Config::parse(EVERY_KEY).unwrap();
+    assert_eq!(config.project.name.as_deref(), Some("my-project"));
+    assert_eq!(config.project.description.as_deref(), Some("Project description"));
+    assert_eq!(config.workers.count, 8);
+    assert_eq!(config.workers.timeout, Duration::from_secs(30));
+    assert_eq!(config.workers.context_threshold, 1.0);
+    assert_eq!(config.workers.stall, Duration::from_secs(120));
+    assert_eq!(config.launcher.kind, LauncherKind::Container);
+    let gate = |name: &str, command: &str, seconds, required| Gate {
+        name: name.to_owned(),
+        command: command.to_owned(),
+        timeout: Duration::from_secs(seconds),
+        required,
+    };
+    assert_eq!(config.quality_gates, [gate("lint", "ruff check .", 120, true), gate("nothing", "true", 300, false)]);
+    assert_eq!(config.ports, Ports { range_start: 5000, range_end: 5000, per_worker: 2 });
+    let retry = Retry {
+        max_attempts: 1,
+        strategy: BackoffStrategy::Linear,
+        base: Duration::ZERO,
+        max: Duration::from_millis(250),
+    };
+    assert_eq!(config.retry, retry);
+    let context = ContextEngineering {
+        enabled: false,
+        command_splitting: false,
+        security_rule_filtering: false,
+        task_context_budget_tokens: 2000,
+    };
+    assert_eq!(config.plugins.context_engineering, context);
+    assert_eq!(config.agent, "mine");
+    assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["claude", "command", "mine", "shell"]);
+    assert_eq!(config.agents["claude"].model.as_deref(), Some("opus"));
+    assert_eq!(config.agents["claude"].command, ["claude"]);
+    assert_eq!(config.agents["mine"].command, ["./agent.sh", "-v"]);
+    assert_eq!(config.agents["mine"].env, ["MY_TOKEN"]);
+    assert_eq!(config.agents["shell"].command, ["sh", "-c", "cat > prompt && ./go"]);
+    assert_eq!(config.env.pass, ["SSH_AUTH_SOCK"]);
+    let prepare = Some("cargo generate-lockfile".to_owned());
+    assert_eq!(config.merge, Merge { target: MergeTarget::Staging, remediation_attempts: 0, prepare });
+    assert_eq!(config.budget, Budget { max_usd: Some(20.0), max_usd_per_task: Some(2.5) });
+    assert!(config.ownership.generated.is_generated("src/x.gen.rs"));
+    assert!(config.ownership.generated.is_generated("Cargo.lock"));
+    assert!(!config.claude_tasks.enabled && !config.cleanup.on_completion);
+    assert_eq!(config.security.rules_repository.as_deref(), Some("https://example.org/rules"));
+}
+
+#[test]
+fn every_problem_is_told_at_once_with_its_place() {
+    let yaml = r#"wrokers: { count: 3 }
+workers:
+  count: five
+  cuont: 5
+  context_threshold: 0
+  timeout_minutes: -1
+quality_gates:
+  - { name: lint, command: "" }
+  - { name: lint, command: x, timeout: 0 }
+  - { command: y, xyzzy: 1 }
+  - just text
+ports: { range_start: 70000, range_end: 10 }
+retry: { strategy: quadratic, base_seconds: .inf, max_attempts: 2.5 }
+agent: nobody
+agents:
+  mine: { kind: command, command: [] }
+  bare: {}
+  odd: { kind: robot, model: [] }
+  cmd: { kind: command, model: opus }
+env: { pass: [A=B, ""] }
+merge: 5
+ownership: { generated: ["a[", "/"] }
+claude_tasks: { enabled: yes }
+budget: { max_usd: -0.5 }
+cleanup: { on_completion: true, on_completion: false }
+"#;
+    insta::assert_snapshot!(problems(yaml).join("\n"), @r#"
+    line 1, column 1: unknown key wrokers; did you mean `workers`?
+    line 3, column 10: workers.count must be a whole number from 1 to 500, found "five"
+    line 4, column 3: unknown key workers.cuont; did you mean `count`?
+    line 5, column 22: workers.context_threshold must be a number above 0 and at most 1, found 0
+    line 6, column 20: workers.timeout_minutes must be a number of minutes above 0 and at most a week (10080), found -1
+    line 8, column 28: quality_gates[0].command must be a text that is not empty, found ""
+    line 9, column 13: quality_gates[1].name must be a name that no other gate has, found "lint"
+    line 9, column 40: quality_gates[1].timeout must be a whole number from 1 to 86400, found 0
+    line 10, column 5: quality_gates[2].name is missing
+    line 10, column 19: unknown key quality_gates[2].xyzzy; known here are name, command, timeout, required
+    line 11, column 5: quality_gates[3] must be a mapping (lines of `key: value`), found "just text"
+    line 12, column 23: ports.range_start must be a whole number from 1 to 65535, found 70000
+    line 13, column 20: retry.strategy must be `exponential` or `linear` or `fixed`, found "quadratic"
+    line 13, column 45: retry.base_seconds must be a number of seconds from 0 to 86400, found ".inf"
+    line 13, column 65: retry.max_attempts must be a whole number from 1 to 100, found 2.5
+    line 14, column 8: agent must be one of agents (bare, claude, cmd, command, mine, odd), found "nobody"
+    line 16, column 35: agents.mine.command must be a program and its arguments, found an empty list
+    line 17, column 9: agents.bare.kind is missing
+    line 18, column 16: agents.odd.kind must be `claude` or `command`, found "robot"
+    line 18, column 30: agents.odd.model must be a text that is not empty, found an empty list
+    line 19, column 32: agents.cmd.model must be left out for kind `command`, whose command names the model, found "opus"
+    line 20, column 15: env.pass[0] must be the name of an environment variable, found "A=B"
+    line 20, column 20: env.pass[1] must be a text that is not empty, found ""
+    line 21, column 8: merge must be a mapping (lines of `key: value`), found 5
+    line 22, column 26: ownership.generated[0] must be a valid glob (unclosed character class; missing ']'), found "a["
+    line 22, column 32: ownership.generated[1] must be a glob that names something, found "/"
+    line 23, column 26: claude_tasks.enabled must be true or false, found "yes"
+    line 24, column 20: budget.max_usd must be a number of dollars, 0 or more, found -0.5
+    line 25, column 33: cleanup.on_completion is given twice; it stands already on line 25
+    "#);
+}
+
+#[test]
+fn a_syntax_error_names_its_place() {
+    insta::assert_snapshot!(problems("workers:\n  count: [1, 2\n").join("\n"), @"line 2, column 10: not valid YAML: unclosed bracket '['");
+    insta::assert_snapshot!(problems("- a\n- b\n").join("\n"), @"line 1, column 1: the file must be a mapping (lines of `key: value`), found a list");
+    insta::assert_snapshot!(problems("a: 1\n---\nb: 2\n").join("\n"), @"line 3, column 1: there must be one YAML document, this begins another");
+    insta::assert_snapshot!(problems("agent: !env X\n").join("\n"), @"line 1, column 13: tags (words that begin with '!') are not read here; quote the text or leave the tag out");
+    insta::assert_snapshot!(problems("? [a]\n: b\n").join("\n"), @"line 1, column 3: a key must be a plain word");
+    insta::assert_snapshot!(problems("env: { pass: *nobody }\n").join("\n"), @"line 1, column 14: not valid YAML: while parsing node, found unknown anchor");
+}
+
+#[test]
+fn the_port_range_must_not_run_backwards() {
+    insta::assert_snapshot!(problems("ports: { range_start: 11, range_end: 10 }\n").join("\n"), @"line 1, column 23: ports.range_start must be at most range_end, which is 10, found 11");
+    insta::assert_snapshot!(problems("ports: { range_end: 10 }\n").join("\n"), @"line 1, column 8: ports.range_start must be at most range_end, which is 10");
+}
+
+#[test]
+fn messages_are_short_and_harmless_to_a_terminal() {
+    let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
+    insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
+    line 1, column 1: unknown key �[31m; known here are agents, project, workers, launcher, quality_gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security
+    line 2, column 19: merge.prepare must be a text without a NUL, found "a�b"
+    line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
+    "#);
+}
+
+#[test]
+fn aliases_repeat_values_but_not_without_end() {
+    let config =
+        Config::parse("env: { pass: &names [A, B] }\nagents: { x: { kind: command, env: *names } }\n").unwrap();
+    assert_eq!(config.agents["x"].env, ["A", "B"]);
+
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let ten = vec![format!("*a{}", level - 1); 10].join(", ");
+        bomb.push_str(&format!("a{level}: &a{level} [{ten}]\n"));
+    }
+    insta::assert_snapshot!(problems(&bomb).join("\n"), @"line 4, column 45: the file holds more than 10000 values, counted with its aliases unfolded");
+    insta::assert_snapshot!(problems("a: &a [*a]\n").join("\n"), @"line 1, column 8: this alias stands inside the value that it repeats");
+    assert_eq!(problems(&format!("a: {}\n", "[".repeat(100_000))).len(), 1);
+}
+
+#[test]
+fn the_command_line_goes_before_the_configuration() {
+    let config = Config::parse("retry: { base_seconds: 0.5, max_seconds: 0 }\nbudget: { max_usd: 3 }\n").unwrap();
+    let policy = config.policy(None, false, None);
+    assert_eq!((policy.workers, policy.max_usd, policy.has_gates), (5, Some(3.0), false));
+    assert_eq!((policy.backoff.base_ms, policy.backoff.max_ms), (500, 0));
+    assert_eq!((policy.max_attempts, policy.remediation_attempts, policy.allow_red_base), (3, 2, false));
+
+    let gated = Config::parse("quality_gates: [{ name: a, command: b }]\n").unwrap();
+    let policy = gated.policy(Some(9), true, Some(1.0));
+    assert_eq!((policy.workers, policy.max_usd), (9, Some(1.0)));
+    assert!(policy.has_gates && policy.allow_red_base);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC{0,200}", yaml in "(workers|count|agents|: |\n|  |- |\\[|\\{|&a |\\*a|5|!){0,40}") {
+        let _ = Config::parse(&text);
+        let _ = Config::parse(&yaml);
+    }
+}

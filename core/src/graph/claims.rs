@@ -1,0 +1,205 @@
+//! Which task claims which path: no path twice, and each in keeping with the commit that the run starts from.
+
+use std::collections::BTreeMap;
+
+use super::Severity::{Error, Warning};
+use super::report::{Report, shown};
+use super::{EntryKind, OwnedPath, StartTree};
+use crate::spec::GraphFile;
+use crate::spec::path::{ListedPath, ancestors, folded};
+
+pub(super) struct Claim<'f> {
+    /// Its place in the file; of tasks with the same id, the first one's.
+    pub task: usize,
+    listed: &'f str,
+    pub owned: OwnedPath,
+    pub folded: String,
+}
+
+/// Every readable claim, in the order of the file; the others are reported.
+pub(super) fn read<'f>(report: &mut Report, file: &'f GraphFile, first: &BTreeMap<&str, usize>) -> Vec<Claim<'f>> {
+    let mut claims = Vec::new();
+    for (index, task) in file.tasks.iter().enumerate() {
+        let create = task.files.create.iter().map(|listed| (listed, true));
+        let modify = task.files.modify.iter().map(|listed| (listed, false));
+        for (listed, create) in create.chain(modify) {
+            match ListedPath::read(listed) {
+                Ok(ListedPath { path, directory }) => {
+                    let folded = folded(&path);
+                    let task = first.get(task.id.as_str()).copied().unwrap_or(index);
+                    claims.push(Claim { task, listed, owned: OwnedPath { path, directory, create }, folded });
+                }
+                Err(bad) => report.path(Error, bad.code, index, listed, bad.why),
+            }
+        }
+    }
+    claims
+}
+
+/// The claims on one path, as far as a conflict needs them.
+struct Group {
+    first: usize,
+    /// The first by another task.
+    other: Option<usize>,
+    file: Option<usize>,
+}
+
+impl Group {
+    fn not_of(&self, task: usize, claims: &[Claim]) -> Option<usize> {
+        if claims[self.first].task == task { self.other } else { Some(self.first) }
+    }
+}
+
+pub(super) fn check_conflicts(report: &mut Report, file: &GraphFile, claims: &[Claim]) {
+    let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
+    let mut spelled: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+    for (index, claim) in claims.iter().enumerate() {
+        if let Some(&earlier) = spelled.get(&(claim.task, claim.owned.path.as_str())) {
+            check_same_task(report, &claims[earlier], claim);
+        } else {
+            spelled.insert((claim.task, &claim.owned.path), index);
+        }
+        let new_file = (!claim.owned.directory).then_some(index);
+        let group = groups.entry(&claim.folded).or_insert(Group { first: index, other: None, file: None });
+        group.file = group.file.or(new_file);
+        if claims[group.first].task != claim.task {
+            group.other = group.other.or(Some(index));
+            report_rival(report, file, &claims[group.first], claim);
+        }
+    }
+    for claim in claims {
+        for group in ancestors(&claim.folded).filter_map(|directory| groups.get(directory)) {
+            if let Some(above) = group.file {
+                let above = &claims[above];
+                let message = format!("lies below {}, which {} owns as a file", shown(above.listed), name(file, above));
+                report.path(Error, "path_below_file", claim.task, claim.listed, &message);
+                break;
+            }
+            if let Some(rival) = group.not_of(claim.task, claims) {
+                report_rival(report, file, &claims[rival], claim);
+                break;
+            }
+        }
+    }
+}
+
+/// Two claims of one task on one path.
+fn check_same_task(report: &mut Report, earlier: &Claim, claim: &Claim) {
+    let (a, b) = (&earlier.owned, &claim.owned);
+    let (severity, code, message) = if a.directory != b.directory {
+        (Error, "path_below_file", "is listed both as a file and as a directory")
+    } else if a.create != b.create {
+        (Error, "create_and_modify", "is listed under both `create` and `modify`; it can only be one of them")
+    } else {
+        (Warning, "path_listed_twice", "is listed twice")
+    };
+    report.path(severity, code, claim.task, claim.listed, message);
+}
+
+fn report_rival(report: &mut Report, file: &GraphFile, rival: &Claim, claim: &Claim) {
+    let owner = name(file, rival);
+    let message = if rival.owned.path == claim.owned.path {
+        format!("is also owned by {owner}; every file has one owner")
+    } else if rival.folded == claim.folded {
+        format!(
+            "is also owned by {owner} as {}, which some file systems do not tell apart; every file has one owner",
+            shown(rival.listed)
+        )
+    } else {
+        format!("is also owned by {owner} through {}; every file has one owner", shown(rival.listed))
+    };
+    report.path(Error, "path_owned_twice", claim.task, claim.listed, &message);
+}
+
+fn name(file: &GraphFile, claim: &Claim) -> String {
+    shown(&file.tasks[claim.task].id)
+}
+
+/// `create` must not exist at the start, `modify` must, and nothing may lie where git cannot commit it.
+pub(super) fn check_start(report: &mut Report, claims: &[Claim], start: &StartTree) {
+    let spellings: BTreeMap<String, &str> = start.entries.keys().map(|path| (folded(path), path.as_str())).collect();
+    for claim in claims {
+        let found = misplaced(claim, start, &spellings).or_else(|| {
+            if claim.owned.directory {
+                directory_mismatch(claim, start)
+            } else {
+                file_mismatch(claim, start, &spellings)
+            }
+        });
+        if let Some((code, message)) = found {
+            report.path(Error, code, claim.task, claim.listed, &message);
+        } else if let (true, Some(spelled)) = (claim.owned.create, spellings.get(&claim.folded)) {
+            let message = format!("differs from {}, which exists, only in case or accents", shown(spelled));
+            report.path(Warning, "path_case", claim.task, claim.listed, &message);
+        }
+    }
+}
+
+type Finding = Option<(&'static str, String)>;
+
+/// Below something that is no directory.
+fn misplaced(claim: &Claim, start: &StartTree, spellings: &BTreeMap<String, &str>) -> Finding {
+    let itself = claim.owned.directory.then_some(claim.folded.as_str());
+    for above in itself.into_iter().chain(ancestors(&claim.folded)) {
+        let Some(&path) = spellings.get(above) else { continue };
+        match start.entries.get(path) {
+            Some(EntryKind::Symlink { target }) => {
+                let where_to = if start.leads_out(path) { "out of the repository" } else { "elsewhere" };
+                let message = format!(
+                    "goes through {}, a symlink that leads {where_to} (to {}); list the real path",
+                    shown(path),
+                    shown(target)
+                );
+                return Some(("path_through_symlink", message));
+            }
+            Some(EntryKind::Submodule) => return Some(("path_in_submodule", in_submodule(path))),
+            _ => {}
+        }
+    }
+    let file = ancestors(&claim.owned.path).find(|above| start.entries.contains_key(*above))?;
+    Some(("path_below_file", format!("lies below {}, which is a file at the start commit", shown(file))))
+}
+
+fn in_submodule(path: &str) -> String {
+    format!("is in the submodule {}; its files belong to another repository", shown(path))
+}
+
+fn directory_mismatch(claim: &Claim, start: &StartTree) -> Finding {
+    let OwnedPath { path, create, .. } = &claim.owned;
+    if start.entries.contains_key(path) {
+        return Some(("path_not_directory", "is a file at the start commit; list it without `/`".to_owned()));
+    }
+    match (create, start.has_below(path)) {
+        (true, true) => Some(("create_exists", "exists at the start commit; list it under `modify`".to_owned())),
+        (false, false) => {
+            let message = "has no files at the start commit; list it under `create`";
+            Some(("modify_missing", message.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+fn file_mismatch(claim: &Claim, start: &StartTree, spellings: &BTreeMap<String, &str>) -> Finding {
+    let OwnedPath { path, create, .. } = &claim.owned;
+    match start.entries.get(path) {
+        Some(EntryKind::Submodule) => Some(("path_in_submodule", in_submodule(path))),
+        Some(_) if *create => Some(("create_exists", "exists at the start commit; list it under `modify`".to_owned())),
+        Some(EntryKind::Symlink { target }) if start.leads_out(path) => {
+            let message = format!("is a symlink that leads out of the repository (to {})", shown(target));
+            Some(("path_through_symlink", message))
+        }
+        Some(_) => None,
+        None if start.has_below(path) => {
+            let message = "is a directory at the start commit; write a `/` after it to own everything below";
+            Some(("path_is_directory", message.to_owned()))
+        }
+        None if *create => None,
+        None => {
+            let hint = match spellings.get(&claim.folded) {
+                Some(spelled) => format!("; {} does", shown(spelled)),
+                None => "; list it under `create`".to_owned(),
+            };
+            Some(("modify_missing", format!("does not exist at the start commit{hint}")))
+        }
+    }
+}

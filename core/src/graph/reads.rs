@@ -1,0 +1,106 @@
+//! What a task wants to read must be there when it starts.
+
+use std::collections::BTreeMap;
+
+use super::Severity::Warning;
+use super::claims::Claim;
+use super::report::{Report, shown};
+use super::{EntryKind, StartTree};
+use crate::spec::path::{ListedPath, ancestors, folded};
+use crate::spec::{GraphFile, TaskSpec};
+
+pub(super) fn check(report: &mut Report, file: &GraphFile, claims: &[Claim], start: Option<&StartTree>) {
+    let makers = Makers::new(file, claims);
+    // Many tasks read the same few paths.
+    let mut known: BTreeMap<String, Option<&Claim>> = BTreeMap::new();
+    for (index, task) in file.tasks.iter().enumerate() {
+        for listed in &task.files.read {
+            let path = match ListedPath::read(listed) {
+                Ok(ListedPath { path, .. }) => path,
+                // A pattern names no single file, and the specs may well be read.
+                Err(bad) if matches!(bad.code, "path_glob" | "path_reserved") => continue,
+                Err(bad) => {
+                    report.path(Warning, bad.code, index, listed, bad.why);
+                    continue;
+                }
+            };
+            if start.is_some_and(|start| may_exist(start, &path)) || makers.makes(index, &folded(&path)) {
+                continue;
+            }
+            let maker = *known.entry(folded(&path)).or_insert_with_key(|path| makers.lowest(path));
+            if let Some((code, message)) = unreadable(file, task, maker, start.is_some()) {
+                report.path(Warning, code, index, listed, &message);
+            }
+        }
+    }
+}
+
+/// What lies beyond a symlink or in a submodule cannot be seen from here.
+fn may_exist(start: &StartTree, path: &str) -> bool {
+    let beyond =
+        |above: &str| matches!(start.entries.get(above), Some(EntryKind::Symlink { .. } | EntryKind::Submodule));
+    start.contains(path) || ancestors(path).any(beyond)
+}
+
+fn unreadable(
+    file: &GraphFile,
+    task: &TaskSpec,
+    maker: Option<&Claim>,
+    start_known: bool,
+) -> Option<(&'static str, String)> {
+    let Some(claim) = maker else {
+        let message = "is to be read, but neither exists at the start commit nor is made by a lower level";
+        return start_known.then(|| ("read_missing", message.to_owned()));
+    };
+    let made_by = &file.tasks[claim.task];
+    if made_by.level < task.level || !claim.owned.create && !start_known {
+        return None;
+    }
+    let message = format!(
+        "is to be read on level {}, but is only made by {} on level {}",
+        task.level,
+        shown(&made_by.id),
+        made_by.level
+    );
+    Some(("read_too_early", message))
+}
+
+/// The claims by path, and by task.
+struct Makers<'c, 'f> {
+    file: &'f GraphFile,
+    by_path: BTreeMap<&'c str, Vec<&'c Claim<'f>>>,
+    by_task: BTreeMap<usize, Vec<&'c Claim<'f>>>,
+}
+
+impl<'c, 'f> Makers<'c, 'f> {
+    fn new(file: &'f GraphFile, claims: &'c [Claim<'f>]) -> Self {
+        let mut makers = Makers { file, by_path: BTreeMap::new(), by_task: BTreeMap::new() };
+        for claim in claims {
+            makers.by_path.entry(claim.folded.as_str()).or_default().push(claim);
+            makers.by_task.entry(claim.task).or_default().push(claim);
+        }
+        makers
+    }
+
+    fn makes(&self, task: usize, path: &str) -> bool {
+        self.by_task.get(&task).is_some_and(|claims| claims.iter().any(|claim| touches(claim, path)))
+    }
+
+    /// The claim of the lowest level on the path, on something below it, or on a directory above.
+    fn lowest(&self, path: &str) -> Option<&'c Claim<'f>> {
+        let prefix = format!("{path}/");
+        let below = self
+            .by_path
+            .range(prefix.as_str()..)
+            .take_while(|(made, _)| made.starts_with(&prefix))
+            .map(|(_, made)| made);
+        let above = ancestors(path).filter_map(|directory| self.by_path.get(directory));
+        let touching = self.by_path.get(path).into_iter().chain(below).chain(above).flatten();
+        touching.copied().filter(|claim| touches(claim, path)).min_by_key(|claim| self.file.tasks[claim.task].level)
+    }
+}
+
+fn touches(claim: &Claim, path: &str) -> bool {
+    let lies_in = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+    claim.folded == path || lies_in(&claim.folded, path) || claim.owned.directory && lies_in(path, &claim.folded)
+}

@@ -1,0 +1,127 @@
+//! Just enough Markdown to cut a text where it may be cut and to put it into another.
+
+const FENCES: [char; 2] = ['`', '~'];
+
+/// A heading with the text up to the next one, or the text before the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// The headings above it and its own, outermost first; empty before the first heading.
+    pub titles: Vec<String>,
+    pub text: String,
+}
+
+/// Splits at headings outside code fences. Headings go `deeper` levels down, so that they fit below ours, and a fence that
+/// is never closed is closed.
+pub fn sections(text: &str, deeper: usize) -> Vec<Section> {
+    let mut sections = vec![Section { titles: Vec::new(), text: String::new() }];
+    let mut open: Vec<(usize, String)> = Vec::new();
+    let mut fence = Fence::default();
+    for line in text.lines() {
+        let in_fence = fence.is_open();
+        fence.read(line);
+        match heading(line).filter(|_| !in_fence) {
+            Some((level, title)) => {
+                open.retain(|(above, _)| *above < level);
+                open.push((level, title.to_owned()));
+                let titles = open.iter().map(|(_, title)| title.clone()).collect();
+                let marks = "#".repeat((level + deeper).min(6));
+                sections.push(Section { titles, text: format!("{marks} {title}\n") });
+            }
+            None => {
+                let section = sections.last_mut().expect("begins with one section and only grows");
+                section.text.push_str(line);
+                section.text.push('\n');
+            }
+        }
+    }
+    if let Some(end) = fence.end() {
+        let section = sections.last_mut().expect("begins with one section and only grows");
+        section.text.push_str(&end);
+        section.text.push('\n');
+    }
+    for section in &mut sections {
+        section.text = section.text.trim_matches('\n').to_owned();
+    }
+    sections.retain(|section| !section.text.trim().is_empty());
+    sections
+}
+
+/// A whole text as part of another, its headings `deeper`.
+pub fn embed(text: &str, deeper: usize) -> String {
+    let sections = sections(text, deeper);
+    sections.iter().map(|section| section.text.as_str()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// A text that nobody vouches for, in a fence that it cannot close.
+pub fn fenced(text: &str, language: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat((longest + 1).max(3));
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
+}
+
+/// A word or path in a line of prose.
+pub fn code(text: &str) -> String {
+    let text = one_line(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let ticks = "`".repeat(longest + 1);
+    if longest == 0 { format!("`{text}`") } else { format!("{ticks} {text} {ticks}") }
+}
+
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The head and the larger tail of a text that is too long, with the number of characters between them. Never more
+/// than `max_chars`.
+pub fn bound_text(text: &str, max_chars: usize) -> String {
+    let total = text.chars().count();
+    if total <= max_chars {
+        return text.to_owned();
+    }
+    let marker = |left_out: usize| format!("\n… {left_out} characters left out …\n");
+    let kept = max_chars.saturating_sub(marker(total).chars().count());
+    if kept == 0 {
+        return text.chars().take(max_chars).collect();
+    }
+    // Tools tell what failed at the end.
+    let head = kept / 3;
+    let tail = kept - head;
+    let byte = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(byte, _)| byte);
+    format!("{}{}{}", &text[..byte(head)], marker(total - kept), &text[byte(total - tail)..])
+}
+
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let unindented = line.trim_start_matches(' ');
+    let title = unindented.trim_start_matches('#');
+    let level = unindented.len() - title.len();
+    let valid = line.len() - unindented.len() <= 3
+        && (1..=6).contains(&level)
+        && (title.is_empty() || title.starts_with([' ', '\t']));
+    valid.then(|| (level, title.trim().trim_end_matches('#').trim_end()))
+}
+
+/// Whether the lines read so far left a code fence open.
+#[derive(Debug, Default)]
+struct Fence(Option<(char, usize)>);
+
+impl Fence {
+    fn read(&mut self, line: &str) {
+        let line = line.trim();
+        let Some(mark) = line.chars().next().filter(|c| FENCES.contains(c)) else { return };
+        let rest = line.trim_start_matches(mark);
+        let length = line.len() - rest.len();
+        match self.0 {
+            None if length >= 3 && !(mark == '`' && rest.contains('`')) => self.0 = Some((mark, length)),
+            Some((open, least)) if open == mark && length >= least && rest.is_empty() => self.0 = None,
+            _ => {}
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn end(&self) -> Option<String> {
+        self.0.map(|(mark, length)| mark.to_string().repeat(length))
+    }
+}

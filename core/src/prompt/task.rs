@@ -1,0 +1,138 @@
+//! The part of the prompt that is about one attempt at one task.
+
+use std::fmt::Write as _;
+
+use super::PromptInput;
+use super::markdown::{bound_text, code, embed, fenced, one_line};
+use crate::spec::TaskSpec;
+
+/// What a failed attempt, a gate or a note may add to a prompt, in characters each.
+const MAX_REPORT: usize = 8_000;
+
+pub fn write(input: &PromptInput<'_>) -> String {
+    let task = input.task;
+    let mut text = format!("# Task: {}\n\n", one_line(&task.title));
+    facts(&mut text, input);
+    section(&mut text, "Description", task.description.as_deref());
+    section(&mut text, "Context", task.context.as_deref());
+    section(&mut text, "What to Do", task.action.as_deref());
+    if let Some(interface) = task.interface.as_deref().filter(|interface| !interface.trim().is_empty()) {
+        // Mostly bare code, whose comments must not become headings.
+        let body = if interface.contains("```") { embed(interface, 2) } else { fenced(interface, "") };
+        push(&mut text, "Interface", &body);
+    }
+    files(&mut text, task);
+    if !task.acceptance_criteria.is_empty() {
+        let criteria: Vec<String> =
+            task.acceptance_criteria.iter().map(|criterion| format!("- [ ] {}", one_line(criterion))).collect();
+        push(&mut text, "Acceptance Criteria", &criteria.join("\n"));
+    }
+    section(&mut text, "Done When", task.done.as_deref());
+    verification(&mut text, task);
+    section(&mut text, "Security Requirements", task.security.as_deref());
+    before(&mut text, input);
+    remedy(&mut text, input);
+    text
+}
+
+fn facts(text: &mut String, input: &PromptInput<'_>) {
+    let task = input.task;
+    let _ = writeln!(text, "- **Task:** {}, level {}", code(&task.id), task.level);
+    let _ = writeln!(
+        text,
+        "- **Attempt:** {} (a person must look after {} that failed)",
+        input.attempt, input.max_attempts
+    );
+    let _ = writeln!(text, "- **Worktree:** {}", code(input.worktree));
+    if !input.ports.is_empty() {
+        let ports: Vec<String> = input.ports.iter().map(u16::to_string).collect();
+        let _ = writeln!(text, "- **Ports that are yours alone:** {}", ports.join(", "));
+    }
+    text.push('\n');
+}
+
+fn files(text: &mut String, task: &TaskSpec) {
+    let lists = [
+        ("You create", &task.files.create),
+        ("You modify", &task.files.modify),
+        ("You read, and leave as they are", &task.files.read),
+    ];
+    let mut body = String::new();
+    for (what, paths) in lists.into_iter().filter(|(_, paths)| !paths.is_empty()) {
+        let _ = writeln!(body, "{what}:");
+        for path in paths {
+            let _ = writeln!(body, "- {}", code(path));
+        }
+        body.push('\n');
+    }
+    if task.files.create.is_empty() && task.files.modify.is_empty() {
+        body.push_str("You change no file.");
+    }
+    push(text, "Files", body.trim_end());
+}
+
+fn verification(text: &mut String, task: &TaskSpec) {
+    let verification = &task.verification;
+    if verification.command.trim().is_empty() {
+        return;
+    }
+    let body = format!(
+        "{}\n\nIt must exit with 0 within {} seconds, on the files that are yours and nothing else that you changed.",
+        fenced(&verification.command, "sh"),
+        verification.timeout_seconds
+    );
+    push(text, "Verification", &body);
+}
+
+/// What the attempts before this one left.
+fn before(text: &mut String, input: &PromptInput<'_>) {
+    let report = |report: &str| fenced(&bound_text(report, MAX_REPORT), "text");
+    if let Some(feedback) = input.feedback {
+        let body = format!(
+            "Find out why before you change anything; the same again fails again. What it reported:\n\n{}",
+            report(feedback)
+        );
+        push(text, "The Attempt Before This One Failed", &body);
+    }
+    if let Some(note) = input.note {
+        let body = format!("It stopped in good order and left this note:\n\n{}", report(note));
+        push(text, "The Attempt Before This One Is to Be Continued", &body);
+    }
+    if let Some(wip) = input.wip_ref {
+        let body = if input.note.is_some() {
+            format!("What it had done lies in your worktree as changes, and is kept as {}.", code(wip))
+        } else {
+            format!(
+                "What it had done was not verified and is not in your worktree. It is kept as {wip}: look with \
+                 {}, take a file of yours over with {}, or begin anew.",
+                code(&format!("git diff HEAD {wip}")),
+                code(&format!("git restore --source={wip} -- <file>")),
+                wip = code(wip),
+            )
+        };
+        push(text, "Work in Progress", &body);
+    }
+}
+
+fn remedy(text: &mut String, input: &PromptInput<'_>) {
+    let Some(failure) = input.remedy else { return };
+    let body = format!(
+        "Your task was done and merged with the others of its level; then this gate failed on the whole, and it was \
+         traced to your files:\n\n{}\n\nYour worktree holds the merged state. Mend the cause in the files that are \
+         yours, keep what works, and run the command again. What it reported:\n\n{}",
+        fenced(&failure.command, "sh"),
+        fenced(&bound_text(&failure.output, MAX_REPORT), "text"),
+    );
+    push(text, &format!("Mend the Gate {}", code(&failure.gate)), &body);
+}
+
+fn section(text: &mut String, heading: &str, body: Option<&str>) {
+    let body = body.map(|body| embed(body, 2)).filter(|body| !body.is_empty());
+    if let Some(body) = body {
+        push(text, heading, &body);
+    }
+}
+
+fn push(text: &mut String, heading: &str, body: &str) {
+    let _ = writeln!(text, "## {heading}\n\n{body}\n");
+}

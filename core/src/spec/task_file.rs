@@ -1,1 +1,0 @@
-//! `tasks/<id>.md`: a task as a person reads and writes it.

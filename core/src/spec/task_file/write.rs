@@ -1,0 +1,96 @@
+//! A task of the graph as a file for people.
+
+use std::fmt::Write;
+
+use super::prose::write_prose;
+use super::read::is_own_element;
+use super::text::{
+    BETWEEN_IDS, BETWEEN_LINES, BETWEEN_PATHS, attribute, carried, write_command, write_line, write_list, write_text,
+};
+use super::{ACCEPTANCE, FAILURE, INTERFACE, METADATA, SECURITY, SPECIFICATION};
+use crate::spec::TaskSpec;
+
+/// The whole file. The failure analysis is for people and not read back.
+pub fn write_task_file(task: &TaskSpec, failure_analysis: Option<&str>) -> String {
+    let mut text = format!("# Task: {}\n\n## {METADATA}\n", write_line(&task.id));
+    for (key, value) in metadata(task) {
+        let _ = writeln!(text, "- **{key}:** {value}");
+    }
+    let _ = write!(text, "\n## {SPECIFICATION}\n\n{}", block(task));
+    let criteria: Vec<String> = task
+        .acceptance_criteria
+        .iter()
+        .filter(|one| !one.is_empty())
+        .map(|one| format!("- [ ] {}", item(one)))
+        .collect();
+    let sections = [
+        (ACCEPTANCE, criteria.join("\n")),
+        (INTERFACE, task.interface.as_deref().map(write_prose).unwrap_or_default()),
+        (SECURITY, task.security.as_deref().map(write_prose).unwrap_or_default()),
+        (FAILURE, failure_analysis.map(write_prose).unwrap_or_default()),
+    ];
+    for (name, prose) in sections.iter().filter(|(_, prose)| !prose.is_empty()) {
+        let _ = write!(text, "\n## {name}\n\n{prose}\n");
+    }
+    text
+}
+
+fn item(text: &String) -> String {
+    write_list([text], BETWEEN_LINES)
+}
+
+fn metadata(task: &TaskSpec) -> Vec<(&'static str, String)> {
+    let files = &task.files;
+    let none = |list: String| if list.is_empty() { "none".to_owned() } else { list };
+    let mut lines = vec![
+        ("Level", task.level.to_string()),
+        ("Dependencies", none(write_list(&task.dependencies, BETWEEN_IDS))),
+        ("Files (exclusive)", none(write_list(files.create.iter().chain(&files.modify), BETWEEN_PATHS))),
+        ("Estimated tokens", task.estimate_tokens.map_or("unknown".to_owned(), |tokens| tokens.to_string())),
+    ];
+    let optional = [
+        ("Estimated minutes", task.estimate_minutes.map(|minutes| minutes.to_string())),
+        ("Creates", Some(write_list(&files.create, BETWEEN_PATHS))),
+        ("Modifies", Some(write_list(&files.modify, BETWEEN_PATHS))),
+        ("Reads", Some(write_list(&files.read, BETWEEN_PATHS))),
+        ("Verification timeout", Some(format!("{} seconds", task.verification.timeout_seconds))),
+        ("Agent", task.agent.as_ref().map(item)),
+        ("Model", task.model.as_ref().map(item)),
+    ];
+    lines.extend(optional.into_iter().filter_map(|(key, value)| Some((key, value.filter(|value| !value.is_empty())?))));
+    lines
+}
+
+fn block(task: &TaskSpec) -> String {
+    let kind = if task.foreground { "foreground" } else { "auto" };
+    let files = task.files.create.iter().chain(&task.files.modify);
+    let mut text = format!("<task type=\"{kind}\" id=\"{}\">\n", attribute(&task.id));
+    for (name, value) in [
+        ("name", write_line(&task.title)),
+        ("level", task.level.to_string()),
+        ("depends", write_list(&task.dependencies, BETWEEN_IDS)),
+        ("files", write_list(files, BETWEEN_PATHS)),
+    ] {
+        let _ = writeln!(text, "  <{name}>{value}</{name}>");
+    }
+    let command = |name, command: &str| element(name, command, write_command);
+    let prose = |name, prose: &Option<String>| element(name, prose.as_deref().unwrap_or_default(), write_text);
+    text += &prose("description", &task.description);
+    text += &prose("context", &task.context);
+    text += &prose("action", &task.action);
+    text += &command("run", task.run.as_deref().unwrap_or_default());
+    text += &command("verify", &task.verification.command);
+    text += &prose("done", &task.done);
+    for (name, value) in task.extra.iter().filter(|(name, _)| is_own_element(name)) {
+        text += &element(name, value.as_str().unwrap_or_default(), write_text);
+    }
+    text + "</task>\n"
+}
+
+fn element(name: &str, text: &str, write: fn(&str, &str) -> String) -> String {
+    if carried(text).is_empty() {
+        String::new()
+    } else {
+        format!("\n  <{name}>\n{}\n  </{name}>\n", write(text, "    "))
+    }
+}
