@@ -7,7 +7,7 @@ use std::time::Duration;
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, MergeTarget};
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::Oid;
-use mahabharatha_core::run::Run;
+use mahabharatha_core::run::{Run, TaskStatus};
 use mahabharatha_core::run::effect::Job;
 
 use super::integrate::{Cancel, GateOrder, Integration, Target, Verification};
@@ -127,16 +127,17 @@ impl Inner {
         })
     }
 
-    /// The verifications of all tasks, to be run where they have come together.
-    pub fn verifications(&self) -> Vec<Verification> {
-        let commands = self.graph.tasks().iter().filter(|task| !task.spec.verification.command.is_empty());
-        commands
-            .map(|task| Verification {
-                task: task.id.clone(),
-                command: task.spec.verification.command.clone(),
-                timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
-            })
-            .collect()
+    /// The verifications of all tasks that were done, to be run where they have come together.
+    pub fn verifications(&self, run: &Run) -> Vec<Verification> {
+        let done = run.graph().tasks().iter().zip(run.tasks()).filter(|(task, state)| {
+            matches!(state.status, TaskStatus::Completed { .. }) && !task.spec.verification.command.is_empty()
+        });
+        done.map(|(task, _)| Verification {
+            task: task.id.clone(),
+            command: task.spec.verification.command.clone(),
+            timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
+        })
+        .collect()
     }
 
     /// What a worker needs to know about its job.

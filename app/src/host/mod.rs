@@ -91,7 +91,14 @@ impl LocalHost {
             let mut held = integration.lock().unwrap_or_else(PoisonError::into_inner);
             let lock = match held.take() {
                 Some(lock) => lock,
-                None => IntegrationLock::wait(&context.project.shared_dir())?,
+                None => {
+                    // Another feature may hold it for as long as its gates take.
+                    let dir = context.project.shared_dir();
+                    match context.cancel.unless_called_off(move || IntegrationLock::wait(&dir)) {
+                        Some(lock) => lock?,
+                        None => return Ok(Outcome::Interrupted),
+                    }
+                }
             };
             let outcome = work(context, &lock)?;
             if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {
@@ -154,8 +161,9 @@ impl Host for LocalHost {
                 context.integration()?.stage(level, &base, &tasks).map(Outcome::Answer)
             }),
             Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
+                let reporter = Arc::clone(&self.reporter);
                 self.integrate(id, move |context, lock| {
-                    let verify = if verify_all { context.verifications() } else { Vec::new() };
+                    let verify = if verify_all { context.verifications(&reporter.snapshot()?) } else { Vec::new() };
                     let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
                     context.integration()?.gate(lock, GateCall { level, base, staging, passed, ignore, verify })
                 });
