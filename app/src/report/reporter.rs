@@ -53,6 +53,7 @@ impl Reporter {
                 reports: Due::at_once(REPORT_PAUSE),
                 complained: false,
             };
+            follower.progress.update(&RunView::of(&follower.run));
             follower.tell(&opening);
             follower.follow(&inbox);
         });
