@@ -2,5 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod agents;
+mod resume;
+mod stop;
 mod support;
 mod whole_way;
