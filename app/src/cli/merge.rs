@@ -7,8 +7,9 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 
+use super::finish::finish;
 use super::place::Place;
-use super::{Global, run, steer};
+use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
 use crate::session::{self, Options, Outcome};
 use crate::store::locks::FeatureLock;
@@ -65,7 +66,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => Ok(ExitCode::Done),
-        Outcome::Ended(end) => run::finish(&place, ui, &end),
+        Outcome::Ended(end) => finish(&place, ui, &end),
     }
 }
 
