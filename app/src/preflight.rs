@@ -244,7 +244,7 @@ fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &Agent
             report.fail(
                 "agent",
                 format!("{name}: {program} {place}."),
-                format!("Put it there, or change agents.{name}.command in .mahabharatha/config.yaml."),
+                format!("Put it there, executable, or change agents.{name}.command in .mahabharatha/config.yaml."),
             );
         }
     }

@@ -44,12 +44,12 @@ pub enum Outcome {
     Ended(End),
 }
 
-/// The commit that the feature's run starts from, or would start from now.
-pub fn start_commit(project: &Project, paths: &FeaturePaths) -> Result<Oid> {
-    match rebuild(paths, &Journal::read(&paths.journal())?)? {
-        Some(run) => start_of(project, &run),
-        None => project.head_commit(),
-    }
+/// The commit that a run starts from. Where nothing has begun the base may have gained one meanwhile, such as one that
+/// makes its gates green.
+pub fn start_commit(project: &Project, run: Option<&Run>) -> Result<Oid> {
+    let Some(run) = run else { return project.head_commit() };
+    let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
+    Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
 }
 
 /// The run that a journal adds up to.
@@ -198,7 +198,7 @@ fn resume(
 ) -> Result<Begun> {
     check_intent(options.intent, Some(&run))?;
     let mut events = Vec::new();
-    let start = start_of(project, &run)?;
+    let start = start_commit(project, Some(&run))?;
     let file = current_graph(project, paths, &run, &start, ui)?;
     if start != run.setup().start {
         let git_config = project.git().pinned_config()?.0;
@@ -239,12 +239,6 @@ fn check_intent(intent: Intent, run: Option<&Run>) -> Result<()> {
         Some(first) => Err(Error::new(ExitCode::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
             .hint(format!("Run it first: mahabharatha run {} --level {first}", run.feature()))),
     }
-}
-
-/// Where nothing has begun the base may have gained a commit, such as one that makes its gates green.
-pub fn start_of(project: &Project, run: &Run) -> Result<Oid> {
-    let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
-    Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
 }
 
 /// The graph as it is written now, where it differs from the one that the run has.

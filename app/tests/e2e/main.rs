@@ -2,5 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod plan;
+mod specs;
 mod support;
 mod whole_way;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -49,12 +50,12 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Ran {
-        Ran {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+    #[track_caller]
+    pub fn of(output: Output) -> Ran {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        let code = output.status.code().unwrap_or(-1);
+        Ran { code, stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr }
     }
 
     /// Asserts the exit code, showing what was said where it is another.
@@ -109,6 +110,12 @@ impl Repo {
         let path = self.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// A shell script that can be run.
+    pub fn program(&self, path: &str, script: &str) {
+        self.write(path, &format!("#!/bin/sh\n{script}"));
+        fs::set_permissions(self.join(path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     pub fn read(&self, path: &str) -> String {
@@ -202,6 +209,27 @@ impl Repo {
         let names = self.git(&["ls-tree", "-r", "-z", "--name-only", commit]);
         let names = names.split('\0').filter(|name| !name.is_empty());
         names.map(|name| (name.to_string(), self.git(&["show", &format!("{commit}:{name}")]))).collect()
+    }
+
+    /// Everything below the repository's directory, `.git` included: modes, contents, where links lead.
+    pub fn everything(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        let mut open = vec![self.path()];
+        while let Some(dir) = open.pop() {
+            for entry in fs::read_dir(dir).unwrap().flatten() {
+                let (path, of) = (entry.path(), entry.metadata().unwrap());
+                let content = match of.file_type() {
+                    kind if kind.is_dir() => {
+                        open.push(path.clone());
+                        Vec::new()
+                    }
+                    kind if kind.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+                    _ => fs::read(&path).unwrap(),
+                };
+                found.insert(path, (of.mode(), content));
+            }
+        }
+        found
     }
 
     /// Refs of ours that are there.
