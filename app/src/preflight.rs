@@ -63,7 +63,12 @@ impl Report {
             return Err(error);
         }
         let message = [&[format!("{}.", error.message())], error.details()].concat().join("\n  ");
-        self.checks.push(Check { name, status: CheckStatus::Failed, message, hint: error.what_to_do().map(str::to_owned) });
+        self.checks.push(Check {
+            name,
+            status: CheckStatus::Failed,
+            message,
+            hint: error.what_to_do().map(str::to_owned),
+        });
         Ok(())
     }
 
@@ -84,9 +89,12 @@ impl Report {
         if failed.peek().is_none() {
             return Ok(());
         }
-        Err(failed.fold(Error::new(ExitCode::Preflight, "a preflight check failed; nothing was started"), |error, check| {
-            error.detail(format!("{}: {} {}", check.name, check.message, check.hint.as_deref().unwrap_or_default()))
-        }))
+        Err(failed.fold(
+            Error::new(ExitCode::Preflight, "a preflight check failed; nothing was started"),
+            |error, check| {
+                error.detail(format!("{}: {} {}", check.name, check.message, check.hint.as_deref().unwrap_or_default()))
+            },
+        ))
     }
 }
 
@@ -141,7 +149,9 @@ pub fn check_machine(project: &Project) -> Result<Report> {
                 report.ok("disk", format!("{} MB free", free >> 20));
             }
         }
-        Err(error) => report.warn("disk", format!("free space cannot be told ({error})."), "Make sure there is enough."),
+        Err(error) => {
+            report.warn("disk", format!("free space cannot be told ({error})."), "Make sure there is enough.")
+        }
     }
     Ok(report)
 }
@@ -170,7 +180,9 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     }
     if !ground.resumed {
         match project.head_branch() {
-            Ok(branch) => report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/"))),
+            Ok(branch) => {
+                report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/")))
+            }
             Err(error) => report.fail_with("repository", error)?,
         }
     }
@@ -196,8 +208,7 @@ fn check_branches(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
         above = parent;
     }
     let feature = staging.trim_end_matches("/staging");
-    let left: Vec<String> =
-        git.for_each_ref(&format!("{feature}/"))?.into_iter().map(|(name, _)| name).collect();
+    let left: Vec<String> = git.for_each_ref(&format!("{feature}/"))?.into_iter().map(|(name, _)| name).collect();
     if !ground.resumed && !left.is_empty() {
         let names: Vec<&str> = left.iter().map(|name| name.trim_start_matches("refs/heads/")).collect();
         report.fail(

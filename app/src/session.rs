@@ -1,19 +1,20 @@
 //! One process's part in a run: lock, check, journal, drive, tell.
 
+mod changed_graph;
+
 use std::fs;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config, LauncherKind};
 use mahabharatha_core::graph::{Severity, TaskGraph};
 use mahabharatha_core::ids::{Level, Oid, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Policy, Setup};
-use mahabharatha_core::run::{End, LevelStatus, Run, TaskStatus, drive, replay};
+use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::error::{Error, ExitCode, Result, io};
-use crate::git::Git;
 use crate::host::{self, Context, LocalHost};
 use crate::preflight::{self, Ground, Report};
 use crate::proc;
@@ -30,6 +31,8 @@ use crate::ui::Ui;
 /// How a process means to take part.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Where workers run; nothing: as the configuration says.
+    pub launcher: Option<LauncherKind>,
     pub workers: Option<u32>,
     pub intent: Intent,
     pub agent: Option<String>,
@@ -81,63 +84,138 @@ pub fn load_config(project: &Project) -> Result<Config> {
 
 /// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
-    let lock = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?
-        .map_err(|holder| holder.refusal(paths.feature()))?;
+    let lock =
+        FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     let config = load_config(project)?;
+    check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
+    let session = Session { project, paths, ui, options, config };
     projection::make_home(&project.home())?;
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
     let begun = match rebuild(paths, &records)? {
-        None => start(project, paths, &config, ui, options, &mut journal)?,
-        Some(run) if run.ended() == Some(&End::Completed) => return Ok(Outcome::AlreadyCompleted),
-        Some(run) => resume(project, paths, &config, ui, options, &mut journal, run)?,
+        None => session.start(&mut journal)?,
+        Some(run) => {
+            let start = start_commit(project, Some(&run))?;
+            let changed = changed_graph::find(project, paths, &run, &start, ui)?;
+            if changed.is_none() && run.ended() == Some(&End::Completed) {
+                return Ok(Outcome::AlreadyCompleted);
+            }
+            session.resume(&mut journal, run, start, changed)?
+        }
     };
     drop(records);
-    let end = carry_on(project, paths, config, ui, options, journal, begun)?;
+    let end = session.carry_on(journal, begun)?;
     drop(lock);
     Ok(Outcome::Ended(end))
 }
 
-/// A run that this process may drive, and what it did to it so far.
+/// What cannot be had is an error, never something else instead.
+pub fn check_launcher(kind: LauncherKind) -> Result<()> {
+    if kind != LauncherKind::Container {
+        return Ok(());
+    }
+    Err(Error::new(ExitCode::Preflight, "workers in containers are not available in this version")
+        .hint("Use --mode subprocess, or launcher.type: subprocess in .mahabharatha/config.yaml."))
+}
+
+/// What a process works with while it holds the feature.
+struct Session<'a> {
+    project: &'a Project,
+    paths: &'a FeaturePaths,
+    ui: &'a Arc<Ui>,
+    options: &'a Options,
+    config: Config,
+}
+
+/// A run that this process is about to carry on, and what it did to it so far.
 struct Begun {
     run: Run,
     opening: Opening,
 }
 
-fn start(
-    project: &Project,
-    paths: &FeaturePaths,
-    config: &Config,
-    ui: &Ui,
-    options: &Options,
-    journal: &mut Journal,
-) -> Result<Begun> {
-    let git = Git::repository(project.common_dir());
-    let start = project.head_commit()?;
-    let base_branch = project.head_branch()?;
-    let tree = specs::start_tree(&git, &start)?;
-    let file = specs::load_graph(paths, &tree)?;
-    let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
-    for warning in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
-        ui.warn(&specs::problem_line(warning));
+impl Session<'_> {
+    fn start(&self, journal: &mut Journal) -> Result<Begun> {
+        let Session { project, paths, ui, options, .. } = *self;
+        let start = project.head_commit()?;
+        let base_branch = project.head_branch()?;
+        let tree = specs::start_tree(&project.git(), &start)?;
+        let file = specs::load_graph(paths, &tree)?;
+        let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
+        for warning in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
+            ui.warn(&specs::problem_line(warning));
+        }
+        check_intent(options.intent, &graph, None)?;
+        let ground = self.ground(&graph, false);
+        preflight::check(&ground)?.tell(ui)?;
+        let setup = setup(&ground, file, base_branch, start, self.policy())?;
+        let mut run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+        let mut opening = Opening::default();
+        let started = Event::Started(Box::new(setup));
+        journal.append(run.started_at(), &started)?;
+        opening.tell(&started, &run);
+        if options.intent != Intent::Complete {
+            let event = Event::Resumed { policy: self.policy(), intent: options.intent };
+            journal.append(now(), &event)?;
+            run.step(now(), &event);
+        }
+        Ok(Begun { run, opening })
     }
-    let policy = config.policy(options.workers, options.allow_red_base, options.max_cost);
-    let (agent, workers) = (options.agent.as_deref(), policy.workers);
-    let ground = Ground { project, paths, config, graph: &graph, agent, workers, resumed: false };
-    preflight::check(&ground)?.tell(ui)?;
-    check_intent(options.intent, None)?;
-    let setup = setup(&ground, file, base_branch, start, policy)?;
-    let now = now();
-    let started = Event::Started(Box::new(setup.clone()));
-    journal.append(now, &started)?;
-    let mut run = Run::start(now, &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
-    let mut opening = Opening::default();
-    opening.tell(&started, &run);
-    if options.intent != Intent::Complete {
-        let event = Event::Resumed { policy: setup.policy, intent: options.intent };
-        journal.append(now, &event)?;
-        run.step(now, &event);
+
+    fn resume(
+        &self,
+        journal: &mut Journal,
+        mut run: Run,
+        start: Oid,
+        changed: Option<(GraphFile, TaskGraph)>,
+    ) -> Result<Begun> {
+        let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
+        check_intent(self.options.intent, graph, Some(&run))?;
+        preflight::check(&self.ground(graph, true))?.tell(self.ui)?;
+        let mut events = Vec::new();
+        if start != run.setup().start {
+            let git_config = self.project.git().pinned_config()?.0;
+            events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
+        }
+        events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
+        events.push(Event::Resumed { policy: self.policy(), intent: self.options.intent });
+        let mut opening = Opening::of(&run);
+        for event in &events {
+            let now = now();
+            journal.append(now, event)?;
+            run.step(now, event);
+            opening.tell(event, &run);
+        }
+        Ok(Begun { run, opening })
     }
-    Ok(Begun { run, opening })
+
+    fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
+        let Session { project, paths, ref config, options, .. } = *self;
+        let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
+        Ground { project, paths, config, graph, agent, workers, resumed }
+    }
+
+    fn policy(&self) -> Policy {
+        let Options { workers, allow_red_base, max_cost, .. } = *self.options;
+        self.config.policy(workers, allow_red_base, max_cost)
+    }
+
+    fn carry_on(self, journal: Journal, begun: Begun) -> Result<End> {
+        let Session { project, paths, ui, options, config } = self;
+        let Begun { mut run, opening } = begun;
+        // Whatever a dying worker leaves behind falls to us.
+        proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+        let leases = lease_ports(project, &config, run.workers().len() as u32)?;
+        write_plan(paths, &run, &leases)?;
+        let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
+        let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
+        let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
+        let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
+        let end = drive(&mut run, &mut recorder, &mut host);
+        // When the command returns, nothing runs.
+        proc::end_descendants(std::time::Duration::ZERO);
+        drop(host);
+        reporter.finish();
+        end
+    }
 }
 
 fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid, policy: Policy) -> Result<Setup> {
@@ -187,158 +265,29 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     Ok(())
 }
 
-fn resume(
-    project: &Project,
-    paths: &FeaturePaths,
-    config: &Config,
-    ui: &Ui,
-    options: &Options,
-    journal: &mut Journal,
-    mut run: Run,
-) -> Result<Begun> {
-    check_intent(options.intent, Some(&run))?;
-    let mut events = Vec::new();
-    let start = start_commit(project, Some(&run))?;
-    let file = current_graph(project, paths, &run, &start, ui)?;
-    if start != run.setup().start {
-        let git_config = project.git().pinned_config()?.0;
-        events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
-    }
-    if let Some(file) = file {
-        events.push(Event::Replanned { graph: Box::new(file) });
-    }
-    let policy = config.policy(options.workers, options.allow_red_base, options.max_cost);
-    let (agent, workers) = (options.agent.as_deref(), policy.workers);
-    let ground = Ground { project, paths, config, graph: run.graph(), agent, workers, resumed: true };
-    preflight::check(&ground)?.tell(ui)?;
-    events.push(Event::Resumed { policy, intent: options.intent });
-    let mut opening = Opening::of(&run);
-    for event in &events {
-        let now = now();
-        journal.append(now, event)?;
-        run.step(now, event);
-        opening.tell(event, &run);
-    }
-    Ok(Begun { run, opening })
-}
-
 /// Whether the level that was asked for can be next.
-fn check_intent(intent: Intent, run: Option<&Run>) -> Result<()> {
+fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<()> {
     let (Intent::Level(goal) | Intent::Merge(goal)) = intent else { return Ok(()) };
-    let Some(run) = run else {
-        return Ok(());
+    let levels = graph.levels();
+    if !levels.contains(&goal) {
+        let names: Vec<String> = levels.iter().map(Level::to_string).collect();
+        return Err(Error::new(ExitCode::Invalid, format!("there is no level {goal}")).hint(format!(
+            "The levels of {} are: {}.",
+            graph.feature,
+            names.join(", ")
+        )));
+    }
+    let is_merged = |level: &Level| {
+        let states = run.map(Run::levels).unwrap_or_default();
+        states.iter().any(|state| state.level == *level && matches!(state.status, LevelStatus::Merged { .. }))
     };
-    let unmerged: Vec<Level> = run
-        .levels()
-        .iter()
-        .filter(|level| level.level < goal && !matches!(level.status, LevelStatus::Merged { .. }))
-        .map(|level| level.level)
-        .collect();
-    match unmerged.first() {
+    match levels.iter().find(|level| **level < goal && !is_merged(level)) {
         None => Ok(()),
-        Some(first) => Err(Error::new(ExitCode::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
-            .hint(format!("Run it first: mahabharatha run {} --level {first}", run.feature()))),
-    }
-}
-
-/// The graph as it is written now, where it differs from the one that the run has.
-fn current_graph(
-    project: &Project,
-    paths: &FeaturePaths,
-    run: &Run,
-    start: &Oid,
-    ui: &Ui,
-) -> Result<Option<GraphFile>> {
-    let Ok(text) = fs::read_to_string(paths.graph()) else {
-        ui.warn(&format!("{} is gone; the run goes on with the graph that it began with", paths.graph().display()));
-        return Ok(None);
-    };
-    let file = GraphFile::parse(&text).map_err(|error| {
-        Error::new(ExitCode::Invalid, format!("{} cannot be read: {error}", paths.graph().display()))
-    })?;
-    if file == run.setup().graph && *start == run.setup().start {
-        return Ok(None);
-    }
-    // At the commit that the run starts from, so that it does not trip over its own work.
-    let tree = specs::start_tree(&project.git(), start)?;
-    let (graph, _) = specs::valid_graph(paths, &file, Some(&tree))?;
-    let differences = differences(run, &graph);
-    for difference in &differences {
-        ui.note(&format!("graph changed: {}", difference.text));
-    }
-    let settled: Vec<&Difference> = differences.iter().filter(|difference| difference.settled).collect();
-    if settled.is_empty() {
-        return Ok(Some(file).filter(|file| *file != run.setup().graph));
-    }
-    let error = Error::new(ExitCode::Invalid, "the graph changed in tasks that are completed or under way");
-    Err(settled
-        .iter()
-        .fold(error, |error, difference| error.detail(difference.text.clone()))
-        .hint("Put those tasks back as they were; new work goes into new tasks on a level that is not merged."))
-}
-
-struct Difference {
-    text: String,
-    /// The task can no longer be changed.
-    settled: bool,
-}
-
-fn differences(run: &Run, new: &TaskGraph) -> Vec<Difference> {
-    let is_settled = |id| {
-        run.task(id).is_some_and(|task| {
-            matches!(task.status, TaskStatus::Completed { .. } | TaskStatus::InProgress { .. })
-        })
-    };
-    let merged: Vec<Level> = run
-        .levels()
-        .iter()
-        .filter(|level| matches!(level.status, LevelStatus::Merged { .. }))
-        .map(|level| level.level)
-        .collect();
-    let mut found = Vec::new();
-    for task in run.graph().tasks() {
-        match new.task(&task.id) {
-            None => found.push(Difference { text: format!("{} was removed", task.id), settled: is_settled(&task.id) }),
-            Some(now) if now != task => {
-                found.push(Difference { text: format!("{} was changed", task.id), settled: is_settled(&task.id) });
-            }
-            Some(_) => {}
+        Some(first) => {
+            Err(Error::new(ExitCode::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
+                .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature)))
         }
     }
-    for task in new.tasks() {
-        if run.graph().task(&task.id).is_none() {
-            let text = format!("{} is new on level {}", task.id, task.level);
-            let below = merged.last().is_some_and(|last| task.level <= *last);
-            found.push(Difference { text, settled: below });
-        }
-    }
-    found
-}
-
-fn carry_on(
-    project: &Project,
-    paths: &FeaturePaths,
-    config: Config,
-    ui: &Arc<Ui>,
-    options: &Options,
-    journal: Journal,
-    begun: Begun,
-) -> Result<End> {
-    let Begun { mut run, opening } = begun;
-    // Whatever a dying worker leaves behind falls to us.
-    proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
-    let leases = lease_ports(project, &config, run.workers().len() as u32)?;
-    write_plan(paths, &run, &leases)?;
-    let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
-    let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
-    let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
-    let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
-    let end = drive(&mut run, &mut recorder, &mut host);
-    // When the command returns, nothing runs.
-    proc::end_descendants(std::time::Duration::ZERO);
-    drop(host);
-    reporter.finish();
-    end
 }
 
 /// Appends to the journal, then lets everybody know.
@@ -381,7 +330,9 @@ pub fn agent_for<'a>(config: &'a Config, task: &TaskSpec, asked: Option<&str>) -
         Error::new(ExitCode::Invalid, format!("{}: there is no agent {name:?}", task.id))
             .hint("Name one of `agents:` in .mahabharatha/config.yaml.")
     })?;
-    if found.kind == AgentKind::Claude && task.agent.is_none() && task.run.is_some()
+    if found.kind == AgentKind::Claude
+        && task.agent.is_none()
+        && task.run.is_some()
         && let Some(command) = config.agent("command")
     {
         return Ok(("command".to_string(), command));

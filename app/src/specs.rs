@@ -19,7 +19,8 @@ use crate::store::atomic::write_atomic;
 /// What stands in a commit, as the graph is checked against it.
 pub fn start_tree(git: &Git, commit: &Oid) -> Result<StartTree> {
     let entries = git.ls_tree(commit)?;
-    let links: Vec<&Oid> = entries.iter().filter(|entry| entry.kind == EntryType::Symlink).map(|entry| &entry.oid).collect();
+    let links: Vec<&Oid> =
+        entries.iter().filter(|entry| entry.kind == EntryType::Symlink).map(|entry| &entry.oid).collect();
     let mut targets = git.read_blobs(&links)?.into_iter();
     let mut tree = BTreeMap::new();
     for entry in entries {
@@ -144,7 +145,8 @@ fn import(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, V
         Ok(graph) if unreadable.is_empty() => Ok(Ok(graph)),
         Ok(_) => Ok(Err(unreadable)),
         Err(errors) => {
-            unreadable.extend(errors.iter().map(|(file, cause)| Unreadable::spec(&paths.task_files().join(file), cause)));
+            unreadable
+                .extend(errors.iter().map(|(file, cause)| Unreadable::spec(&paths.task_files().join(file), cause)));
             Ok(Err(unreadable))
         }
     }
@@ -157,14 +159,21 @@ fn task_files(paths: &FeaturePaths) -> Result<Vec<PathBuf>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(io("read", &dir)(error)),
     };
-    let mut files: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
     files.sort();
     Ok(files)
 }
 
 /// Every problem of a graph; the caller decides what to do about warnings.
-pub fn check_graph(feature: &Feature, file: &GraphFile, start: Option<&StartTree>) -> (Option<TaskGraph>, Vec<Problem>) {
+pub fn check_graph(
+    feature: &Feature,
+    file: &GraphFile,
+    start: Option<&StartTree>,
+) -> (Option<TaskGraph>, Vec<Problem>) {
     let (graph, mut problems) = TaskGraph::check(file, start);
     if file.feature != feature.as_str() {
         problems.push(Problem {
@@ -172,7 +181,10 @@ pub fn check_graph(feature: &Feature, file: &GraphFile, start: Option<&StartTree
             severity: Severity::Error,
             task: None,
             path: None,
-            message: format!("the graph says that it is of feature {:?}, but it stands in that of {feature}", file.feature),
+            message: format!(
+                "the graph says that it is of feature {:?}, but it stands in that of {feature}",
+                file.feature
+            ),
         });
         return (None, problems);
     }
@@ -180,16 +192,21 @@ pub fn check_graph(feature: &Feature, file: &GraphFile, start: Option<&StartTree
 }
 
 /// A graph that holds, or all that is wrong with it as one error.
-pub fn valid_graph(paths: &FeaturePaths, file: &GraphFile, start: Option<&StartTree>) -> Result<(TaskGraph, Vec<Problem>)> {
+pub fn valid_graph(
+    paths: &FeaturePaths,
+    file: &GraphFile,
+    start: Option<&StartTree>,
+) -> Result<(TaskGraph, Vec<Problem>)> {
     let (graph, problems) = check_graph(paths.feature(), file, start);
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
     match graph {
         Some(graph) => Ok((graph, problems)),
-        None => Err(errors.fold(
-            Error::new(ExitCode::Invalid, format!("{} is not valid", paths.graph().display())),
-            |error, problem| error.detail(problem_line(problem)),
-        )
-        .hint("Mend the graph; `mahabharatha design --validate-only` checks it without running anything.")),
+        None => Err(errors
+            .fold(
+                Error::new(ExitCode::Invalid, format!("{} is not valid", paths.graph().display())),
+                |error, problem| error.detail(problem_line(problem)),
+            )
+            .hint("Mend the graph; `mahabharatha design --validate-only` checks it without running anything.")),
     }
 }
 

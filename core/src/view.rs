@@ -5,7 +5,7 @@ mod blockers;
 use serde::{Serialize, Serializer};
 
 pub use self::blockers::Blocker;
-use crate::ids::{Level, Oid, TaskId, Time};
+use crate::ids::{Attempt, Level, Oid, TaskId, Time};
 use crate::run::event::{FailCause, JobEnd};
 use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
@@ -36,6 +36,8 @@ pub struct RunView {
     /// What keeps the run from going on.
     pub blockers: Vec<Blocker>,
     pub base_branch: String,
+    /// The branch that levels land on, by its full name.
+    pub landing_branch: String,
     pub started_at: Stamp,
     pub updated_at: Stamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,25 +109,34 @@ pub struct WorkerView {
 }
 
 impl RunView {
-    /// As it is where no process drives the run, though its journal does not tell of an end.
-    pub fn undriven(mut self) -> RunView {
-        if self.status == "running" {
-            self.status = "paused";
-            for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
-                worker.status = "crashed";
-            }
-            self.blockers.push(Blocker {
-                what: "the run".to_string(),
-                cause: "the process that drove it is gone".to_string(),
-                resolution: format!("mahabharatha run {}", self.feature),
-            });
+    /// As it is where no process drives the run, though its journal does not tell of an end. A worker may go on
+    /// without: `is_alive` tells whether one is still at this attempt.
+    pub fn undriven(mut self, is_alive: impl Fn(&TaskId, Attempt) -> bool) -> RunView {
+        if self.status != "running" {
+            return self;
         }
+        self.status = "paused";
+        let mut alive = Vec::new();
+        for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
+            let task = self.tasks.iter().find(|task| worker.task.as_ref() == Some(&task.id));
+            match task.filter(|task| is_alive(&task.id, Attempt(task.attempt))) {
+                Some(task) => alive.push(task.id.as_str()),
+                None => worker.status = "crashed",
+            }
+        }
+        let mut cause = "the process that drove it is gone".to_string();
+        if !alive.is_empty() {
+            cause.push_str(&format!("; its workers go on with {}", alive.join(", ")));
+        }
+        let resolution = format!("`mahabharatha run {}` goes on from here", self.feature);
+        self.blockers.push(Blocker { what: "run".to_string(), cause, resolution });
         self
     }
 
     pub fn of(run: &Run) -> RunView {
-        let tasks: Vec<TaskView> =
+        let mut tasks: Vec<TaskView> =
             run.tasks().iter().enumerate().map(|(index, task)| task_view(run, index, task)).collect();
+        name_landed_commits(run, &mut tasks);
         RunView {
             feature: run.feature().to_string(),
             status: status_of(run),
@@ -137,6 +148,7 @@ impl RunView {
             tokens: tasks.iter().map(|task| task.tokens).sum(),
             blockers: blockers::blockers_of(run),
             base_branch: run.setup().base_branch.clone(),
+            landing_branch: run.landing_branch(),
             started_at: Stamp(run.started_at()),
             updated_at: Stamp(run.updated_at()),
             breaker: breaker_of(run),
@@ -158,6 +170,17 @@ fn status_of(run: &Run) -> &'static str {
 
 fn is_stuck(task: &TaskState) -> bool {
     matches!(task.status, TaskStatus::Blocked { .. } | TaskStatus::Waiting)
+}
+
+/// A task's commit is made anew on staging; once that has landed it is the one that people find.
+fn name_landed_commits(run: &Run, tasks: &mut [TaskView]) {
+    for level in run.levels().iter().filter(|level| matches!(level.status, LevelStatus::Merged { .. })) {
+        for landed in &level.commits {
+            if let Some(view) = run.graph().index(&landed.task).and_then(|index| tasks.get_mut(index)) {
+                view.commit = Some(landed.commit.clone());
+            }
+        }
+    }
 }
 
 fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {

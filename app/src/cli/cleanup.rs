@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use mahabharatha_core::ids::Feature;
 
-use super::place::Place;
 use super::Global;
+use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::clear::{self, Leftover, What};
 use crate::host::jobs;
@@ -61,7 +61,7 @@ fn clean(
     kept: &mut Vec<Leftover>,
 ) -> Result<()> {
     if !args.dry_run {
-        jobs::end_survivors(&place.paths, Duration::ZERO)?;
+        jobs::end_survivors(&place.paths, None, Duration::ZERO)?;
     }
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let leftovers = clear::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
@@ -69,9 +69,8 @@ fn clean(
         leftovers.into_iter().partition(|leftover| args.force || leftover.precious.is_none());
     let going: Vec<What> = going.into_iter().map(|leftover| leftover.what).collect();
     if !args.dry_run {
-        clear::remove(&place.project, &place.paths, &going).map_err(|error| {
-            Error::new(error.exit(), format!("{}: {}", place.feature, error.message()))
-        })?;
+        clear::remove(&place.project, &place.paths, &going)
+            .map_err(|error| Error::new(error.exit(), format!("{}: {}", place.feature, error.message())))?;
     }
     gone.extend(going);
     kept.extend(staying);

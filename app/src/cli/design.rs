@@ -68,7 +68,11 @@ fn invalid(paths: &FeaturePaths, errors: usize) -> Error {
 /// What the graph was read from.
 fn source(paths: &FeaturePaths) -> String {
     let graph = paths.graph();
-    if graph.exists() { graph.display().to_string() } else { format!("the graph of the files in {}", paths.task_files().display()) }
+    if graph.exists() {
+        graph.display().to_string()
+    } else {
+        format!("the graph of the files in {}", paths.task_files().display())
+    }
 }
 
 /// `3 tasks on 2 levels`

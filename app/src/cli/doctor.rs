@@ -5,9 +5,9 @@ use clap::Args;
 use mahabharatha_core::config::Config;
 use mahabharatha_core::run::End;
 
+use super::Global;
 use super::design::size;
 use super::place::Place;
-use super::Global;
 use crate::error::{ExitCode, Result};
 use crate::preflight::{self, CheckStatus, Ground, Report};
 use crate::session;
@@ -73,7 +73,15 @@ fn examine_feature(report: &mut Report, place: &Place, config: &Config, ui: &Ui)
     let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
     report.ok("graph", size(&graph));
     let (project, paths) = (&place.project, &place.paths);
-    let ground = Ground { project, paths, config, graph: &graph, agent: None, workers: config.workers.count, resumed: run.is_some() };
+    let ground = Ground {
+        project,
+        paths,
+        config,
+        graph: &graph,
+        agent: None,
+        workers: config.workers.count,
+        resumed: run.is_some(),
+    };
     preflight::check_ground(report, &ground)?;
     if !ground.resumed && !report.failed() {
         session::check_gates(report, &ground, file, ui)?;

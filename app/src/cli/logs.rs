@@ -36,7 +36,10 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
     let zone = TimeZone::system();
     let since = match &args.since {
-        Some(text) => Some(parse_since(text, Timestamp::now(), &zone).map_err(|why| Error::new(ExitCode::Usage, format!("--since: {why}")))?),
+        Some(text) => Some(
+            parse_since(text, Timestamp::now(), &zone)
+                .map_err(|why| Error::new(ExitCode::Usage, format!("--since: {why}")))?,
+        ),
         None => None,
     };
     let filter = LogFilter {

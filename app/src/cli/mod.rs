@@ -25,7 +25,13 @@ use crate::ui::{Color, Flags, Ui};
 
 /// Turns a task graph into verified, merged code with many coding agents at once.
 #[derive(Debug, Parser)]
-#[command(name = "mahabharatha", version, propagate_version = true, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "mahabharatha",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(flatten)]
     global: Global,

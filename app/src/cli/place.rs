@@ -22,7 +22,10 @@ impl Global {
         if let (Some(one), Some(other)) = (argument, self.feature.as_deref())
             && one.trim() != other.trim()
         {
-            return Err(Error::new(ExitCode::Usage, format!("two features are named: {one:?}, and {other:?} by --feature")));
+            return Err(Error::new(
+                ExitCode::Usage,
+                format!("two features are named: {one:?}, and {other:?} by --feature"),
+            ));
         }
         let project = self.project()?;
         let feature = project.which_feature(argument.or(self.feature.as_deref()), std::env::var_os)?;

@@ -18,7 +18,9 @@ pub struct RetryArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
     if args.tasks.is_empty() && !args.all {
-        return Err(Error::new(ExitCode::Usage, "no task is named").hint("Name tasks, or use --all for every blocked one."));
+        return Err(
+            Error::new(ExitCode::Usage, "no task is named").hint("Name tasks, or use --all for every blocked one.")
+        );
     }
     let place = global.place(None)?;
     let answer = steer::steer(&place, &Command::Retry { tasks: steer::task_ids(&args.tasks)? })?;

@@ -60,7 +60,7 @@ enum Mode {
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
-    check_mode(&place, args.mode)?;
+    let launcher = launcher(args.mode)?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
         return Err(Error::new(ExitCode::Usage, "--max-cost takes an amount of 0 or more"));
     }
@@ -68,6 +68,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         return dry_run(&place, ui, args);
     }
     let options = Options {
+        launcher,
         workers: args.workers,
         intent: args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))),
         agent: args.agent.clone(),
@@ -83,16 +84,12 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     }
 }
 
-/// What cannot be had is an error, never something else instead.
-fn check_mode(place: &Place, mode: Mode) -> Result<()> {
-    let configured = session::load_config(&place.project)?.launcher.kind;
+/// What was asked for on the command line, where anything was.
+fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
     match mode {
-        Mode::Subprocess => Ok(()),
-        Mode::Auto if configured != LauncherKind::Container => Ok(()),
-        Mode::Auto | Mode::Container => {
-            Err(Error::new(ExitCode::Preflight, "workers in containers are not available in this version")
-                .hint("Use --mode subprocess, or launcher.type: subprocess in .mahabharatha/config.yaml."))
-        }
+        Mode::Auto => Ok(None),
+        Mode::Subprocess => Ok(Some(LauncherKind::Subprocess)),
+        Mode::Container => Ok(Some(LauncherKind::Container)),
         Mode::Task => Err(Error::new(ExitCode::Usage, "task mode is for a Claude Code session, by its slash command")
             .hint("Here, use --mode subprocess.")),
     }
@@ -114,7 +111,9 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
         End::Blocked => failed(
             ExitCode::Blocked,
             format!("{feature} is blocked: only blocked or waiting tasks remain"),
-            format!("`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `mahabharatha run {feature}`."),
+            format!(
+                "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `mahabharatha run {feature}`."
+            ),
         ),
         End::RedBase { gates } => failed(
             ExitCode::Preflight,
@@ -124,23 +123,42 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
         End::GateFailed { level, gate } => failed(
             ExitCode::Gate,
             format!("level {level} is not merged: its gate {gate} failed"),
-            format!("The output is in {}. Mend it, then `mahabharatha run {feature}`.", place.paths.gate_log(level, gate).display()),
+            format!(
+                "The output is in {}. Mend it, then `mahabharatha run {feature}`.",
+                place.paths.gate_log(level, gate).display()
+            ),
         ),
         End::Conflict { level, files, worktree } => Err(files
             .iter()
             .fold(
-                Error::new(ExitCode::Conflict, format!("level {level} is not merged: it conflicts with commits on the base branch")),
+                Error::new(
+                    ExitCode::Conflict,
+                    format!("level {level} is not merged: it conflicts with commits on the base branch"),
+                ),
                 |error, file| error.detail(file.clone()),
             )
             .hint(format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`."))),
-        End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), format!("Go on with: mahabharatha run {feature}")),
-        End::Stopped => failed(ExitCode::Stopped, format!("{feature} was stopped; its work is kept"), format!("Go on with: mahabharatha run {feature}")),
-        End::Failed { why } => failed(ExitCode::Failed, format!("{feature} cannot go on: {why}"), format!("Put that right, then go on with: mahabharatha run {feature}")),
+        End::Paused { why } => failed(
+            ExitCode::Paused,
+            format!("{feature} is paused: {why}"),
+            format!("Go on with: mahabharatha run {feature}"),
+        ),
+        End::Stopped => failed(
+            ExitCode::Stopped,
+            format!("{feature} was stopped; its work is kept"),
+            format!("Go on with: mahabharatha run {feature}"),
+        ),
+        End::Failed { why } => failed(
+            ExitCode::Failed,
+            format!("{feature} cannot go on: {why}"),
+            format!("Put that right, then go on with: mahabharatha run {feature}"),
+        ),
     }
 }
 
 fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let config = session::load_config(&place.project)?;
+    session::check_launcher(launcher(args.mode)?.unwrap_or(config.launcher.kind))?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;

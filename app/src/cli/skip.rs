@@ -34,12 +34,12 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
         ui.note(&format!("These need what is skipped, and are skipped too: {}", names.join(", ")));
         if !ui
             .confirm("Skip them all?", "--yes, or --keep-dependents")
-            .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))? {
+            .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?
+        {
             ui.note("Nothing was skipped.");
             return Ok(ExitCode::Done);
         }
     }
-    let command =
-        Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
+    let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
     Ok(steer::print_answer(ui, &steer::steer(&place, &command)?, "skipped"))
 }

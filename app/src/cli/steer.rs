@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event};
-use mahabharatha_core::run::Run;
 
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mahabharatha_core::ids::WorkerId;
+use mahabharatha_core::run::End;
 use mahabharatha_core::run::event::Command;
 
 use super::place::Place;
@@ -29,39 +30,66 @@ pub struct StopArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
-    steer::read_run(&place)?;
-    let grace = if args.force { Duration::ZERO } else { Duration::from_secs(args.grace) };
+    let run = steer::read_run(&place)?;
     let worker = args.worker.map(WorkerId);
+    if let Some(worker) = worker
+        && worker.0 as usize >= run.workers().len()
+    {
+        return Err(Error::new(ExitCode::Usage, format!("there is no worker {worker}")).hint(format!(
+            "The workers of {} are 0 to {}.",
+            place.feature,
+            run.workers().len() - 1
+        )));
+    }
+    let grace = if args.force { Duration::ZERO } else { Duration::from_secs(args.grace) };
     let command = Command::Stop { force: args.force, grace_ms: grace.as_millis() as u64, worker };
-    let stopped = match spool::ask(place.paths.dir(), &place.paths.lock_sign(), &command)? {
-        Asked::Answered(answer) if worker.is_some() => {
-            return match answer.message {
-                Some(message) if message.starts_with("there is no") => Err(Error::new(ExitCode::Usage, message)),
-                _ => {
-                    ui.note(&format!("worker {} is being stopped; its task goes to another", args.worker.unwrap_or(0)));
-                    Ok(ExitCode::Done)
-                }
-            };
-        }
-        Asked::Answered(_) => {
-            // The run lets go of its lock when the last of its processes is gone.
-            let lock = FeatureLock::wait(place.paths.dir(), &place.paths.lock_sign())?;
-            end_survivors(&place, &lock, grace)?;
+    let stopped = match (spool::ask(place.paths.dir(), &place.paths.lock_sign(), &command)?, worker) {
+        (Asked::Answered(_), Some(worker)) => {
+            wait_for_worker(&place, worker)?;
             true
         }
-        Asked::TookLock { lock, .. } => end_survivors(&place, &lock, grace)? > 0,
+        (Asked::Answered(_), None) => {
+            // The run lets go of its lock when the last of its processes is gone.
+            let lock = FeatureLock::wait(place.paths.dir(), &place.paths.lock_sign())?;
+            end_survivors(&place, &lock, None, grace)?;
+            true
+        }
+        (Asked::TookLock { lock, .. }, _) => end_survivors(&place, &lock, worker, grace)?,
     };
     if ui.json() {
-        ui.data(&serde_json::json!({ "feature": place.feature.as_str(), "stopped": stopped }).to_string());
-    } else if stopped {
-        ui.note(&format!("{} is stopped; its work is kept. Go on with: mahabharatha run {0}", place.feature));
+        ui.data(
+            &serde_json::json!({ "feature": place.feature.as_str(), "worker": worker, "stopped": stopped }).to_string(),
+        );
     } else {
-        ui.note(&format!("nothing runs for {}", place.feature));
+        ui.note(&what_became(&place, worker, stopped)?);
     }
     Ok(ExitCode::Done)
 }
 
+fn what_became(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result<String> {
+    let feature = &place.feature;
+    Ok(match worker {
+        _ if !stopped => format!("nothing runs for {feature}"),
+        Some(worker) => format!("worker {worker} is stopped; what it was at goes to another"),
+        None if steer::read_run(place)?.ended() == Some(&End::Completed) => {
+            format!("{feature} is completed; nothing runs")
+        }
+        None => format!("{feature} is stopped; its work is kept. Go on with: mahabharatha run {feature}"),
+    })
+}
+
+/// The run's process has called the worker off; we wait for its end.
+fn wait_for_worker(place: &Place, worker: WorkerId) -> Result<()> {
+    let run = steer::read_run(place)?;
+    for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
+        for attempt in state.attempts.iter().filter(|attempt| attempt.worker == worker) {
+            jobs::wait_for_end(&place.paths, &task.id, attempt.attempt)?;
+        }
+    }
+    Ok(())
+}
+
 /// Ends workers that outlived their orchestrator. The lock shows that none is alive.
-fn end_survivors(place: &Place, _nobody_drives: &FeatureLock, grace: Duration) -> Result<usize> {
-    jobs::end_survivors(&place.paths, grace)
+fn end_survivors(place: &Place, _nobody_drives: &FeatureLock, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
+    jobs::end_survivors(&place.paths, only, grace)
 }

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mahabharatha_core::config::{AgentConfig, AgentKind, Config, MergeTarget};
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::Oid;
-use mahabharatha_core::run::Run;
+use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::effect::Job;
+use mahabharatha_core::run::event::Event;
+use mahabharatha_core::run::{Run, TaskStatus};
 
-use super::integrate::{Cancel, Integration, Verification};
+use super::integrate::{Cancel, Integration, Note, Outcome, Verification};
+use crate::agent::{self, AgentOrder};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
@@ -18,8 +20,7 @@ use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::session;
 use crate::store::ports::PortLease;
-use crate::agent::{self, AgentOrder};
-use crate::worker::{Limits, Logs, Order, PromptContext};
+use crate::worker::{Limits, Logs, MARKER, Order, PromptContext};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -83,17 +84,16 @@ impl Inner {
         GRACE
     }
 
-    /// Where levels land.
-    pub fn landing_branch(&self) -> String {
-        match self.config.merge.target {
-            MergeTarget::Base => self.base_branch.clone(),
-            MergeTarget::Staging => self.paths.staging_branch(),
-        }
+    /// What belongs to integration: its git directory, and the mark of the commands that it runs.
+    pub fn integration_dir(&self) -> PathBuf {
+        self.paths.dir().join("integration")
     }
 
     /// What it takes to integrate, with a git directory of its own written now.
-    pub fn integration(&self) -> Result<Integration> {
-        let dir = self.paths.dir().join("integration");
+    pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
+        let dir = self.integration_dir();
+        let mut env = proc::base_env(&self.config.env.pass);
+        env.insert(MARKER.into(), dir.clone().into());
         Ok(Integration {
             project: self.project.clone(),
             paths: self.paths.clone(),
@@ -105,22 +105,34 @@ impl Inner {
             prepare: self.config.merge.prepare.clone(),
             gates: self.config.quality_gates.clone(),
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
-            env: proc::base_env(&self.config.env.pass),
+            env,
             cancel: self.cancel.clone(),
-            report: Box::new(|_| {}),
+            report: Box::new(report),
         })
     }
 
-    /// The verifications of all tasks, to be run where they have come together.
-    pub fn verifications(&self) -> Vec<Verification> {
-        let commands = self.graph.tasks().iter().filter(|task| !task.spec.verification.command.is_empty());
-        commands
+    /// The verifications of all tasks that were done, to be run where they have come together.
+    pub fn verifications(&self, run: &Run) -> Vec<Verification> {
+        let done = |task: &TaskId| matches!(run.task(task), Some(state) if matches!(state.status, TaskStatus::Completed { .. }));
+        let tasks = self.graph.tasks().iter().filter(|task| !task.spec.verification.command.is_empty());
+        tasks
+            .filter(|task| done(&task.id))
             .map(|task| Verification {
                 task: task.id.clone(),
                 command: task.spec.verification.command.clone(),
                 timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
             })
             .collect()
+    }
+
+    /// A task of a lower level did not change: whoever broke it is of this level, and to be found.
+    pub fn open_to_blame(&self, outcome: &mut Outcome) {
+        if let Outcome::Answer(Event::GateFailed { level, failure, .. }) = outcome
+            && let Some(task) = failure.task.as_ref().and_then(|task| self.graph.task(task))
+            && task.level != *level
+        {
+            failure.task = None;
+        }
     }
 
     /// What a worker needs to know about its job.

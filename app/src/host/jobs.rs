@@ -1,12 +1,12 @@
 //! Jobs: started, watched, adopted from a process that died, fenced, ended.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use mahabharatha_core::ids::Oid;
+use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{Event, JobEnd, JobReport};
 
@@ -75,7 +75,7 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
         let report = worker::read_result(&dir).ok().flatten().unwrap_or_else(|| {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
-            report_of(JobEnd::Died { started: read_identity(&dir).is_some() }, ran)
+            report_of(end_without_result(&dir), ran)
         });
         let _ = events.send(ended(&job, report));
     });
@@ -125,18 +125,26 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobRepor
     if let Ok(Some(report)) = worker::read_result(dir) {
         return report;
     }
+    // Nobody was there to whom they could fall; the next attempt must be alone in its worktree.
+    end_escaped(dir);
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
     if let Some(commit) = finished_commit(context, job) {
         return report_of(JobEnd::Done { commit }, ran);
     }
-    let started = read_identity(dir).is_some();
-    let mut report = report_of(JobEnd::Died { started }, ran.max(NOT_EARLY));
-    let fence = dir.join(FENCE);
-    if let Err(error) = write_atomic(&fence, b"").map_err(|error| error.to_string()) {
-        report.warnings.push(error);
+    let mut report = report_of(end_without_result(dir), ran.max(NOT_EARLY));
+    if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
+        report.warnings.push(error.to_string());
     }
     report
+}
+
+/// A worker that we called off did not die of itself, though it could not say so: that uses up no retry.
+fn end_without_result(dir: &Path) -> JobEnd {
+    if dir.join(worker::GRACE).exists() {
+        return JobEnd::Interrupted;
+    }
+    JobEnd::Died { started: read_identity(dir).is_some() }
 }
 
 fn report_of(end: JobEnd, ran: Duration) -> JobReport {
@@ -161,25 +169,59 @@ fn finished_commit(context: &Context, job: &Job) -> Option<Oid> {
     (output.text().ok()?.trim() == format!("{} {}", job.base, job.attempt)).then_some(commit)
 }
 
-/// Ends workers that outlived their orchestrator, and what escaped from them; says how many there were.
+/// Whether the attempt's worker is at work, whoever started it.
+pub fn is_alive(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> bool {
+    JobLock::is_held(&paths.job(task, attempt))
+}
+
+/// Waits until nobody is at the attempt any more.
+pub fn wait_for_end(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> Result<()> {
+    JobLock::wait_until_free(&paths.job(task, attempt))
+}
+
+/// Ends workers that outlived their orchestrator, all or one, and what escaped from them; whether there was anything.
 /// The caller holds the feature's lock: nobody drives them.
-pub fn end_survivors(paths: &FeaturePaths, grace: Duration) -> Result<usize> {
-    let jobs = paths.dir().join("jobs");
-    let Ok(entries) = fs::read_dir(&jobs) else { return Ok(0) };
-    let mut ended = 0;
-    for dir in entries.flatten().map(|entry| entry.path()) {
-        if let Some(id) = read_identity(&dir).filter(ProcessId::alive)
-            && JobLock::try_acquire(&dir)?.is_none()
-        {
-            ended += 1;
-            Control::Adopted(id).interrupt(&dir, grace.is_zero(), grace);
-            // Freed when it is gone, by itself or by the kill.
-            drop(JobLock::wait(&dir)?);
-        }
-        let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { continue };
-        for id in proc::find_marked(MARKER, &format!("{}/{name}", paths.feature())) {
-            ended += usize::from(proc::end_process(id));
+pub fn end_survivors(paths: &FeaturePaths, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
+    let is_meant =
+        |dir: &PathBuf| only.is_none_or(|worker| Order::read(dir).is_ok_and(|order| order.job.worker == worker));
+    let entries = fs::read_dir(paths.dir().join("jobs")).into_iter().flatten();
+    let dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_meant).collect();
+    let mut ending = Vec::new();
+    for dir in &dirs {
+        if let Some(id) = survivor(dir)? {
+            Control::Adopted(id).interrupt(dir, grace.is_zero(), grace);
+            ending.push(dir);
         }
     }
-    Ok(ended)
+    for dir in &ending {
+        // Freed when it is gone, by itself or by the kill.
+        drop(JobLock::wait(dir)?);
+    }
+    let escaped = match only {
+        None => end_escaped(paths.dir()),
+        Some(_) => dirs.iter().map(|dir| end_escaped(dir)).sum(),
+    };
+    Ok(!ending.is_empty() || escaped > 0)
+}
+
+/// Who is at this job. Where nobody is and there is no result, nobody shall come any more.
+fn survivor(dir: &Path) -> Result<Option<ProcessId>> {
+    loop {
+        if let Some(_gone) = JobLock::try_acquire(dir)? {
+            if !matches!(worker::read_result(dir), Ok(Some(_))) {
+                write_atomic(&dir.join(FENCE), b"")?;
+            }
+            return Ok(None);
+        }
+        if let Some(id) = read_identity(dir) {
+            return Ok(Some(id));
+        }
+        // It has the lock and is about to say who it is.
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Ends every process that belongs to this directory or one below it; how many there were.
+pub fn end_escaped(dir: &Path) -> usize {
+    proc::find_marked(MARKER, dir).into_iter().filter(|id| proc::end_process(*id)).count()
 }

@@ -1,5 +1,7 @@
 //! Which process is meant: a pid alone is used again by others.
 
+use std::ffi::OsStr;
+
 use serde::{Deserialize, Serialize};
 
 /// A process, told from any later one with the same pid.
@@ -33,9 +35,9 @@ impl ProcessId {
     }
 }
 
-/// Every other process whose environment has `key=value`.
-pub fn find_marked(key: &str, value: &str) -> Vec<ProcessId> {
-    platform::find_marked(key, value)
+/// Every other process whose environment has `key=value`, or a path below `value`.
+pub fn find_marked(key: &str, value: impl AsRef<OsStr>) -> Vec<ProcessId> {
+    platform::find_marked(key, value.as_ref())
 }
 
 /// Every other process that works in this directory or below it and has no terminal, as a person's shell would.
@@ -59,6 +61,8 @@ pub(super) fn table() -> Vec<Stat> {
 
 #[cfg(target_os = "linux")]
 mod platform {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
     use std::sync::OnceLock;
 
@@ -121,11 +125,13 @@ mod platform {
         }
     }
 
-    pub fn find_marked(key: &str, value: &str) -> Vec<ProcessId> {
-        let marker = format!("{key}={value}").into_bytes();
+    pub fn find_marked(key: &str, value: &OsStr) -> Vec<ProcessId> {
+        let marker = [key.as_bytes(), b"=", value.as_bytes()].concat();
+        let is_marker =
+            |entry: &[u8]| entry.strip_prefix(marker.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
         others(|stat| {
             std::fs::read(format!("/proc/{}/environ", stat.id.pid))
-                .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|entry| entry == marker))
+                .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(is_marker))
         })
     }
 
@@ -145,6 +151,8 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
+    use std::ffi::OsStr;
+
     use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
     use super::{ProcessId, Stat};
@@ -168,7 +176,7 @@ mod platform {
         }
     }
 
-    pub fn find_marked(_key: &str, _value: &str) -> Vec<ProcessId> {
+    pub fn find_marked(_key: &str, _value: &OsStr) -> Vec<ProcessId> {
         Vec::new()
     }
 

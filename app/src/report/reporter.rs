@@ -171,15 +171,19 @@ impl Follower<'_> {
 
     fn recorded(&mut self, now: Time, event: &Event) {
         self.run.step(now, event);
-        for line in self.narrator.tell(event, &self.run) {
-            self.progress.line(&line);
-        }
+        self.tell(event);
         self.projection.wanted = true;
         self.reports.wanted |= is_worth_a_report(event);
         if let Event::JobEnded { task, .. } = event
             && self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. }))
         {
             self.write(|follower| files::write_tasks(&follower.paths, &follower.run));
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        for line in self.narrator.tell(event, &self.run) {
+            self.progress.line(&line);
         }
     }
 

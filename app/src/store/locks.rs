@@ -121,6 +121,17 @@ impl JobLock {
         make_dir(job_dir)?;
         OsLock::wait(&lock_file(job_dir)).map(JobLock)
     }
+
+    /// Whether a worker is at it now, without getting in its way.
+    pub fn is_held(job_dir: &Path) -> bool {
+        let path = lock_file(job_dir);
+        File::open(&path).is_ok_and(|file| held_by_another(&file, &path).unwrap_or(false))
+    }
+
+    /// Returns when no worker is at it, without getting in the way of one.
+    pub fn wait_until_free(job_dir: &Path) -> Result<()> {
+        wait_until_free(&lock_file(job_dir))
+    }
 }
 
 /// Held while worktrees of the repository are added, removed or pruned: git loses them when that is done in parallel.
@@ -202,6 +213,18 @@ pub(super) fn held_by_another(file: &File, path: &Path) -> Result<bool> {
             Err(TryLockError::WouldBlock) => return Ok(true),
             Err(TryLockError::Error(error)) if error.kind() == std_io::ErrorKind::Interrupted => {}
             Err(TryLockError::Error(error)) => return Err(io("lock", path)(error)),
+        }
+    }
+}
+
+/// Returns when nobody holds the lock alone; where there is no file, nobody does.
+pub(super) fn wait_until_free(path: &Path) -> Result<()> {
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    loop {
+        match file.lock_shared() {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == std_io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(io("lock", path)(error)),
         }
     }
 }

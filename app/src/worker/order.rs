@@ -20,7 +20,8 @@ use crate::store::atomic::write_atomic;
 
 pub const FILE: &str = "order.json";
 
-/// The environment variable that tells which attempt a process belongs to, also when it has escaped.
+/// The environment variable that tells which job directory a process belongs to, also when it has escaped. A path, so
+/// that no other repository has the same.
 pub const MARKER: &str = "MAHABHARATHA_JOB";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,7 +129,11 @@ impl Order {
     }
 
     pub fn slots_dir(&self) -> PathBuf {
-        self.common_dir.join("mahabharatha").join(self.feature.as_str()).join("slots")
+        self.feature_dir().join("slots")
+    }
+
+    fn feature_dir(&self) -> PathBuf {
+        self.common_dir.join("mahabharatha").join(self.feature.as_str())
     }
 
     /// The environment of the agent and of the verification.
@@ -138,7 +143,6 @@ impl Order {
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
         let job = &self.job;
         let texts = [
-            (MARKER, format!("{}/{}.{}", self.feature, job.task, job.attempt)),
             ("MAHABHARATHA_WORKER_ID", job.worker.to_string()),
             ("MAHABHARATHA_FEATURE", self.feature.to_string()),
             ("MAHABHARATHA_TASK_ID", job.task.to_string()),
@@ -151,6 +155,7 @@ impl Order {
         env.extend(
             texts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.into(), value.into())),
         );
+        env.insert(MARKER.into(), self.feature_dir().join(format!("jobs/{}.{}", job.task, job.attempt)).into());
         env.insert("MAHABHARATHA_WORKTREE".into(), self.worktree.clone().into());
         env.insert("MAHABHARATHA_SPEC_DIR".into(), self.spec_dir.clone().into());
         env

@@ -10,10 +10,8 @@ use mahabharatha_core::run::effect::Purpose;
 use super::order::Order;
 
 pub fn prompt(order: &Order) -> Prompt {
-    let [project, requirements, design] =
-        [&order.context.project, &order.context.requirements, &order.context.design].map(|path| {
-            order.context.budget_tokens.and_then(|_| read(path))
-        });
+    let [project, requirements, design] = [&order.context.project, &order.context.requirements, &order.context.design]
+        .map(|path| order.context.budget_tokens.and_then(|_| read(path)));
     let job = &order.job;
     Prompt::new(&PromptInput {
         feature: &order.feature,

@@ -117,7 +117,7 @@ fn administrate(order: &Order, quarantine: &Path) -> Result<()> {
 fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<String>> {
     let record = order.slot_file("json");
     let Ok(bytes) = fs::read(&record) else { return Ok(Vec::new()) };
-    for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", &order.worktree.to_string_lossy()) {
+    for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", order.worktree.as_os_str()) {
         proc::end_process(survivor);
     }
     let Ok(occupant) = serde_json::from_slice::<Occupant>(&bytes) else {

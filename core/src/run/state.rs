@@ -276,6 +276,14 @@ impl Run {
         }
     }
 
+    /// The full name of the branch that levels land on.
+    pub fn landing_branch(&self) -> String {
+        match self.policy.onto_staging {
+            false => self.setup.base_branch.clone(),
+            true => format!("refs/heads/mahabharatha/{}/staging", self.setup.feature),
+        }
+    }
+
     pub fn setup(&self) -> &Setup {
         &self.setup
     }

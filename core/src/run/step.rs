@@ -58,7 +58,7 @@ impl Run {
                     self.wind_down(End::Failed { why: error.clone() }, &mut effects);
                 }
             }
-            Event::Woke => {}
+            Event::Noted { .. } | Event::Woke => {}
         }
         self.pursue(now, &mut effects);
         effects

@@ -7,6 +7,7 @@ use mahabharatha_core::run::event::{Event, GateFailure, TaskCommit};
 
 use super::command::{Order, PREPARE, Ran};
 use super::named::owners_named;
+use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
 use super::{Integration, Outcome};
 use crate::error::Result;
@@ -100,9 +101,9 @@ impl Integration {
             tree.clone()
         } else {
             match self.prepare_tree(worktree, &"blame", tree)? {
-                Ok(tree) => tree,
-                Err(Ran::CalledOff) => return Ok(Tried::CalledOff),
-                Err(_) => return Ok(Tried::Not(format!("{PREPARE} fails on a part of the level"))),
+                Prepared::Tree(tree) => tree,
+                Prepared::Failed(..) => return Ok(Tried::Not(format!("{PREPARE} fails on a part of the level"))),
+                Prepared::CalledOff => return Ok(Tried::CalledOff),
             }
         };
         worktree.set_to(&tree)?;

@@ -5,8 +5,9 @@ use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Event, GatePass, Obstacle};
 
 use super::command::{Order, Ran};
+use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
-use super::{Integration, Outcome, Verification, missing};
+use super::{Integration, Note, Outcome, Verification, missing};
 use crate::error::Result;
 use crate::git::{Merged, RefChange, RepoPath};
 use crate::store::locks::IntegrationLock;
@@ -35,20 +36,22 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &"base", &self.tree_of(base)?)? {
-            Ok(tree) => tree,
-            Err(Ran::Failed(output)) => {
-                let prepare = Order::prepare(self.prepare.as_deref().unwrap_or_default());
-                let red = vec![prepare.failure(output, base)];
+            Prepared::Tree(tree) => tree,
+            Prepared::Failed(order, output) => {
+                let red = vec![order.failure(output, base)];
                 return Ok(Outcome::Answer(Event::BaseChecked { red }));
             }
-            Err(_) => return Ok(Outcome::Interrupted),
+            Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
         for order in self.gates.iter().map(Order::from) {
             worktree.set_to(&tree)?;
             match self.run(&worktree, &"base", &order)? {
                 Ran::CalledOff => return Ok(Outcome::Interrupted),
                 Ran::Failed(output) if order.required => red.push(order.failure(output, base)),
-                Ran::Failed(_) | Ran::Passed => {}
+                Ran::Failed(output) => {
+                    (self.report)(Note::OnlyReported { level: None, failure: order.failure(output, base) });
+                }
+                Ran::Passed => {}
             }
         }
         Ok(Outcome::Answer(Event::BaseChecked { red }))
@@ -70,13 +73,12 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
         let candidate = match self.prepare_tree(&worktree, &level, &candidate.tree)? {
-            Ok(tree) => self.commit_lock_files(level, candidate, tree)?,
-            Err(Ran::Failed(output)) => {
-                let prepare = Order::prepare(self.prepare.as_deref().unwrap_or_default());
-                let failure = prepare.failure(output, &candidate.staging);
+            Prepared::Tree(tree) => self.commit_lock_files(level, candidate, tree)?,
+            Prepared::Failed(order, output) => {
+                let failure = order.failure(output, &candidate.staging);
                 return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
             }
-            Err(_) => return Ok(Outcome::Interrupted),
+            Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
         for order in orders {
             let pass = GatePass { command: order.command.clone(), tree: candidate.tree.clone() };
@@ -91,7 +93,10 @@ impl Integration {
                     let failure = order.failure(output, &candidate.staging);
                     return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
                 }
-                Ran::Failed(_) => {}
+                Ran::Failed(output) => {
+                    let failure = order.failure(output, &candidate.staging);
+                    (self.report)(Note::OnlyReported { level: Some(level), failure });
+                }
             }
         }
         Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }))

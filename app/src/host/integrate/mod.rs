@@ -23,7 +23,7 @@ use std::time::Duration;
 use mahabharatha_core::config::{Gate, MergeTarget};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::event::Event;
+use mahabharatha_core::run::event::{Event, GateFailure};
 
 use crate::git::{Git, Identity};
 use crate::project::{FeaturePaths, Project};
@@ -74,6 +74,11 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     Ran(CommandRun),
+    /// A gate failed that does not count: it is not required, or was red on the base already.
+    OnlyReported {
+        level: Option<Level>,
+        failure: GateFailure,
+    },
     /// Somebody's unfinished merge was in the way; it is kept under this ref.
     Kept {
         name: String,

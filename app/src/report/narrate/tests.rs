@@ -1,5 +1,5 @@
 use mahabharatha_core::ids::{Level, WorkerId};
-use mahabharatha_core::run::event::{Command, FailCause, GateFailure, JobEnd, JobReport, Obstacle};
+use mahabharatha_core::run::event::{Command, FailCause, GateFailure, Intent, JobEnd, JobReport, Obstacle};
 use mahabharatha_core::run::{Event, Run};
 
 use super::super::support::{Story, failed, failure, id, oid, policy};
@@ -170,11 +170,22 @@ fn hostile_text_stays_on_its_line() {
 }
 
 #[test]
-fn a_narrator_of_a_replayed_run_does_not_repeat_it() {
+fn a_process_that_resumes_tells_where_it_begins_and_not_what_was() {
     let mut story = Story::unattended();
-    story.base_is_green().starts("TASK-001");
+    story.base_is_green().starts("TASK-001").done("TASK-002");
     let mut run: Run = story.run.clone();
+    let resumed = Event::Resumed { policy: policy(), intent: Intent::Complete };
+    run.step(story.now, &resumed);
     let mut narrator = Narrator::of(&run);
+    let told: Vec<String> = narrator.tell(&resumed, &run).into_iter().map(|line| line.text).collect();
+    assert_eq!(
+        told,
+        [
+            "tables resumed: 1 of 3 tasks done, level 1",
+            "TASK-001 was under way (attempt 1)",
+            "level 1: 1 of 2 tasks, 1 worker",
+        ]
+    );
     run.step(story.now, &Event::Woke);
     assert_eq!(narrator.tell(&Event::Woke, &run), []);
     let failure: GateFailure = failure("lint");

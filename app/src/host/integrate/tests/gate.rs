@@ -90,19 +90,33 @@ fn a_required_gate_that_fails_is_told_with_what_passed_before() {
 
 #[test]
 fn output_is_bounded_and_time_is_up() {
-    let lab = Lab::new();
-    let mut integration = lab.integration();
-    let (base, staging) = one_task(&lab, &integration);
-    integration.gates = vec![Gate {
-        timeout: Duration::from_secs(2),
-        ..gate("endless", "echo first; sleep 1000 & echo $! > build.pid; while :; do echo 0123456789; done")
-    }];
-    let failed = failure(integration.gated(&lab, &base, &staging, &[]));
-    assert!(failed.output.len() < 17 << 10, "{}", failed.output.len());
-    assert!(failed.output.starts_with("first\n") && failed.output.ends_with("time limit]"), "{}", failed.output);
-    let pid = fs::read_to_string(lab.staging("build.pid")).unwrap();
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
-    assert!(status.is_empty() || status.contains("State:\tZ"), "{status}");
+    alone("gate::output_is_bounded_and_time_is_up", || {
+        let lab = Lab::new();
+        let mut integration = lab.integration();
+        let (base, staging) = one_task(&lab, &integration);
+        integration.gates = vec![Gate {
+            timeout: Duration::from_secs(2),
+            ..gate("endless", "echo first; sleep 1000 & echo $! > build.pid; while :; do echo 0123456789; done")
+        }];
+        let failed = failure(integration.gated(&lab, &base, &staging, &[]));
+        assert!(failed.output.len() < 17 << 10, "{}", failed.output.len());
+        assert!(failed.output.starts_with("first\n") && failed.output.ends_with("time limit]"), "{}", failed.output);
+        assert!(is_dead(&fs::read_to_string(lab.staging("build.pid")).unwrap()));
+    });
+}
+
+#[test]
+fn what_a_gate_leaves_running_is_ended() {
+    alone("gate::what_a_gate_leaves_running_is_ended", || {
+        let lab = Lab::new();
+        let mut integration = lab.integration();
+        let (base, staging) = one_task(&lab, &integration);
+        let escapes = "setsid sh -c 'echo $$ > build.pid; exec sleep 1000' > /dev/null 2>&1 & \
+                       while ! test -s build.pid; do sleep 0.01; done";
+        integration.gates = vec![gate("escapes", escapes)];
+        integration.candidate_of(&lab, &base, &staging);
+        assert!(is_dead(&fs::read_to_string(lab.staging("build.pid")).unwrap()));
+    });
 }
 
 #[test]
@@ -338,27 +352,27 @@ fn an_ignored_directory_where_a_file_has_to_be_gives_way_in_staging() {
 
 #[test]
 fn a_gate_is_called_off_with_all_its_processes() {
-    let lab = Lab::new();
-    let mut integration = lab.integration();
-    let (base, staging) = one_task(&lab, &integration);
-    let pipe = lab.root.join(".git/pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let command = format!("sleep 1000 & sleep 0.2; echo $! > '{}'; wait", pipe.display());
-    integration.gates = vec![gate("long", &command), gate("never", "true")];
-    let cancel = integration.cancel.clone();
-    let watcher = std::thread::spawn(move || {
-        let pid = fs::read_to_string(pipe).unwrap();
-        cancel.cancel(Duration::ZERO);
-        pid
+    alone("gate::a_gate_is_called_off_with_all_its_processes", || {
+        let lab = Lab::new();
+        let mut integration = lab.integration();
+        let (base, staging) = one_task(&lab, &integration);
+        let pipe = lab.root.join(".git/pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let command = format!("sleep 1000 & sleep 0.2; echo $! > '{}'; wait", pipe.display());
+        integration.gates = vec![gate("long", &command), gate("never", "true")];
+        let cancel = integration.cancel.clone();
+        let watcher = std::thread::spawn(move || {
+            let pid = fs::read_to_string(pipe).unwrap();
+            cancel.cancel(Duration::ZERO);
+            pid
+        });
+        let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &[] };
+        assert_eq!(integration.gate(&lab.lock(), call).unwrap(), Outcome::Interrupted);
+        assert!(is_dead(&watcher.join().unwrap()));
+        assert_eq!(lab.ran(), [""; 0]);
+        // It stays called off.
+        assert_eq!(integration.check_base(&base).unwrap(), Outcome::Interrupted);
     });
-    let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &[] };
-    assert_eq!(integration.gate(&lab.lock(), call).unwrap(), Outcome::Interrupted);
-    let pid = watcher.join().unwrap();
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
-    assert!(status.is_empty() || status.contains("State:\tZ"), "{status}");
-    assert_eq!(lab.ran(), [""; 0]);
-    // It stays called off.
-    assert_eq!(integration.check_base(&base).unwrap(), Outcome::Interrupted);
 }
 
 #[test]

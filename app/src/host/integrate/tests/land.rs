@@ -181,6 +181,22 @@ fn a_checkout_that_moved_before_its_branch_is_caught_up_with() {
 }
 
 #[test]
+fn a_checkout_goes_back_where_its_branch_could_not_be_moved() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let candidate = integration.ready(&lab, "done\n");
+    lab.write("c.txt", "dirty, and not in the way");
+    let lock = lab.root.join(".git/refs/heads/trunk.lock");
+    fs::write(&lock, "").unwrap();
+    let error = integration.land(&lab.lock(), LEVEL, &candidate).unwrap_err();
+    assert!(error.message().contains("trunk"), "{error}");
+    assert_eq!(lab.oid("trunk"), candidate.base);
+    assert_eq!((lab.read("a.txt").as_str(), lab.git(&["status", "--porcelain"]).as_str()), ("a.txt\n", " M c.txt"));
+    fs::remove_file(lock).unwrap();
+    integration.landed(&lab, &candidate).unwrap();
+}
+
+#[test]
 fn a_locked_index_and_unfinished_business_are_in_the_way() {
     let lab = Lab::new();
     let integration = lab.integration();

@@ -191,6 +191,25 @@ fn git_in(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
+/// Runs the test in a process of its own, which takes in orphans as the program does: in one that is shared with
+/// other tests their processes would be ended as well.
+fn alone(name: &str, test: impl FnOnce()) {
+    const ALONE: &str = "INTEGRATION_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        crate::proc::become_subreaper().unwrap();
+        return test();
+    }
+    let name = format!("host::integrate::tests::{name}");
+    let test = std::env::current_exe().unwrap();
+    let status = Command::new(test).args([&name, "--exact", "--nocapture"]).env(ALONE, "1").status().unwrap();
+    assert!(status.success());
+}
+
+fn is_dead(pid: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
+    status.is_empty() || status.contains("State:\tZ")
+}
+
 fn task(id: &str) -> TaskId {
     TaskId::new(id).unwrap()
 }
