@@ -178,7 +178,8 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     if let Err(error) = project.git().pinned_config() {
         report.fail_with("repository", Error::from(error))?;
     }
-    if !ground.resumed {
+    // In the middle of something HEAD may be anywhere.
+    if !ground.resumed && !report.failed() {
         match project.head_branch() {
             Ok(branch) => {
                 report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/")))

@@ -136,7 +136,6 @@ impl Session<'_> {
     fn start(&self, journal: &mut Journal) -> Result<Begun> {
         let Session { project, paths, ui, options, .. } = *self;
         let start = project.head_commit()?;
-        let base_branch = project.head_branch()?;
         let tree = specs::start_tree(&project.git(), &start)?;
         let file = specs::load_graph(paths, &tree)?;
         let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
@@ -146,7 +145,7 @@ impl Session<'_> {
         check_intent(options.intent, &graph, None)?;
         let ground = self.ground(&graph, false);
         preflight::check(&ground)?.tell(ui)?;
-        let setup = setup(&ground, file, base_branch, start, self.policy())?;
+        let setup = setup(&ground, file, project.head_branch()?, start, self.policy())?;
         let mut run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
         let mut opening = Opening::default();
         let started = Event::Started(Box::new(setup));

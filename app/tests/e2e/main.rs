@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod plan;
+mod preflight;
 mod specs;
 mod support;
 mod whole_way;

@@ -256,6 +256,37 @@ impl Repo {
     }
 }
 
+/// A small disk of its own, gone with the test.
+pub struct Disk {
+    dir: tempfile::TempDir,
+}
+
+impl Disk {
+    /// Nothing where none can be mounted, which on CI is a failure: elsewhere it is said, and the test is passed over.
+    pub fn new(size: &str) -> Option<Disk> {
+        let dir = tempfile::tempdir().unwrap();
+        let options = format!("size={size}");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir.path()).output();
+        if mount.as_ref().is_ok_and(|output| output.status.success()) {
+            return Some(Disk { dir });
+        }
+        let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+        assert!(!in_ci, "no disk can be mounted: {mount:?}");
+        eprintln!("NOT TESTED: a small disk cannot be mounted here, which takes root");
+        None
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
+    }
+}
+
 pub struct Background {
     child: Option<Child>,
 }
