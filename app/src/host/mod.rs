@@ -156,9 +156,8 @@ impl Host for LocalHost {
                     context.integration(tell(events))?.check_base(&base)
                 });
             }
-            Effect::Stage { level, base, tasks } => self.integrate(id, move |_, integration, _| {
-                integration.stage(level, &base, &tasks).map(Outcome::Answer)
-            }),
+            Effect::Stage { level, base, tasks } => self
+                .integrate(id, move |_, integration, _| integration.stage(level, &base, &tasks).map(Outcome::Answer)),
             Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
                 let reporter = Arc::clone(&self.reporter);
                 self.integrate(id, move |context, integration, lock| {
@@ -170,9 +169,9 @@ impl Host for LocalHost {
                     Ok(outcome)
                 });
             }
-            Effect::Blame { level, base, failure, commits } => self.integrate(id, move |_, integration, _| {
-                integration.blame(level, &base, &failure, &commits)
-            }),
+            Effect::Blame { level, base, failure, commits } => {
+                self.integrate(id, move |_, integration, _| integration.blame(level, &base, &failure, &commits))
+            }
             Effect::Land { level, candidate } => self.integrate(id, move |_, integration, lock| {
                 integration.land(lock, level, &candidate).map(Outcome::Answer)
             }),

@@ -18,10 +18,9 @@ use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
 use super::{FENCE, files, prompt};
 use crate::agent::{Said, Session};
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, RefChange};
 use crate::proc;
-use crate::store::atomic::write_projected;
 
 pub struct Attempt<'a> {
     pub order: &'a Order,
@@ -239,12 +238,8 @@ impl Attempt<'_> {
             return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
         }
         let commit = git.commit_tree(&tree, std::slice::from_ref(&order.job.base), &message(order), &order.identity)?;
-        let set = |name: String| RefChange::Set { name, new: commit.clone() };
-        let refs = [set(order.result_ref()), set(order.branch.clone())];
-        Git::repository(&order.common_dir).update_refs(&refs, "mahabharatha: task")?;
-        // So that people see a clean worktree there.
-        let index = fs::read(self.job_dir.join("index")).map_err(io("read", self.job_dir))?;
-        write_projected(&order.worktree_git_dir.join("index"), &index)?;
+        let set = RefChange::Set { name: order.result_ref(), new: commit.clone() };
+        Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: task")?;
         self.log.info("committed", commit.as_str());
         Ok(Ok(commit))
     }

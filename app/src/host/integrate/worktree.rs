@@ -60,6 +60,11 @@ impl<'a> StagingWorktree<'a> {
         self.show_to_others()
     }
 
+    /// Whether the files are still those of the tree that they were set to, apart from what git ignores.
+    pub fn is_clean(&self) -> Result<bool> {
+        Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
+    }
+
     /// Takes the lock files among the changes in the worktree; the rest is not part of the tree.
     pub fn tree_with_lock_files(&self) -> Result<Oid> {
         let changed = self.git.status()?.into_iter().filter(|entry| {
