@@ -3,9 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod agents;
+mod attempts;
 mod gates;
 mod landing;
+mod ownership;
+mod plan;
+mod preflight;
 mod resume;
+mod specs;
 mod stop;
 mod support;
 mod whole_way;

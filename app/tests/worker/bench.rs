@@ -146,6 +146,7 @@ impl Bench {
                 project: self.root().join(".gsd/PROJECT.md"),
                 requirements: self.root().join(".gsd/specs/x/requirements.md"),
                 design: self.root().join(".gsd/specs/x/design.md"),
+                decisions: Vec::new(),
                 max_attempts: 3,
                 budget_tokens: Some(4000),
             },
