@@ -178,7 +178,8 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     if let Err(error) = project.git().pinned_config() {
         report.fail_with("repository", Error::from(error))?;
     }
-    if !ground.resumed {
+    // In the middle of something HEAD may be anywhere.
+    if !ground.resumed && !report.failed() {
         match project.head_branch() {
             Ok(branch) => {
                 report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/")))
@@ -255,7 +256,7 @@ fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &Agent
             report.fail(
                 "agent",
                 format!("{name}: {program} {place}."),
-                format!("Put it there, or change agents.{name}.command in .mahabharatha/config.yaml."),
+                format!("Put it there, executable, or change agents.{name}.command in .mahabharatha/config.yaml."),
             );
         }
     }

@@ -67,10 +67,7 @@ fn examine_feature(report: &mut Report, place: &Place, config: &Config, ui: &Ui)
         report.ok("feature", format!("{} is completed already", place.feature));
         return Ok(());
     }
-    let start = match &run {
-        Some(run) => session::start_of(&place.project, run)?,
-        None => place.project.head_commit()?,
-    };
+    let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;

@@ -12,6 +12,7 @@ use super::place::Place;
 use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
 use crate::session::{self, Options, Outcome};
+use crate::store::locks::FeatureLock;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -29,6 +30,9 @@ pub struct MergeArgs {
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
+    if !args.dry_run && let Some(holder) = FeatureLock::holder(place.paths.dir())? {
+        return Err(holder.refusal(&place.feature));
+    }
     let run = steer::read_run(&place)?;
     let Some(current) = run.current_level() else {
         ui.note(&format!("every level of {} is merged", place.feature));

@@ -54,6 +54,11 @@ struct GlimpsedJob {
 }
 
 impl Glimpse {
+    /// Whether there was one before the event.
+    fn is_of_a_run(&self) -> bool {
+        self.breaker.is_some()
+    }
+
     fn of(run: &Run) -> Self {
         let job = |(effect, of): (EffectId, &Effect)| match of {
             Effect::RunJob(job) => {
@@ -100,7 +105,10 @@ impl Narrator {
         telling.breaker();
         telling.empty_levels(event);
         telling.level_begun();
-        telling.end();
+        // Between two processes the run is still as the earlier one left it.
+        if !matches!(event, Event::Started(_) | Event::Replanned { .. }) {
+            telling.end();
+        }
         let lines = telling.lines;
         self.before = after;
         lines
@@ -122,6 +130,7 @@ impl Telling<'_> {
 
     fn event(&mut self, event: &Event) {
         match event {
+            Event::Started(_) if self.before.is_of_a_run() => self.started_again(),
             Event::Started(_) => self.started(),
             Event::Resumed { .. } => self.resumed(),
             Event::Replanned { .. } => self.replanned(),
@@ -172,6 +181,11 @@ impl Telling<'_> {
         let text = format!("{feature}: {}, {workers} ({mode}), onto {}", self.size(), self.landing_branch());
         self.say(Severity::Info, text);
         self.checking_base();
+    }
+
+    fn started_again(&mut self) {
+        let start = self.run.setup().start.short();
+        self.say(Severity::Info, format!("nothing had begun yet: {} starts from {start} now", self.run.feature()));
     }
 
     fn resumed(&mut self) {

@@ -89,7 +89,7 @@ impl Attempt<'_> {
             run: order.task.run.as_deref(),
             root: &order.root,
             worktree: &order.worktree,
-            env: order.environment(),
+            env: order.agent_environment(),
         };
         if self.interrupt.called_off() {
             return Ok(AgentEnd::Interrupted);

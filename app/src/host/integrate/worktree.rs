@@ -184,13 +184,7 @@ impl Integration {
 
 /// The git directory of a checkout, by what the repository says: the checkout's own `.git` file is anybody's to write.
 pub(super) fn admin_dir(common_dir: &Path, worktree: &Path) -> Option<PathBuf> {
-    let worktree = worktree.canonicalize().ok()?;
-    let entries = fs::read_dir(common_dir.join("worktrees")).ok()?;
-    entries.flatten().map(|entry| entry.path()).find(|admin| {
-        let Ok(text) = fs::read_to_string(admin.join("gitdir")) else { return false };
-        let dot_git = admin.join(text.trim_end_matches('\n'));
-        dot_git.is_file() && dot_git.parent().and_then(|dir| dir.canonicalize().ok()).as_ref() == Some(&worktree)
-    })
+    Git::repository(common_dir).worktree_git_dir(worktree).filter(|_| worktree.join(".git").is_file())
 }
 
 /// A branch as people call it.
