@@ -4,6 +4,8 @@
 
 mod agents;
 mod resume;
+mod status;
+mod steering;
 mod stop;
 mod support;
 mod whole_way;
