@@ -81,6 +81,7 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         has_gates: false,
         allow_red_base: false,
         max_usd: None,
+        onto_staging: false,
     };
     let start = Oid::new("0".repeat(40)).expect("an object name");
     Setup {

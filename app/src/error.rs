@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// How the program ends, for scripts.

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use mahabharatha_core::config::{AgentKind, Config};
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::event::Event;
-use mahabharatha_core::run::Run;
 use serde::Serialize;
 
+use crate::agent;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::Git;
-use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::session;
 use crate::store::journal::Journal;
@@ -45,18 +43,33 @@ pub struct Report {
 }
 
 impl Report {
-    fn ok(&mut self, name: &'static str, message: impl Into<String>) {
+    pub fn ok(&mut self, name: &'static str, message: impl Into<String>) {
         self.checks.push(Check { name, status: CheckStatus::Ok, message: message.into(), hint: None });
     }
 
-    fn warn(&mut self, name: &'static str, message: impl Into<String>, hint: impl Into<String>) {
+    pub fn warn(&mut self, name: &'static str, message: impl Into<String>, hint: impl Into<String>) {
         let (message, hint) = (message.into(), Some(hint.into()));
         self.checks.push(Check { name, status: CheckStatus::Warning, message, hint });
     }
 
-    fn fail(&mut self, name: &'static str, message: impl Into<String>, hint: impl Into<String>) {
+    pub fn fail(&mut self, name: &'static str, message: impl Into<String>, hint: impl Into<String>) {
         let (message, hint) = (message.into(), Some(hint.into()));
         self.checks.push(Check { name, status: CheckStatus::Failed, message, hint });
+    }
+
+    /// An error that says itself what to do becomes a failed check; any other is none of ours.
+    pub fn fail_with(&mut self, name: &'static str, error: Error) -> Result<()> {
+        if !matches!(error.exit(), ExitCode::Preflight | ExitCode::Invalid) {
+            return Err(error);
+        }
+        let message = [&[format!("{}.", error.message())], error.details()].concat().join("\n  ");
+        self.checks.push(Check {
+            name,
+            status: CheckStatus::Failed,
+            message,
+            hint: error.what_to_do().map(str::to_owned),
+        });
+        Ok(())
     }
 
     fn with(&self, status: CheckStatus) -> impl Iterator<Item = &Check> {
@@ -76,29 +89,43 @@ impl Report {
         if failed.peek().is_none() {
             return Ok(());
         }
-        Err(failed.fold(Error::new(ExitCode::Preflight, "a preflight check failed; nothing was started"), |error, check| {
-            error.detail(format!("{}: {} {}", check.name, check.message, check.hint.as_deref().unwrap_or_default()))
-        }))
+        Err(failed.fold(
+            Error::new(ExitCode::Preflight, "a preflight check failed; nothing was started"),
+            |error, check| {
+                error.detail(format!("{}: {} {}", check.name, check.message, check.hint.as_deref().unwrap_or_default()))
+            },
+        ))
     }
 }
 
+/// What a run would stand on.
+pub struct Ground<'a> {
+    pub project: &'a Project,
+    pub paths: &'a FeaturePaths,
+    pub config: &'a Config,
+    pub graph: &'a TaskGraph,
+    /// The agent that was asked for.
+    pub agent: Option<&'a str>,
+    pub workers: u32,
+    /// Whether the run has begun already, so that what lies about is its own.
+    pub resumed: bool,
+}
+
 /// Checks the machine, the repository, the agents and the ground that the graph stands on.
-pub fn check(
-    project: &Project,
-    paths: &FeaturePaths,
-    config: &Config,
-    graph: &TaskGraph,
-    agent: Option<&str>,
-    resumed: Option<&Run>,
-) -> Result<Report> {
-    let mut report = check_machine(project)?;
-    let git = Git::repository(project.common_dir());
-    check_repository(&mut report, project, resumed.is_some())?;
-    check_branches(&mut report, &git, paths, resumed.is_some())?;
-    check_agents(&mut report, config, graph, agent)?;
-    check_dirty(&mut report, project, graph, resumed)?;
-    check_other_features(&mut report, project, paths.feature(), graph)?;
+pub fn check(ground: &Ground<'_>) -> Result<Report> {
+    let mut report = check_machine(ground.project)?;
+    check_ground(&mut report, ground)?;
     Ok(report)
+}
+
+/// What depends on the feature.
+pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    check_repository(report, ground)?;
+    check_branches(report, ground)?;
+    check_agents(report, ground)?;
+    check_ports(report, ground)?;
+    check_dirty(report, ground)?;
+    check_other_features(report, ground)
 }
 
 /// What does not depend on a feature.
@@ -122,7 +149,9 @@ pub fn check_machine(project: &Project) -> Result<Report> {
                 report.ok("disk", format!("{} MB free", free >> 20));
             }
         }
-        Err(error) => report.warn("disk", format!("free space cannot be told ({error})."), "Make sure there is enough."),
+        Err(error) => {
+            report.warn("disk", format!("free space cannot be told ({error})."), "Make sure there is enough.")
+        }
     }
     Ok(report)
 }
@@ -132,7 +161,8 @@ fn dotted(version: [u32; 3]) -> String {
 }
 
 /// An operation that git is in the middle of would be mixed up with what lands.
-fn check_repository(report: &mut Report, project: &Project, resumed: bool) -> Result<()> {
+fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    let project = ground.project;
     for (file, what, finish) in [
         ("MERGE_HEAD", "a merge", "git merge --continue` or `git merge --abort"),
         ("rebase-merge", "a rebase", "git rebase --continue` or `git rebase --abort"),
@@ -145,16 +175,23 @@ fn check_repository(report: &mut Report, project: &Project, resumed: bool) -> Re
             report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
         }
     }
-    if !resumed {
-        let branch = project.head_branch()?;
-        report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/")));
+    if let Err(error) = project.git().pinned_config() {
+        report.fail_with("repository", Error::from(error))?;
+    }
+    if !ground.resumed {
+        match project.head_branch() {
+            Ok(branch) => {
+                report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/")))
+            }
+            Err(error) => report.fail_with("repository", error)?,
+        }
     }
     Ok(())
 }
 
 /// A branch named like a directory of ours keeps git from making ours.
-fn check_branches(report: &mut Report, git: &Git, paths: &FeaturePaths, resumed: bool) -> Result<()> {
-    let staging = paths.staging_branch();
+fn check_branches(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    let (git, staging) = (ground.project.git(), ground.paths.staging_branch());
     let mut above = staging.as_str();
     while let Some((parent, _)) = above.rsplit_once('/') {
         if parent == "refs/heads" {
@@ -171,9 +208,8 @@ fn check_branches(report: &mut Report, git: &Git, paths: &FeaturePaths, resumed:
         above = parent;
     }
     let feature = staging.trim_end_matches("/staging");
-    let left: Vec<String> =
-        git.for_each_ref(&format!("{feature}/"))?.into_iter().map(|(name, _)| name).collect();
-    if !resumed && !left.is_empty() {
+    let left: Vec<String> = git.for_each_ref(&format!("{feature}/"))?.into_iter().map(|(name, _)| name).collect();
+    if !ground.resumed && !left.is_empty() {
         let names: Vec<&str> = left.iter().map(|name| name.trim_start_matches("refs/heads/")).collect();
         report.fail(
             "branches",
@@ -184,10 +220,10 @@ fn check_branches(report: &mut Report, git: &Git, paths: &FeaturePaths, resumed:
     Ok(())
 }
 
-fn check_agents(report: &mut Report, config: &Config, graph: &TaskGraph, asked: Option<&str>) -> Result<()> {
+fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let mut seen = BTreeSet::new();
-    for task in graph.tasks().iter().filter(|task| !task.spec.foreground) {
-        let (name, agent) = session::agent_for(config, &task.spec, asked)?;
+    for task in ground.graph.tasks().iter().filter(|task| !task.spec.foreground) {
+        let (name, agent) = session::agent_for(ground.config, &task.spec, ground.agent)?;
         let without_run = agent.kind == AgentKind::Command && agent.command.is_empty() && task.spec.run.is_none();
         if without_run {
             report.fail(
@@ -196,14 +232,14 @@ fn check_agents(report: &mut Report, config: &Config, graph: &TaskGraph, asked: 
                 format!("Set agents.{name}.command, or give the task a `run`."),
             );
         } else if seen.insert(name.clone()) {
-            check_agent(report, &name, agent.kind, agent.command.first());
+            check_agent(report, ground.project, &name, agent);
         }
     }
     Ok(())
 }
 
-fn check_agent(report: &mut Report, name: &str, kind: AgentKind, program: Option<&String>) {
-    if kind == AgentKind::Claude {
+fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &AgentConfig) {
+    if agent.kind == AgentKind::Claude {
         report.fail(
             "agent",
             format!("{name} is of kind claude, which this version cannot drive yet."),
@@ -211,27 +247,39 @@ fn check_agent(report: &mut Report, name: &str, kind: AgentKind, program: Option
         );
         return;
     }
-    match program {
-        // A path is looked up in the worktree, where it need not be yet.
-        Some(program) if !program.contains('/') && proc::find_program(program).is_none() => report.fail(
-            "agent",
-            format!("{name}: {program} was not found on PATH."),
-            format!("Install it, or change agents.{name}.command."),
-        ),
-        _ => report.ok("agent", format!("{name} can be started")),
+    let missing = agent.command.first().filter(|program| agent::find_program(project.root(), program).is_none());
+    match missing {
+        None => report.ok("agent", format!("{name} can be started")),
+        Some(program) => {
+            let place = if program.contains('/') { "is no program that can be run" } else { "was not found on PATH" };
+            report.fail(
+                "agent",
+                format!("{name}: {program} {place}."),
+                format!("Put it there, or change agents.{name}.command in .mahabharatha/config.yaml."),
+            );
+        }
+    }
+}
+
+/// As many as the workers will be given; all are free again when this returns.
+fn check_ports(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    match session::lease_ports(ground.project, ground.config, ground.workers) {
+        Ok(leases) => {
+            let ports = leases.iter().map(|lease| lease.ports.len()).sum::<usize>();
+            report.ok("ports", format!("{ports} free for the workers"));
+            Ok(())
+        }
+        Err(error) => report.fail_with("ports", error),
     }
 }
 
 /// Changes of a person in files that a task owns will be in the way when the level lands.
-fn check_dirty(report: &mut Report, project: &Project, graph: &TaskGraph, resumed: Option<&Run>) -> Result<()> {
-    if resumed.is_some() {
+fn check_dirty(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    if ground.resumed {
         return Ok(());
     }
-    let dirty: Vec<String> = project
-        .changed_files()?
-        .into_iter()
-        .filter(|path| graph.owner_of(path).is_some())
-        .collect();
+    let changed = ground.project.changed_files()?.into_iter();
+    let dirty: Vec<String> = changed.filter(|path| ground.graph.owner_of(path).is_some()).collect();
     if !dirty.is_empty() {
         report.warn(
             "checkout",
@@ -243,10 +291,10 @@ fn check_dirty(report: &mut Report, project: &Project, graph: &TaskGraph, resume
 }
 
 /// Two features that own one file will conflict when the second lands.
-fn check_other_features(report: &mut Report, project: &Project, own: &Feature, graph: &TaskGraph) -> Result<()> {
-    for feature in project.features()? {
-        let paths = project.feature(&feature);
-        if feature == *own || FeatureLock::holder(paths.dir())?.is_none() {
+fn check_other_features(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    for feature in ground.project.features()? {
+        let paths = ground.project.feature(&feature);
+        if feature == *ground.paths.feature() || FeatureLock::holder(paths.dir())?.is_none() {
             continue;
         }
         let Ok(records) = Journal::read(&paths.journal()) else { continue };
@@ -256,7 +304,7 @@ fn check_other_features(report: &mut Report, project: &Project, own: &Feature, g
             .tasks()
             .iter()
             .flat_map(|task| &task.owned)
-            .filter(|owned| graph.tasks().iter().flat_map(|task| &task.owned).any(|mine| mine.overlaps(owned)))
+            .filter(|owned| ground.graph.tasks().iter().flat_map(|task| &task.owned).any(|mine| mine.overlaps(owned)))
             .map(|owned| owned.path.as_str())
             .collect();
         if !shared.is_empty() {

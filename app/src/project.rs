@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_core::ids::Feature;
 
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result};
 use crate::git::{self, Git, GitError};
 
 pub use paths::FeaturePaths;
@@ -22,7 +22,10 @@ pub struct Project {
 impl Project {
     /// The project that a directory belongs to, also from a subdirectory or a linked worktree.
     pub fn find(start: &Path) -> Result<Project> {
-        let start = start.canonicalize().map_err(io("find", start))?;
+        let start = start.canonicalize().map_err(|error| {
+            Error::new(ExitCode::Usage, format!("there is no directory {}: {error}", start.display()))
+                .hint("Name one that is there: -C <dir>.")
+        })?;
         let start = above_our_worktrees(&start).unwrap_or(&start);
         let found = git::discover(start).map_err(|error| explain(error, start))?;
         let root = match found.top {

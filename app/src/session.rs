@@ -15,15 +15,14 @@ use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::error::{Error, ExitCode, Result, io};
-use crate::git::Git;
-use crate::host::{Context, LocalHost};
-use crate::preflight;
+use crate::host::{self, Context, LocalHost};
+use crate::preflight::{self, Ground, Report};
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
-use crate::report::{Reporter, files};
+use crate::report::{Opening, Reporter, files};
 use crate::specs;
 use crate::store::atomic::write_atomic;
-use crate::store::journal::Journal;
+use crate::store::journal::{Journal, Record};
 use crate::store::locks::FeatureLock;
 use crate::store::ports::{self, PortLease};
 use crate::store::projection;
@@ -48,13 +47,20 @@ pub enum Outcome {
     Ended(End),
 }
 
-/// The commit that the feature's run started from, where there has been one.
-pub fn started_from(paths: &FeaturePaths) -> Result<Option<Oid>> {
-    let records = Journal::read(&paths.journal())?;
-    Ok(records.iter().find_map(|record| match &record.event {
-        Event::Started(setup) => Some(setup.start.clone()),
-        _ => None,
-    }))
+/// The commit that the feature's run starts from, or would start from now.
+pub fn start_commit(project: &Project, paths: &FeaturePaths) -> Result<Oid> {
+    match rebuild(paths, &Journal::read(&paths.journal())?)? {
+        Some(run) => start_of(project, &run),
+        None => project.head_commit(),
+    }
+}
+
+/// The run that a journal adds up to.
+pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> {
+    replay(records.iter().map(|record| (record.at, &record.event))).map_err(|why| {
+        Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display()))
+            .hint("The journal was changed by hand, or belongs to another version of this program.")
+    })
 }
 
 pub fn load_config(project: &Project) -> Result<Config> {
@@ -78,23 +84,22 @@ pub fn load_config(project: &Project) -> Result<Config> {
 
 /// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
-    let lock = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?
-        .map_err(|holder| holder.refusal(paths.feature()))?;
+    let lock =
+        FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     let config = load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
     projection::make_home(&project.home())?;
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
-    let earlier = replay(records.iter().map(|record| (record.at, &record.event)))
-        .map_err(|why| Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display())))?;
-    let begun = match earlier {
+    let begun = match rebuild(paths, &records)? {
         None => session.start(&mut journal)?,
         Some(run) => {
-            let changed = changed_graph::find(project, paths, &run, ui)?;
+            let start = start_of(project, &run)?;
+            let changed = changed_graph::find(project, paths, &run, &start, ui)?;
             if changed.is_none() && run.ended() == Some(&End::Completed) {
                 return Ok(Outcome::AlreadyCompleted);
             }
-            session.resume(&mut journal, run, changed)?
+            session.resume(&mut journal, run, start, changed)?
         }
     };
     drop(records);
@@ -121,64 +126,71 @@ struct Session<'a> {
     config: Config,
 }
 
-/// A run that this process is about to carry on, and the event by which it took part.
+/// A run that this process is about to carry on, and what it did to it so far.
 struct Begun {
     run: Run,
-    opening: Event,
+    opening: Opening,
 }
 
 impl Session<'_> {
     fn start(&self, journal: &mut Journal) -> Result<Begun> {
         let Session { project, paths, ui, options, .. } = *self;
-        let git = Git::repository(project.common_dir());
         let start = project.head_commit()?;
         let base_branch = project.head_branch()?;
-        let tree = specs::start_tree(&git, &start)?;
+        let tree = specs::start_tree(&project.git(), &start)?;
         let file = specs::load_graph(paths, &tree)?;
         let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
         for warning in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
             ui.warn(&specs::problem_line(warning));
         }
         check_intent(options.intent, &graph, None)?;
-        self.preflight(&graph, None)?;
-        let setup = Setup {
-            feature: paths.feature().clone(),
-            graph: file,
-            base_branch,
-            start,
-            mode: "subprocess".to_string(),
-            git_config: git.pinned_config()?.0,
-            policy: self.policy(),
-        };
-        let now = now();
-        let mut run = Run::start(now, &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
-        let opening = Event::Started(Box::new(setup));
-        journal.append(now, &opening)?;
+        let ground = self.ground(&graph, false);
+        preflight::check(&ground)?.tell(ui)?;
+        let setup = setup(&ground, file, base_branch, start, self.policy())?;
+        let mut run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+        let mut opening = Opening::default();
+        let started = Event::Started(Box::new(setup));
+        journal.append(run.started_at(), &started)?;
+        opening.tell(&started, &run);
         if options.intent != Intent::Complete {
             let event = Event::Resumed { policy: self.policy(), intent: options.intent };
-            journal.append(now, &event)?;
-            run.step(now, &event);
+            journal.append(now(), &event)?;
+            run.step(now(), &event);
         }
         Ok(Begun { run, opening })
     }
 
-    fn resume(&self, journal: &mut Journal, mut run: Run, changed: Option<(GraphFile, TaskGraph)>) -> Result<Begun> {
+    fn resume(
+        &self,
+        journal: &mut Journal,
+        mut run: Run,
+        start: Oid,
+        changed: Option<(GraphFile, TaskGraph)>,
+    ) -> Result<Begun> {
         let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
         check_intent(self.options.intent, graph, Some(&run))?;
-        self.preflight(graph, Some(&run))?;
-        let replanned = changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) });
-        let opening = Event::Resumed { policy: self.policy(), intent: self.options.intent };
-        for event in replanned.iter().chain([&opening]) {
+        preflight::check(&self.ground(graph, true))?.tell(self.ui)?;
+        let mut events = Vec::new();
+        if start != run.setup().start {
+            let git_config = self.project.git().pinned_config()?.0;
+            events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
+        }
+        events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
+        events.push(Event::Resumed { policy: self.policy(), intent: self.options.intent });
+        let mut opening = Opening::of(&run);
+        for event in &events {
             let now = now();
             journal.append(now, event)?;
             run.step(now, event);
+            opening.tell(event, &run);
         }
         Ok(Begun { run, opening })
     }
 
-    fn preflight(&self, graph: &TaskGraph, resumed: Option<&Run>) -> Result<()> {
-        let agent = self.options.agent.as_deref();
-        preflight::check(self.project, self.paths, &self.config, graph, agent, resumed)?.tell(self.ui)
+    fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
+        let Session { project, paths, ref config, options, .. } = *self;
+        let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
+        Ground { project, paths, config, graph, agent, workers, resumed }
     }
 
     fn policy(&self) -> Policy {
@@ -191,9 +203,9 @@ impl Session<'_> {
         let Begun { mut run, opening } = begun;
         // Whatever a dying worker leaves behind falls to us.
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
-        let leases = lease_ports(project, &config, &run)?;
+        let leases = lease_ports(project, &config, run.workers().len() as u32)?;
         write_plan(paths, &run, &leases)?;
-        let reporter = Arc::new(Reporter::start(project, paths, &run, opening, ui));
+        let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
@@ -206,14 +218,64 @@ impl Session<'_> {
     }
 }
 
+fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid, policy: Policy) -> Result<Setup> {
+    Ok(Setup {
+        feature: ground.paths.feature().clone(),
+        graph,
+        base_branch,
+        start,
+        mode: "subprocess".to_string(),
+        git_config: ground.project.git().pinned_config()?.0,
+        policy,
+    })
+}
+
+/// Runs the gates on the base as the start of a run does, where nothing runs now, and leaves nothing behind.
+pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
+    let (project, paths, config) = (ground.project, ground.paths, ground.config);
+    let policy = config.policy(None, false, None);
+    if !policy.has_gates {
+        return Ok(());
+    }
+    let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? {
+        Ok(lock) => lock,
+        Err(holder) => {
+            report.warn("gates", format!("not checked: a run is on ({holder})."), "It has checked them.");
+            return Ok(());
+        }
+    };
+    let base_branch = project.head_branch()?;
+    ui.note(&format!("running the gates on {}", base_branch.trim_start_matches("refs/heads/")));
+    let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
+    let run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+    proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+    let context = Context::new(project, paths, config.clone(), None, &run, Vec::new())?;
+    let red = host::check_base(&context)?;
+    if red.is_empty() {
+        report.ok("gates", "green on the base");
+    }
+    for failure in red {
+        let log = paths.gate_log(&"base", &failure.gate);
+        report.fail(
+            "gates",
+            format!("{} fails on the base.", failure.gate),
+            format!("Its output is in {}. Mend it, or run with --allow-red-base.", log.display()),
+        );
+    }
+    Ok(())
+}
+
 /// Whether the level that was asked for can be next.
 fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<()> {
     let (Intent::Level(goal) | Intent::Merge(goal)) = intent else { return Ok(()) };
     let levels = graph.levels();
     if !levels.contains(&goal) {
         let names: Vec<String> = levels.iter().map(Level::to_string).collect();
-        return Err(Error::new(ExitCode::Invalid, format!("there is no level {goal}"))
-            .hint(format!("The levels of {} are: {}.", graph.feature, names.join(", "))));
+        return Err(Error::new(ExitCode::Invalid, format!("there is no level {goal}")).hint(format!(
+            "The levels of {} are: {}.",
+            graph.feature,
+            names.join(", ")
+        )));
     }
     let is_merged = |level: &Level| {
         let states = run.map(Run::levels).unwrap_or_default();
@@ -221,9 +283,17 @@ fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<
     };
     match levels.iter().find(|level| **level < goal && !is_merged(level)) {
         None => Ok(()),
-        Some(first) => Err(Error::new(ExitCode::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
-            .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature))),
+        Some(first) => {
+            Err(Error::new(ExitCode::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
+                .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature)))
+        }
     }
+}
+
+/// Where nothing has begun the base may have gained a commit, such as one that makes its gates green.
+pub fn start_of(project: &Project, run: &Run) -> Result<Oid> {
+    let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
+    Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
 }
 
 /// Appends to the journal, then lets everybody know.
@@ -242,9 +312,9 @@ impl mahabharatha_core::run::Journal for Recorder {
     }
 }
 
-fn lease_ports(project: &Project, config: &Config, run: &Run) -> Result<Vec<PortLease>> {
+pub fn lease_ports(project: &Project, config: &Config, workers: u32) -> Result<Vec<PortLease>> {
     let range = config.ports.range_start..=config.ports.range_end;
-    ports::lease(&project.shared_dir().join("ports"), range, run.workers().len() as u32, config.ports.per_worker as u16)
+    ports::lease(&project.shared_dir().join("ports"), range, workers, config.ports.per_worker as u16)
 }
 
 /// Writes what the plan says for people: the task files and who is to do what.
@@ -266,7 +336,9 @@ pub fn agent_for<'a>(config: &'a Config, task: &TaskSpec, asked: Option<&str>) -
         Error::new(ExitCode::Invalid, format!("{}: there is no agent {name:?}", task.id))
             .hint("Name one of `agents:` in .mahabharatha/config.yaml.")
     })?;
-    if found.kind == AgentKind::Claude && task.agent.is_none() && task.run.is_some()
+    if found.kind == AgentKind::Claude
+        && task.agent.is_none()
+        && task.run.is_some()
         && let Some(command) = config.agent("command")
     {
         return Ok(("command".to_string(), command));

@@ -1,12 +1,15 @@
 //! What the main checkout says about a feature: its graph, or the task files that one is made from.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, TaskGraph};
 use mahabharatha_core::ids::{Feature, Oid};
-use mahabharatha_core::spec::{self, GraphFile};
+use mahabharatha_core::spec::{self, GraphFile, SpecError};
+use serde::Serialize;
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{EntryType, Git};
@@ -16,7 +19,8 @@ use crate::store::atomic::write_atomic;
 /// What stands in a commit, as the graph is checked against it.
 pub fn start_tree(git: &Git, commit: &Oid) -> Result<StartTree> {
     let entries = git.ls_tree(commit)?;
-    let links: Vec<&Oid> = entries.iter().filter(|entry| entry.kind == EntryType::Symlink).map(|entry| &entry.oid).collect();
+    let links: Vec<&Oid> =
+        entries.iter().filter(|entry| entry.kind == EntryType::Symlink).map(|entry| &entry.oid).collect();
     let mut targets = git.read_blobs(&links)?.into_iter();
     let mut tree = BTreeMap::new();
     for entry in entries {
@@ -47,66 +51,129 @@ pub fn load_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> 
 
 /// The feature's graph as written; where there is none, made from hand-written task files.
 pub fn read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> {
-    let path = paths.graph();
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return import(paths, start),
-        Err(error) if error.kind() == ErrorKind::InvalidData => {
-            return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
-        }
-        Err(error) => return Err(io("read", &path)(error)),
-    };
-    GraphFile::parse(&text).map_err(|error| {
-        Error::new(ExitCode::Invalid, format!("{} cannot be read", path.display()))
-            .detail(located(&path.display().to_string(), &error))
-            .hint("Mend the file at that place; docs/task-graph.md tells its form.")
-    })
+    try_read_graph(paths, start)?.map_err(|unreadable| cannot_read(paths, &unreadable))
 }
 
-fn located(file: &str, error: &spec::SpecError) -> String {
-    match error.at {
-        Some((line, column)) => format!("{file}:{line}:{column}: {}", error.message),
-        None => format!("{file}: {}", error.message),
+/// Everything that cannot be read, as one error.
+pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
+    if let [Unreadable { code: NO_GRAPH, message, .. }] = unreadable {
+        return Error::new(ExitCode::Invalid, format!("{} has no task graph", paths.feature()))
+            .detail(message.clone())
+            .hint("Write a task graph there; docs/task-graph.md tells its form, `mahabharatha demo` shows one.");
+    }
+    let error = Error::new(ExitCode::Invalid, "the task graph cannot be read");
+    let error = unreadable.iter().fold(error, |error, one| error.detail(one.to_string()));
+    error.hint("Mend what is named at that place; docs/task-graph.md tells the form.")
+}
+
+const NO_GRAPH: &str = "no_graph";
+
+/// A file that a graph cannot be made from.
+#[derive(Debug, Serialize)]
+pub struct Unreadable {
+    code: &'static str,
+    severity: Severity,
+    /// As with every problem; which one a file that cannot be read is about is not known.
+    task: Option<String>,
+    path: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+    message: String,
+}
+
+impl Unreadable {
+    fn new(code: &'static str, path: &Path, at: Option<(usize, usize)>, message: String) -> Self {
+        let (line, column) = at.unzip();
+        Unreadable { code, severity: Severity::Error, task: None, path: path.to_owned(), line, column, message }
+    }
+
+    fn spec(path: &Path, cause: &SpecError) -> Self {
+        Unreadable::new("unreadable", path, cause.at, cause.message.clone())
     }
 }
 
-fn import(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> {
-    let files = read_task_files(paths)?;
-    if files.is_empty() {
-        return Err(Error::new(ExitCode::Invalid, format!("{} has no task graph", paths.feature()))
-            .detail(format!("neither {} nor {}/*.md is there", paths.graph().display(), paths.task_files().display()))
-            .hint("Write a task graph there; docs/task-graph.md tells its form, `mahabharatha demo` shows one."));
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.path.display())?;
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            write!(f, "{line}:{column}:")?;
+        }
+        write!(f, " {}", self.message)
+    }
+}
+
+/// As `read_graph`, with everything that cannot be read.
+pub fn try_read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, Vec<Unreadable>>> {
+    let path = paths.graph();
+    match read_text(&path)? {
+        Some(text) => Ok(text
+            .and_then(|text| GraphFile::parse(&text).map_err(|error| Unreadable::spec(&path, &error)))
+            .map_err(|error| vec![error])),
+        None => import(paths, start),
+    }
+}
+
+/// Nothing where there is no such file.
+fn read_text(path: &Path) -> Result<Option<Result<String, Unreadable>>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(Ok(text))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            Ok(Some(Err(Unreadable::new("unreadable", path, None, "not UTF-8 text".to_owned()))))
+        }
+        Err(error) => Err(io("read", path)(error)),
+    }
+}
+
+fn import(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, Vec<Unreadable>>> {
+    let (mut files, mut unreadable) = (Vec::new(), Vec::new());
+    for path in task_files(paths)? {
+        match read_text(&path)? {
+            Some(Ok(text)) => files.push((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text)),
+            Some(Err(error)) => unreadable.push(error),
+            None => {}
+        }
+    }
+    if files.is_empty() && unreadable.is_empty() {
+        let message = format!("neither {} nor {}/*.md is there", paths.graph().display(), paths.task_files().display());
+        return Ok(Err(vec![Unreadable::new(NO_GRAPH, &paths.graph(), None, message)]));
     }
     let exists = |path: &str| start.entries.contains_key(path);
-    spec::import_tasks(paths.feature().as_str(), &files, exists).map_err(|errors| {
-        let start = Error::new(ExitCode::Invalid, "the task files cannot be read");
-        errors.iter().fold(start, |error, (file, cause)| {
-            error.detail(located(&paths.task_files().join(file).display().to_string(), cause))
-        })
-    })
+    match spec::import_tasks(paths.feature().as_str(), &files, exists) {
+        Ok(graph) if unreadable.is_empty() => Ok(Ok(graph)),
+        Ok(_) => Ok(Err(unreadable)),
+        Err(errors) => {
+            unreadable
+                .extend(errors.iter().map(|(file, cause)| Unreadable::spec(&paths.task_files().join(file), cause)));
+            Ok(Err(unreadable))
+        }
+    }
 }
 
-fn read_task_files(paths: &FeaturePaths) -> Result<Vec<(String, String)>> {
+fn task_files(paths: &FeaturePaths) -> Result<Vec<PathBuf>> {
     let dir = paths.task_files();
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(io("read", &dir)(error)),
     };
-    let mut names: Vec<String> =
-        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.ends_with(".md")).collect();
-    names.sort();
-    names
-        .into_iter()
-        .map(|name| {
-            let path = dir.join(&name);
-            fs::read_to_string(&path).map(|text| (name, text)).map_err(io("read", &path))
-        })
-        .collect()
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
+    files.sort();
+    Ok(files)
 }
 
 /// Every problem of a graph; the caller decides what to do about warnings.
-pub fn check_graph(feature: &Feature, file: &GraphFile, start: Option<&StartTree>) -> (Option<TaskGraph>, Vec<Problem>) {
+pub fn check_graph(
+    feature: &Feature,
+    file: &GraphFile,
+    start: Option<&StartTree>,
+) -> (Option<TaskGraph>, Vec<Problem>) {
     let (graph, mut problems) = TaskGraph::check(file, start);
     if file.feature != feature.as_str() {
         problems.push(Problem {
@@ -114,7 +181,10 @@ pub fn check_graph(feature: &Feature, file: &GraphFile, start: Option<&StartTree
             severity: Severity::Error,
             task: None,
             path: None,
-            message: format!("the graph says that it is of feature {:?}, but it stands in that of {feature}", file.feature),
+            message: format!(
+                "the graph says that it is of feature {:?}, but it stands in that of {feature}",
+                file.feature
+            ),
         });
         return (None, problems);
     }
@@ -122,16 +192,21 @@ pub fn check_graph(feature: &Feature, file: &GraphFile, start: Option<&StartTree
 }
 
 /// A graph that holds, or all that is wrong with it as one error.
-pub fn valid_graph(paths: &FeaturePaths, file: &GraphFile, start: Option<&StartTree>) -> Result<(TaskGraph, Vec<Problem>)> {
+pub fn valid_graph(
+    paths: &FeaturePaths,
+    file: &GraphFile,
+    start: Option<&StartTree>,
+) -> Result<(TaskGraph, Vec<Problem>)> {
     let (graph, problems) = check_graph(paths.feature(), file, start);
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
     match graph {
         Some(graph) => Ok((graph, problems)),
-        None => Err(errors.fold(
-            Error::new(ExitCode::Invalid, format!("{} is not valid", paths.graph().display())),
-            |error, problem| error.detail(problem_line(problem)),
-        )
-        .hint("Mend the graph; `mahabharatha design --validate-only` checks it without running anything.")),
+        None => Err(errors
+            .fold(
+                Error::new(ExitCode::Invalid, format!("{} is not valid", paths.graph().display())),
+                |error, problem| error.detail(problem_line(problem)),
+            )
+            .hint("Mend the graph; `mahabharatha design --validate-only` checks it without running anything.")),
     }
 }
 

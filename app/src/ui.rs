@@ -24,7 +24,7 @@ pub struct Flags {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Color {
-    /// On a terminal, unless `NO_COLOR` is set.
+    // On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
     Always,

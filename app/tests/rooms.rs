@@ -20,7 +20,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("launch", &["error", "proc", "worker"]),
     ("report", &["error", "project", "store", "ui"]),
     ("host", &["agent", "error", "git", "launch", "proc", "project", "report", "session", "store", "worker"]),
-    ("preflight", &["error", "git", "proc", "project", "session", "store", "ui"]),
+    ("preflight", &["agent", "error", "git", "project", "session", "store", "ui"]),
     ("session", &["error", "git", "host", "preflight", "proc", "project", "report", "specs", "store", "ui"]),
 ];
 

@@ -36,6 +36,8 @@ pub struct RunView {
     /// What keeps the run from going on.
     pub blockers: Vec<Blocker>,
     pub base_branch: String,
+    /// The branch that levels land on, by its full name.
+    pub landing_branch: String,
     pub started_at: Stamp,
     pub updated_at: Stamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,8 +134,9 @@ impl RunView {
     }
 
     pub fn of(run: &Run) -> RunView {
-        let tasks: Vec<TaskView> =
+        let mut tasks: Vec<TaskView> =
             run.tasks().iter().enumerate().map(|(index, task)| task_view(run, index, task)).collect();
+        name_landed_commits(run, &mut tasks);
         RunView {
             feature: run.feature().to_string(),
             status: status_of(run),
@@ -145,6 +148,7 @@ impl RunView {
             tokens: tasks.iter().map(|task| task.tokens).sum(),
             blockers: blockers::blockers_of(run),
             base_branch: run.setup().base_branch.clone(),
+            landing_branch: run.landing_branch(),
             started_at: Stamp(run.started_at()),
             updated_at: Stamp(run.updated_at()),
             breaker: breaker_of(run),
@@ -166,6 +170,17 @@ fn status_of(run: &Run) -> &'static str {
 
 fn is_stuck(task: &TaskState) -> bool {
     matches!(task.status, TaskStatus::Blocked { .. } | TaskStatus::Waiting)
+}
+
+/// A task's commit is made anew on staging; once that has landed it is the one that people find.
+fn name_landed_commits(run: &Run, tasks: &mut [TaskView]) {
+    for level in run.levels().iter().filter(|level| matches!(level.status, LevelStatus::Merged { .. })) {
+        for landed in &level.commits {
+            if let Some(view) = run.graph().index(&landed.task).and_then(|index| tasks.get_mut(index)) {
+                view.commit = Some(landed.commit.clone());
+            }
+        }
+    }
 }
 
 fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {

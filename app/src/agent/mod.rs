@@ -4,12 +4,12 @@ mod command;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::proc::{Cmd, Ended};
+use crate::proc::{self, Cmd, Ended};
 
 /// Which agent, and how it is called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,14 @@ pub struct AgentOrder {
 #[serde(rename_all = "snake_case")]
 pub enum AgentKind {
     Command,
+}
+
+/// Where the program of an agent is: on PATH, or from the main checkout where a relative path names it.
+pub fn find_program(root: &Path, program: &str) -> Option<PathBuf> {
+    if !program.contains('/') {
+        return proc::find_program(program);
+    }
+    Some(root.join(program)).filter(|path| proc::is_program(path))
 }
 
 /// What an agent is given for one attempt.

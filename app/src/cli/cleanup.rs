@@ -5,11 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use mahabharatha_core::ids::Feature;
 
+use super::Global;
 use super::place::Place;
-use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
 use crate::host::clear::{self, Leftover, What};
 use crate::host::jobs;
+use crate::session;
 use crate::store::journal::Journal;
 use crate::store::locks::FeatureLock;
 use crate::ui::Ui;
@@ -62,15 +63,14 @@ fn clean(
     if !args.dry_run {
         jobs::end_survivors(&place.paths, None, Duration::ZERO)?;
     }
-    let run = steer::rebuild(place, &Journal::read(&place.paths.journal())?)?;
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let leftovers = clear::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
     let (going, staying): (Vec<Leftover>, Vec<Leftover>) =
         leftovers.into_iter().partition(|leftover| args.force || leftover.precious.is_none());
     let going: Vec<What> = going.into_iter().map(|leftover| leftover.what).collect();
     if !args.dry_run {
-        clear::remove(&place.project, &place.paths, &going).map_err(|error| {
-            Error::new(error.exit(), format!("{}: {}", place.feature, error.message()))
-        })?;
+        clear::remove(&place.project, &place.paths, &going)
+            .map_err(|error| Error::new(error.exit(), format!("{}: {}", place.feature, error.message())))?;
     }
     gone.extend(going);
     kept.extend(staying);

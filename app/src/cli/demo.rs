@@ -39,7 +39,10 @@ pub struct DemoArgs {
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let temporary = match &args.keep {
         Some(_) => None,
-        None => Some(tempfile::tempdir().map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?),
+        None => Some(
+            tempfile::tempdir()
+                .map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?,
+        ),
     };
     let dir = match (&args.keep, &temporary) {
         (Some(dir), _) => global.directory.join(dir),
@@ -49,9 +52,19 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let project = make_project(&dir)?;
     let feature = project.which_feature(Some(FEATURE), |_| None)?;
     let paths = project.feature(&feature);
-    ui.note(&format!("An example project is in {}: a spec of twelve tasks on three levels, two of which go wrong at first.", dir.display()));
+    ui.note(&format!(
+        "An example project is in {}: a spec of twelve tasks on three levels, two of which go wrong at first.",
+        dir.display()
+    ));
     ui.note("$ mahabharatha run statistics");
-    let options = Options { launcher: None, workers: None, intent: Intent::Complete, agent: None, max_cost: None, allow_red_base: false };
+    let options = Options {
+        launcher: None,
+        workers: None,
+        intent: Intent::Complete,
+        agent: None,
+        max_cost: None,
+        allow_red_base: false,
+    };
     let place = super::place::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => ExitCode::Done,
@@ -59,7 +72,10 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     };
     ui.note("\n$ git log --graph --oneline");
     ui.data(&log(&place.project)?);
-    ui.note(&format!("\n$ cat {}", place.paths.completion().strip_prefix(&dir).unwrap_or(Path::new("COMPLETION.md")).display()));
+    ui.note(&format!(
+        "\n$ cat {}",
+        place.paths.completion().strip_prefix(&dir).unwrap_or(Path::new("COMPLETION.md")).display()
+    ));
     let report = fs::read_to_string(place.paths.completion()).map_err(io("read", &place.paths.completion()))?;
     ui.data(&report);
     if args.keep.is_some() {
@@ -70,7 +86,9 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
 
 fn make_project(dir: &Path) -> Result<Project> {
     if dir.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Error::new(ExitCode::Usage, format!("{} is not empty", dir.display())).hint("Name a new directory."));
+        return Err(
+            Error::new(ExitCode::Usage, format!("{} is not empty", dir.display())).hint("Name a new directory.")
+        );
     }
     for (name, text) in FILES {
         let path = dir.join(name);

@@ -1,11 +1,14 @@
 //! `design`: for now, the check of a task graph.
 
 use clap::Args;
-use mahabharatha_core::graph::Severity;
+use mahabharatha_core::graph::{Severity, TaskGraph};
+use serde::Serialize;
 
 use super::Global;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::Git;
+use crate::project::FeaturePaths;
+use crate::report::text::count;
 use crate::session;
 use crate::specs;
 use crate::ui::Ui;
@@ -13,6 +16,7 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 pub struct DesignArgs {
     /// The feature whose graph is meant
+    #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
     /// Check the graph and list every problem; change nothing
     #[arg(long, required = true)]
@@ -22,15 +26,19 @@ pub struct DesignArgs {
 pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
     let git = Git::repository(place.project.common_dir());
-    let start = match session::started_from(&place.paths)? {
-        Some(commit) => commit,
-        None => place.project.head_commit()?,
-    };
+    let start = session::start_commit(&place.project, &place.paths)?;
     let tree = specs::start_tree(&git, &start)?;
-    let file = specs::read_graph(&place.paths, &tree)?;
+    let file = match specs::try_read_graph(&place.paths, &tree)? {
+        Ok(file) => file,
+        Err(unreadable) if ui.json() => {
+            print_json(ui, &unreadable);
+            return Ok(ExitCode::Invalid);
+        }
+        Err(unreadable) => return Err(specs::cannot_read(&place.paths, &unreadable)),
+    };
     let (graph, problems) = specs::check_graph(&place.feature, &file, Some(&tree));
     if ui.json() {
-        ui.data(&serde_json::to_string_pretty(&serde_json::json!({ "problems": problems })).expect("problems are plain data"));
+        print_json(ui, &problems);
     } else {
         for problem in &problems {
             let line = specs::problem_line(problem);
@@ -40,15 +48,34 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
             }
         }
     }
-    match graph {
-        Some(graph) => {
-            ui.note(&format!("{} is valid: {} tasks on {} levels", place.paths.graph().display(), graph.tasks().len(), graph.levels().len()));
-            Ok(ExitCode::Done)
-        }
-        None if ui.json() => Ok(ExitCode::Invalid),
-        None => {
-            let count = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-            Err(Error::new(ExitCode::Invalid, format!("{} has {count} problem(s)", place.paths.graph().display())))
-        }
+    let Some(graph) = graph else {
+        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+        return if ui.json() { Ok(ExitCode::Invalid) } else { Err(invalid(&place.paths, errors)) };
+    };
+    ui.note(&format!("{} is valid: {}", source(&place.paths), size(&graph)));
+    Ok(ExitCode::Done)
+}
+
+fn print_json(ui: &Ui, problems: &impl Serialize) {
+    let data = serde_json::json!({ "problems": problems });
+    ui.data(&serde_json::to_string_pretty(&data).expect("problems are plain data"));
+}
+
+fn invalid(paths: &FeaturePaths, errors: usize) -> Error {
+    Error::new(ExitCode::Invalid, format!("{} has {}", source(paths), count(errors, "error")))
+}
+
+/// What the graph was read from.
+fn source(paths: &FeaturePaths) -> String {
+    let graph = paths.graph();
+    if graph.exists() {
+        graph.display().to_string()
+    } else {
+        format!("the graph of the files in {}", paths.task_files().display())
     }
+}
+
+/// `3 tasks on 2 levels`
+pub fn size(graph: &TaskGraph) -> String {
+    format!("{} on {}", count(graph.tasks().len(), "task"), count(graph.levels().len(), "level"))
 }

@@ -2,19 +2,24 @@
 
 use clap::Args;
 
+use mahabharatha_core::config::Config;
+use mahabharatha_core::run::End;
+
 use super::Global;
+use super::design::size;
+use super::place::Place;
 use crate::error::{ExitCode, Result};
-use crate::git::Git;
-use crate::preflight::{self, CheckStatus, Report};
+use crate::preflight::{self, CheckStatus, Ground, Report};
 use crate::session;
 use crate::specs;
+use crate::store::journal::Journal;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {}
 
 pub fn run(global: &Global, ui: &Ui, _args: &DoctorArgs) -> Result<ExitCode> {
-    let report = examine(global)?;
+    let report = examine(global, ui)?;
     if ui.json() {
         let data = serde_json::json!({ "checks": report.checks });
         ui.data(&(serde_json::to_string_pretty(&data).expect("checks are plain data") + "\n"));
@@ -25,20 +30,64 @@ pub fn run(global: &Global, ui: &Ui, _args: &DoctorArgs) -> Result<ExitCode> {
                 CheckStatus::Warning => "warning",
                 CheckStatus::Failed => "FAILED ",
             };
-            ui.data(&format!("{mark} {}: {} {}\n", check.name, check.message, check.hint.as_deref().unwrap_or_default()));
+            let hint = check.hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default();
+            ui.data(&format!("{mark} {}: {}{hint}", check.name, check.message).replace('\n', "\n        "));
         }
     }
     Ok(if report.failed() { ExitCode::Preflight } else { ExitCode::Done })
 }
 
 /// With a feature everything is checked, without one what can be.
-fn examine(global: &Global) -> Result<Report> {
+fn examine(global: &Global, ui: &Ui) -> Result<Report> {
     let project = global.project()?;
-    let config = session::load_config(&project)?;
-    let Ok(place) = global.place(None) else { return preflight::check_machine(&project) };
-    let git = Git::repository(project.common_dir());
-    let tree = specs::start_tree(&git, &project.head_commit()?)?;
+    let mut report = preflight::check_machine(&project)?;
+    let config = match session::load_config(&project) {
+        Ok(config) => config,
+        Err(error) => return report.fail_with("config", error).map(|()| report),
+    };
+    report.ok("config", format!("{} can be read", project.config_file().display()));
+    let place = match global.place(None) {
+        Ok(place) => place,
+        Err(error) if error.exit() == ExitCode::Usage && !global.names_a_feature() => {
+            let hint = "Its graph, agents and branches were not checked; name it with --feature <name>.";
+            report.warn("feature", format!("{}.", error.message()), hint);
+            return Ok(report);
+        }
+        Err(error) => return Err(error),
+    };
+    if let Err(error) = examine_feature(&mut report, &place, &config, ui) {
+        report.fail_with("graph", error)?;
+    }
+    Ok(report)
+}
+
+fn examine_feature(report: &mut Report, place: &Place, config: &Config, ui: &Ui) -> Result<()> {
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    if run.as_ref().is_some_and(|run| run.ended() == Some(&End::Completed)) {
+        report.ok("feature", format!("{} is completed already", place.feature));
+        return Ok(());
+    }
+    let start = match &run {
+        Some(run) => session::start_of(&place.project, run)?,
+        None => place.project.head_commit()?,
+    };
+    let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
-    let (graph, _) = specs::valid_graph(&place.paths, &file, None)?;
-    preflight::check(&project, &place.paths, &config, &graph, None, None)
+    let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    report.ok("graph", size(&graph));
+    let (project, paths) = (&place.project, &place.paths);
+    let ground = Ground {
+        project,
+        paths,
+        config,
+        graph: &graph,
+        agent: None,
+        workers: config.workers.count,
+        resumed: run.is_some(),
+    };
+    preflight::check_ground(report, &ground)?;
+    if !ground.resumed && !report.failed() {
+        session::check_gates(report, &ground, file, ui)?;
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::Global;
 use crate::error::{Error, ExitCode, Result, io};
-use crate::report::logs::{LogFilter, LogLevel, parse_since, read_logs, render_record};
+use crate::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
 use crate::store::watch;
 use crate::ui::Ui;
 
@@ -36,10 +36,13 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
     let zone = TimeZone::system();
     let since = match &args.since {
-        Some(text) => Some(parse_since(text, Timestamp::now(), &zone).map_err(|why| Error::new(ExitCode::Usage, format!("--since: {why}")))?),
+        Some(text) => Some(
+            parse_since(text, Timestamp::now(), &zone)
+                .map_err(|why| Error::new(ExitCode::Usage, format!("--since: {why}")))?,
+        ),
         None => None,
     };
-    let mut filter = LogFilter {
+    let filter = LogFilter {
         worker: args.worker,
         task: args.task.clone(),
         since,
@@ -47,28 +50,39 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
         search: args.search.clone(),
     };
     let dir = place.paths.logs();
-    let changes = if args.follow { Some(watch::changes(&dir)?) } else { None };
-    let mut shown = 0;
-    loop {
-        let logs = read_logs(&dir, &filter).map_err(io("read", &dir))?;
-        // Records are merged by time; what was shown before is a beginning of what is there now.
-        for record in logs.records.iter().skip(shown) {
-            if ui.json() {
-                ui.data(&record.to_line().unwrap_or_default());
-            } else {
-                ui.data(&render_record(record, &zone, ui.paint()));
-            }
+    if args.follow {
+        return follow(ui, &zone, Tail::new(&dir, filter));
+    }
+    let logs = read_logs(&dir, &filter).map_err(io("read", &dir))?;
+    print(ui, &zone, &logs);
+    if logs.records.is_empty() {
+        let feature = &place.feature;
+        let nothing = if dir.exists() { "nothing of that is in the logs of" } else { "there are no logs yet of" };
+        ui.note(&format!("{nothing} {feature}"));
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Until the reader leaves, or the person has seen enough.
+fn follow(ui: &Ui, zone: &TimeZone, mut tail: Tail) -> Result<ExitCode> {
+    let changes = watch::changes(tail.directory())?;
+    while !ui.reader_left() {
+        let logs = tail.read_on().map_err(io("read", tail.directory()))?;
+        print(ui, zone, &logs);
+        changes.wait();
+    }
+    Ok(ExitCode::Done)
+}
+
+fn print(ui: &Ui, zone: &TimeZone, logs: &Logs) {
+    for record in &logs.records {
+        if ui.json() {
+            ui.data(&record.to_line().unwrap_or_default());
+        } else {
+            ui.data(&render_record(record, zone, ui.paint()));
         }
-        if logs.unreadable > 0 && shown == 0 {
-            ui.warn(&format!("{} lines could not be read", logs.unreadable));
-        }
-        match &changes {
-            Some(changes) if !ui.reader_left() => changes.wait(),
-            _ => return Ok(ExitCode::Done),
-        }
-        if let Some(last) = logs.records.last() {
-            shown = logs.records.iter().filter(|record| record.ts == last.ts).count();
-            filter.since = Some(last.ts);
-        }
+    }
+    if logs.unreadable > 0 {
+        ui.warn(&format!("{} lines could not be read", logs.unreadable));
     }
 }

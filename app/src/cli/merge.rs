@@ -39,18 +39,30 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     };
     let level = args.level.map_or(current.level, Level);
     if level != current.level {
-        return Err(Error::new(ExitCode::Invalid, format!("level {level} cannot be merged: level {} is next", current.level)));
+        return Err(Error::new(
+            ExitCode::Invalid,
+            format!("level {level} cannot be merged: level {} is next", current.level),
+        ));
     }
     let failed = matches!(current.status, LevelStatus::Failed { .. });
     if args.retry && !failed && current.open > 0 {
-        return Err(Error::new(ExitCode::Invalid, format!("the merge of level {level} did not fail: it has not been tried")));
+        return Err(Error::new(
+            ExitCode::Invalid,
+            format!("the merge of level {level} did not fail: it has not been tried"),
+        ));
     }
     check_complete(&run, level)?;
     if args.dry_run {
         return dry_run(&place, ui, &run, level);
     }
-    let options =
-        Options { launcher: None, workers: None, intent: Intent::Merge(level), agent: None, max_cost: None, allow_red_base: false };
+    let options = Options {
+        launcher: None,
+        workers: None,
+        intent: Intent::Merge(level),
+        agent: None,
+        max_cost: None,
+        allow_red_base: false,
+    };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => Ok(ExitCode::Done),
         Outcome::Ended(end) => run::finish(&place, ui, &end),
@@ -81,10 +93,14 @@ fn dry_run(place: &Place, ui: &Ui, run: &Run, level: Level) -> Result<ExitCode> 
         .collect();
     let config = session::load_config(&place.project)?;
     let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
-    let target = run.setup().base_branch.trim_start_matches("refs/heads/");
+    let target = run.landing_branch();
+    let target = target.trim_start_matches("refs/heads/");
     if ui.json() {
-        let tasks: Vec<_> = commits.iter().map(|(task, commit)| serde_json::json!({"task": task, "commit": commit})).collect();
-        ui.data(&(serde_json::json!({"level": level, "into": target, "tasks": tasks, "gates": gates}).to_string() + "\n"));
+        let tasks: Vec<_> =
+            commits.iter().map(|(task, commit)| serde_json::json!({"task": task, "commit": commit})).collect();
+        ui.data(
+            &(serde_json::json!({"level": level, "into": target, "tasks": tasks, "gates": gates}).to_string() + "\n"),
+        );
         return Ok(ExitCode::Done);
     }
     ui.data(&format!("level {level} would be merged into {target}:\n"));

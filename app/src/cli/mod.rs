@@ -25,7 +25,13 @@ use crate::ui::{Color, Flags, Ui};
 
 /// Turns a task graph into verified, merged code with many coding agents at once.
 #[derive(Debug, Parser)]
-#[command(name = "mahabharatha", version, propagate_version = true, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "mahabharatha",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -34,6 +40,7 @@ struct Cli {
 }
 
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Global {
     /// Work as if started in this directory
     #[arg(short = 'C', global = true, value_name = "DIR", default_value = ".", hide_default_value = true)]
@@ -53,7 +60,7 @@ pub struct Global {
     /// Answer every question with yes
     #[arg(short, long, global = true)]
     yes: bool,
-    /// When to use colour
+    /// When to use colour; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
     color: Color,
 }

@@ -3,7 +3,7 @@
 use mahabharatha_core::ids::Feature;
 
 use super::Global;
-use crate::error::Result;
+use crate::error::{Error, ExitCode, Result};
 use crate::project::{FeaturePaths, Project};
 
 pub struct Place {
@@ -19,9 +19,22 @@ impl Global {
 
     /// A feature named as an argument counts as if by `--feature`.
     pub fn place(&self, argument: Option<&str>) -> Result<Place> {
+        if let (Some(one), Some(other)) = (argument, self.feature.as_deref())
+            && one.trim() != other.trim()
+        {
+            return Err(Error::new(
+                ExitCode::Usage,
+                format!("two features are named: {one:?}, and {other:?} by --feature"),
+            ));
+        }
         let project = self.project()?;
         let feature = project.which_feature(argument.or(self.feature.as_deref()), std::env::var_os)?;
         let paths = project.feature(&feature);
         Ok(Place { project, feature, paths })
+    }
+
+    /// By flag; a feature may also be meant without being named.
+    pub fn names_a_feature(&self) -> bool {
+        self.feature.is_some()
     }
 }

@@ -22,7 +22,9 @@ pub struct RetryArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
     if args.tasks.is_empty() && !args.all {
-        return Err(Error::new(ExitCode::Usage, "no task is named").hint("Name tasks, or use --all for every blocked one."));
+        return Err(
+            Error::new(ExitCode::Usage, "no task is named").hint("Name tasks, or use --all for every blocked one.")
+        );
     }
     let place = global.place(None)?;
     let before = steer::read_run(&place)?;

@@ -22,6 +22,7 @@ use crate::ui::Ui;
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The feature to run
+    #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
     /// How many agents work at once [default: workers.count]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
@@ -110,7 +111,9 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
         End::Blocked => failed(
             ExitCode::Blocked,
             format!("{feature} is blocked: only blocked or waiting tasks remain"),
-            format!("`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `mahabharatha run {feature}`."),
+            format!(
+                "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `mahabharatha run {feature}`."
+            ),
         ),
         End::RedBase { gates } => failed(
             ExitCode::Preflight,
@@ -120,18 +123,36 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
         End::GateFailed { level, gate } => failed(
             ExitCode::Gate,
             format!("level {level} is not merged: its gate {gate} failed"),
-            format!("The output is in {}. Mend it, then `mahabharatha run {feature}`.", place.paths.gate_log(level, gate).display()),
+            format!(
+                "The output is in {}. Mend it, then `mahabharatha run {feature}`.",
+                place.paths.gate_log(level, gate).display()
+            ),
         ),
         End::Conflict { level, files, worktree } => Err(files
             .iter()
             .fold(
-                Error::new(ExitCode::Conflict, format!("level {level} is not merged: it conflicts with commits on the base branch")),
+                Error::new(
+                    ExitCode::Conflict,
+                    format!("level {level} is not merged: it conflicts with commits on the base branch"),
+                ),
                 |error, file| error.detail(file.clone()),
             )
             .hint(format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`."))),
-        End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), format!("Go on with: mahabharatha run {feature}")),
-        End::Stopped => failed(ExitCode::Stopped, format!("{feature} was stopped; its work is kept"), format!("Go on with: mahabharatha run {feature}")),
-        End::Failed { why } => failed(ExitCode::Failed, format!("{feature} cannot go on: {why}"), format!("Put that right, then go on with: mahabharatha run {feature}")),
+        End::Paused { why } => failed(
+            ExitCode::Paused,
+            format!("{feature} is paused: {why}"),
+            format!("Go on with: mahabharatha run {feature}"),
+        ),
+        End::Stopped => failed(
+            ExitCode::Stopped,
+            format!("{feature} was stopped; its work is kept"),
+            format!("Go on with: mahabharatha run {feature}"),
+        ),
+        End::Failed { why } => failed(
+            ExitCode::Failed,
+            format!("{feature} cannot go on: {why}"),
+            format!("Put that right, then go on with: mahabharatha run {feature}"),
+        ),
     }
 }
 
@@ -139,10 +160,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let config = session::load_config(&place.project)?;
     session::check_launcher(launcher(args.mode)?.unwrap_or(config.launcher.kind))?;
     let git = Git::repository(place.project.common_dir());
-    let start = match session::started_from(&place.paths)? {
-        Some(commit) => commit,
-        None => place.project.head_commit()?,
-    };
+    let start = session::start_commit(&place.project, &place.paths)?;
     let tree = specs::start_tree(&git, &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;

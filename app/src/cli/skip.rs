@@ -34,7 +34,8 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
         ui.note(&format!("These need what is skipped, and are skipped too: {}", names.join(", ")));
         if !ui
             .confirm("Skip them all?", "--yes, or --keep-dependents")
-            .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))? {
+            .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?
+        {
             ui.note("Nothing was skipped.");
             return Ok(ExitCode::Done);
         }

@@ -2,28 +2,22 @@
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event};
-use mahabharatha_core::run::{Run, replay};
 
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
 use crate::report::files;
-use crate::store::journal::{Journal, Record};
+use crate::session;
+use crate::store::journal::Journal;
 use crate::store::locks::FeatureLock;
 use crate::store::spool::{self, Asked};
 use crate::ui::Ui;
 
 /// The run as its journal tells it; an error where there has been none.
 pub fn read_run(place: &Place) -> Result<Run> {
-    rebuild(place, &Journal::read(&place.paths.journal())?)?.ok_or_else(|| no_run(place))
-}
-
-pub fn rebuild(place: &Place, records: &[Record]) -> Result<Option<Run>> {
-    replay(records.iter().map(|record| (record.at, &record.event))).map_err(|why| {
-        Error::new(ExitCode::Invalid, format!("{}: {why}", place.paths.journal().display()))
-            .hint("The journal was changed by hand, or belongs to another version of this program.")
-    })
+    session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?.ok_or_else(|| no_run(place))
 }
 
 fn no_run(place: &Place) -> Error {
@@ -42,7 +36,7 @@ pub fn steer(place: &Place, command: &Command) -> Result<Answer> {
 
 fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) -> Result<Answer> {
     let (mut journal, records) = Journal::open_for_append(lock, &place.feature)?;
-    let mut run = rebuild(place, &records)?.ok_or_else(|| no_run(place))?;
+    let mut run = session::rebuild(&place.paths, &records)?.ok_or_else(|| no_run(place))?;
     if run.answer(&request).is_none() {
         let now = Time(Timestamp::now().as_millisecond());
         let event = Event::Asked { request: request.clone(), command: command.clone() };

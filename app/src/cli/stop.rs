@@ -35,8 +35,11 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     if let Some(worker) = worker
         && worker.0 as usize >= run.workers().len()
     {
-        return Err(Error::new(ExitCode::Usage, format!("there is no worker {worker}"))
-            .hint(format!("The workers of {} are 0 to {}.", place.feature, run.workers().len() - 1)));
+        return Err(Error::new(ExitCode::Usage, format!("there is no worker {worker}")).hint(format!(
+            "The workers of {} are 0 to {}.",
+            place.feature,
+            run.workers().len() - 1
+        )));
     }
     let grace = if args.force { Duration::ZERO } else { Duration::from_secs(args.grace) };
     let command = Command::Stop { force: args.force, grace_ms: grace.as_millis() as u64, worker };
@@ -54,7 +57,9 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
         (Asked::TookLock { lock, .. }, _) => end_survivors(&place, &lock, worker, grace)?,
     };
     if ui.json() {
-        ui.data(&serde_json::json!({ "feature": place.feature.as_str(), "worker": worker, "stopped": stopped }).to_string());
+        ui.data(
+            &serde_json::json!({ "feature": place.feature.as_str(), "worker": worker, "stopped": stopped }).to_string(),
+        );
     } else {
         ui.note(&what_became(&place, worker, stopped)?);
     }
@@ -66,7 +71,9 @@ fn what_became(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result
     Ok(match worker {
         _ if !stopped => format!("nothing runs for {feature}"),
         Some(worker) => format!("worker {worker} is stopped; what it was at goes to another"),
-        None if steer::read_run(place)?.ended() == Some(&End::Completed) => format!("{feature} is completed; nothing runs"),
+        None if steer::read_run(place)?.ended() == Some(&End::Completed) => {
+            format!("{feature} is completed; nothing runs")
+        }
         None => format!("{feature} is stopped; its work is kept. Go on with: mahabharatha run {feature}"),
     })
 }
@@ -83,11 +90,6 @@ fn wait_for_worker(place: &Place, worker: WorkerId) -> Result<()> {
 }
 
 /// Ends workers that outlived their orchestrator. The lock shows that none is alive.
-fn end_survivors(
-    place: &Place,
-    _nobody_drives: &FeatureLock,
-    only: Option<WorkerId>,
-    grace: Duration,
-) -> Result<bool> {
+fn end_survivors(place: &Place, _nobody_drives: &FeatureLock, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
     jobs::end_survivors(&place.paths, only, grace)
 }

@@ -1,11 +1,11 @@
-//! Many commits in one call: read, compared, piled up. And the merge of two commits without a work tree.
+//! Many commits in one call: read, compared, piled up.
 
 use std::io::Write;
 
 use mahabharatha_core::ids::Oid;
 
 use super::trees::change;
-use super::{Call, Change, Exit, Git, Output, RepoPath, Result};
+use super::{Call, Change, Git, RepoPath, Result};
 
 /// What a commit says of itself; names, dates and message byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,24 +21,6 @@ pub struct CommitText {
 pub struct NewCommit<'a> {
     pub text: &'a CommitText,
     pub changes: &'a [Change],
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Merged {
-    Clean(Oid),
-    /// The tree has the files with conflict markers; the stages are what the index holds of them.
-    Conflict {
-        tree: Oid,
-        stages: Vec<Stage>,
-    },
-}
-
-/// A version of a file in conflict: 1 the common one, 2 ours, 3 theirs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stage {
-    pub path: RepoPath,
-    /// `<mode> <oid> <stage>`, as git writes and reads it.
-    pub entry: String,
 }
 
 impl Git {
@@ -102,27 +84,6 @@ impl Git {
         let made: Vec<Oid> = output.text()?.lines().filter_map(|line| Oid::new(line).ok()).collect();
         if made.len() == commits.len() { Ok(made) } else { Err(output.unexpected(&output.text()?)) }
     }
-
-    /// Merges the trees of two commits, without renames and without any merge driver that a repository configures.
-    pub fn merge_trees(&self, ours: &Oid, theirs: &Oid) -> Result<Merged> {
-        let args = ["merge-tree", "--write-tree", "-z", "--no-messages", ours.as_str(), theirs.as_str()];
-        let call = Call::new(args);
-        let ended = self.command(&call)?.run();
-        let output = match ended {
-            Ok(ended) if ended.status == Exit::Code(1) && !ended.truncated => {
-                Output { args: call.args, bytes: ended.stdout }
-            }
-            ended => {
-                let output = call.finish(ended)?;
-                let tree = output.parts().next().and_then(oid);
-                return tree.map(Merged::Clean).ok_or_else(|| output.unexpected("no tree"));
-            }
-        };
-        let mut parts = output.parts();
-        let tree = parts.next().and_then(oid).ok_or_else(|| output.unexpected("no tree"))?;
-        let stages = parts.map(|part| stage(part).ok_or_else(|| output.unexpected(&String::from_utf8_lossy(part))));
-        Ok(Merged::Conflict { tree, stages: stages.collect::<Result<_>>()? })
-    }
 }
 
 fn lines(oids: &[Oid]) -> String {
@@ -131,13 +92,6 @@ fn lines(oids: &[Oid]) -> String {
 
 fn oid(bytes: &[u8]) -> Option<Oid> {
     Oid::new(std::str::from_utf8(bytes).ok()?).ok()
-}
-
-/// `<mode> <oid> <stage>\t<path>`
-fn stage(part: &[u8]) -> Option<Stage> {
-    let tab = part.iter().position(|&byte| byte == b'\t')?;
-    let entry = std::str::from_utf8(&part[..tab]).ok()?.to_owned();
-    Some(Stage { path: RepoPath::new(&part[tab + 1..]), entry })
 }
 
 /// `<oid> commit <size>\n<content>\n`, and what comes after it.

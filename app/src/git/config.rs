@@ -10,10 +10,9 @@ use super::{Call, Git, GitError, Result};
 use crate::proc::{Exit, base_env};
 
 /// Settings that change what is checked out or committed; those in effect at the start stay in effect.
-const PINNED_KEYS: [&str; 8] = [
+const PINNED_KEYS: [&str; 7] = [
     "core.autocrlf",
     "core.eol",
-    "core.safecrlf",
     "core.filemode",
     "core.symlinks",
     "core.ignorecase",

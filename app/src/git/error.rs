@@ -9,6 +9,8 @@ pub type Result<T> = std::result::Result<T, GitError>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
+    #[error("git was not found on PATH")]
+    Missing,
     #[error("git could not be started: {0}")]
     Start(String),
     #[error("`git {command}` failed with {status}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
@@ -38,8 +40,12 @@ impl GitError {
 
 impl From<GitError> for Error {
     fn from(error: GitError) -> Self {
-        let exit = if matches!(error, GitError::Unsupported(_)) { ExitCode::Preflight } else { ExitCode::Failed };
-        Error::new(exit, error.to_string())
+        let text = error.to_string();
+        match error {
+            GitError::Missing => Error::new(ExitCode::Preflight, text).hint("Install git and put it on PATH."),
+            GitError::Unsupported(_) => Error::new(ExitCode::Preflight, text),
+            _ => Error::new(ExitCode::Failed, text),
+        }
     }
 }
 

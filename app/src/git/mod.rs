@@ -9,6 +9,7 @@ mod blobs;
 mod config;
 mod discover;
 mod error;
+mod merge;
 mod objects;
 mod path;
 mod refs;
@@ -22,10 +23,11 @@ use std::sync::OnceLock;
 
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
-pub use batch::{CommitText, Merged, NewCommit, Stage};
+pub use batch::{CommitText, NewCommit};
 pub use config::{Identity, Pinned};
 pub use discover::{Found as Discovered, discover, init};
 pub use error::{GitError, Result};
+pub use merge::{IndexInput, Merged, Stage};
 pub use path::RepoPath;
 pub use refs::{RefChange, Worktree};
 pub use status::{Found, StatusEntry};
@@ -145,7 +147,7 @@ impl Git {
     }
 
     fn command(&self, call: &Call) -> Result<Cmd> {
-        let mut cmd = Cmd::new(executable()?).arg("--no-pager").arg("--literal-pathspecs").envs(base_env(&[]));
+        let mut cmd = Cmd::new(executable()?).arg("--no-pager").envs(base_env(&[]));
         cmd = cmd.arg(with_prefix("--git-dir=", &self.git_dir));
         cmd = match &self.work_tree {
             Some(dir) => cmd.arg(with_prefix("--work-tree=", dir)).cwd(dir),
@@ -155,6 +157,7 @@ impl Git {
             ("LC_ALL", "C"),
             ("GIT_TERMINAL_PROMPT", "0"),
             ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_LITERAL_PATHSPECS", "1"),
             ("GIT_NO_REPLACE_OBJECTS", "1"),
             ("GIT_GRAFT_FILE", "/dev/null"),
             ("GIT_ATTR_NOSYSTEM", "1"),
@@ -260,10 +263,7 @@ impl Output {
 /// Looked for once, by our own PATH, so that no later change of PATH picks another.
 fn executable() -> Result<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOUND
-        .get_or_init(|| find_program("git"))
-        .as_deref()
-        .ok_or_else(|| GitError::Start("git was not found on PATH; install git 2.31 or newer".into()))
+    FOUND.get_or_init(|| find_program("git")).as_deref().ok_or_else(|| GitError::Missing)
 }
 
 fn with_prefix(prefix: &str, path: &Path) -> OsString {

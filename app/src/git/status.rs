@@ -25,6 +25,16 @@ impl Git {
     /// Every file of the work tree that is not as in the index, ignored ones by the shortest matching path.
     /// HEAD should stand at the commit that the index was read from, else every file is compared in vain.
     pub fn status(&self) -> Result<Vec<StatusEntry>> {
+        self.status_by(|states| states.get(1).copied())
+    }
+
+    /// As `status`, and every file that is not in the index as in HEAD.
+    pub fn status_and_staged(&self) -> Result<Vec<StatusEntry>> {
+        self.status_by(|states| states.iter().copied().find(|state| *state != b'.'))
+    }
+
+    /// `state` is what counts of what the index is to HEAD, and the work tree to the index.
+    fn status_by(&self, state: impl Fn(&[u8]) -> Option<u8>) -> Result<Vec<StatusEntry>> {
         let output = self.call(Call::new([
             "status",
             "--porcelain=v2",
@@ -37,7 +47,8 @@ impl Git {
         output
             .parts()
             .filter_map(|part| match part.first() {
-                Some(b'1') => changed(part).map(Ok),
+                Some(b'1') => changed(part, &state).map(Ok),
+                Some(b'u') => unmerged(part).map(Ok),
                 Some(b'?') => Some(Ok(untracked(&part[2..]))),
                 Some(b'!') => Some(Ok(StatusEntry { path: RepoPath::new(trimmed(&part[2..])), found: Found::Ignored })),
                 _ => Some(Err(output.unexpected(&String::from_utf8_lossy(part)))),
@@ -47,25 +58,34 @@ impl Git {
 
     /// Which of these paths git ignores; what the index holds is not ignored.
     pub fn ignored(&self, paths: &[RepoPath]) -> Result<Vec<RepoPath>> {
-        let input = super::trees::joined(paths);
-        if input.is_empty() {
+        if paths.is_empty() {
             return Ok(Vec::new());
         }
-        let answer = self.ask(Call::new(["check-ignore", "-z", "--stdin"]).input(input))?;
-        Ok(answer.iter().flat_map(|output| output.parts()).map(RepoPath::new).collect())
+        // This command alone does not take paths literally; behind `./` nothing is magic.
+        let input: Vec<u8> = paths.iter().flat_map(|path| [b"./", path.as_bytes(), b"\0"].concat()).collect();
+        let call = Call::new(["check-ignore", "-z", "--stdin"]).env("GIT_LITERAL_PATHSPECS", "0").input(input);
+        let answer = self.ask(call)?;
+        let plain = |part: &[u8]| RepoPath::new(part.strip_prefix(b"./").unwrap_or(part));
+        Ok(answer.iter().flat_map(|output| output.parts()).map(plain).collect())
     }
 }
 
-/// `1 <XY> <sub> <mH> <mI> <mW> <hH> <hI> <path>`: Y is the work tree against the index.
-fn changed(part: &[u8]) -> Option<StatusEntry> {
+/// `1 <XY> <sub> <mH> <mI> <mW> <hH> <hI> <path>`: X is the index against HEAD, Y the work tree against the index.
+fn changed(part: &[u8], state: impl Fn(&[u8]) -> Option<u8>) -> Option<StatusEntry> {
     let mut fields = part.splitn(9, |&byte| byte == b' ');
     let states = fields.nth(1)?;
     let path = RepoPath::new(fields.nth(6)?);
-    match states.get(1)? {
+    match state(states)? {
         b'.' => None,
         b'D' => Some(StatusEntry { path, found: Found::Deleted }),
         _ => Some(StatusEntry { path, found: Found::Changed }),
     }
+}
+
+/// `u <XY> <sub> <m1> <m2> <m3> <mW> <h1> <h2> <h3> <path>`: in the middle of a merge.
+fn unmerged(part: &[u8]) -> Option<StatusEntry> {
+    let path = part.splitn(11, |&byte| byte == b' ').nth(10)?;
+    Some(StatusEntry { path: RepoPath::new(path), found: Found::Changed })
 }
 
 fn untracked(path: &[u8]) -> StatusEntry {

@@ -95,7 +95,7 @@ fn worktrees(git: &Git, paths: &FeaturePaths) -> Result<Vec<Leftover>> {
     let mut found = Vec::new();
     for entry in entries.flatten() {
         let path = entry.path();
-        let in_merge = git.worktree_git_dir(&path)?.is_some_and(|admin| admin.join("MERGE_HEAD").exists());
+        let in_merge = git.worktree_git_dir(&path).is_some_and(|admin| admin.join("MERGE_HEAD").exists());
         let precious = if in_merge {
             Some("a conflict is being resolved in it".to_string())
         } else {

@@ -1,7 +1,8 @@
 //! The end of a feature: the checklist, the report, clearing away.
 
-use mahabharatha_core::ids::Oid;
-use mahabharatha_core::run::event::Event;
+use mahabharatha_core::ids::{Level, Oid};
+use mahabharatha_core::run::event::{Event, GateFailure, Note};
+use mahabharatha_core::run::{LevelStatus, Run};
 
 use super::{Context, clear};
 use crate::error::{Error, ExitCode, Result};
@@ -12,13 +13,13 @@ use crate::store::journal::Journal;
 /// Completed only if it is so: the report is written from what the journal says, after git has been asked.
 pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
     let run = reporter.snapshot()?;
-    let branch = context.landing_branch();
+    let branch = run.landing_branch();
     let tip = context
         .repository
         .resolve_ref(&branch)?
         .ok_or_else(|| Error::new(ExitCode::Failed, format!("the branch {branch} is gone")))?;
     for level in run.levels() {
-        if let mahabharatha_core::run::LevelStatus::Merged { commit, .. } = &level.status
+        if let LevelStatus::Merged { commit, .. } = &level.status
             && !context.repository.is_ancestor(commit, &tip)?
         {
             return Err(Error::new(
@@ -27,13 +28,15 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
             ));
         }
     }
-    reporter.write_completion(gate_results(context)?, commits(context, &tip)?)?;
+    reporter.write_completion(gate_results(context, &run)?, commits(context, &tip)?)?;
     if context.config.cleanup.on_completion {
         let keeps_staging = branch == context.paths.staging_branch();
         let things: Vec<clear::What> = clear::leftovers(&context.project, &context.paths, Some(&run), false)?
             .into_iter()
             .map(|leftover| leftover.what)
-            .filter(|what| !(keeps_staging && matches!(what, clear::What::Ref(name, _) if *name == context.paths.staging_branch())))
+            .filter(|what| {
+                !(keeps_staging && matches!(what, clear::What::Ref(name, _) if *name == context.paths.staging_branch()))
+            })
             .collect();
         clear::remove(&context.project, &context.paths, &things)?;
     }
@@ -41,7 +44,7 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
 }
 
 /// What came of each gate at each level, as the journal has it.
-fn gate_results(context: &Context) -> Result<Vec<GateResult>> {
+fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
     let name = |command: &str| {
         let gate = context.config.quality_gates.iter().find(|gate| gate.command == command);
         gate.map_or_else(|| "verification".to_string(), |gate| gate.name.clone())
@@ -52,20 +55,28 @@ fn gate_results(context: &Context) -> Result<Vec<GateResult>> {
         results.push(result);
     };
     for entry in Journal::read(&context.paths.journal())? {
-        let (level, passed) = match &entry.event {
-            Event::GatesPassed { level, passed, .. } | Event::GateFailed { level, passed, .. } => (*level, passed),
-            _ => continue,
-        };
-        for pass in passed {
-            let command = pass.command.clone();
-            record(GateResult { name: name(&command), command, level, status: GateStatus::Passed });
-        }
-        if let Event::GateFailed { failure, .. } = &entry.event {
-            let (name, command) = (failure.gate.clone(), failure.command.clone());
-            record(GateResult { name, command, level, status: GateStatus::Failed });
+        match &entry.event {
+            // Also what had passed on this very tree before, and was not run again.
+            Event::GatesPassed { level, candidate, .. } => {
+                for pass in run.passed_gates().filter(|pass| pass.tree == candidate.tree) {
+                    let (name, command) = (name(&pass.command), pass.command.clone());
+                    record(GateResult { name, command, level: *level, status: GateStatus::Passed });
+                }
+            }
+            Event::GateFailed { level, failure, .. } => record(failed(*level, failure, GateStatus::Failed)),
+            Event::Noted { level: Some(level), note: Note::OnlyReported { failure } } => {
+                let red_before = run.red_gates().iter().any(|red| red.gate == failure.gate);
+                let status = if red_before { GateStatus::RedBefore } else { GateStatus::NotRequired };
+                record(failed(*level, failure, status));
+            }
+            _ => {}
         }
     }
     Ok(results)
+}
+
+fn failed(level: Level, failure: &GateFailure, status: GateStatus) -> GateResult {
+    GateResult { name: failure.gate.clone(), command: failure.command.clone(), level, status }
 }
 
 /// The commits that the run put onto the branch, the newest first.

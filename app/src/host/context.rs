@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mahabharatha_core::config::{AgentConfig, AgentKind, Config, MergeTarget};
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::Oid;
-use mahabharatha_core::run::{Run, TaskStatus};
+use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::effect::Job;
+use mahabharatha_core::run::event::Event;
+use mahabharatha_core::run::{Run, TaskStatus};
 
-use super::integrate::{Cancel, GateOrder, Integration, Target, Verification};
+use super::integrate::{Cancel, Integration, Note, Outcome, Verification};
+use crate::agent::{self, AgentOrder};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
@@ -18,7 +20,6 @@ use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::session;
 use crate::store::ports::PortLease;
-use crate::agent::{self, AgentOrder};
 use crate::worker::{Limits, Logs, MARKER, Order, PromptContext};
 
 /// How long agents have to end by themselves when nobody says otherwise.
@@ -83,30 +84,16 @@ impl Inner {
         GRACE
     }
 
-    /// Where levels land.
-    pub fn landing_branch(&self) -> String {
-        match self.config.merge.target {
-            MergeTarget::Base => self.base_branch.clone(),
-            MergeTarget::Staging => self.paths.staging_branch(),
-        }
-    }
-
     /// What belongs to integration: its git directory, and the mark of the commands that it runs.
     pub fn integration_dir(&self) -> PathBuf {
         self.paths.dir().join("integration")
     }
 
     /// What it takes to integrate, with a git directory of its own written now.
-    pub fn integration(&self) -> Result<Integration> {
+    pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
         let dir = self.integration_dir();
         let mut env = proc::base_env(&self.config.env.pass);
         env.insert(MARKER.into(), dir.clone().into());
-        let gate = |gate: &mahabharatha_core::config::Gate| GateOrder {
-            name: gate.name.clone(),
-            command: gate.command.clone(),
-            timeout: gate.timeout,
-            required: gate.required,
-        };
         Ok(Integration {
             project: self.project.clone(),
             paths: self.paths.clone(),
@@ -114,30 +101,38 @@ impl Inner {
             objects: Git::objects(&dir, self.project.common_dir(), &self.pinned)?,
             identity: self.identity.clone(),
             base_branch: self.base_branch.clone(),
-            target: match self.config.merge.target {
-                MergeTarget::Base => Target::Base,
-                MergeTarget::Staging => Target::Staging,
-            },
+            target: self.config.merge.target,
             prepare: self.config.merge.prepare.clone(),
-            gates: self.config.quality_gates.iter().map(gate).collect(),
+            gates: self.config.quality_gates.clone(),
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
             env,
             cancel: self.cancel.clone(),
-            report: Box::new(|_| {}),
+            report: Box::new(report),
         })
     }
 
     /// The verifications of all tasks that were done, to be run where they have come together.
     pub fn verifications(&self, run: &Run) -> Vec<Verification> {
-        let done = run.graph().tasks().iter().zip(run.tasks()).filter(|(task, state)| {
-            matches!(state.status, TaskStatus::Completed { .. }) && !task.spec.verification.command.is_empty()
-        });
-        done.map(|(task, _)| Verification {
-            task: task.id.clone(),
-            command: task.spec.verification.command.clone(),
-            timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
-        })
-        .collect()
+        let done = |task: &TaskId| matches!(run.task(task), Some(state) if matches!(state.status, TaskStatus::Completed { .. }));
+        let tasks = self.graph.tasks().iter().filter(|task| !task.spec.verification.command.is_empty());
+        tasks
+            .filter(|task| done(&task.id))
+            .map(|task| Verification {
+                task: task.id.clone(),
+                command: task.spec.verification.command.clone(),
+                timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
+            })
+            .collect()
+    }
+
+    /// A task of a lower level did not change: whoever broke it is of this level, and to be found.
+    pub fn open_to_blame(&self, outcome: &mut Outcome) {
+        if let Outcome::Answer(Event::GateFailed { level, failure, .. }) = outcome
+            && let Some(task) = failure.task.as_ref().and_then(|task| self.graph.task(task))
+            && task.level != *level
+        {
+            failure.task = None;
+        }
     }
 
     /// What a worker needs to know about its job.
@@ -148,9 +143,10 @@ impl Inner {
             .ok_or_else(|| Error::new(ExitCode::Failed, format!("there is no task {}", job.task)))?;
         let (_, agent) = session::agent_for(&self.config, &task.spec, self.agent.as_deref())?;
         let worktree = self.paths.worktree(job.worker);
-        let worktree_git_dir = self.repository.worktree_git_dir(&worktree)?.ok_or_else(|| {
+        let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
             Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
         })?;
+        let engineering = &self.config.plugins.context_engineering;
         Ok(Order {
             feature: self.paths.feature().clone(),
             job: job.clone(),
@@ -173,13 +169,13 @@ impl Inner {
                 stall_ms: millis(self.config.workers.stall),
                 grace_ms: millis(GRACE),
             },
-            generated: self.config.ownership.generated.patterns().map(str::to_owned).collect(),
+            generated: self.config.ownership.generated.added().map(str::to_owned).collect(),
             context: PromptContext {
                 project: self.project.project_file(),
                 requirements: self.paths.requirements(),
                 design: self.paths.design(),
                 max_attempts: self.config.retry.max_attempts,
-                budget_tokens: self.config.plugins.context_engineering.task_context_budget_tokens,
+                budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
             },
             logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
         })

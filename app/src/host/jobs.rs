@@ -62,8 +62,10 @@ pub fn start(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Con
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
     make_dir(&dir)?;
-    context.order(job)?.write(&dir)?;
-    let running = subprocess::start(&context.program, &dir, job, &context.config.env.pass)?;
+    let order = context.order(job)?;
+    order.write(&dir)?;
+    let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
+    let running = subprocess::start(&context.program, &dir, job, &pass)?;
     let control = Control::Child(running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
     let (job, events) = (job.clone(), events.clone());

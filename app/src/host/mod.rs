@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
-use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
-use mahabharatha_core::run::event::{Command, Event, Obstacle};
 use mahabharatha_core::run::Host;
+use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
+use mahabharatha_core::run::event::{Command, Event, GateFailure, Note, Obstacle};
 
 pub use context::Context;
-use integrate::{GateCall, Outcome};
+use integrate::{GateCall, Integration, Outcome};
 
-use crate::error::Result;
+use crate::error::{Error, ExitCode, Result};
 use crate::report::Reporter;
 use crate::store::locks::IntegrationLock;
 use crate::store::spool::Spool;
@@ -61,7 +61,12 @@ impl LocalHost {
         })
     }
 
-    fn start_job(&mut self, id: EffectId, job: &Job, start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>) {
+    fn start_job(
+        &mut self,
+        id: EffectId,
+        job: &Job,
+        start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>,
+    ) {
         if let Some(control) = start(&self.context, job, &self.events) {
             self.jobs.insert(id, (job.clone(), control));
         }
@@ -84,11 +89,11 @@ impl LocalHost {
     fn integrate(
         &self,
         id: EffectId,
-        work: impl FnOnce(&Context, &IntegrationLock) -> Result<Outcome> + Send + 'static,
+        work: impl FnOnce(&Context, &Integration, &IntegrationLock) -> Result<Outcome> + Send + 'static,
     ) {
-        let integration = Arc::clone(&self.integration);
+        let (held, events) = (Arc::clone(&self.integration), self.events.clone());
         self.in_background(id, move |context| {
-            let mut held = integration.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
             let lock = match held.take() {
                 Some(lock) => lock,
                 None => {
@@ -100,7 +105,7 @@ impl LocalHost {
                     }
                 }
             };
-            let outcome = work(context, &lock)?;
+            let outcome = work(context, &context.integration(tell(events))?, &lock)?;
             if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {
                 *held = Some(lock);
             }
@@ -115,9 +120,10 @@ impl LocalHost {
             return;
         }
         let (context, integration, base) = (self.context.clone(), Arc::clone(&self.integration), base.clone());
+        let events = self.events.clone();
         thread::spawn(move || {
             let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
-            context.integration().and_then(|integration| integration.prepare_staging_worktree(&base))
+            context.integration(tell(events)).and_then(|integration| integration.prepare_staging_worktree(&base))
         });
     }
 
@@ -151,28 +157,30 @@ impl Host for LocalHost {
                 self.in_background(id, move |context| slots::prepare(context, worker).map(Outcome::Answer));
             }
             Effect::CheckBase { base } => {
-                let integration = Arc::clone(&self.integration);
+                let (integration, events) = (Arc::clone(&self.integration), self.events.clone());
                 self.in_background(id, move |context| {
                     let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
-                    context.integration()?.check_base(&base)
+                    context.integration(tell(events))?.check_base(&base)
                 });
             }
-            Effect::Stage { level, base, tasks } => self.integrate(id, move |context, _| {
-                context.integration()?.stage(level, &base, &tasks).map(Outcome::Answer)
-            }),
+            Effect::Stage { level, base, tasks } => self
+                .integrate(id, move |_, integration, _| integration.stage(level, &base, &tasks).map(Outcome::Answer)),
             Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
                 let reporter = Arc::clone(&self.reporter);
-                self.integrate(id, move |context, lock| {
+                self.integrate(id, move |context, integration, lock| {
                     let verify = if verify_all { context.verifications(&reporter.snapshot()?) } else { Vec::new() };
                     let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
-                    context.integration()?.gate(lock, GateCall { level, base, staging, passed, ignore, verify })
+                    let call = GateCall { level, base, staging, passed, ignore, verify };
+                    let mut outcome = integration.gate(lock, call)?;
+                    context.open_to_blame(&mut outcome);
+                    Ok(outcome)
                 });
             }
-            Effect::Blame { level, base, failure, commits } => self.integrate(id, move |context, _| {
-                context.integration()?.blame(level, &base, &failure, &commits)
-            }),
-            Effect::Land { level, candidate } => self.integrate(id, move |context, lock| {
-                context.integration()?.land(lock, level, &candidate).map(Outcome::Answer)
+            Effect::Blame { level, base, failure, commits } => {
+                self.integrate(id, move |_, integration, _| integration.blame(level, &base, &failure, &commits))
+            }
+            Effect::Land { level, candidate } => self.integrate(id, move |_, integration, lock| {
+                integration.land(lock, level, &candidate).map(Outcome::Answer)
             }),
             Effect::Close => {
                 let reporter = Arc::clone(&self.reporter);
@@ -213,6 +221,32 @@ impl Host for LocalHost {
     }
 }
 
+/// Runs the gates on the commit that the run would start from, and takes away what that needed. Says which failed.
+pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
+    let (cancel, grace) = (context.cancel.clone(), context.grace());
+    on_signals(move |count, _| cancel.cancel(if count > 0 { Duration::ZERO } else { grace }));
+    let checked = context.integration(|_| {}).and_then(|integration| integration.check_base(&context.start));
+    let left = clear::leftovers(&context.project, &context.paths, None, false)?;
+    let left: Vec<clear::What> = left.into_iter().map(|leftover| leftover.what).collect();
+    clear::remove(&context.project, &context.paths, &left)?;
+    match checked? {
+        Outcome::Answer(Event::BaseChecked { red }) => Ok(red),
+        _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
+    }
+}
+
+/// Passes on what a person should know.
+fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'static {
+    move |note| {
+        let (level, note) = match note {
+            integrate::Note::OnlyReported { level, failure } => (level, Note::OnlyReported { failure }),
+            integrate::Note::Kept { name } => (None, Note::MergeKept { name }),
+            integrate::Note::Ran(_) => return,
+        };
+        let _ = events.send(Event::Noted { level, note });
+    }
+}
+
 /// Whether the level's next effect follows at once, so that nobody may land in between.
 fn goes_on_integrating(event: &Event) -> bool {
     match event {
@@ -225,13 +259,16 @@ fn goes_on_integrating(event: &Event) -> bool {
 
 /// The first signal stops in good order, the second at once.
 fn listen_for_signals(events: Sender<Event>, grace: Duration) {
+    on_signals(move |count, signal| {
+        let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
+        let request = format!("signal-{signal}-{}-{count}", std::process::id());
+        let _ = events.send(Event::Asked { request, command });
+    });
+}
+
+/// Calls with how many came before, and which it is.
+fn on_signals(call: impl Fn(usize, i32) + Send + 'static) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
-    thread::spawn(move || {
-        for (count, signal) in signals.forever().enumerate() {
-            let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
-            let request = format!("signal-{signal}-{}-{count}", std::process::id());
-            let _ = events.send(Event::Asked { request, command });
-        }
-    });
+    thread::spawn(move || signals.forever().enumerate().for_each(|(count, signal)| call(count, signal)));
 }

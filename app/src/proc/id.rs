@@ -40,12 +40,18 @@ pub fn find_marked(key: &str, value: impl AsRef<OsStr>) -> Vec<ProcessId> {
     platform::find_marked(key, value.as_ref())
 }
 
+/// Every other process that works in this directory or below it and has no terminal, as a person's shell would.
+pub fn find_working_in(dir: &std::path::Path) -> Vec<ProcessId> {
+    platform::find_working_in(dir)
+}
+
 /// A process as the system lists it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stat {
     pub id: ProcessId,
     pub parent: u32,
     pub zombie: bool,
+    pub terminal: bool,
 }
 
 /// Every process that there is; empty where the platform does not tell, where only process groups can be reached.
@@ -57,6 +63,7 @@ pub(super) fn table() -> Vec<Stat> {
 mod platform {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
     use std::sync::OnceLock;
 
     use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -71,7 +78,12 @@ mod platform {
             let rest = std::str::from_utf8(&text[after_name..]).ok()?;
             let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
             let id = ProcessId { pid, start: fields.get(19)?.parse().ok()?, boot: boot() };
-            Some(Stat { id, parent: fields.get(1)?.parse().ok()?, zombie: matches!(fields[0], "Z" | "X") })
+            Some(Stat {
+                id,
+                parent: fields.get(1)?.parse().ok()?,
+                zombie: matches!(fields[0], "Z" | "X"),
+                terminal: fields[4] != "0",
+            })
         }
     }
 
@@ -117,16 +129,23 @@ mod platform {
         let marker = [key.as_bytes(), b"=", value.as_bytes()].concat();
         let is_marker =
             |entry: &[u8]| entry.strip_prefix(marker.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
-        let marked = |pid: u32| {
-            std::fs::read(format!("/proc/{pid}/environ"))
+        others(|stat| {
+            std::fs::read(format!("/proc/{}/environ", stat.id.pid))
                 .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(is_marker))
+        })
+    }
+
+    pub fn find_working_in(dir: &Path) -> Vec<ProcessId> {
+        let works_there = |stat: &Stat| {
+            std::fs::read_link(format!("/proc/{}/cwd", stat.id.pid)).is_ok_and(|place| place.starts_with(dir))
         };
+        others(|stat| !stat.terminal && works_there(stat))
+    }
+
+    fn others(wanted: impl Fn(&Stat) -> bool) -> Vec<ProcessId> {
         let own = std::process::id();
-        table()
-            .into_iter()
-            .filter(|stat| !stat.zombie && stat.id.pid != own && marked(stat.id.pid))
-            .map(|stat| stat.id)
-            .collect()
+        let living = table().into_iter().filter(|stat| !stat.zombie && stat.id.pid != own);
+        living.filter(wanted).map(|stat| stat.id).collect()
     }
 }
 
@@ -158,6 +177,10 @@ mod platform {
     }
 
     pub fn find_marked(_key: &str, _value: &OsStr) -> Vec<ProcessId> {
+        Vec::new()
+    }
+
+    pub fn find_working_in(_dir: &std::path::Path) -> Vec<ProcessId> {
         Vec::new()
     }
 }

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-pub use env::{base_env, find_program};
-pub use id::{ProcessId, find_marked};
+pub use env::{base_env, find_program, is_program};
+pub use id::{ProcessId, find_marked, find_working_in};
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
 pub use tree::{become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in};

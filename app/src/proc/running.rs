@@ -69,7 +69,7 @@ impl Canceller {
     /// SIGTERM to the program's group, SIGKILL to the whole tree after the grace time. The earliest kill counts.
     pub fn cancel(&self, grace: Duration) {
         let mut kill_at = self.0.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = Instant::now() + grace;
+        let at = later(Instant::now(), grace);
         *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
         drop(kill_at);
         let _ = (&self.0.wake).write(&[1]);
@@ -136,7 +136,7 @@ impl Running {
 
     /// Returns when the program itself has ended; what it left in its group is killed, what it left in pipes is read.
     pub fn wait(mut self) -> io::Result<Ended> {
-        let deadline = self.timeout.map(|timeout| self.started + timeout);
+        let deadline = self.timeout.map(|timeout| later(self.started, timeout));
         let (mut timed_out, mut cancelled, mut terminated, mut killed) = (false, false, false, false);
         loop {
             let kill_at = *self.control.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,6 +276,11 @@ impl Drop for Running {
             let _ = tree::reap(&mut child);
         }
     }
+}
+
+/// A time beyond what the clock can tell is a year away, which is as good.
+fn later(start: Instant, by: Duration) -> Instant {
+    start.checked_add(by).unwrap_or(start + Duration::from_secs(365 * 24 * 3600))
 }
 
 fn set_nonblocking(fd: &impl AsFd) -> io::Result<()> {

@@ -46,16 +46,16 @@ fn merged_streams_keep_their_order() {
 
 #[test]
 fn a_timeout_ends_the_whole_tree() {
-    let dir = tempfile::tempdir().unwrap();
-    let ended = sh("trap '' TERM; (trap '' TERM; sleep 300 & echo $! > child; wait; wait) & wait; wait")
-        .cwd(dir.path())
+    let mark = format!("timeout-{}", std::process::id());
+    let ended = sh("trap '' TERM; (trap '' TERM; sleep 300 & wait; wait) & wait; wait")
+        .env("MAHABHARATHA_TEST_MARK", &mark)
         .timeout(Duration::from_millis(300))
         .grace(Duration::from_millis(50))
         .run()
         .unwrap();
     assert!(ended.timed_out && !ended.cancelled && !ended.success());
-    let pid: u32 = std::fs::read_to_string(dir.path().join("child")).unwrap().trim().parse().unwrap();
-    assert!(ProcessId::of(pid).is_none_or(|id| !id.alive()));
+    assert!(matches!(ended.status, Exit::Signal(_)));
+    assert_eq!(find_marked("MAHABHARATHA_TEST_MARK", &mark), vec![]);
 }
 
 #[test]
@@ -123,6 +123,24 @@ fn a_marked_process_is_found() {
     let running = sh("exec sleep 300").env("MAHABHARATHA_TEST_MARK", &mark).spawn().unwrap();
     assert_eq!(find_marked("MAHABHARATHA_TEST_MARK", &mark), vec![running.id()]);
     assert!(find_marked("MAHABHARATHA_TEST_MARK", "other").is_empty());
+}
+
+#[test]
+fn a_process_is_found_by_where_it_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let inside = dir.path().canonicalize().unwrap().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let running = sh("cd inside; exec env -i sleep 300").cwd(dir.path()).spawn().unwrap();
+    while find_working_in(&inside).is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(find_working_in(inside.parent().unwrap()), vec![running.id()]);
+    assert!(find_working_in(&inside.join("deeper")).is_empty());
+}
+
+#[test]
+fn a_limit_beyond_all_time_is_no_limit() {
+    assert!(sh("true").timeout(Duration::MAX).grace(Duration::MAX).run().unwrap().success());
 }
 
 #[test]

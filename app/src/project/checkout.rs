@@ -24,7 +24,7 @@ impl Project {
     /// Files of the main checkout that are not as committed. What cannot be named in a spec is left out.
     pub fn changed_files(&self) -> Result<Vec<String>> {
         let git = self.git().work_tree(&self.root);
-        let changed = git.status()?.into_iter().filter(|entry| entry.found != Found::Ignored);
+        let changed = git.status_and_staged()?.into_iter().filter(|entry| entry.found != Found::Ignored);
         Ok(changed.filter_map(|entry| entry.path.as_str().map(str::to_owned)).collect())
     }
 

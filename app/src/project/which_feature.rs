@@ -34,8 +34,8 @@ impl Project {
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) if error.kind() == ErrorKind::InvalidData => {
-                return Err(Error::new(ExitCode::Invalid, format!("{} is not text", file.display()))
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
+                return Err(Error::new(ExitCode::Invalid, format!("{} is not a text file", file.display()))
                     .hint("Write the name of a feature into it, or remove it."));
             }
             Err(error) => return Err(io("read", &file)(error)),

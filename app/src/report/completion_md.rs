@@ -1,5 +1,7 @@
 //! `COMPLETION.md`: what a feature became and how it got there.
 
+use std::fmt;
+
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView};
 
@@ -21,6 +23,7 @@ pub struct GateResult {
 pub enum GateStatus {
     Passed,
     Failed,
+    NotRequired,
     /// It was red before the run began, which was allowed.
     RedBefore,
 }
@@ -51,7 +54,7 @@ fn facts(view: &RunView) -> String {
     let tasks = format!("{completed} of {} completed, {skipped} skipped", view.tasks.len());
     let took = human_duration(view.updated_at.0.since(view.started_at.0));
     let stamp = |stamp: Stamp| stamp.0.to_string();
-    let facts = [
+    let mut facts = vec![
         ("Base branch", code(branch_name(&view.base_branch))),
         ("Started", stamp(view.started_at)),
         ("Finished", stamp(view.updated_at)),
@@ -60,32 +63,33 @@ fn facts(view: &RunView) -> String {
         ("Attempts", attempts.to_string()),
         ("Cost", format!("{}, {}", usd(view.cost_usd), count(view.tokens as usize, "token"))),
     ];
+    if view.landing_branch != view.base_branch {
+        facts.insert(1, ("Merged into", format!("{}, not into the base", code(branch_name(&view.landing_branch)))));
+    }
     facts.iter().map(|(name, value)| format!("- **{name}:** {value}\n")).collect()
 }
 
 /// Each item with its true value: nothing is ticked that the data do not show.
 fn checklist(view: &RunView, gates: &[GateResult]) -> String {
-    let base = code(branch_name(&view.base_branch));
+    let landed_on = code(branch_name(&view.landing_branch));
     let (total, completed, blocked) = (view.tasks.len(), of_status(view, "completed"), of_status(view, "blocked"));
     let merged = view.levels.iter().filter(|level| level.status == "merged").count();
-    let passed = gates.iter().filter(|gate| gate.status == GateStatus::Passed).count();
     let last = view.levels.last();
-    let of_last: Vec<&GateResult> =
-        gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level)).collect();
-    let passed_last = of_last.iter().filter(|gate| gate.status == GateStatus::Passed).count();
     let is_merged = last.is_some_and(|last| last.status == "merged");
+    let all_gates = Tally::of(gates.iter());
+    let at_last = Tally::of(gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level)));
     let items = [
         (completed == total, "All tasks in `completed` status".to_string(), format!("{completed} of {total}")),
-        (all(passed, gates.len()), "All quality gates passed".to_string(), ran(passed, gates.len())),
+        (all_gates.all_passed(), "All quality gates passed".to_string(), all_gates.to_string()),
         (
             merged == view.levels.len(),
-            format!("All levels merged to {base}"),
+            format!("All levels merged to {landed_on}"),
             format!("{merged} of {}", view.levels.len()),
         ),
         (
-            is_merged && all(passed_last, of_last.len()),
-            format!("Tests pass on {base}"),
-            format!("on the tree of the last level: {}", ran(passed_last, of_last.len())),
+            is_merged && at_last.all_passed(),
+            format!("Tests pass on {landed_on}"),
+            format!("on the tree of the last level: {at_last}"),
         ),
         (true, "COMPLETION.md generated".to_string(), "this file".to_string()),
         (blocked == 0, "No `blocked` tasks without resolution".to_string(), format!("{blocked} blocked")),
@@ -96,13 +100,43 @@ fn checklist(view: &RunView, gates: &[GateResult]) -> String {
     items.iter().map(item).collect()
 }
 
-/// What was not run at all did not pass.
-fn all(passed: usize, run: usize) -> bool {
-    run > 0 && passed == run
+/// How many of the gates that count passed.
+struct Tally {
+    passed: usize,
+    counted: usize,
+    not_required: usize,
 }
 
-fn ran(passed: usize, run: usize) -> String {
-    if run == 0 { "none was run".to_string() } else { format!("{passed} of {run}") }
+impl Tally {
+    fn of<'a>(gates: impl Iterator<Item = &'a GateResult>) -> Tally {
+        let mut tally = Tally { passed: 0, counted: 0, not_required: 0 };
+        for gate in gates {
+            match gate.status {
+                GateStatus::Passed => (tally.passed, tally.counted) = (tally.passed + 1, tally.counted + 1),
+                GateStatus::Failed | GateStatus::RedBefore => tally.counted += 1,
+                GateStatus::NotRequired => tally.not_required += 1,
+            }
+        }
+        tally
+    }
+
+    /// What was not run at all did not pass.
+    fn all_passed(&self) -> bool {
+        self.counted > 0 && self.passed == self.counted
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.counted {
+            0 => f.write_str("none was run")?,
+            counted => write!(f, "{} of {counted}", self.passed)?,
+        }
+        match self.not_required {
+            0 => Ok(()),
+            failed => write!(f, ", and {failed} failed that {} not required", if failed == 1 { "is" } else { "are" }),
+        }
+    }
 }
 
 fn levels(view: &RunView) -> String {
@@ -144,6 +178,7 @@ fn gate_table(gates: &[GateResult]) -> String {
         let status = match gate.status {
             GateStatus::Passed => "passed",
             GateStatus::Failed => "failed",
+            GateStatus::NotRequired => "failed; it is not required",
             GateStatus::RedBefore => "failed, as it did before the run",
         };
         vec![gate.level.to_string(), inline(&gate.name), code(&gate.command), status.to_string()]
@@ -170,7 +205,7 @@ fn detours(task: &TaskView) -> Vec<String> {
         if attempt.outcome != "done" {
             detours.push(format!("{who}: {}{}", outcome(attempt.outcome, attempt.cause), details(attempt)));
         } else if attempt.remedy {
-            detours.push(format!("{who}: mended what made a gate fail"));
+            detours.push(format!("{who}: fixed what made a gate fail"));
         }
         detours.extend(attempt.warnings.iter().map(|warning| format!("{who}: {}", inline(&headline(warning)))));
     }
@@ -225,7 +260,7 @@ mod tests {
         assert_eq!(ticked(&text), ["COMPLETION.md generated (this file)"]);
         assert!(text.contains("- TASK-003: no time\n"), "{text}");
         let view = Story::eventful().view();
-        let gates = [gate(1, GateStatus::Passed), gate(2, GateStatus::RedBefore)];
+        let mut gates = vec![gate(1, GateStatus::Passed), gate(2, GateStatus::RedBefore)];
         let red = render_completion(&view, &gates, &[]);
         assert!(red.contains("- [ ] All quality gates passed (1 of 2)"), "{red}");
         assert!(red.contains("- [ ] Tests pass on `main` (on the tree of the last level: 0 of 1)"), "{red}");
@@ -235,5 +270,10 @@ mod tests {
             "{untested}"
         );
         assert_eq!(ticked(&untested).len(), 5);
+        gates[1].status = GateStatus::Passed;
+        gates.push(gate(2, GateStatus::NotRequired));
+        let not_required = render_completion(&view, &gates, &[]);
+        assert!(not_required.contains("- [x] All quality gates passed (2 of 2, and 1 failed that is not required)"));
+        assert!(not_required.contains("| failed; it is not required |"), "{not_required}");
     }
 }

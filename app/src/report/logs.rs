@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -22,6 +22,9 @@ pub struct LogRecord {
     pub task: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
+    /// What kind of record it is: `agent_started`, `output` …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
     pub message: String,
 }
 
@@ -99,7 +102,45 @@ pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
     Ok(Logs { records: merge(workers.records, tasks.records), unreadable: workers.unreadable + tasks.unreadable })
 }
 
-fn log_files(directory: &Path) -> io::Result<Vec<std::path::PathBuf>> {
+/// Reads what the workers' logs gain from one call to the next. Every record stands in one of them, and only once.
+pub struct Tail {
+    directory: PathBuf,
+    filter: LogFilter,
+    /// How far each file was read.
+    read: BTreeMap<PathBuf, u64>,
+}
+
+impl Tail {
+    pub fn new(directory: &Path, filter: LogFilter) -> Tail {
+        Tail { directory: directory.join("workers"), filter, read: BTreeMap::new() }
+    }
+
+    /// Where it looks.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub fn read_on(&mut self) -> io::Result<Logs> {
+        let mut logs = Logs::default();
+        for path in log_files(&self.directory)? {
+            let mut file = fs::File::open(&path)?;
+            let from = self.read.entry(path).or_default();
+            file.seek(SeekFrom::Start(*from))?;
+            let mut reader = BufReader::new(file);
+            let mut line = Vec::new();
+            // A line without its end is still being written.
+            while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+                *from += line.len() as u64;
+                take_line(&line, &self.filter, &mut logs);
+                line.clear();
+            }
+        }
+        logs.records.sort_by_key(|record| record.ts);
+        Ok(logs)
+    }
+}
+
+fn log_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -113,14 +154,18 @@ fn log_files(directory: &Path) -> io::Result<Vec<std::path::PathBuf>> {
 fn read_lines(mut reader: impl BufRead, filter: &LogFilter, logs: &mut Logs) -> io::Result<()> {
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
-        match serde_json::from_slice::<LogRecord>(&line) {
-            Ok(record) if filter.accepts(&record) => logs.records.push(record),
-            Ok(_) => {}
-            Err(_) => logs.unreadable += usize::from(!line.trim_ascii().is_empty()),
-        }
+        take_line(&line, filter, logs);
         line.clear();
     }
     Ok(())
+}
+
+fn take_line(line: &[u8], filter: &LogFilter, logs: &mut Logs) {
+    match serde_json::from_slice::<LogRecord>(line) {
+        Ok(record) if filter.accepts(&record) => logs.records.push(record),
+        Ok(_) => {}
+        Err(_) => logs.unreadable += usize::from(!line.trim_ascii().is_empty()),
+    }
 }
 
 /// By time; what stands in a worker's and in a task's log alike is taken once.
@@ -142,7 +187,7 @@ fn merge(workers: Vec<LogRecord>, tasks: Vec<LogRecord>) -> Vec<LogRecord> {
     merged
 }
 
-/// `01-26 10:30:00 WARN  worker 0 TASK-001 (attempt 2): what it says`
+/// `01-26 10:30:00 WARN  worker 0 TASK-001 (attempt 2): agent ended: what it says`
 pub fn render_record(record: &LogRecord, zone: &TimeZone, paint: Paint) -> String {
     let time = record.ts.to_zoned(zone.clone()).strftime("%m-%d %H:%M:%S").to_string();
     let (name, style) = match record.level {
@@ -155,7 +200,8 @@ pub fn render_record(record: &LogRecord, zone: &TimeZone, paint: Paint) -> Strin
     origin.extend(record.worker.map(|worker| format!("worker {worker}")));
     origin.extend(record.task.as_deref().map(crate::ui::one_line));
     origin.extend(record.attempt.map(|attempt| format!("(attempt {attempt})")));
-    let origin = if origin.is_empty() { String::new() } else { format!("{}: ", origin.join(" ")) };
+    let mut origin = if origin.is_empty() { String::new() } else { format!("{}: ", origin.join(" ")) };
+    origin.extend(record.event.as_deref().map(|event| crate::ui::one_line(event).replace('_', " ") + ": "));
     let message = clean(&record.message).trim_end().replace('\n', "\n    ");
     format!("{} {} {origin}{message}", paint.apply(Style::Dim, &time), paint.apply(style, &format!("{name:<5}")))
 }
@@ -167,7 +213,8 @@ mod tests {
     fn record(second: i64, worker: u32, task: &str, level: LogLevel, message: &str) -> LogRecord {
         let ts = Timestamp::from_second(1_769_423_400 + second).unwrap();
         let (worker, task) = (Some(worker), Some(task.to_string()));
-        LogRecord { ts, level, worker, task, attempt: Some(1), message: message.to_string() }
+        let event = (second == 9).then(|| "agent_ended".to_string());
+        LogRecord { ts, level, worker, task, attempt: Some(1), event, message: message.to_string() }
     }
 
     fn sample() -> Vec<LogRecord> {
@@ -230,6 +277,28 @@ mod tests {
     }
 
     #[test]
+    fn a_tail_shows_every_record_once_however_late_it_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = sample();
+        let append = |worker: u32, text: &str| {
+            let path = dir.path().join(format!("workers/worker-{worker}.jsonl"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+        };
+        let mut tail = Tail::new(dir.path(), LogFilter::default());
+        assert_eq!(tail.read_on().unwrap(), Logs::default());
+        append(1, &all[3].to_line().unwrap());
+        let (begin, end) = all[2].to_line().map(|line| (line[..20].to_string(), line[20..].to_string())).unwrap();
+        append(0, &begin);
+        assert_eq!(tail.read_on().unwrap().records, [all[3].clone()]);
+        // Older than what was shown already, and its line was half written then.
+        append(0, &end);
+        assert_eq!(tail.read_on().unwrap(), Logs { records: vec![all[2].clone()], unreadable: 0 });
+        assert_eq!(tail.read_on().unwrap(), Logs::default());
+    }
+
+    #[test]
     fn for_people() {
         let lines: Vec<String> =
             sample().iter().map(|record| render_record(record, &TimeZone::UTC, Paint::OFF)).collect();
@@ -238,7 +307,7 @@ mod tests {
         01-26 10:30:05 DEBUG worker 1 TASK-002 (attempt 1): prompt of 900 tokens
         01-26 10:30:07 WARN  worker 0 TASK-001 (attempt 1): changed src/b.rs,
             which it does not own
-        01-26 10:30:09 ERROR worker 1 TASK-002 (attempt 1): Verification FAILED
+        01-26 10:30:09 ERROR worker 1 TASK-002 (attempt 1): agent ended: Verification FAILED
         ");
     }
 

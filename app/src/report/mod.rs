@@ -15,12 +15,12 @@ pub mod state_md;
 pub mod status;
 #[cfg(test)]
 mod support;
-mod text;
+pub mod text;
 mod timeline;
 
 use std::time::Duration;
 
-pub use reporter::Reporter;
+pub use reporter::{Opening, Reporter};
 
 /// As people say it: `0.4s`, `12s`, `2m 34s`, `1h 05m`. A second unit of nothing is left out.
 pub fn human_duration(duration: Duration) -> String {

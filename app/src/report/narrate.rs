@@ -10,7 +10,7 @@ use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
 use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Phase, Run, TaskStatus};
 
 use super::human_duration;
-use super::text::{branch_name, count, few, headline, last_line, usd};
+use super::text::{branch_name, count, few, gate_gist, headline, usd};
 use crate::ui::one_line;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,14 +79,18 @@ impl Glimpse {
 }
 
 impl Narrator {
-    /// For a process that begins with a run as it stands: what was before is not told again, what is under way is.
+    /// For a run that was told, up to here, by an earlier process.
     pub fn of(run: &Run) -> Self {
-        let before = Glimpse { running_level: None, ended: false, ..Glimpse::of(run) };
-        Narrator { before, requests: BTreeSet::new() }
+        Narrator { before: Glimpse::of(run), requests: BTreeSet::new() }
     }
 
     /// What the event changed; `run` is as it stands after it.
     pub fn tell(&mut self, event: &Event, run: &Run) -> Vec<Line> {
+        if matches!(event, Event::Resumed { .. }) {
+            // By another process, which tells where it begins and how it ends.
+            self.before.running_level = None;
+            self.before.ended = false;
+        }
         let after = Glimpse::of(run);
         let mut telling = Telling { run, before: &self.before, after: &after, lines: Vec::new() };
         match event {
@@ -126,6 +130,7 @@ impl Telling<'_> {
             Event::Resumed { .. } => self.resumed(),
             Event::Replanned { .. } => self.replanned(),
             Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
+            Event::Noted { level, note } => self.noted(*level, note),
             Event::Woke | Event::SlotReady { .. } | Event::Closed | Event::Asked { .. } => {}
             // The others answer an effect; one that answers none came late and was not heeded.
             _ if !self.is_heeded() => {}
@@ -151,6 +156,10 @@ impl Telling<'_> {
         branch_name(&self.run.setup().base_branch)
     }
 
+    fn landing_branch(&self) -> String {
+        branch_name(&self.run.landing_branch()).to_string()
+    }
+
     /// Whether this process starts nothing more.
     fn is_winding_down(&self) -> bool {
         matches!(self.run.phase(), Phase::Draining { .. } | Phase::Ended { .. })
@@ -164,7 +173,7 @@ impl Telling<'_> {
     fn started(&mut self) {
         let (feature, mode) = (self.run.feature(), &self.run.setup().mode);
         let workers = count(self.run.policy().workers as usize, "worker");
-        let text = format!("{feature}: {}, {workers} ({mode}), onto {}", self.size(), self.base_branch());
+        let text = format!("{feature}: {}, {workers} ({mode}), onto {}", self.size(), self.landing_branch());
         self.say(Severity::Info, text);
         self.checking_base();
     }
@@ -202,11 +211,11 @@ impl Telling<'_> {
             if allowed {
                 self.say(Severity::Warn, format!("{what}: from now on it is only reported"));
             } else {
-                self.say(Severity::Error, format!("{what}: {}", last_line(&gate.output)));
+                self.say(Severity::Error, format!("{what}: {}", gate_gist(gate)));
             }
         }
         if red.is_empty() {
-            self.say(Severity::Info, format!("the gates are green on {base}"));
+            self.say(Severity::Info, format!("every required gate is green on {base}"));
         }
     }
 

@@ -127,8 +127,7 @@ fn write_commands(out: &mut String, commands: &[(String, String)]) {
     if commands.is_empty() {
         out.push_str("  none\n");
     }
-    let commands: Vec<(String, &String)> =
-        commands.iter().map(|(place, command)| (one_line(place), command)).collect();
+    let commands: Vec<(String, &String)> = commands.iter().map(|(place, command)| (one_line(place), command)).collect();
     let place_width = commands.iter().map(|(place, _)| place.chars().count()).max().unwrap_or(0);
     for (place, command) in &commands {
         let mut place = place.as_str();

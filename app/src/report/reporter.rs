@@ -13,7 +13,7 @@ use mahabharatha_core::view::RunView;
 
 use super::completion_md::GateResult;
 use super::files;
-use super::narrate::Narrator;
+use super::narrate::{Line, Narrator};
 use super::progress::Progress;
 use crate::error::{Error, ExitCode, Result};
 use crate::project::{FeaturePaths, Project};
@@ -36,25 +36,45 @@ enum Message {
     Finish,
 }
 
+/// What this process did to the run before there was anybody to follow it.
+#[derive(Debug, Default)]
+pub struct Opening {
+    narrator: Narrator,
+    lines: Vec<Line>,
+}
+
+impl Opening {
+    /// Of a run that an earlier process told up to here.
+    pub fn of(run: &Run) -> Opening {
+        Opening { narrator: Narrator::of(run), lines: Vec::new() }
+    }
+
+    pub fn tell(&mut self, event: &Event, run: &Run) {
+        self.lines.extend(self.narrator.tell(event, run));
+    }
+}
+
 impl Reporter {
-    /// `opening` is the event by which this process took part; `run` is as it stands after it.
-    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, opening: Event, ui: &Arc<Ui>) -> Reporter {
+    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Arc<Ui>, opening: Opening) -> Reporter {
         let (messages, inbox) = mpsc::channel();
         let (project, paths, run, ui) = (project.clone(), paths.clone(), run.clone(), Arc::clone(ui));
         let thread = thread::spawn(move || {
-            let mut follower = Follower {
+            let mut progress = Progress::new(&ui);
+            progress.update(&RunView::of(&run));
+            for line in &opening.lines {
+                progress.line(line);
+            }
+            let follower = Follower {
                 project,
                 paths,
                 ui: &ui,
-                narrator: Narrator::of(&run),
-                progress: Progress::new(&ui),
+                narrator: opening.narrator,
+                progress,
                 run,
                 projection: Due::at_once(PROJECTION_PAUSE),
                 reports: Due::at_once(REPORT_PAUSE),
                 complained: false,
             };
-            follower.progress.update(&RunView::of(&follower.run));
-            follower.tell(&opening);
             follower.follow(&inbox);
         });
         Reporter { messages, thread: Mutex::new(Some(thread)) }

@@ -63,7 +63,7 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         show.paint.apply(Style::Strong, &view.feature),
         show.paint.apply(style_of(view.status), view.status),
         one_line(&view.mode),
-        one_line(branch_name(&view.base_branch)),
+        one_line(branch_name(&view.landing_branch)),
         task_counts(view),
         human_duration(until.since(view.started_at.0)),
         usd(view.cost_usd),

@@ -41,6 +41,7 @@ pub fn policy() -> Policy {
         has_gates: true,
         allow_red_base: false,
         max_usd: Some(20.0),
+        onto_staging: false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mahabharatha_core::ids::{TaskId, Time};
-use mahabharatha_core::run::event::FailCause;
+use mahabharatha_core::run::event::{FailCause, GateFailure};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 
 use crate::ui::{clean, fit, one_line};
@@ -55,11 +55,14 @@ pub fn headline(text: &str) -> String {
     fit(&one_line(line.unwrap_or("no reason was given")), LONGEST)
 }
 
-/// The last line that says something: where commands sum up what went wrong.
-pub fn last_line(output: &str) -> String {
-    let cleaned = clean(output);
-    let line = cleaned.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    fit(&one_line(line.unwrap_or("it printed nothing")), LONGEST)
+/// The last line that a gate printed, where commands sum up what went wrong, and how it ended.
+pub fn gate_gist(failure: &GateFailure) -> String {
+    let cleaned = clean(&failure.output);
+    let mut lines = cleaned.lines().rev().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    // How it ended is added below its output, in brackets.
+    let end = lines.next_if(|line| line.starts_with('[') && line.ends_with(']'));
+    let end = end.map(|end| format!(" {end}")).unwrap_or_default();
+    format!("{}{end}", fit(&one_line(lines.next().unwrap_or("it printed nothing")), LONGEST))
 }
 
 /// How long a task was worked on, over all its attempts.
@@ -113,6 +116,8 @@ pub fn note(task: &TaskView, blocked: &BTreeSet<&TaskId>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mahabharatha_core::ids::Oid;
+
     use super::*;
 
     #[test]
@@ -124,10 +129,21 @@ mod tests {
     }
 
     #[test]
+    fn a_gate_is_told_by_its_last_line_and_how_it_ended() {
+        let gist = |output: &str| {
+            let staging = Oid::new("0".repeat(40)).unwrap();
+            let (gate, command, output) = ("lint".to_string(), "lint".to_string(), output.to_string());
+            gate_gist(&GateFailure { gate, command, output, staging, task: None })
+        };
+        assert_eq!(gist("first\nlast\n \x1b[0m\n\n[exit code 1]"), "last [exit code 1]");
+        assert_eq!(gist("\n[exit code 1]"), "it printed nothing [exit code 1]");
+        assert_eq!(gist("first\nlast"), "last");
+        assert_eq!(gist(""), "it printed nothing");
+    }
+
+    #[test]
     fn lines_without_a_word_are_passed_over() {
         assert_eq!(headline("\x1b[0m\n  \nfirst\nlast"), "first");
-        assert_eq!(last_line("first\nlast\n \x1b[0m\n"), "last");
         assert_eq!(headline(" \n"), "no reason was given");
-        assert_eq!(last_line(""), "it printed nothing");
     }
 }

@@ -1,18 +1,24 @@
 //! A graph that was changed since its run began.
 
 use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::{End, Run};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::error::{Error, ExitCode, Result};
-use crate::git::Git;
 use crate::project::{FeaturePaths, Project};
 use crate::specs;
 use crate::ui::Ui;
 
 /// The graph as it is written now, where it is not the run's any more. Every difference is told; one that comes too
 /// late is an error.
-pub fn find(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Ui) -> Result<Option<(GraphFile, TaskGraph)>> {
+pub fn find(
+    project: &Project,
+    paths: &FeaturePaths,
+    run: &Run,
+    start: &Oid,
+    ui: &Ui,
+) -> Result<Option<(GraphFile, TaskGraph)>> {
     if !paths.graph().exists() {
         if run.ended() == Some(&End::Completed) {
             return Ok(None);
@@ -21,9 +27,9 @@ pub fn find(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Ui) -> Resu
         return Ok(None);
     }
     // What the run itself has merged since must not count.
-    let tree = specs::start_tree(&Git::repository(project.common_dir()), &run.setup().start)?;
+    let tree = specs::start_tree(&project.git(), start)?;
     let file = specs::read_graph(paths, &tree)?;
-    if file == run.setup().graph {
+    if file == run.setup().graph && *start == run.setup().start {
         return Ok(None);
     }
     let (graph, _) = specs::valid_graph(paths, &file, Some(&tree))?;
@@ -32,7 +38,7 @@ pub fn find(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Ui) -> Resu
     }
     let too_late = run.cannot_replan(&file);
     if too_late.is_empty() {
-        return Ok(Some((file, graph)));
+        return Ok(Some((file, graph)).filter(|(file, _)| *file != run.setup().graph));
     }
     let error = Error::new(ExitCode::Invalid, "the graph changed in what is done already");
     Err(too_late

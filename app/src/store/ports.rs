@@ -7,8 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, ExitCode, Result, io};
 use super::atomic::make_dir;
+use crate::error::{Error, ExitCode, Result, io};
 
 /// The ports of one worker, held as long as this lives.
 #[derive(Debug)]
@@ -18,7 +18,12 @@ pub struct PortLease {
 }
 
 /// Takes the ports for each of `workers` workers from the range.
-pub fn lease(dir: &Path, range: std::ops::RangeInclusive<u16>, workers: u32, per_worker: u16) -> Result<Vec<PortLease>> {
+pub fn lease(
+    dir: &Path,
+    range: std::ops::RangeInclusive<u16>,
+    workers: u32,
+    per_worker: u16,
+) -> Result<Vec<PortLease>> {
     make_dir(dir)?;
     let mut candidates = range.clone();
     let mut leases = Vec::new();
@@ -30,7 +35,9 @@ pub fn lease(dir: &Path, range: std::ops::RangeInclusive<u16>, workers: u32, per
                     ExitCode::Preflight,
                     format!("too few free ports from {} to {}", range.start(), range.end()),
                 )
-                .hint("Widen ports.range_start and ports.range_end in .mahabharatha/config.yaml, or use fewer workers."));
+                .hint(
+                    "Widen ports.range_start and ports.range_end in .mahabharatha/config.yaml, or use fewer workers.",
+                ));
             };
             if let Some(hold) = take(dir, port)? {
                 lease.ports.push(port);

@@ -15,8 +15,8 @@ use mahabharatha_core::run::event::{Command, RequestId};
 use notify::RecommendedWatcher;
 
 use super::atomic::{TEMPORARY, make_dir, write_projected};
-use super::watch::on_change;
 use super::locks::{FeatureLock, OsLock, held_by_another, lock_file};
+use super::watch::on_change;
 use crate::error::{Error, ExitCode, Result, io};
 
 const COMMAND: &str = ".json";

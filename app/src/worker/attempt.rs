@@ -18,7 +18,7 @@ use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
 use super::{FENCE, files, prompt};
 use crate::agent::{Said, Session};
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, RefChange};
 use crate::proc;
 
@@ -43,18 +43,23 @@ impl Attempt<'_> {
         let (pristine, warnings) = start::start(self.order, self.job_dir)?;
         self.warnings.extend(warnings);
         let guard = Guard::look(self.order);
+        start::occupy(self.order, &guard)?;
 
         let agent_end = self.run_agent()?;
         if !proc::end_descendants(Duration::ZERO) {
             return Err(Error::new(ExitCode::Failed, "the agent left processes that cannot be ended"));
         }
-
+        if !fs::symlink_metadata(&self.order.worktree).is_ok_and(|found| found.is_dir()) {
+            start::vacate(self.order)?;
+            let text = format!("{} was removed while the agent ran", self.order.worktree.display());
+            return Err(Error::new(ExitCode::Failed, text));
+        }
         let git = private_git(self.order, self.job_dir)?.index(self.job_dir.join("index"));
         pristine.write(&self.job_dir.join("index"))?;
         let planted = guard.restore(&git, self.job_dir)?;
         let changes = ownership::look(&git, self.order)?;
         self.warnings.extend(planted.warnings.iter().cloned());
-        let end = match self.judge(agent_end, &planted, &changes) {
+        let end = match self.judge(agent_end, &git, &planted, &changes)? {
             Some(end) => Err(end),
             None => self.verify_and_commit(&git, &guard, &changes)?,
         };
@@ -112,7 +117,13 @@ impl Attempt<'_> {
     }
 
     /// How the attempt ends, if not with verification.
-    fn judge(&mut self, agent_end: AgentEnd, planted: &Planted, changes: &Changes) -> Option<JobEnd> {
+    fn judge(
+        &mut self,
+        agent_end: AgentEnd,
+        git: &Git,
+        planted: &Planted,
+        changes: &Changes,
+    ) -> Result<Option<JobEnd>> {
         let strays: Vec<String> =
             planted.strays.iter().cloned().chain(changes.strays.iter().map(|stray| stray.path.to_string())).collect();
         if !strays.is_empty() {
@@ -120,7 +131,7 @@ impl Attempt<'_> {
         }
         let seconds = |limit: Duration| format!("{:.0} s", limit.as_secs_f64());
         let (cause, feedback) = match agent_end {
-            AgentEnd::Interrupted => return Some(JobEnd::Interrupted),
+            AgentEnd::Interrupted => return Ok(Some(JobEnd::Interrupted)),
             AgentEnd::TimedOut => (
                 FailCause::Timeout,
                 format!(
@@ -140,18 +151,18 @@ impl Attempt<'_> {
                 let left: Vec<String> =
                     strays.iter().map(|path| format!("{path} is not the task's and is left out")).collect();
                 self.warnings.extend(left);
-                return Some(match said {
+                return Ok(Some(match said {
                     Said::Checkpoint(note) => JobEnd::Checkpoint { note },
                     Said::Escalated(reason) => JobEnd::Escalated { reason },
                     Said::Blocked(reason) | Said::Failed(reason) => JobEnd::Blocked { reason },
-                    Said::Done => return None,
-                });
+                    Said::Done => return Ok(None),
+                }));
             }
             AgentEnd::Said(_) if !strays.is_empty() => (FailCause::Strays, self.stray_feedback(planted, changes)),
             AgentEnd::Said(_) => {
-                let missing = self.missing(changes);
+                let missing = self.missing(git, changes)?;
                 if missing.is_empty() {
-                    return None;
+                    return Ok(None);
                 }
                 (
                     FailCause::Missing,
@@ -159,7 +170,12 @@ impl Attempt<'_> {
                 )
             }
         };
-        Some(JobEnd::Failed { cause, feedback, strays })
+        let feedback = if strays.is_empty() || cause == FailCause::Strays {
+            feedback
+        } else {
+            format!("{feedback}\n\n{}", self.stray_feedback(planted, changes))
+        };
+        Ok(Some(JobEnd::Failed { cause, feedback, strays }))
     }
 
     fn stray_feedback(&self, planted: &Planted, changes: &Changes) -> String {
@@ -178,14 +194,20 @@ impl Attempt<'_> {
         text
     }
 
-    /// Files that the task was to create. A symbolic link counts, a directory does not.
-    fn missing(&self, changes: &Changes) -> Vec<String> {
-        let there = |path: &str| {
-            changes.owned.contains(&path.into())
-                && fs::symlink_metadata(self.order.worktree.join(path)).is_ok_and(|found| !found.is_dir())
-        };
+    /// Files that the task was to create, and that would not be in the commit.
+    fn missing(&self, git: &Git, changes: &Changes) -> Result<Vec<String>> {
+        let root = &self.order.worktree;
+        let on_disk = |path: &str| fs::symlink_metadata(root.join(path)).is_ok_and(|found| !found.is_dir());
         let files = self.order.owned.iter().filter(|owned| owned.create && !owned.directory);
-        files.map(|owned| owned.path.clone()).filter(|path| !there(path)).collect()
+        let paths = files.map(|owned| owned.path.as_str());
+        let mut missing: Vec<&str> =
+            paths.filter(|&path| !on_disk(path) || !changes.owned.contains(&path.into())).collect();
+        if missing.iter().any(|path| on_disk(path)) {
+            // There and not changed: in the base already, or where git does not look, as in a submodule.
+            let base = git.ls_tree(&self.order.job.base)?;
+            missing.retain(|&path| !on_disk(path) || base.iter().all(|entry| entry.path.as_str() != Some(path)));
+        }
+        Ok(missing.into_iter().map(str::to_owned).collect())
     }
 
     /// The commit, or how the attempt ends without one.
@@ -216,12 +238,8 @@ impl Attempt<'_> {
             return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
         }
         let commit = git.commit_tree(&tree, std::slice::from_ref(&order.job.base), &message(order), &order.identity)?;
-        let set = |name: String| RefChange::Set { name, new: commit.clone() };
-        let refs = [set(order.result_ref()), set(order.branch.clone())];
-        Git::repository(&order.common_dir).update_refs(&refs, "mahabharatha: task")?;
-        // So that people see a clean worktree there.
-        fs::copy(self.job_dir.join("index"), order.worktree_git_dir.join("index"))
-            .map_err(io("write", &order.worktree_git_dir))?;
+        let set = RefChange::Set { name: order.result_ref(), new: commit.clone() };
+        Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: task")?;
         self.log.info("committed", commit.as_str());
         Ok(Ok(commit))
     }

@@ -9,6 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::files;
 use super::guard_config;
 use super::order::Order;
@@ -19,11 +21,12 @@ use crate::store::atomic::make_dir;
 /// A larger hook is known by its inode and times only, and cannot be put back.
 const MAX_BYTES: u64 = 1 << 20;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Entry {
     Absent,
     File {
         mode: u32,
+        #[serde(with = "bytes_as_text")]
         bytes: Vec<u8>,
     },
     Large {
@@ -31,7 +34,7 @@ enum Entry {
         size: u64,
         changed: (i64, i64),
     },
-    Link(PathBuf),
+    Link(String),
     /// A directory where there should be a file, a socket, …
     Other,
 }
@@ -40,7 +43,7 @@ impl Entry {
     fn read(path: &Path) -> Entry {
         let Ok(found) = fs::symlink_metadata(path) else { return Entry::Absent };
         if found.is_symlink() {
-            return Entry::Link(fs::read_link(path).unwrap_or_default());
+            return Entry::Link(fs::read_link(path).unwrap_or_default().to_string_lossy().into_owned());
         }
         if !found.is_file() {
             return Entry::Other;
@@ -51,6 +54,11 @@ impl Entry {
         }
     }
 }
+
+/// What was there when an attempt began, for the case that its worker cannot look again.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Snapshot(Vec<(String, Entry)>);
 
 /// The state of everything that is watched.
 pub struct Guard<'a> {
@@ -87,6 +95,16 @@ impl<'a> Guard<'a> {
             });
         }
         let entries = paths.into_iter().map(|path| (path.clone(), Entry::read(&path))).collect();
+        Guard { order, entries }
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let named = |(path, entry): (&PathBuf, &Entry)| Some((path.to_str()?.to_owned(), entry.clone()));
+        Snapshot(self.entries.iter().filter_map(named).collect())
+    }
+
+    pub fn from_snapshot(order: &'a Order, snapshot: Snapshot) -> Guard<'a> {
+        let entries = snapshot.0.into_iter().map(|(path, entry)| (path.into(), entry)).collect();
         Guard { order, entries }
     }
 
@@ -190,6 +208,20 @@ fn write_back(path: &Path, entry: &Entry) -> Result<bool> {
         Entry::Large { .. } => return Ok(false),
     }
     Ok(true)
+}
+
+/// Each byte as the character with its number: short for text, possible for all.
+mod bytes_as_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&bytes.iter().map(|&byte| char::from(byte)).collect::<String>())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.chars().map(|c| u8::try_from(c).map_err(serde::de::Error::custom)).collect()
+    }
 }
 
 fn digest(place: impl Hash, from: impl Hash, to: impl Hash) -> String {

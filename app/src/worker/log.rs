@@ -12,6 +12,9 @@ use super::order::Order;
 
 /// A longer line of output is cut.
 const MAX_LINE: usize = 4096;
+/// What a program may write into the log, in lines and in bytes.
+const MAX_LINES: u32 = 20_000;
+const MAX_BYTES: usize = 2 << 20;
 
 /// Writes each event into the worker's log and the task's. A log that cannot be written stops no work.
 #[derive(Clone)]
@@ -76,7 +79,7 @@ impl Log {
 
     /// A place for a program's output, which becomes one event for each line.
     pub fn lines(&self, event: &'static str) -> Lines {
-        Lines { log: self.clone(), event, line: Vec::new() }
+        Lines { log: self.clone(), event, line: Vec::new(), lines: MAX_LINES, bytes: MAX_BYTES }
     }
 }
 
@@ -91,6 +94,9 @@ pub struct Lines {
     log: Log,
     event: &'static str,
     line: Vec<u8>,
+    /// How much more there is room for.
+    lines: u32,
+    bytes: usize,
 }
 
 impl Lines {
@@ -98,18 +104,30 @@ impl Lines {
         let text = String::from_utf8_lossy(&self.line);
         if !text.trim().is_empty() {
             self.log.write(Severity::Debug, self.event, text.trim_end());
+            self.lines -= 1;
+            self.bytes = self.bytes.saturating_sub(self.line.len());
+            if self.is_full() {
+                self.log.write(Severity::Warn, self.event, "[… there is more output than the log takes …]");
+            }
         }
         self.line.clear();
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines == 0 || self.bytes == 0
     }
 }
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for &byte in bytes {
-            if byte == b'\n' {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if self.is_full() {
+                break;
+            }
+            let room = MAX_LINE.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
                 self.end_line();
-            } else if self.line.len() < MAX_LINE {
-                self.line.push(byte);
             }
         }
         Ok(bytes.len())

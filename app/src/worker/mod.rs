@@ -98,9 +98,11 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let order = Order::read(job_dir)?;
     let ports = order.common_dir.join("mahabharatha/ports");
     let _ports = order.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
-    let interrupt = Interrupt::listen(order.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let interrupt =
+        Interrupt::listen(order.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
     let verification = Duration::from_secs(order.task.verification.timeout_seconds.saturating_mul(2));
-    let limit = order.limits.attempt().saturating_add(order.limits.grace() * 2).saturating_add(verification);
+    let limit =
+        order.limits.attempt().saturating_add(order.limits.grace().saturating_mul(2)).saturating_add(verification);
     watch::die_after(limit.saturating_add(MARGIN)).map_err(io("start a thread for", job_dir))?;
 
     let log = Log::open(&order);
@@ -133,4 +135,3 @@ fn log_end(log: &Log, report: &JobReport) {
     };
     log.write(level, "ended", &text);
 }
-

@@ -65,7 +65,8 @@ pub struct PromptContext {
     pub requirements: PathBuf,
     pub design: PathBuf,
     pub max_attempts: u32,
-    pub budget_tokens: u32,
+    /// None: the task alone.
+    pub budget_tokens: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

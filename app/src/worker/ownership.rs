@@ -64,16 +64,17 @@ pub fn owner<'a>(owned: &'a [OwnedPath], path: &RepoPath) -> Option<&'a OwnedPat
     })
 }
 
+/// Tells what tools make.
+pub fn generated(order: &Order) -> Result<impl Fn(&RepoPath) -> bool> {
+    let generated = Generated::new(order.generated.clone())
+        .map_err(|error| Error::new(ExitCode::Invalid, format!("ownership.generated: {error}")))?;
+    Ok(move |path: &RepoPath| path.as_str().is_some_and(|text| generated.is_generated(text)))
+}
+
 /// Compares the worktree with the base commit, which the index of `git` must hold.
 pub fn look(git: &Git, order: &Order) -> Result<Changes> {
     let root = &order.worktree;
-    if !fs::symlink_metadata(root).is_ok_and(|found| found.is_dir()) {
-        let text = format!("{} was removed while the attempt ran", root.display());
-        return Err(Error::new(ExitCode::Failed, text));
-    }
-    let generated = Generated::new(order.generated.clone())
-        .map_err(|error| Error::new(ExitCode::Invalid, format!("ownership.generated: {error}")))?;
-    let is_generated = |path: &RepoPath| path.as_str().is_some_and(|text| generated.is_generated(text));
+    let is_generated = generated(order)?;
     let mut changes = Changes::default();
     let mut ignored = BTreeSet::new();
     for entry in git.status()? {
@@ -97,7 +98,10 @@ pub fn look(git: &Git, order: &Order) -> Result<Changes> {
     }
     // A file that is owned by name counts even where git ignores it.
     let named = order.owned.iter().filter(|owned| !owned.directory).map(|owned| RepoPath::from(owned.path.as_str()));
-    changes.owned.extend(named.filter(|path| fs::symlink_metadata(path.under(root)).is_ok()));
+    changes.owned.extend(named.filter(|path| {
+        let unseen = path.as_path().ancestors().any(|part| ignored.contains(part));
+        unseen && fs::symlink_metadata(path.under(root)).is_ok()
+    }));
     reject_unfit(root, &mut changes);
     find_nested(git, order, |path| ignored.contains(path) || is_generated(&repo_path(path)), &mut changes)?;
     changes.hidden = hidden(&ignored);

@@ -10,8 +10,8 @@ use mahabharatha_core::run::effect::Purpose;
 use super::order::Order;
 
 pub fn prompt(order: &Order) -> Prompt {
-    let [project, requirements, design] =
-        [&order.context.project, &order.context.requirements, &order.context.design].map(|path| read(path));
+    let [project, requirements, design] = [&order.context.project, &order.context.requirements, &order.context.design]
+        .map(|path| order.context.budget_tokens.and_then(|_| read(path)));
     let job = &order.job;
     Prompt::new(&PromptInput {
         feature: &order.feature,
@@ -31,7 +31,7 @@ pub fn prompt(order: &Order) -> Prompt {
         },
         worktree: &order.worktree.to_string_lossy(),
         ports: &order.ports,
-        budget_tokens: order.context.budget_tokens,
+        budget_tokens: order.context.budget_tokens.unwrap_or(0),
     })
 }
 

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId};
+use mahabharatha_core::run::effect::Job;
 use serde::{Deserialize, Serialize};
 
+use super::guard::{Guard, Snapshot};
 use super::keep::{self, Keeper, Kept};
 use super::order::Order;
 use super::{files, include, ownership};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Git, RefChange};
+use crate::proc;
 use crate::store::atomic::{make_dir, write_atomic, write_projected};
 
 /// What belongs into a worktree's own directory; the rest is of an operation that somebody did not finish.
@@ -45,6 +48,19 @@ struct Occupant {
     task: TaskId,
     attempt: Attempt,
     base: Oid,
+    guard: Snapshot,
+}
+
+/// Before the agent may change anything.
+pub fn occupy(order: &Order, guard: &Guard<'_>) -> Result<()> {
+    let Job { task, attempt, base, .. } = order.job.clone();
+    let occupant = Occupant { task, attempt, base, guard: guard.snapshot() };
+    write_atomic(&order.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
+}
+
+/// Everything that the attempt left is committed or kept.
+pub fn vacate(order: &Order) -> Result<()> {
+    files::remove(&order.slot_file("json"))
 }
 
 pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
@@ -62,19 +78,11 @@ pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     let pristine = Pristine::read(&index)?;
     // The agent's own `git status` starts clean.
     pristine.write(&order.worktree_git_dir.join("index"))?;
-    let occupant = Occupant { task: order.job.task.clone(), attempt: order.job.attempt, base: order.job.base.clone() };
-    let text = serde_json::to_vec(&occupant).unwrap_or_default();
-    write_atomic(&order.slot_file("json"), &text)?;
     if let (Some(_), Some(wip)) = (&order.job.carry.note, &order.job.carry.wip) {
         put_on_top(order, &git, &job_dir.join("wip.index"), wip)?;
     }
     warnings.extend(include::include(order, &git)?);
     Ok((pristine, warnings))
-}
-
-/// Everything that the attempt left is committed or kept.
-pub fn vacate(order: &Order) -> Result<()> {
-    files::remove(&order.slot_file("json"))
 }
 
 /// A git directory of ours for this attempt, written now.
@@ -109,21 +117,33 @@ fn administrate(order: &Order, quarantine: &Path) -> Result<()> {
 fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<String>> {
     let record = order.slot_file("json");
     let Ok(bytes) = fs::read(&record) else { return Ok(Vec::new()) };
+    for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", order.worktree.as_os_str()) {
+        proc::end_process(survivor);
+    }
     let Ok(occupant) = serde_json::from_slice::<Occupant>(&bytes) else {
-        return set_aside(order, "unknown").map(|place| vec![format!("work of an unknown attempt is in {place}")]);
+        let place = set_aside(order, "unknown")?;
+        vacate(order)?;
+        return Ok(vec![format!("what was left of an unknown attempt is in {place}")]);
     };
     let keeper = Keeper::new(order, &occupant.task, occupant.attempt, &occupant.base);
-    let whose = format!("unsaved work of {} attempt {}", occupant.task, occupant.attempt);
-    let warnings = match save(order, job_dir, &keeper) {
+    let whose = format!("{} attempt {}, whose worker was killed", occupant.task, occupant.attempt);
+    let git = private_git(order, job_dir)?;
+    let planted = Guard::from_snapshot(order, occupant.guard).restore(&git, job_dir)?;
+    let mut warnings: Vec<String> = planted
+        .strays
+        .iter()
+        .map(|name| format!("{name} was changed in the time of {whose}; it is put back"))
+        .collect();
+    warnings.extend(match save(order, job_dir, &keeper) {
         Ok(kept) if kept.wip.is_some() => {
-            [kept.warnings, vec![format!("{whose} is kept in {}", keeper.name())]].concat()
+            [kept.warnings, vec![format!("what was left of {whose}, is kept in {}", keeper.name())]].concat()
         }
         Ok(kept) => kept.warnings,
         Err(error) => {
             let place = set_aside(order, &format!("{}.{}", occupant.task, occupant.attempt))?;
-            vec![format!("{whose} could not be committed ({error}); it is in {place}")]
+            vec![format!("what was left of {whose}, could not be committed ({error}); it is in {place}")]
         }
-    };
+    });
     vacate(order)?;
     Ok(warnings)
 }

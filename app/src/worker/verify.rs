@@ -94,13 +94,14 @@ fn snapshot(order: &Order) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
 
 /// Makes the owned files as the tree has them; `true` if any was different.
 fn restore(order: &Order, git: &Git) -> Result<bool> {
+    let is_generated = ownership::generated(order)?;
     let (mut changed, mut made) = (Vec::new(), Vec::new());
     for entry in git.status()? {
         match entry.found {
             _ if ownership::owner(&order.owned, &entry.path).is_none() => {}
             Found::Changed | Found::Deleted => changed.push(entry.path),
-            Found::Untracked | Found::UntrackedDirectory => made.push(entry.path),
-            Found::Ignored => {}
+            Found::Untracked | Found::UntrackedDirectory if !is_generated(&entry.path) => made.push(entry.path),
+            Found::Untracked | Found::UntrackedDirectory | Found::Ignored => {}
         }
     }
     for path in &made {

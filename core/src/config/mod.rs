@@ -217,6 +217,7 @@ impl Config {
             has_gates: !self.quality_gates.is_empty(),
             allow_red_base,
             max_usd: max_cost.or(self.budget.max_usd),
+            onto_staging: self.merge.target == MergeTarget::Staging,
         }
     }
 }

@@ -9,9 +9,7 @@ pub struct Problem {
     /// Stable, for programs.
     pub code: &'static str,
     pub severity: Severity,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     pub message: String,
 }

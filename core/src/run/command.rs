@@ -140,7 +140,7 @@ impl Run {
         let level = &mut self.levels[index];
         level.open += usize::from(reopened);
         if matches!(level.status, LevelStatus::Failed { .. }) {
-            level.status = LevelStatus::Running;
+            level.run_again();
         }
         self.requeue(task);
     }
@@ -157,8 +157,7 @@ impl Run {
         let level = &mut self.levels[index];
         level.open -= usize::from(was_open);
         if matches!(level.status, LevelStatus::Failed { .. }) {
-            // What stands on staging contains the task: it is put together anew.
-            level.status = LevelStatus::Running;
+            level.run_again();
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ pub enum Event {
         policy: Policy,
         intent: Intent,
     },
-    /// The graph was changed in tasks that had not been completed.
+    /// The graph was changed in tasks that had not been completed (see `Run::cannot_replan`); a `Resumed` follows.
     Replanned {
         graph: Box<GraphFile>,
     },
@@ -66,6 +66,12 @@ pub enum Event {
         level: Level,
         obstacle: Obstacle,
     },
+    /// Something that a person should know; nothing depends on it.
+    Noted {
+        /// None: it is of no level.
+        level: Option<Level>,
+        note: Note,
+    },
     /// The checklist held, the report is written, what was ours is cleared away.
     Closed,
     /// Somebody asked from another terminal, or by a signal.
@@ -111,6 +117,9 @@ pub struct Policy {
     pub has_gates: bool,
     pub allow_red_base: bool,
     pub max_usd: Option<f64>,
+    /// Levels stay on the staging branch, and the base branch as it is.
+    #[serde(default)]
+    pub onto_staging: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -246,6 +255,15 @@ pub struct GateFailure {
     /// Known from the start where a task's own verification failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub enum Note {
+    /// A gate failed that is only reported: it is not required, or was red on the base already.
+    OnlyReported { failure: GateFailure },
+    /// A person's unfinished merge was in the way; it is kept under this ref.
+    MergeKept { name: String },
 }
 
 /// Why a level that passed its gates is not on the base branch.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::breaker::EARLY;
 use super::effect::{Carry, Effect, EffectId, Job, Purpose};
-use super::event::{Backoff, BackoffStrategy, GateFailure, Intent, JobEnd, JobReport};
-use super::state::{AttemptRecord, End, LevelStatus, Run, TaskStatus, WorkerStatus};
+use super::event::{Backoff, BackoffStrategy, Intent, JobEnd, JobReport};
+use super::state::{AttemptRecord, End, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
 
@@ -64,21 +64,21 @@ impl Run {
         }
     }
 
-    fn no_worker_left(&self) -> bool {
+    pub(super) fn no_worker_left(&self) -> bool {
         let limit = self.policy.workers as usize;
         self.workers.iter().take(limit).all(|worker| matches!(worker, WorkerStatus::Stopped))
     }
 
-    fn within_budget(&self) -> bool {
+    pub(super) fn within_budget(&self) -> bool {
         self.policy.max_usd.is_none_or(|limit| self.spent_usd < limit)
     }
 
-    fn over_budget(&self) -> String {
+    pub(super) fn over_budget(&self) -> String {
         format!("the budget of {:.2} USD is used up", self.policy.max_usd.unwrap_or_default())
     }
 
     /// A worker that can take a job now; asks for worktrees where work waits and too few are ready.
-    fn idle_worker(&mut self, effects: &mut Effects) -> Option<WorkerId> {
+    pub(super) fn idle_worker(&mut self, effects: &mut Effects) -> Option<WorkerId> {
         let limit = self.policy.workers as usize;
         let idle = self.workers.iter().take(limit).position(|worker| matches!(worker, WorkerStatus::Idle));
         if let Some(index) = idle {
@@ -98,7 +98,7 @@ impl Run {
     }
 
     #[expect(clippy::too_many_arguments, reason = "a launch is made of all of these")]
-    fn launch(
+    pub(super) fn launch(
         &mut self,
         now: Time,
         task: usize,
@@ -126,43 +126,6 @@ impl Run {
             self.tasks[task].status = TaskStatus::InProgress { effect, attempt, worker };
         }
         effect
-    }
-
-    pub(super) fn pursue_remedy(
-        &mut self,
-        now: Time,
-        level: usize,
-        failure: &GateFailure,
-        task: &TaskId,
-        carry: &Carry,
-        effects: &mut Effects,
-    ) {
-        if matches!(self.intent, Intent::Merge(_)) || self.levels[level].remedies >= self.policy.remediation_attempts {
-            // Due since an earlier process, under another policy.
-            return self.fail_gate(level, failure, &format!("{task} is to blame"));
-        }
-        if !self.within_budget() {
-            self.levels[level].status = LevelStatus::Gating;
-            self.drain(End::Paused { why: self.over_budget() });
-            return;
-        }
-        if self.no_worker_left() {
-            self.levels[level].status = LevelStatus::Gating;
-            self.drain(End::Stopped);
-            return;
-        }
-        self.breaker.cool(now);
-        if !self.breaker.may_launch() {
-            return;
-        }
-        let Some(index) = self.graph.index(task) else { return };
-        let Some(worker) = self.idle_worker(effects) else { return };
-        self.levels[level].remedies += 1;
-        let purpose = Purpose::Remedy { failure: failure.clone() };
-        let started = self.launch(now, index, worker, failure.staging.clone(), purpose, carry.clone(), effects);
-        if let LevelStatus::Remedying { job, .. } = &mut self.levels[level].status {
-            *job = Some(started);
-        }
     }
 
     pub(super) fn job_started(&mut self, task: &TaskId, attempt: Attempt, pid: u32) {
@@ -193,7 +156,7 @@ impl Run {
                 self.breaker.died_early(now, self.cooldown());
             }
             JobEnd::Interrupted => self.breaker.called_off(id),
-            _ => self.breaker.lived(),
+            _ => self.breaker.lived(now),
         }
         self.close_record(now, &job, JobReport { cost_usd, ..report.clone() });
         let Some(index) = self.graph.index(task) else { return };
@@ -239,13 +202,6 @@ impl Run {
         if let Some(status @ WorkerStatus::Running { .. }) = self.workers.get_mut(worker.0 as usize) {
             *status = WorkerStatus::Idle;
         }
-    }
-
-    /// The level that waits for this remedy; none where a changed graph made it needless.
-    fn remedied_by(&self, id: EffectId) -> Option<usize> {
-        let current = self.current()?;
-        let waits = matches!(&self.levels[current].status, LevelStatus::Remedying { job: Some(job), .. } if *job == id);
-        waits.then_some(current)
     }
 
     fn built(&mut self, now: Time, index: usize, report: &JobReport) {
@@ -322,53 +278,6 @@ impl Run {
 
     fn cooldown(&self) -> Duration {
         Duration::from_millis(self.policy.backoff.max_ms).max(Duration::from_secs(1))
-    }
-
-    fn remedied(&mut self, id: EffectId, failure: &GateFailure, task: &TaskId, report: &JobReport) {
-        let Some(current) = self.remedied_by(id) else { return };
-        let wip = report.wip.clone();
-        let carry = match &report.end {
-            JobEnd::Done { commit } => {
-                self.levels[current].staging = Some(commit.clone());
-                self.levels[current].status = LevelStatus::Gating;
-                return;
-            }
-            JobEnd::Interrupted => return self.remedy_called_off(current),
-            JobEnd::Checkpoint { note } => {
-                self.checkpointed_remedy(current, task);
-                Carry { feedback: None, note: Some(note.clone()), wip }
-            }
-            JobEnd::Failed { feedback: why, .. }
-            | JobEnd::Blocked { reason: why }
-            | JobEnd::Escalated { reason: why } => Carry { feedback: Some(why.clone()), note: None, wip },
-            JobEnd::Died { .. } => {
-                Carry { feedback: Some("The worker ended without a result.".to_string()), note: None, wip }
-            }
-        };
-        if self.levels[current].remedies >= self.policy.remediation_attempts {
-            let why = carry.feedback.or(carry.note).unwrap_or_default();
-            self.fail_gate(current, failure, &format!("{task} could not mend it: {why}"));
-        } else {
-            self.levels[current].status =
-                LevelStatus::Remedying { failure: failure.clone(), task: task.clone(), carry, job: None };
-        }
-    }
-
-    /// As if the remedy had not been begun.
-    fn remedy_called_off(&mut self, level: usize) {
-        let level = &mut self.levels[level];
-        level.remedies = level.remedies.saturating_sub(1);
-        level.status = LevelStatus::Gating;
-    }
-
-    /// A checkpoint uses up no remedy, as it uses up no retry; but not without end.
-    fn checkpointed_remedy(&mut self, level: usize, task: &TaskId) {
-        let Some(index) = self.graph.index(task) else { return };
-        self.tasks[index].checkpoints += 1;
-        if self.tasks[index].checkpoints <= MAX_CHECKPOINTS {
-            let level = &mut self.levels[level];
-            level.remedies = level.remedies.saturating_sub(1);
-        }
     }
 }
 

@@ -175,8 +175,7 @@ impl Run {
 
     /// Has the task that is to blame mended, while that is allowed.
     fn remedy(&mut self, current: usize, failure: &GateFailure, task: &TaskId, why: &str) {
-        let allowed = !matches!(self.intent, Intent::Merge(_)) && self.graph.index(task).is_some();
-        if !allowed || self.levels[current].remedies >= self.policy.remediation_attempts {
+        if self.can_remedy(current, task).is_none() {
             self.fail_gate(current, failure, &format!("{task} is to blame: {why}"));
             return;
         }

@@ -9,6 +9,7 @@ pub mod effect;
 pub mod event;
 mod jobs;
 mod levels;
+mod remedy;
 mod replan;
 mod state;
 mod step;

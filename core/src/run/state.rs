@@ -259,6 +259,11 @@ impl Run {
         rested.into_iter().chain(cooled).min()
     }
 
+    /// Whether any level has, so that it is settled which commit the run starts from.
+    pub fn has_begun(&self) -> bool {
+        self.levels.iter().any(|level| level.base.is_some())
+    }
+
     fn has_work_to_launch(&self) -> bool {
         let status = self.current_level().map(|level| &level.status);
         !self.ready.is_empty() || matches!(status, Some(LevelStatus::Remedying { job: None, .. }))
@@ -268,6 +273,14 @@ impl Run {
         match &self.phase {
             Phase::Ended { end, .. } => Some(end),
             _ => None,
+        }
+    }
+
+    /// The full name of the branch that levels land on.
+    pub fn landing_branch(&self) -> String {
+        match self.policy.onto_staging {
+            false => self.setup.base_branch.clone(),
+            true => format!("refs/heads/mahabharatha/{}/staging", self.setup.feature),
         }
     }
 
@@ -413,6 +426,15 @@ impl TaskState {
 
     pub(super) fn next_attempt(&self) -> Attempt {
         Attempt(self.attempts.last().map_or(1, |last| last.attempt.0 + 1))
+    }
+}
+
+impl LevelState {
+    /// Its tasks are no longer what stands on staging: that is put together anew.
+    pub(super) fn run_again(&mut self) {
+        self.status = LevelStatus::Running;
+        self.staging = None;
+        self.commits.clear();
     }
 }
 

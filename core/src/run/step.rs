@@ -24,13 +24,16 @@ impl Run {
         self.updated_at = now;
         let mut effects = Effects::new();
         match event {
-            Event::Started(_) => {}
-            Event::Resumed { policy, intent } => self.resumed(policy, *intent),
+            // Between two processes: the one that resumes decides, by its own policy.
+            Event::Started(setup) => {
+                self.started_again(setup);
+                return effects;
+            }
             Event::Replanned { graph } => {
-                // Between two processes: the one that resumes decides, by its own policy.
                 self.replanned(graph);
                 return effects;
             }
+            Event::Resumed { policy, intent } => self.resumed(policy, *intent),
             Event::BaseChecked { red } => self.base_checked(red),
             Event::SlotReady { worker } => self.slot_ready(*worker),
             Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
@@ -55,7 +58,7 @@ impl Run {
                     self.wind_down(End::Failed { why: error.clone() }, &mut effects);
                 }
             }
-            Event::Woke => {}
+            Event::Noted { .. } | Event::Woke => {}
         }
         self.pursue(now, &mut effects);
         effects
@@ -124,6 +127,17 @@ impl Run {
         self.drain(end);
         if !self.outstanding.is_empty() {
             self.emit(Effect::Interrupt { force: false, grace_ms: 10_000, only: None }, effects);
+        }
+    }
+
+    /// As long as nothing has begun, the run may begin from another commit, such as one on which the gates are green.
+    fn started_again(&mut self, setup: &Setup) {
+        if !self.has_begun() {
+            self.setup.start = setup.start.clone();
+            self.setup.git_config = setup.git_config.clone();
+            self.base_checked = false;
+            self.red_gates.clear();
+            self.outstanding.retain(|_, effect| !matches!(effect, Effect::CheckBase { .. }));
         }
     }
 

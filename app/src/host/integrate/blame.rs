@@ -1,13 +1,15 @@
 //! Which task made a gate fail: by the files that the output names, else by trying.
 
+use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{Event, GateFailure, TaskCommit};
 
 use super::command::{Order, PREPARE, Ran};
 use super::named::owners_named;
+use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
-use super::{Integration, Outcome, Target};
+use super::{Integration, Outcome};
 use crate::error::Result;
 use crate::git::Merged;
 
@@ -46,8 +48,8 @@ impl Integration {
         let blamed =
             |task: Option<&TaskId>, why| Ok(Outcome::Answer(Event::Blamed { level, task: task.cloned(), why }));
         let moved = match self.target {
-            Target::Base => self.current_base(base)?.ok().filter(|tip| tip != base),
-            Target::Staging => None,
+            MergeTarget::Base => self.current_base(base)?.ok().filter(|tip| tip != base),
+            MergeTarget::Staging => None,
         };
         let worktree = StagingWorktree::open(self, &failure.staging)?;
         let order = self.order_of(failure);
@@ -86,7 +88,7 @@ impl Integration {
 
     fn tree_up_to(&self, commit: &Oid, moved: Option<&Oid>) -> Result<Result<Oid, String>> {
         let Some(tip) = moved else { return self.tree_of(commit).map(Ok) };
-        match self.objects.merge_trees(commit, tip)? {
+        match self.merge_base_into(commit, tip)? {
             Merged::Clean(tree) => Ok(Ok(tree)),
             Merged::Conflict { .. } => {
                 Ok(Err(format!("a part of the level conflicts with {}", short_name(&self.base_branch))))
@@ -99,9 +101,9 @@ impl Integration {
             tree.clone()
         } else {
             match self.prepare_tree(worktree, &"blame", tree)? {
-                Ok(tree) => tree,
-                Err(Ran::CalledOff) => return Ok(Tried::CalledOff),
-                Err(_) => return Ok(Tried::Not(format!("{PREPARE} fails on a part of the level"))),
+                Prepared::Tree(tree) => tree,
+                Prepared::Failed(..) => return Ok(Tried::Not(format!("{PREPARE} fails on a part of the level"))),
+                Prepared::CalledOff => return Ok(Tried::CalledOff),
             }
         };
         worktree.set_to(&tree)?;

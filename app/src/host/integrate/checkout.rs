@@ -8,9 +8,9 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::event::Obstacle;
 
 use super::Integration;
-use super::worktree::{admin_dir, short_name, write_entry};
+use super::worktree::{admin_dir, short_name};
 use crate::error::Result;
-use crate::git::{Change, Git, GitError, RepoPath};
+use crate::git::{Change, Git, GitError, IndexInput, RepoPath};
 
 /// What a worktree's git directory holds while somebody is in the middle of something, and what that is.
 const UNDER_WAY: [(&str, &str); 5] = [
@@ -41,7 +41,7 @@ impl Integration {
                 _ => (worktree.path.clone(), admin_dir(self.project.common_dir(), &worktree.path)),
             };
             // Git knows of worktrees whose files are gone; nothing is checked out there.
-            let Some(admin) = admin.filter(|_| !worktree.prunable && path.is_dir()) else { continue };
+            let Some(admin) = admin else { continue };
             if is_rebasing(&admin, &self.base_branch) {
                 return Ok(Err(in_the_way(&path, Vec::new(), self.under_way("a rebase"))));
             }
@@ -130,16 +130,16 @@ impl Checkout {
         let index = self.scratch.join("compare.index");
         let _ = fs::remove_file(&index);
         let git = self.git.clone().index(&index);
-        let mut input = Vec::new();
+        let mut input = IndexInput::default();
         let mut differing = BTreeSet::new();
         for change in changes {
             match side(change) {
-                (mode, Some(oid)) => write_entry(&mut input, &format!("{mode:06o} {oid} 0"), &change.path),
+                (mode, Some(oid)) => input.set(&change.path, mode, oid, 0),
                 (_, None) if exists(&change.path.under(&self.path)) => drop(differing.insert(change.path.clone())),
                 (_, None) => {}
             }
         }
-        git.run_with_input(["update-index", "-z", "--index-info"], input)?;
+        git.change_index(input)?;
         git.run(["update-index", "-q", "--refresh"])?;
         let listed = git.run(["diff-files", "-z", "--name-only", "--ignore-submodules=all"])?;
         let names = listed.bytes.split(|&byte| byte == 0).filter(|name| !name.is_empty());
@@ -170,18 +170,15 @@ impl Checkout {
 
     fn take_for_done(&self, changes: &[Change]) -> Result<()> {
         let not_done = self.differing(changes, |change| (change.new_mode, change.new.as_ref()))?;
-        let mut input = Vec::new();
+        let mut input = IndexInput::default();
         for change in changes.iter().filter(|change| !not_done.contains(&change.path)) {
-            match &change.new {
-                Some(oid) => write_entry(&mut input, &format!("{:06o} {oid} 0", change.new_mode), &change.path),
-                None => {
-                    let nothing = "0".repeat(change.old.as_ref().map_or(40, |oid| oid.as_str().len()));
-                    write_entry(&mut input, &format!("0 {nothing}"), &change.path);
-                }
+            match (&change.new, &change.old) {
+                (Some(new), _) => input.set(&change.path, change.new_mode, new, 0),
+                (None, Some(old)) => input.remove(&change.path, old),
+                (None, None) => {}
             }
         }
-        self.git.run_with_input(["update-index", "-z", "--index-info"], input)?;
-        Ok(())
+        Ok(self.git.change_index(input)?)
     }
 }
 

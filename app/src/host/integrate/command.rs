@@ -5,11 +5,12 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
+use mahabharatha_core::config::Gate;
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::event::GateFailure;
 
 use super::worktree::StagingWorktree;
-use super::{CommandRun, GateOrder, Integration, Note, Verification};
+use super::{CommandRun, Integration, Note, Verification};
 use crate::error::{Error, ExitCode, Result};
 use crate::proc::{Cmd, end_orphans};
 
@@ -49,9 +50,9 @@ impl Order {
     }
 }
 
-impl From<&GateOrder> for Order {
-    fn from(gate: &GateOrder) -> Self {
-        let GateOrder { name, command, timeout, required } = gate.clone();
+impl From<&Gate> for Order {
+    fn from(gate: &Gate) -> Self {
+        let Gate { name, command, timeout, required } = gate.clone();
         Order { name, command, timeout, required, task: None }
     }
 }

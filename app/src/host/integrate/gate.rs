@@ -1,11 +1,13 @@
 //! The gates, on the tree that is to land.
 
+use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Event, GatePass, Obstacle};
 
 use super::command::{Order, Ran};
-use super::worktree::StagingWorktree;
-use super::{Integration, Outcome, Target, Verification};
+use super::prepare::Prepared;
+use super::worktree::{StagingWorktree, short_name};
+use super::{Integration, Note, Outcome, Verification, missing};
 use crate::error::Result;
 use crate::git::{Merged, RefChange, RepoPath};
 use crate::store::locks::IntegrationLock;
@@ -34,20 +36,22 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &"base", &self.tree_of(base)?)? {
-            Ok(tree) => tree,
-            Err(Ran::Failed(output)) => {
-                let prepare = Order::prepare(self.prepare.as_deref().unwrap_or_default());
-                let red = vec![prepare.failure(output, base)];
+            Prepared::Tree(tree) => tree,
+            Prepared::Failed(order, output) => {
+                let red = vec![order.failure(output, base)];
                 return Ok(Outcome::Answer(Event::BaseChecked { red }));
             }
-            Err(_) => return Ok(Outcome::Interrupted),
+            Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
         for order in self.gates.iter().map(Order::from) {
             worktree.set_to(&tree)?;
             match self.run(&worktree, &"base", &order)? {
                 Ran::CalledOff => return Ok(Outcome::Interrupted),
                 Ran::Failed(output) if order.required => red.push(order.failure(output, base)),
-                Ran::Failed(_) | Ran::Passed => {}
+                Ran::Failed(output) => {
+                    (self.report)(Note::OnlyReported { level: None, failure: order.failure(output, base) });
+                }
+                Ran::Passed => {}
             }
         }
         Ok(Outcome::Answer(Event::BaseChecked { red }))
@@ -62,46 +66,96 @@ impl Integration {
             Err(obstacle) => return Ok(Outcome::Answer(Event::NotLanded { level, obstacle })),
         };
         let mut passed = Vec::new();
-        let orders: Vec<Order> =
-            self.gates.iter().map(Order::from).chain(call.verify.iter().map(Order::from)).collect();
-        if orders.is_empty() && self.prepare.is_none() {
+        let gates: Vec<Order> = self.gates.iter().map(Order::from).collect();
+        let verifications: Vec<Order> = call.verify.iter().map(Order::from).collect();
+        if gates.is_empty() && verifications.is_empty() && self.prepare.is_none() {
             return Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }));
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
         let candidate = match self.prepare_tree(&worktree, &level, &candidate.tree)? {
-            Ok(tree) => self.commit_lock_files(level, candidate, tree)?,
-            Err(Ran::Failed(output)) => {
-                let prepare = Order::prepare(self.prepare.as_deref().unwrap_or_default());
-                let failure = prepare.failure(output, &candidate.staging);
+            Prepared::Tree(tree) => self.commit_lock_files(level, candidate, tree)?,
+            Prepared::Failed(order, output) => {
+                let failure = order.failure(output, &candidate.staging);
                 return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
             }
-            Err(_) => return Ok(Outcome::Interrupted),
+            Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
+        if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
+            return Ok(outcome);
+        }
+        passed.extend(self.verify_in_a_row(&worktree, call, &candidate.tree, &verifications)?);
+        if let Some(outcome) = self.run_each(&worktree, call, &candidate, &verifications, &mut passed)? {
+            return Ok(outcome);
+        }
+        Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }))
+    }
+
+    /// Runs what has not passed, each on a checkout of its own; how the gating ends, if it ends here.
+    fn run_each(
+        &self,
+        worktree: &StagingWorktree,
+        call: GateCall,
+        candidate: &Candidate,
+        orders: &[Order],
+        passed: &mut Vec<GatePass>,
+    ) -> Result<Option<Outcome>> {
+        let level = call.level;
         for order in orders {
             let pass = GatePass { command: order.command.clone(), tree: candidate.tree.clone() };
             if call.passed.contains(&pass) || passed.contains(&pass) {
                 continue;
             }
             worktree.set_to(&candidate.tree)?;
-            match self.run(&worktree, &level, &order)? {
-                Ran::CalledOff => return Ok(Outcome::Interrupted),
+            match self.run(worktree, &level, order)? {
+                Ran::CalledOff => return Ok(Some(Outcome::Interrupted)),
                 Ran::Passed => passed.push(pass),
                 Ran::Failed(output) if order.required && !call.ignore.contains(&order.name) => {
                     let failure = order.failure(output, &candidate.staging);
-                    return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
+                    let passed = std::mem::take(passed);
+                    return Ok(Some(Outcome::Answer(Event::GateFailed { level, failure, passed })));
                 }
-                Ran::Failed(_) => {}
+                Ran::Failed(output) => {
+                    let failure = order.failure(output, &candidate.staging);
+                    (self.report)(Note::OnlyReported { level: Some(level), failure });
+                }
             }
         }
-        Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }))
+        Ok(None)
+    }
+
+    /// All verifications on one checkout, which is much faster than one for each. Where all pass and leave the files as
+    /// they were, that is as good; otherwise nothing is shown by it, and each is run on a checkout of its own.
+    fn verify_in_a_row(
+        &self,
+        worktree: &StagingWorktree,
+        call: GateCall,
+        tree: &Oid,
+        orders: &[Order],
+    ) -> Result<Vec<GatePass>> {
+        let mut passed: Vec<GatePass> = Vec::new();
+        if orders.len() < 2 {
+            return Ok(passed);
+        }
+        worktree.set_to(tree)?;
+        for order in orders {
+            let pass = GatePass { command: order.command.clone(), tree: tree.clone() };
+            if passed.contains(&pass) || call.passed.contains(&pass) {
+                continue;
+            }
+            match self.run(worktree, &call.level, order)? {
+                Ran::Passed => passed.push(pass),
+                Ran::Failed(_) | Ran::CalledOff => return Ok(Vec::new()),
+            }
+        }
+        Ok(if worktree.is_clean()? { passed } else { Vec::new() })
     }
 
     /// What would land now: staging as it stands, with whatever the base has gained.
     fn candidate(&self, call: GateCall) -> Result<Result<Candidate, Obstacle>> {
         let staging = self.current_staging(call.staging)?;
         let base = match self.target {
-            Target::Staging => call.base.clone(),
-            Target::Base => match self.current_base(call.base)? {
+            MergeTarget::Staging => call.base.clone(),
+            MergeTarget::Base => match self.current_base(call.base)? {
                 Ok(tip) => tip,
                 Err(obstacle) => return Ok(Err(obstacle)),
             },
@@ -110,7 +164,7 @@ impl Integration {
             let tree = self.tree_of(&staging)?;
             return Ok(Ok(Candidate { base, staging, tree }));
         }
-        match self.objects.merge_trees(&staging, &base)? {
+        match self.merge_base_into(&staging, &base)? {
             Merged::Clean(tree) => Ok(Ok(Candidate { base, staging, tree })),
             Merged::Conflict { tree, stages } => {
                 let worktree = StagingWorktree::open(self, &staging)?;
@@ -123,6 +177,11 @@ impl Integration {
                 Ok(Err(Obstacle::Conflict { files, worktree: worktree.path.display().to_string() }))
             }
         }
+    }
+
+    pub(super) fn merge_base_into(&self, commit: &Oid, base: &Oid) -> Result<Merged> {
+        let common = self.repository.merge_base(commit, base)?.ok_or_else(|| missing(base))?;
+        Ok(self.objects.merge_trees(&common, commit, base, short_name(&self.base_branch))?)
     }
 
     /// The base branch's tip, which has to contain what was last seen on it.

@@ -1,9 +1,10 @@
 //! The last step: the base branch gets the level as one merge commit.
 
+use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Event, Obstacle};
 
-use super::{Integration, Target};
+use super::Integration;
 use crate::error::Result;
 use crate::git::{GitError, RefChange};
 use crate::store::locks::IntegrationLock;
@@ -12,8 +13,8 @@ impl Integration {
     /// → `Landed`, `NotLanded`
     pub fn land(&self, _lock: &IntegrationLock, level: Level, candidate: &Candidate) -> Result<Event> {
         let landed = match self.target {
-            Target::Base => self.land_on_base(level, candidate)?,
-            Target::Staging => self.land_on_staging(level, candidate)?,
+            MergeTarget::Base => self.land_on_base(level, candidate)?,
+            MergeTarget::Staging => self.land_on_staging(level, candidate)?,
         };
         Ok(match landed {
             Ok(commit) => Event::Landed { level, commit },

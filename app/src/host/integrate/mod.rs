@@ -20,9 +20,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use mahabharatha_core::config::{Gate, MergeTarget};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::event::Event;
+use mahabharatha_core::run::event::{Event, GateFailure};
 
 use crate::git::{Git, Identity};
 use crate::project::{FeaturePaths, Project};
@@ -41,10 +42,10 @@ pub struct Integration {
     pub identity: Identity,
     /// The full ref name of the branch that levels land on.
     pub base_branch: String,
-    pub target: Target,
+    pub target: MergeTarget,
     /// Run before the gates; what it changes in lock files is committed.
     pub prepare: Option<String>,
-    pub gates: Vec<GateOrder>,
+    pub gates: Vec<Gate>,
     /// What each task of the graph may change.
     pub owners: BTreeMap<TaskId, Vec<OwnedPath>>,
     /// Everything that commands see of the environment.
@@ -52,22 +53,6 @@ pub struct Integration {
     pub cancel: Cancel,
     /// Told as it happens, for logs and reports; nothing depends on it.
     pub report: Box<dyn Fn(Note) + Send + Sync>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
-    Base,
-    /// Levels stay on the staging branch, and the base branch as it is.
-    Staging,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GateOrder {
-    pub name: String,
-    pub command: String,
-    pub timeout: Duration,
-    /// If not, its failure is reported and nothing more.
-    pub required: bool,
 }
 
 /// A task's own verification, to be run again where all tasks have come together.
@@ -89,6 +74,11 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     Ran(CommandRun),
+    /// A gate failed that does not count: it is not required, or was red on the base already.
+    OnlyReported {
+        level: Option<Level>,
+        failure: GateFailure,
+    },
     /// Somebody's unfinished merge was in the way; it is kept under this ref.
     Kept {
         name: String,

@@ -11,20 +11,24 @@ use super::worktree::StagingWorktree;
 use crate::error::Result;
 use crate::git::{CommitText, NewCommit};
 
+pub(super) enum Prepared {
+    /// The tree with its lock files; other changes are dropped.
+    Tree(Oid),
+    Failed(Order, String),
+    CalledOff,
+}
+
 impl Integration {
-    /// Runs it on the tree. The tree that comes out has its lock files; other changes are dropped.
-    pub(super) fn prepare_tree(
-        &self,
-        worktree: &StagingWorktree,
-        at: &impl Display,
-        tree: &Oid,
-    ) -> Result<Result<Oid, Ran>> {
-        let Some(command) = &self.prepare else { return Ok(Ok(tree.clone())) };
+    /// Runs it on the tree, where there is one to run.
+    pub(super) fn prepare_tree(&self, worktree: &StagingWorktree, at: &impl Display, tree: &Oid) -> Result<Prepared> {
+        let Some(command) = &self.prepare else { return Ok(Prepared::Tree(tree.clone())) };
+        let order = Order::prepare(command);
         worktree.set_to(tree)?;
-        match self.run(worktree, at, &Order::prepare(command))? {
-            Ran::Passed => worktree.tree_with_lock_files().map(Ok),
-            failed => Ok(Err(failed)),
-        }
+        Ok(match self.run(worktree, at, &order)? {
+            Ran::Passed => Prepared::Tree(worktree.tree_with_lock_files()?),
+            Ran::Failed(output) => Prepared::Failed(order, output),
+            Ran::CalledOff => Prepared::CalledOff,
+        })
     }
 
     /// Puts the lock files of the prepared tree onto staging as a commit of its own, where they changed.

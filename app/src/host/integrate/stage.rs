@@ -70,25 +70,29 @@ impl Integration {
             .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
     }
 
-    /// A commit that was made on top of staging (a remedy) stays on what it was made on, where that has all that came
-    /// before: a person may have resolved a conflict there.
     fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
         let mut commits: Vec<TaskCommit> = Vec::new();
         for run in works.chunk_by(|_, next| next.text.parents.first() == Some(base)) {
-            let mut on = commits.last().map_or(base, |last| &last.commit).clone();
-            if let Some(parent) = run[0].text.parents.first()
-                && *parent != on
-                && *parent != *base
-                && self.repository.is_ancestor(&on, parent)?
-            {
-                on = parent.clone();
-            }
+            let top = commits.last().map_or(base, |last| &last.commit);
+            let on = self.place_of(&run[0], base, top)?;
             let new: Vec<NewCommit> =
                 run.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
             let made = self.objects.pile_commits(&on, &new)?;
             commits.extend(run.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }));
         }
         Ok(commits)
+    }
+
+    /// A commit that was made on top of staging (a remedy) stays there, where that has all that came before it: a
+    /// person may have resolved a conflict there. Any other comes on top of the one before.
+    fn place_of(&self, work: &Work, base: &Oid, top: &Oid) -> Result<Oid> {
+        let Some(parent) = work.text.parents.first().filter(|parent| **parent != *base && **parent != *top) else {
+            return Ok(top.clone());
+        };
+        let Some(tip) = self.repository.resolve_ref(&self.paths.staging_branch())? else { return Ok(top.clone()) };
+        // What was never on staging was never looked at.
+        let was_staging = self.repository.is_ancestor(parent, &tip)?;
+        Ok(if was_staging && self.repository.is_ancestor(top, parent)? { parent.clone() } else { top.clone() })
     }
 }
 

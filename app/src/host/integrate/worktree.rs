@@ -55,17 +55,17 @@ impl<'a> StagingWorktree<'a> {
     /// Makes the files those of the tree; what git ignores stays, since it is expensive to build anew.
     pub fn set_to(&self, tree: &Oid) -> Result<()> {
         self.put_unfinished_merge_away()?;
-        let read = ["read-tree", "--reset", "-u", tree.as_str()];
-        if self.git.run(read).is_err() {
-            // Something ignored stands where a file has to be.
-            self.git.run(["clean", "-ffdxq"])?;
-            self.git.run(read)?;
-        }
+        self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
         self.git.run(["clean", "-ffdq"])?;
         self.show_to_others()
     }
 
-    /// Takes what the pattern allows of the changes in the worktree; the rest is not part of the tree.
+    /// Whether the files are still those of the tree that they were set to, apart from what git ignores.
+    pub fn is_clean(&self) -> Result<bool> {
+        Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
+    }
+
+    /// Takes the lock files among the changes in the worktree; the rest is not part of the tree.
     pub fn tree_with_lock_files(&self) -> Result<Oid> {
         let changed = self.git.status()?.into_iter().filter(|entry| {
             matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked)
@@ -79,16 +79,7 @@ impl<'a> StagingWorktree<'a> {
     /// Leaves the conflict as `git merge` would, so that the person's `git commit` makes the merge.
     pub fn show_conflict(&self, staging: &Oid, theirs: &Oid, tree: &Oid, stages: &[Stage]) -> Result<()> {
         self.set_to(tree)?;
-        let mut input = Vec::new();
-        let mut last: Option<&RepoPath> = None;
-        for stage in stages {
-            if last != Some(&stage.path) {
-                write_entry(&mut input, &format!("0 {}", "0".repeat(tree.as_str().len())), &stage.path);
-                last = Some(&stage.path);
-            }
-            write_entry(&mut input, &stage.entry, &stage.path);
-        }
-        self.git.run_with_input(["update-index", "-z", "--index-info"], input)?;
+        self.git.mark_conflict(stages)?;
         self.show_to_others()?;
         let branch = short_name(&self.integration.base_branch);
         let message = format!("Merge {branch} into {}\n", short_name(&self.integration.paths.staging_branch()));
@@ -174,24 +165,10 @@ impl Integration {
 
 /// The git directory of a checkout, by what the repository says: the checkout's own `.git` file is anybody's to write.
 pub(super) fn admin_dir(common_dir: &Path, worktree: &Path) -> Option<PathBuf> {
-    let worktree = worktree.canonicalize().ok()?;
-    let entries = fs::read_dir(common_dir.join("worktrees")).ok()?;
-    entries.flatten().map(|entry| entry.path()).find(|admin| {
-        let Ok(text) = fs::read_to_string(admin.join("gitdir")) else { return false };
-        let dot_git = admin.join(text.trim_end_matches('\n'));
-        dot_git.is_file() && dot_git.parent().and_then(|dir| dir.canonicalize().ok()).as_ref() == Some(&worktree)
-    })
+    Git::repository(common_dir).worktree_git_dir(worktree).filter(|_| worktree.join(".git").is_file())
 }
 
 /// A branch as people call it.
 pub(super) fn short_name(branch: &str) -> &str {
     branch.strip_prefix("refs/heads/").unwrap_or(branch)
-}
-
-/// One line of `update-index --index-info -z`.
-pub(super) fn write_entry(input: &mut Vec<u8>, entry: &str, path: &RepoPath) {
-    input.extend_from_slice(entry.as_bytes());
-    input.push(b'\t');
-    input.extend_from_slice(path.as_bytes());
-    input.push(0);
 }

@@ -34,8 +34,8 @@ impl Telling<'_> {
         }
         match &report.end {
             JobEnd::Done { commit } => {
-                let did = if remedy { "mended what it was blamed for" } else { "completed" };
-                self.say(Severity::Info, format!("{task} {did} in {} ({})", human_duration(took), commit.short()));
+                let did = if remedy { "has a fix after" } else { "completed in" };
+                self.say(Severity::Info, format!("{task} {did} {} ({})", human_duration(took), commit.short()));
             }
             JobEnd::Checkpoint { note } => {
                 let text = format!("{task} stopped at a checkpoint{}: {}", self.next_step(task), headline(note));

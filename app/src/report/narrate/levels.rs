@@ -1,11 +1,11 @@
 //! Levels: how they begin, are put together, gated and merged.
 
 use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::event::{GateFailure, GatePass, Obstacle};
+use mahabharatha_core::run::event::{GateFailure, GatePass, Note, Obstacle};
 use mahabharatha_core::run::{Event, LevelState, LevelStatus, TaskStatus};
 
 use super::{Severity, Telling};
-use crate::report::text::{count, headline, last_line};
+use crate::report::text::{count, gate_gist, headline};
 
 impl Telling<'_> {
     /// A level that runs now and did not before.
@@ -41,9 +41,27 @@ impl Telling<'_> {
     }
 
     pub(super) fn gates_passed(&mut self, level: Level, passed: &[GatePass]) {
-        if self.run.policy().has_gates || !passed.is_empty() {
-            self.say(Severity::Info, format!("level {level}: every gate passed"));
+        if self.run.policy().has_gates {
+            self.say(Severity::Info, format!("level {level}: every required gate passed"));
+        } else if !passed.is_empty() {
+            self.say(Severity::Info, format!("level {level}: every verification passed on the merged tree"));
         }
+    }
+
+    pub(super) fn noted(&mut self, level: Option<Level>, note: &Note) {
+        let text = match (note, level) {
+            (Note::OnlyReported { failure }, Some(level)) => {
+                format!("level {level}: gate {} failed, which is only reported: {}", failure.gate, gate_gist(failure))
+            }
+            (Note::OnlyReported { failure }, None) => {
+                let (gate, base) = (&failure.gate, self.base_branch());
+                format!("gate {gate} fails on {base}, which is only reported: {}", gate_gist(failure))
+            }
+            (Note::MergeKept { name }, _) => {
+                format!("a merge in the staging worktree was not finished and is in the way: it is kept as {name}")
+            }
+        };
+        self.say(Severity::Warn, text);
     }
 
     pub(super) fn gate_failed(&mut self, level: Level, failure: &GateFailure) {
@@ -51,7 +69,7 @@ impl Telling<'_> {
             Some(task) => format!("the verification of {task} fails on the merged tree"),
             None => format!("gate {} failed", failure.gate),
         };
-        self.say(Severity::Warn, format!("level {level}: {what}: {}", last_line(&failure.output)));
+        self.say(Severity::Warn, format!("level {level}: {what}: {}", gate_gist(failure)));
     }
 
     pub(super) fn blamed(&mut self, level: Level, task: Option<&TaskId>, why: &str) {
@@ -63,7 +81,7 @@ impl Telling<'_> {
     }
 
     pub(super) fn landed(&mut self, level: Level, commit: &Oid) {
-        let text = format!("level {level} merged into {} ({})", self.base_branch(), commit.short());
+        let text = format!("level {level} merged into {} ({})", self.landing_branch(), commit.short());
         self.say(Severity::Info, text);
     }
 

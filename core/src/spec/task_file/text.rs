@@ -126,8 +126,9 @@ fn item_of(raw: &str) -> &str {
     let item = bullet(item).unwrap_or(item);
     let item = ["[ ] ", "[x] ", "[X] "].iter().find_map(|tick| item.strip_prefix(tick)).unwrap_or(item);
     let item = item.trim_matches(BLANK);
-    let unquoted = ['`', '"', '\''].iter().find_map(|quote| item.strip_prefix(*quote)?.strip_suffix(*quote));
-    unquoted.unwrap_or(item)
+    // Quotes around the whole, not two quoted words at its ends.
+    let unquoted = |quote: &char| item.strip_prefix(*quote)?.strip_suffix(*quote).filter(|rest| !rest.contains(*quote));
+    ['`', '"', '\''].iter().find_map(unquoted).unwrap_or(item)
 }
 
 /// What follows a bullet.

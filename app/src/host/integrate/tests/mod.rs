@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use globset::{Glob, GlobSetBuilder};
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle, TaskCommit};
 use tempfile::TempDir;
@@ -112,9 +111,8 @@ impl Lab {
             repository,
             identity: Identity { name: "Us".into(), email: "us@x".into() },
             base_branch: "refs/heads/trunk".into(),
-            target: Target::Base,
+            target: MergeTarget::Base,
             prepare: None,
-            lock_files: GlobSetBuilder::new().add(Glob::new("**/*.lock").unwrap()).build().unwrap(),
             gates: Vec::new(),
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
             env: base_env(&[]),
@@ -126,12 +124,12 @@ impl Lab {
     }
 
     fn objects(&self, pinned: &Pinned) -> Git {
-        let common_dir = self.root.join(".git");
-        Git::objects(&common_dir.join("mahabharatha/x/git"), &common_dir, pinned).unwrap()
+        let project = self.project();
+        Git::objects(&project.shared_dir().join("x/git"), project.common_dir(), pinned).unwrap()
     }
 
     fn lock(&self) -> IntegrationLock {
-        IntegrationLock::wait(&self.root.join(".git/mahabharatha")).unwrap()
+        IntegrationLock::wait(&self.project().shared_dir()).unwrap()
     }
 
     fn staging(&self, name: &str) -> PathBuf {
@@ -193,6 +191,25 @@ fn git_in(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
+/// Runs the test in a process of its own, which takes in orphans as the program does: in one that is shared with
+/// other tests their processes would be ended as well.
+fn alone(name: &str, test: impl FnOnce()) {
+    const ALONE: &str = "INTEGRATION_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        crate::proc::become_subreaper().unwrap();
+        return test();
+    }
+    let name = format!("host::integrate::tests::{name}");
+    let test = std::env::current_exe().unwrap();
+    let status = Command::new(test).args([&name, "--exact", "--nocapture"]).env(ALONE, "1").status().unwrap();
+    assert!(status.success());
+}
+
+fn is_dead(pid: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
+    status.is_empty() || status.contains("State:\tZ")
+}
+
 fn task(id: &str) -> TaskId {
     TaskId::new(id).unwrap()
 }
@@ -209,8 +226,8 @@ fn owns(path: &str) -> Vec<OwnedPath> {
     vec![OwnedPath { path: path.trim_end_matches('/').into(), directory, create: false }]
 }
 
-fn gate(name: &str, command: &str) -> GateOrder {
-    GateOrder { name: name.into(), command: command.into(), timeout: Duration::from_secs(60), required: true }
+fn gate(name: &str, command: &str) -> Gate {
+    Gate { name: name.into(), command: command.into(), timeout: Duration::from_secs(60), required: true }
 }
 
 fn answer(outcome: Outcome) -> Event {

@@ -1,0 +1,150 @@
+use super::*;
+
+struct Level5 {
+    base: Oid,
+    staging: Oid,
+    commits: Vec<TaskCommit>,
+}
+
+/// Tasks A to E each write their file; D's is bad.
+fn level(lab: &Lab, integration: &Integration) -> Level5 {
+    let base = lab.oid("trunk");
+    let tasks = ["A", "B", "C", "D", "E"].map(|id| {
+        let text = if id == "D" { "bad" } else { "good" };
+        lab.writes(id, &base, &format!("{}.txt", id.to_lowercase()), text)
+    });
+    let (staging, commits) = integration.staged(&base, &tasks);
+    Level5 { base, staging, commits }
+}
+
+fn failed(level: &Level5, command: &str, output: &str) -> GateFailure {
+    GateFailure {
+        gate: "g".into(),
+        command: command.into(),
+        output: output.into(),
+        staging: level.staging.clone(),
+        task: None,
+    }
+}
+
+fn blamed(integration: &Integration, level: &Level5, failure: &GateFailure) -> (Option<TaskId>, String) {
+    match answer(integration.blame(LEVEL, &level.base, failure, &level.commits).unwrap()) {
+        Event::Blamed { task, why, .. } => (task, why),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_task_whose_verification_fails_is_to_blame() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let level = level(&lab, &integration);
+    let failure = GateFailure { task: Some(task("B")), ..failed(&level, "x", "d.txt") };
+    assert_eq!(blamed(&integration, &level, &failure).0, Some(task("B")));
+}
+
+#[test]
+fn the_one_whose_file_is_named_is_to_blame() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let level = level(&lab, &integration);
+    let output = format!("{}:3: trailing space\ntool.sh is fine", lab.staging("c.txt").display());
+    let (task_id, why) = blamed(&integration, &level, &failed(&level, "false", &output));
+    assert_eq!((task_id, why.as_str()), (Some(task("C")), "the output names c.txt"));
+    assert_eq!(lab.ran(), [""; 0], "nothing was tried");
+}
+
+#[test]
+fn where_several_are_named_or_none_the_commits_are_tried() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let level = level(&lab, &integration);
+    let command = "! grep -q bad *.txt";
+    integration.gates = vec![gate("g", command)];
+    for output in ["a.txt and b.txt", "something is wrong"] {
+        lab.notes.lock().unwrap().clear();
+        let (task_id, why) = blamed(&integration, &level, &failed(&level, command, output));
+        assert_eq!(task_id, Some(task("D")), "{why}");
+        assert!(lab.ran().len() <= 3, "⌈log₂ 5⌉ is 3: {:?}", lab.ran());
+    }
+}
+
+#[test]
+fn every_task_can_be_found() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let level = level(&lab, &integration);
+    for (id, file) in [("A", "a"), ("B", "b"), ("C", "c"), ("E", "e")] {
+        lab.notes.lock().unwrap().clear();
+        let command = format!("! grep -q good {file}.txt");
+        assert_eq!(blamed(&integration, &level, &failed(&level, &command, "")).0, Some(task(id)));
+        assert!(lab.ran().len() <= 3);
+    }
+}
+
+#[test]
+fn an_only_task_needs_no_trying() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let mut level = level(&lab, &integration);
+    level.commits.truncate(1);
+    assert_eq!(blamed(&integration, &level, &failed(&level, "false", "")).0, Some(task("A")));
+    level.commits.clear();
+    assert_eq!(blamed(&integration, &level, &failed(&level, "false", "")).0, None);
+    assert_eq!(lab.ran(), [""; 0]);
+}
+
+#[test]
+fn nobody_is_to_blame_for_what_came_with_the_base() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let level = level(&lab, &integration);
+    lab.write("person.txt", "bad");
+    lab.commit("a person's");
+    let (task_id, why) = blamed(&integration, &level, &failed(&level, "! grep -q bad person.txt", ""));
+    assert_eq!(task_id, None);
+    assert!(why.contains("trunk itself"), "{why}");
+    // Where the base is green, the level is tried together with it.
+    let (task_id, why) = blamed(&integration, &level, &failed(&level, "test -e person.txt && ! grep -q bad d.txt", ""));
+    assert_eq!(task_id, Some(task("D")), "{why}");
+}
+
+#[test]
+fn what_cannot_be_tried_is_told() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let level = level(&lab, &integration);
+    lab.write("a.txt", "a conflict");
+    lab.commit("a person's");
+    let (task_id, why) = blamed(&integration, &level, &failed(&level, "! grep -q bad d.txt", ""));
+    assert_eq!(task_id, None);
+    assert!(why.contains("conflicts with trunk"), "{why}");
+
+    integration.prepare = Some("! grep -q good b.txt".into());
+    let (task_id, why) = blamed(&integration, &level, &failed(&level, "! grep -q bad d.txt", ""));
+    assert_eq!((task_id, why.contains("conflicts")), (None, true), "{why}");
+}
+
+#[test]
+fn prepare_is_tried_as_a_gate_is() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let level = level(&lab, &integration);
+    integration.prepare = Some("! grep -q good b.txt".into());
+    let failure = failure(integration.gated(&lab, &level.base, &level.staging, &[]));
+    assert_eq!(blamed(&integration, &level, &failure).0, Some(task("B")));
+    // And where it fails in the middle, another gate cannot be tried.
+    let (task_id, why) = blamed(&integration, &level, &failed(&level, "! grep -q bad d.txt", ""));
+    assert_eq!(task_id, None);
+    assert!(why.contains("merge.prepare"), "{why}");
+}
+
+#[test]
+fn trying_is_called_off() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let level = level(&lab, &integration);
+    integration.cancel.cancel(Duration::ZERO);
+    let outcome = integration.blame(LEVEL, &level.base, &failed(&level, "false", ""), &level.commits).unwrap();
+    assert_eq!(outcome, Outcome::Interrupted);
+}

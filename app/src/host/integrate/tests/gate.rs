@@ -1,0 +1,386 @@
+use super::*;
+
+fn one_task(lab: &Lab, integration: &Integration) -> (Oid, Oid) {
+    let base = lab.oid("trunk");
+    let (staging, _) = integration.staged(&base, &[lab.writes("A", &base, "a.txt", "done\n")]);
+    (base, staging)
+}
+
+#[test]
+fn gates_run_on_exactly_the_tree_that_is_to_land() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.prepare_staging_worktree(&base).unwrap();
+    fs::write(lab.staging("left over.txt"), "from before").unwrap();
+    fs::create_dir(lab.staging("build")).unwrap();
+    fs::write(lab.staging("build/cache"), "expensive").unwrap();
+    integration.gates = vec![
+        gate(
+            "content",
+            "test \"$(cat a.txt)\" = done && test \"$(readlink link)\" = a.txt && test -e 'dir/deep ü/g.txt'",
+        ),
+        gate(
+            "spoils",
+            "echo spoilt > a.txt; rm b.txt; echo x > new.txt; git update-index --assume-unchanged c.txt; echo x > c.txt",
+        ),
+        gate(
+            "clean",
+            "test \"$(cat a.txt c.txt)\" = 'done\nc.txt' && test -e b.txt && ! test -e new.txt && ! test -e 'left over.txt'",
+        ),
+        gate(
+            "git",
+            "test -z \"$(git status --porcelain)\" && test \"$(git rev-parse HEAD)\" = \"$(git rev-parse mahabharatha/x/staging)\"",
+        ),
+        gate("cache", "test \"$(cat build/cache)\" = expensive"),
+    ];
+    let event = integration.gated(&lab, &base, &staging, &[]);
+    let Event::GatesPassed { candidate, passed, .. } = event else { panic!("{event:?}") };
+    assert_eq!(candidate, Candidate { base, staging: staging.clone(), tree: lab.oid(&format!("{staging}^{{tree}}")) });
+    assert_eq!(passed.len(), 5);
+    assert!(passed.iter().all(|pass| pass.tree == candidate.tree));
+    assert_eq!(lab.git(&["status", "--porcelain"]), "", "the user's checkout is not touched");
+    let log = lab.root.join(".mahabharatha/logs/x/gates/1-content.log");
+    assert!(log.exists());
+}
+
+#[test]
+fn a_gate_that_passed_on_the_tree_is_not_run_again() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.gates = vec![gate("one", "true"), gate("two", "true && true"), gate("same as one", "true")];
+    let tree = lab.oid(&format!("{staging}^{{tree}}"));
+    let other_tree = lab.oid("trunk^{tree}");
+    let passed =
+        [GatePass { command: "true && true".into(), tree: other_tree }, GatePass { command: "true".into(), tree }];
+    integration.gated(&lab, &base, &staging, &passed);
+    assert_eq!(lab.ran(), ["two"]);
+}
+
+#[test]
+fn a_required_gate_that_fails_is_told_with_what_passed_before() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    let optional = Gate { required: false, ..gate("optional", "echo may fail; false") };
+    integration.gates = vec![
+        gate("first", "true"),
+        optional,
+        gate("red before", "false"),
+        gate("second", "echo a.txt is bad; echo on stderr >&2; exit 3"),
+        gate("third", "true"),
+    ];
+    let call = GateCall {
+        level: LEVEL,
+        base: &base,
+        staging: &staging,
+        passed: &[],
+        ignore: &["red before".into()],
+        verify: &[],
+    };
+    let event = answer(integration.gate(&lab.lock(), call).unwrap());
+    let Event::GateFailed { failure, passed, .. } = event else { panic!("{event:?}") };
+    assert_eq!((failure.gate.as_str(), failure.staging), ("second", staging));
+    assert_eq!(failure.output, "a.txt is bad\non stderr\n\n[exit code 3]");
+    assert_eq!(passed.iter().map(|pass| pass.command.as_str()).collect::<Vec<_>>(), ["true"]);
+    assert_eq!(lab.ran(), ["first", "optional", "red before", "second"]);
+    assert_eq!(fs::read_to_string(lab.root.join(".mahabharatha/logs/x/gates/1-optional.log")).unwrap(), "may fail\n");
+}
+
+#[test]
+fn output_is_bounded_and_time_is_up() {
+    alone("gate::output_is_bounded_and_time_is_up", || {
+        let lab = Lab::new();
+        let mut integration = lab.integration();
+        let (base, staging) = one_task(&lab, &integration);
+        integration.gates = vec![Gate {
+            timeout: Duration::from_secs(2),
+            ..gate("endless", "echo first; sleep 1000 & echo $! > build.pid; while :; do echo 0123456789; done")
+        }];
+        let failed = failure(integration.gated(&lab, &base, &staging, &[]));
+        assert!(failed.output.len() < 17 << 10, "{}", failed.output.len());
+        assert!(failed.output.starts_with("first\n") && failed.output.ends_with("time limit]"), "{}", failed.output);
+        assert!(is_dead(&fs::read_to_string(lab.staging("build.pid")).unwrap()));
+    });
+}
+
+#[test]
+fn what_a_gate_leaves_running_is_ended() {
+    alone("gate::what_a_gate_leaves_running_is_ended", || {
+        let lab = Lab::new();
+        let mut integration = lab.integration();
+        let (base, staging) = one_task(&lab, &integration);
+        let escapes = "setsid sh -c 'echo $$ > build.pid; exec sleep 1000' > /dev/null 2>&1 & \
+                       while ! test -s build.pid; do sleep 0.01; done";
+        integration.gates = vec![gate("escapes", escapes)];
+        integration.candidate_of(&lab, &base, &staging);
+        assert!(is_dead(&fs::read_to_string(lab.staging("build.pid")).unwrap()));
+    });
+}
+
+#[test]
+fn verifications_run_after_the_gates_and_name_their_task() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.gates = vec![gate("gate", "true")];
+    let verify = ["true", "test -e a.txt", "test -e a.txt", "echo no; false"];
+    let verify: Vec<Verification> = ["A", "B", "C", "D"]
+        .into_iter()
+        .zip(verify)
+        .map(|(id, command)| Verification { task: task(id), command: command.into(), timeout: Duration::from_secs(9) })
+        .collect();
+    let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &verify };
+    let failed = failure(answer(integration.gate(&lab.lock(), call).unwrap()));
+    assert_eq!(lab.ran(), ["gate", "verify B", "verify D"]);
+    assert_eq!((failed.gate.as_str(), failed.task), ("verify D", Some(task("D"))));
+}
+
+#[test]
+fn the_base_is_checked_with_every_gate() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let base = lab.oid("trunk");
+    assert_eq!(answer(integration.check_base(&base).unwrap()), Event::BaseChecked { red: vec![] });
+    assert!(!lab.staging("").exists(), "without gates nothing is checked out");
+    let optional = Gate { required: false, ..gate("optional", "false") };
+    integration.gates = vec![gate("red", "false"), optional, gate("green", "test -e a.txt"), gate("red too", "exit 2")];
+    let Event::BaseChecked { red } = answer(integration.check_base(&base).unwrap()) else { panic!() };
+    assert_eq!(red.iter().map(|failure| failure.gate.as_str()).collect::<Vec<_>>(), ["red", "red too"]);
+    assert_eq!(red[0].staging, base);
+    assert_eq!(lab.ran().len(), 4);
+}
+
+#[test]
+fn prepare_makes_lock_files_and_nothing_else() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.prepare =
+        Some("cat a.txt > 'dir/Cargo.lock'; echo x > stray.txt; echo x > b.txt; echo x > ignored".into());
+    integration.gates = vec![gate("sees it", "grep done dir/Cargo.lock && ! test -e stray.txt && test -e ignored")];
+    let candidate = integration.candidate_of(&lab, &base, &staging);
+    assert_eq!(lab.oid(&format!("{}^", candidate.staging)), staging);
+    let subject =
+        lab.git(&["show", "-s", "--format=%s|%an|%(trailers:only,separator=%x2C)", candidate.staging.as_str()]);
+    assert_eq!(subject, "Prepare level 1: x|Us|Mahabharatha-Feature: x,Mahabharatha-Level: 1");
+    let changed = lab.git(&["diff", "--name-only", staging.as_str(), candidate.tree.as_str()]);
+    assert_eq!(changed, "dir/Cargo.lock");
+    assert_eq!(lab.oid(&format!("{}^{{tree}}", candidate.staging)), candidate.tree);
+    assert_eq!(lab.oid("mahabharatha/x/staging"), candidate.staging);
+    assert_eq!(integration.candidate_of(&lab, &base, &staging), candidate, "again, the same comes out");
+}
+
+#[test]
+fn prepare_that_fails_is_a_gate_that_fails() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.prepare = Some("echo cannot; false".into());
+    let failed = failure(integration.gated(&lab, &base, &staging, &[]));
+    assert_eq!((failed.gate.as_str(), failed.command.as_str()), ("merge.prepare", "echo cannot; false"));
+    let Event::BaseChecked { red } = answer(integration.check_base(&base).unwrap()) else { panic!() };
+    assert_eq!(red.len(), 1);
+}
+
+#[test]
+fn a_base_that_moved_is_merged_in() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    lab.write("b.txt", "by a person\n");
+    lab.write("dir/Cargo.lock", "theirs\n");
+    let tip = lab.commit("a person's");
+    integration.prepare = Some("echo both > dir/Cargo.lock".into());
+    integration.gates = vec![gate("both", "grep done a.txt && grep person b.txt && grep both dir/Cargo.lock")];
+    let candidate = integration.candidate_of(&lab, &base, &staging);
+    assert_eq!(candidate.base, tip);
+    let changed = lab.git(&["diff", "--name-only", tip.as_str(), candidate.tree.as_str()]);
+    assert_eq!(changed, "a.txt\ndir/Cargo.lock");
+    let on_staging = lab.git(&["diff", "--name-only", staging.as_str(), candidate.staging.as_str()]);
+    assert_eq!(on_staging, "dir/Cargo.lock");
+}
+
+#[test]
+fn a_rename_by_a_person_does_not_carry_a_tasks_change_along() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    lab.git(&["mv", "a.txt", "moved.txt"]);
+    lab.commit("moved");
+    let Obstacle::Conflict { files, .. } = obstacle(integration.gated(&lab, &base, &staging, &[])) else { panic!() };
+    assert_eq!(files, ["a.txt"]);
+}
+
+#[test]
+fn a_base_that_was_rewritten_is_told() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    lab.git(&["commit", "-q", "--amend", "-m", "rewritten"]);
+    let now = Some(lab.oid("trunk"));
+    let told = obstacle(integration.gated(&lab, &base, &staging, &[]));
+    assert_eq!(told, Obstacle::BaseRewritten { was: base.clone(), now });
+    lab.git(&["checkout", "-q", "--detach"]);
+    lab.git(&["branch", "-D", "trunk"]);
+    let told = obstacle(integration.gated(&lab, &base, &staging, &[]));
+    assert_eq!(told, Obstacle::BaseRewritten { was: base, now: None });
+}
+
+#[test]
+fn with_target_staging_the_base_branch_does_not_count() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    integration.target = MergeTarget::Staging;
+    let (base, staging) = one_task(&lab, &integration);
+    lab.write("a.txt", "conflicting");
+    lab.commit("a person's");
+    assert_eq!(integration.candidate_of(&lab, &base, &staging).base, base);
+}
+
+/// A person's commit touches the same lines as the task's.
+fn conflict(lab: &Lab, integration: &Integration) -> (Oid, Oid) {
+    let base = lab.oid("trunk");
+    let tasks = [lab.writes("A", &base, "a.txt", "ours\n"), lab.writes("B", &base, "b.txt", "b\n")];
+    let (staging, _) = integration.staged(&base, &tasks);
+    lab.write("a.txt", "theirs\n");
+    lab.write("c.txt", "c by a person\n");
+    lab.commit("a person's");
+    let told = obstacle(integration.gated(lab, &base, &staging, &[]));
+    let worktree = lab.root.join(".mahabharatha/worktrees/x/staging").display().to_string();
+    assert_eq!(told, Obstacle::Conflict { files: vec!["a.txt".into()], worktree });
+    (base, staging)
+}
+
+#[test]
+fn a_conflict_is_left_for_a_person_who_resolves_and_commits_it() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    integration.gates = vec![gate("resolved", "grep both a.txt && grep person c.txt && grep -x b b.txt")];
+    let (base, staging) = conflict(&lab, &integration);
+    let there = lab.staging("");
+    let marked = fs::read_to_string(lab.staging("a.txt")).unwrap();
+    assert!(marked.contains("<<<<<<<") && marked.contains("ours") && marked.contains("theirs"), "{marked}");
+    assert_eq!(git_in(&there, &["status", "--porcelain"]), "UU a.txt\nM  c.txt");
+    assert_eq!(git_in(&there, &["symbolic-ref", "HEAD"]), "refs/heads/mahabharatha/x/staging");
+
+    // Asked again before it is resolved, nothing of the person's work is touched.
+    fs::write(lab.staging("a.txt"), "both, nearly\n").unwrap();
+    assert!(matches!(obstacle(integration.gated(&lab, &base, &staging, &[])), Obstacle::Conflict { .. }));
+    integration.prepare_staging_worktree(&base).unwrap();
+    assert_eq!(fs::read_to_string(lab.staging("a.txt")).unwrap(), "both, nearly\n");
+
+    fs::write(lab.staging("a.txt"), "both\n").unwrap();
+    git_in(&there, &["add", "a.txt"]);
+    git_in(&there, &["commit", "-q", "--no-edit"]);
+    let resolved = lab.oid("mahabharatha/x/staging");
+    assert_eq!(lab.git(&["log", "-1", "--format=%P", resolved.as_str()]), format!("{staging} {}", lab.oid("trunk")));
+    let candidate = integration.candidate_of(&lab, &base, &staging);
+    assert_eq!((&candidate.staging, &candidate.base), (&resolved, &lab.oid("trunk")));
+    integration.landed(&lab, &candidate).unwrap();
+    assert_eq!(lab.read("a.txt"), "both\n");
+    assert_eq!(lab.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_merge_that_nothing_comes_of_is_kept() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, _) = conflict(&lab, &integration);
+    fs::write(lab.staging("a.txt"), "half of my work\n").unwrap();
+    fs::write(lab.staging("notes.txt"), "and notes\n").unwrap();
+    // The task is done again, without a conflict.
+    let (staging, _) = integration.staged(&base, &[lab.writes("B", &base, "b.txt", "b\n")]);
+    integration.gates = vec![gate("fine", "grep theirs a.txt && ! test -e notes.txt")];
+    integration.candidate_of(&lab, &base, &staging);
+    let kept: Vec<String> = lab
+        .notes
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(|note| if let Note::Kept { name } = note { Some(name.clone()) } else { None })
+        .collect();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(lab.git(&["show", &format!("{}:a.txt", kept[0])]), "half of my work");
+    assert_eq!(lab.git(&["show", &format!("{}:notes.txt", kept[0])]), "and notes");
+    assert_eq!(git_in(&lab.staging(""), &["log", "-1", "--format=%H"]), staging.as_str());
+}
+
+#[test]
+fn a_staging_branch_that_was_lost_is_set_again() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    lab.git(&["update-ref", "-d", "refs/heads/mahabharatha/x/staging"]);
+    integration.candidate_of(&lab, &base, &staging);
+    assert_eq!(lab.oid("mahabharatha/x/staging"), staging);
+}
+
+#[test]
+fn a_worktree_that_was_removed_is_made_again() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.gates = vec![gate("g", "grep done a.txt")];
+    integration.candidate_of(&lab, &base, &staging);
+    fs::remove_dir_all(lab.staging("")).unwrap();
+    integration.candidate_of(&lab, &base, &staging);
+    // And one that is somebody else's is not taken for ours.
+    lab.git(&["worktree", "remove", "--force", lab.staging("").to_str().unwrap()]);
+    fs::create_dir_all(lab.staging("")).unwrap();
+    fs::write(lab.staging("precious"), "x").unwrap();
+    let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &[] };
+    let error = integration.gate(&lab.lock(), call).unwrap_err();
+    assert!(error.message().contains("not empty"), "{error}");
+    assert!(lab.staging("precious").exists());
+}
+
+#[test]
+fn an_ignored_directory_where_a_file_has_to_be_gives_way_in_staging() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    integration.owners.insert(task("A"), owns("build"));
+    let base = lab.oid("trunk");
+    integration.prepare_staging_worktree(&base).unwrap();
+    fs::create_dir_all(lab.staging("build/deep")).unwrap();
+    fs::write(lab.staging("build/deep/cache"), "x").unwrap();
+    let (staging, _) = integration.staged(&base, &[lab.writes("A", &base, "build", "a file\n")]);
+    integration.gates = vec![gate("g", "grep file build")];
+    integration.candidate_of(&lab, &base, &staging);
+}
+
+#[test]
+fn a_gate_is_called_off_with_all_its_processes() {
+    alone("gate::a_gate_is_called_off_with_all_its_processes", || {
+        let lab = Lab::new();
+        let mut integration = lab.integration();
+        let (base, staging) = one_task(&lab, &integration);
+        let pipe = lab.root.join(".git/pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let command = format!("sleep 1000 & sleep 0.2; echo $! > '{}'; wait", pipe.display());
+        integration.gates = vec![gate("long", &command), gate("never", "true")];
+        let cancel = integration.cancel.clone();
+        let watcher = std::thread::spawn(move || {
+            let pid = fs::read_to_string(pipe).unwrap();
+            cancel.cancel(Duration::ZERO);
+            pid
+        });
+        let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &[] };
+        assert_eq!(integration.gate(&lab.lock(), call).unwrap(), Outcome::Interrupted);
+        assert!(is_dead(&watcher.join().unwrap()));
+        assert_eq!(lab.ran(), [""; 0]);
+        // It stays called off.
+        assert_eq!(integration.check_base(&base).unwrap(), Outcome::Interrupted);
+    });
+}
+
+#[test]
+fn commands_see_the_given_environment_only() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.env.insert("GIVEN".into(), "yes".into());
+    integration.gates = vec![gate("env", "test \"$GIVEN\" = yes && test -z \"$(env | grep -E '^(CARGO|GIT)')\"")];
+    integration.candidate_of(&lab, &base, &staging);
+}

@@ -1,0 +1,107 @@
+//! Mending what made a gate fail.
+
+use super::effect::{Carry, EffectId, Purpose};
+use super::event::{GateFailure, Intent, JobEnd, JobReport};
+use super::jobs::MAX_CHECKPOINTS;
+use super::state::{End, LevelStatus, Run};
+use super::step::Effects;
+use crate::ids::{TaskId, Time};
+
+impl Run {
+    /// The task that may mend, while that is allowed.
+    pub(super) fn can_remedy(&self, level: usize, task: &TaskId) -> Option<usize> {
+        let launches = !matches!(self.intent, Intent::Merge(_));
+        let left = self.levels[level].remedies < self.policy.remediation_attempts;
+        self.graph.index(task).filter(|_| launches && left)
+    }
+
+    pub(super) fn pursue_remedy(
+        &mut self,
+        now: Time,
+        level: usize,
+        failure: &GateFailure,
+        task: &TaskId,
+        carry: &Carry,
+        effects: &mut Effects,
+    ) {
+        // Due perhaps since an earlier process, under another policy.
+        let Some(index) = self.can_remedy(level, task) else {
+            return self.fail_gate(level, failure, &format!("{task} is to blame"));
+        };
+        if !self.within_budget() {
+            self.levels[level].status = LevelStatus::Gating;
+            self.drain(End::Paused { why: self.over_budget() });
+            return;
+        }
+        if self.no_worker_left() {
+            self.levels[level].status = LevelStatus::Gating;
+            self.drain(End::Stopped);
+            return;
+        }
+        self.breaker.cool(now);
+        if !self.breaker.may_launch() {
+            return;
+        }
+        let Some(worker) = self.idle_worker(effects) else { return };
+        self.levels[level].remedies += 1;
+        let purpose = Purpose::Remedy { failure: failure.clone() };
+        let started = self.launch(now, index, worker, failure.staging.clone(), purpose, carry.clone(), effects);
+        if let LevelStatus::Remedying { job, .. } = &mut self.levels[level].status {
+            *job = Some(started);
+        }
+    }
+
+    /// The level that waits for this remedy; none where a changed graph made it needless.
+    pub(super) fn remedied_by(&self, id: EffectId) -> Option<usize> {
+        let current = self.current()?;
+        let waits = matches!(&self.levels[current].status, LevelStatus::Remedying { job: Some(job), .. } if *job == id);
+        waits.then_some(current)
+    }
+
+    pub(super) fn remedied(&mut self, id: EffectId, failure: &GateFailure, task: &TaskId, report: &JobReport) {
+        let Some(current) = self.remedied_by(id) else { return };
+        let wip = report.wip.clone();
+        let carry = match &report.end {
+            JobEnd::Done { commit } => {
+                self.levels[current].staging = Some(commit.clone());
+                self.levels[current].status = LevelStatus::Gating;
+                return;
+            }
+            JobEnd::Interrupted => return self.remedy_called_off(current),
+            JobEnd::Checkpoint { note } => {
+                self.checkpointed_remedy(current, task);
+                Carry { feedback: None, note: Some(note.clone()), wip }
+            }
+            JobEnd::Failed { feedback: why, .. }
+            | JobEnd::Blocked { reason: why }
+            | JobEnd::Escalated { reason: why } => Carry { feedback: Some(why.clone()), note: None, wip },
+            JobEnd::Died { .. } => {
+                Carry { feedback: Some("The worker ended without a result.".to_string()), note: None, wip }
+            }
+        };
+        if self.can_remedy(current, task).is_none() {
+            let why = carry.feedback.or(carry.note).unwrap_or_default();
+            self.fail_gate(current, failure, &format!("{task} could not mend it: {why}"));
+        } else {
+            self.levels[current].status =
+                LevelStatus::Remedying { failure: failure.clone(), task: task.clone(), carry, job: None };
+        }
+    }
+
+    /// As if the remedy had not been begun.
+    pub(super) fn remedy_called_off(&mut self, level: usize) {
+        let level = &mut self.levels[level];
+        level.remedies = level.remedies.saturating_sub(1);
+        level.status = LevelStatus::Gating;
+    }
+
+    /// A checkpoint uses up no remedy, as it uses up no retry; but not without end.
+    fn checkpointed_remedy(&mut self, level: usize, task: &TaskId) {
+        let Some(index) = self.graph.index(task) else { return };
+        self.tasks[index].checkpoints += 1;
+        if self.tasks[index].checkpoints <= MAX_CHECKPOINTS {
+            let level = &mut self.levels[level];
+            level.remedies = level.remedies.saturating_sub(1);
+        }
+    }
+}

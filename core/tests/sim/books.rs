@@ -1,0 +1,223 @@
+//! The books' pages: a task, a level, the breaker.
+
+use std::time::Duration;
+
+use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
+use mahabharatha_core::run::EffectId;
+use mahabharatha_core::run::effect::Carry;
+use mahabharatha_core::run::event::{Candidate, Event, GateFailure, JobEnd, JobReport, Policy, TaskCommit};
+use mahabharatha_core::spec::TaskSpec;
+
+/// So many checkpoints are free, so many jobs may never come to life, so many deaths in a row stop the launching.
+pub const FREE_CHECKPOINTS: u32 = 10;
+const FALSE_STARTS: u32 = 10;
+const DEATHS: u32 = 3;
+
+#[derive(Debug, Clone)]
+pub struct TaskBook {
+    pub spec: TaskSpec,
+    pub dependencies: Vec<TaskId>,
+    pub standing: Standing,
+    pub last_attempt: u32,
+    pub failures: u32,
+    pub checkpoints: u32,
+    pub false_starts: u32,
+    pub rests_until: Option<Time>,
+    pub carry: Carry,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    Open,
+    Done(Oid),
+    Blocked,
+    Skipped,
+}
+
+#[derive(Debug, Clone)]
+pub struct LevelBook {
+    pub level: Level,
+    pub merged: Option<Oid>,
+    pub staged: Option<Vec<TaskCommit>>,
+    pub staging: Option<Oid>,
+    pub candidate: Option<Candidate>,
+    pub failure: Option<GateFailure>,
+    pub blamed: Option<TaskId>,
+    pub remedies: u32,
+    /// Under way.
+    pub remedy: Option<EffectId>,
+    pub remedy_carry: Carry,
+}
+
+/// The circuit breaker as it is promised.
+#[derive(Debug)]
+pub enum Fuse {
+    Closed { deaths: u32 },
+    Open { until: Time, probe: Option<EffectId> },
+}
+
+impl TaskBook {
+    pub fn new(spec: &TaskSpec) -> TaskBook {
+        TaskBook {
+            spec: spec.clone(),
+            dependencies: Vec::new(),
+            standing: Standing::Open,
+            last_attempt: 0,
+            failures: 0,
+            checkpoints: 0,
+            false_starts: 0,
+            rests_until: None,
+            carry: Carry::default(),
+        }
+    }
+
+    pub fn build_ended(&mut self, now: Time, report: &JobReport, policy: &Policy) {
+        self.rests_until = None;
+        match &report.end {
+            JobEnd::Done { commit } => {
+                self.standing = Standing::Done(commit.clone());
+                self.carry = Carry::default();
+            }
+            JobEnd::Failed { feedback, .. } => self.failed(now, feedback, report, policy),
+            JobEnd::Died { started: true } => self.failed(now, "The worker ended without a result.", report, policy),
+            JobEnd::Died { started: false } => {
+                self.false_starts += 1;
+                if self.false_starts >= FALSE_STARTS {
+                    self.standing = Standing::Blocked;
+                } else {
+                    self.rests_until = Some(now + pause(policy, self.failures.max(1)));
+                }
+            }
+            JobEnd::Checkpoint { note } => {
+                self.carry = Carry { feedback: None, note: Some(note.clone()), wip: report.wip.clone() };
+                if self.checkpoints > FREE_CHECKPOINTS {
+                    self.standing = Standing::Blocked;
+                }
+            }
+            JobEnd::Blocked { .. } | JobEnd::Escalated { .. } => self.standing = Standing::Blocked,
+            JobEnd::Interrupted => {
+                if report.wip.is_some() {
+                    self.carry.wip = report.wip.clone();
+                }
+            }
+        }
+    }
+
+    pub fn failed(&mut self, now: Time, feedback: &str, report: &JobReport, policy: &Policy) {
+        self.failures += 1;
+        self.carry = Carry { feedback: Some(feedback.to_string()), note: None, wip: report.wip.clone() };
+        if self.failures >= policy.max_attempts {
+            self.standing = Standing::Blocked;
+        } else {
+            self.rests_until = Some(now + pause(policy, self.failures));
+        }
+    }
+}
+
+fn pause(policy: &Policy, failures: u32) -> Duration {
+    use mahabharatha_core::run::event::BackoffStrategy::{Exponential, Fixed, Linear};
+    let factor = match policy.backoff.strategy {
+        Exponential => 2f64.powi(failures as i32 - 1),
+        Linear => f64::from(failures),
+        Fixed => 1.0,
+    };
+    Duration::from_millis((policy.backoff.base_ms as f64 * factor).min(policy.backoff.max_ms as f64) as u64)
+}
+
+impl LevelBook {
+    pub fn new(level: Level) -> LevelBook {
+        LevelBook {
+            level,
+            merged: None,
+            staged: None,
+            staging: None,
+            candidate: None,
+            failure: None,
+            blamed: None,
+            remedies: 0,
+            remedy: None,
+            remedy_carry: Carry::default(),
+        }
+    }
+
+    pub fn unstage(&mut self) {
+        self.remedy = None;
+        (self.staged, self.staging, self.candidate, self.failure, self.blamed) = (None, None, None, None, None);
+    }
+
+    pub fn integration(&mut self, event: &Event) {
+        match event {
+            Event::Staged { staging, commits, .. } => {
+                self.unstage();
+                self.staged = Some(commits.clone());
+                self.staging = Some(staging.clone());
+            }
+            Event::GatesPassed { candidate, .. } => {
+                self.staging = Some(candidate.staging.clone());
+                self.candidate = Some(candidate.clone());
+                if candidate.staging == candidate.base {
+                    self.merged = Some(candidate.base.clone());
+                }
+            }
+            Event::GateFailed { failure, .. } => {
+                self.staging = Some(failure.staging.clone());
+                self.failure = Some(failure.clone());
+                self.remedy_carry = Carry::default();
+                self.blamed = failure.task.clone();
+            }
+            Event::Blamed { task, .. } => self.blamed = task.clone(),
+            Event::Landed { commit, .. } => self.merged = Some(commit.clone()),
+            Event::NotLanded { .. } => self.candidate = None,
+            _ => {}
+        }
+    }
+
+    pub fn remedy_ended(&mut self, report: &JobReport, free: bool) {
+        self.remedy = None;
+        let text = |why: &str| Some(why.to_string());
+        let (feedback, note) = match &report.end {
+            JobEnd::Done { commit } => {
+                self.staging = Some(commit.clone());
+                (None, None)
+            }
+            JobEnd::Interrupted => (None, None),
+            JobEnd::Checkpoint { note } => (None, text(note)),
+            JobEnd::Died { .. } => (text("The worker ended without a result."), None),
+            JobEnd::Failed { feedback: why, .. }
+            | JobEnd::Blocked { reason: why }
+            | JobEnd::Escalated { reason: why } => (text(why), None),
+        };
+        self.remedies -= u32::from(free || report.end == JobEnd::Interrupted);
+        self.remedy_carry = Carry { feedback, note, wip: report.wip.clone() };
+    }
+}
+
+impl Fuse {
+    pub fn job_ended(&mut self, now: Time, early: bool, cooldown: Duration) {
+        match self {
+            Fuse::Closed { deaths } if early => {
+                *deaths += 1;
+                if *deaths >= DEATHS {
+                    *self = Fuse::Open { until: now + cooldown, probe: None };
+                }
+            }
+            Fuse::Open { until, .. } if now < *until => {}
+            Fuse::Open { .. } if early => *self = Fuse::Open { until: now + cooldown, probe: None },
+            _ => *self = Fuse::Closed { deaths: 0 },
+        }
+    }
+
+    pub fn called_off(&mut self, id: EffectId) {
+        if let Fuse::Open { probe, .. } = self
+            && *probe == Some(id)
+        {
+            *probe = None;
+        }
+    }
+
+    pub fn launched(&mut self, id: EffectId) {
+        if let Fuse::Open { probe, .. } = self {
+            *probe = Some(id);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Which events came in which states.
+
+use std::fmt::Write;
+
+use mahabharatha_core::run::event::{Command, Event};
+use mahabharatha_core::run::{LevelStatus, Phase, Run};
+
+const STATES: [&str; 10] = [
+    "checking base",
+    "running",
+    "staging",
+    "gating",
+    "blaming",
+    "remedying",
+    "landing",
+    "closing",
+    "draining",
+    "ended",
+];
+const EVENTS: [&str; 21] = [
+    "Started",
+    "Resumed",
+    "Replanned",
+    "BaseChecked",
+    "SlotReady",
+    "JobStarted",
+    "JobEnded",
+    "Staged",
+    "GatesPassed",
+    "GateFailed",
+    "Blamed",
+    "Landed",
+    "NotLanded",
+    "Noted",
+    "Closed",
+    "Stop",
+    "Retry",
+    "Skip",
+    "Interrupted",
+    "EffectFailed",
+    "Woke",
+];
+
+/// Pairs that a simulation worth its name must have seen.
+const IMPORTANT: [(&str, &[&str]); 10] = [
+    ("checking base", &["Resumed", "BaseChecked", "JobEnded", "Stop", "Retry", "Skip", "EffectFailed"]),
+    (
+        "running",
+        &[
+            "Resumed",
+            "Replanned",
+            "SlotReady",
+            "JobStarted",
+            "JobEnded",
+            "Staged",
+            "Landed",
+            "Stop",
+            "Retry",
+            "Skip",
+            "Interrupted",
+            "EffectFailed",
+            "Woke",
+        ],
+    ),
+    ("staging", &["Resumed", "Replanned", "SlotReady", "JobEnded", "Staged", "Stop", "Retry", "Skip", "EffectFailed"]),
+    (
+        "gating",
+        &[
+            "Resumed",
+            "Replanned",
+            "JobEnded",
+            "Staged",
+            "GatesPassed",
+            "GateFailed",
+            "NotLanded",
+            "Stop",
+            "Retry",
+            "Skip",
+            "EffectFailed",
+        ],
+    ),
+    ("blaming", &["Resumed", "Blamed", "Stop", "Retry", "Skip", "EffectFailed"]),
+    ("remedying", &["Resumed", "SlotReady", "JobStarted", "JobEnded", "Stop", "Retry", "Skip", "EffectFailed"]),
+    (
+        "landing",
+        &["Resumed", "Replanned", "GatesPassed", "Landed", "NotLanded", "Stop", "Retry", "Skip", "EffectFailed"],
+    ),
+    ("closing", &["Resumed", "Replanned", "Closed", "Landed", "Stop", "Retry", "Skip", "EffectFailed"]),
+    (
+        "draining",
+        &[
+            "Resumed",
+            "BaseChecked",
+            "SlotReady",
+            "JobEnded",
+            "Staged",
+            "GatesPassed",
+            "GateFailed",
+            "Blamed",
+            "Landed",
+            "NotLanded",
+            "Closed",
+            "Stop",
+            "Retry",
+            "Skip",
+            "Interrupted",
+            "EffectFailed",
+        ],
+    ),
+    ("ended", &["Started", "Resumed", "Replanned", "Stop", "Retry", "Skip"]),
+];
+
+#[derive(Debug, Default, Clone)]
+pub struct Coverage {
+    seen: [[u64; EVENTS.len()]; STATES.len()],
+}
+
+impl Coverage {
+    pub fn note(&mut self, run: &Run, event: &Event) {
+        self.seen[place(&STATES, state(run))][place(&EVENTS, name(event))] += 1;
+    }
+
+    pub fn add(&mut self, other: &Coverage) {
+        for (mine, theirs) in self.seen.iter_mut().flatten().zip(other.seen.iter().flatten()) {
+            *mine += theirs;
+        }
+    }
+
+    /// A row for each event, a column for each state.
+    pub fn table(&self) -> String {
+        let mut text = format!("{:14}", "");
+        for state in STATES {
+            let _ = write!(text, "{state:>14}");
+        }
+        for (event, name) in EVENTS.iter().enumerate() {
+            let _ = write!(text, "\n{name:14}");
+            for counts in &self.seen {
+                let count = counts[event];
+                let cell = if count == 0 { "·".to_string() } else { count.to_string() };
+                let _ = write!(text, "{cell:>14}");
+            }
+        }
+        text
+    }
+
+    /// Every pair that never came, by state.
+    pub fn never(&self) -> String {
+        let mut text = String::new();
+        for (state, counts) in STATES.iter().zip(&self.seen) {
+            let never: Vec<&str> = EVENTS.iter().zip(counts).filter(|(_, n)| **n == 0).map(|(name, _)| *name).collect();
+            let _ = writeln!(text, "  {state}: {}", never.join(", "));
+        }
+        text
+    }
+
+    pub fn missing(&self) -> Vec<(&'static str, &'static str)> {
+        let pairs = IMPORTANT.iter().flat_map(|(state, events)| events.iter().map(move |event| (*state, *event)));
+        pairs.filter(|(state, event)| self.seen[place(&STATES, state)][place(&EVENTS, event)] == 0).collect()
+    }
+}
+
+fn place(names: &[&str], name: &str) -> usize {
+    names.iter().position(|of| *of == name).unwrap_or_else(|| panic!("{name} is not in the table"))
+}
+
+fn state(run: &Run) -> &'static str {
+    match run.phase() {
+        Phase::CheckingBase => "checking base",
+        Phase::Closing => "closing",
+        Phase::Draining { .. } => "draining",
+        Phase::Ended { .. } => "ended",
+        Phase::Working => match run.current_level().map(|level| &level.status) {
+            // After a change of the graph the current level may not be begun, or not exist; resuming settles that.
+            Some(LevelStatus::Running | LevelStatus::Pending) | None => "running",
+            Some(LevelStatus::Staging) => "staging",
+            Some(LevelStatus::Gating) => "gating",
+            Some(LevelStatus::Blaming { .. }) => "blaming",
+            Some(LevelStatus::Remedying { .. }) => "remedying",
+            Some(LevelStatus::Landing { .. }) => "landing",
+            Some(LevelStatus::Merged { .. } | LevelStatus::Failed { .. }) => panic!("nothing is left to work on"),
+        },
+    }
+}
+
+fn name(event: &Event) -> &'static str {
+    match event {
+        Event::Started(_) => "Started",
+        Event::Resumed { .. } => "Resumed",
+        Event::Replanned { .. } => "Replanned",
+        Event::BaseChecked { .. } => "BaseChecked",
+        Event::SlotReady { .. } => "SlotReady",
+        Event::JobStarted { .. } => "JobStarted",
+        Event::JobEnded { .. } => "JobEnded",
+        Event::Staged { .. } => "Staged",
+        Event::GatesPassed { .. } => "GatesPassed",
+        Event::GateFailed { .. } => "GateFailed",
+        Event::Blamed { .. } => "Blamed",
+        Event::Landed { .. } => "Landed",
+        Event::NotLanded { .. } => "NotLanded",
+        Event::Noted { .. } => "Noted",
+        Event::Closed => "Closed",
+        Event::Asked { command: Command::Stop { .. }, .. } => "Stop",
+        Event::Asked { command: Command::Retry { .. }, .. } => "Retry",
+        Event::Asked { command: Command::Skip { .. }, .. } => "Skip",
+        Event::Interrupted { .. } => "Interrupted",
+        Event::EffectFailed { .. } => "EffectFailed",
+        Event::Woke => "Woke",
+    }
+}

@@ -1,0 +1,89 @@
+//! Random graphs and policies.
+
+use std::sync::OnceLock;
+
+use mahabharatha_core::run::event::{Backoff, BackoffStrategy, Policy};
+use mahabharatha_core::spec::{GraphFile, TaskSpec};
+
+use crate::rng::Rng;
+
+pub fn graph(rng: &mut Rng) -> GraphFile {
+    let count = match rng.between(0, 9) {
+        0 => 1,
+        1 => rng.between(26, 60),
+        _ => rng.between(2, 25),
+    };
+    let levels = level_numbers(rng, count.min(5));
+    let mut tasks: Vec<TaskSpec> = Vec::new();
+    for number in 0..count {
+        // Every level gets a task before any gets a second one.
+        let level = levels.get(number as usize).copied().unwrap_or_else(|| levels[rng.index(levels.len())]);
+        tasks.push(task(rng, &format!("T-{number:02}"), level));
+    }
+    for index in 0..tasks.len() {
+        depend(rng, &mut tasks, index);
+    }
+    GraphFile {
+        feature: "sim".to_string(),
+        total_tasks: None,
+        max_parallelization: None,
+        tasks,
+        extra: Default::default(),
+    }
+}
+
+/// Ascending, from any number on, with or without gaps.
+fn level_numbers(rng: &mut Rng, most: u64) -> Vec<u32> {
+    let mut next = rng.between(0, 2) as u32;
+    let mut levels = Vec::new();
+    for _ in 0..rng.between(1, most) {
+        levels.push(next);
+        next += rng.one_of([1, 1, 1, 2, 10]);
+    }
+    levels
+}
+
+pub fn task(rng: &mut Rng, id: &str, level: u32) -> TaskSpec {
+    static TEMPLATE: OnceLock<TaskSpec> = OnceLock::new();
+    let template = TEMPLATE.get_or_init(|| {
+        let text = r#"{"id":"T","title":"A task","level":0,"verification":{"command":"true"}}"#;
+        serde_json::from_str(text).expect("a task with the least that it needs")
+    });
+    let mut task = template.clone();
+    task.id = id.to_string();
+    task.level = level;
+    task.files.create = vec![format!("src/{id}.rs")];
+    task.estimate_minutes = rng.chance(70).then(|| rng.between(1, 30) as f64);
+    task.foreground = rng.chance(4);
+    task
+}
+
+/// Lets a task need some of those on lower levels.
+fn depend(rng: &mut Rng, tasks: &mut [TaskSpec], index: usize) {
+    let level = tasks[index].level;
+    let lower: Vec<String> = tasks.iter().filter(|task| task.level < level).map(|task| task.id.clone()).collect();
+    for _ in 0..rng.between(0, 3) {
+        if let Some(id) = rng.pick(&lower)
+            && !tasks[index].dependencies.contains(id)
+        {
+            tasks[index].dependencies.push(id.clone());
+        }
+    }
+}
+
+pub fn policy(rng: &mut Rng) -> Policy {
+    Policy {
+        workers: rng.between(1, 8) as u32,
+        max_attempts: rng.between(1, 4) as u32,
+        backoff: Backoff {
+            strategy: rng.one_of([BackoffStrategy::Exponential, BackoffStrategy::Linear, BackoffStrategy::Fixed]),
+            base_ms: rng.one_of([0, 10, 1_000, 5_000]),
+            max_ms: rng.one_of([0, 1_000, 60_000]),
+        },
+        remediation_attempts: rng.between(0, 3) as u32,
+        has_gates: rng.chance(70),
+        allow_red_base: rng.chance(20),
+        onto_staging: false,
+        max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
+    }
+}

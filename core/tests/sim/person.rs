@@ -1,0 +1,93 @@
+//! What people do: ask for this and that while a run is on, and help where it cannot go on.
+
+use mahabharatha_core::ids::{TaskId, WorkerId};
+use mahabharatha_core::run::event::{Command, Intent, Policy};
+use mahabharatha_core::run::{End, Phase, Run, TaskStatus};
+
+use crate::graphs;
+use crate::rng::Rng;
+use crate::world::World;
+
+pub fn random_command(rng: &mut Rng, run: &Run) -> Command {
+    let grace_ms = rng.one_of([0, 100, 10_000]);
+    // People like to stop what seems to be over anyway.
+    let closing = matches!(run.phase(), Phase::Closing) && rng.chance(50);
+    match rng.between(0, 9) {
+        _ if closing => Command::Stop { force: false, grace_ms, worker: None },
+        0 => Command::Stop { force: rng.chance(30), grace_ms, worker: None },
+        1 | 2 => {
+            let worker = Some(WorkerId(rng.between(0, 8) as u32));
+            Command::Stop { force: rng.chance(30), grace_ms, worker }
+        }
+        3 => Command::Retry { tasks: Vec::new() },
+        4..=6 => Command::Retry { tasks: some_tasks(rng, run) },
+        _ => {
+            let keep_dependents = rng.chance(50);
+            Command::Skip { tasks: some_tasks(rng, run), reason: "not needed".to_string(), keep_dependents }
+        }
+    }
+}
+
+fn some_tasks(rng: &mut Rng, run: &Run) -> Vec<TaskId> {
+    let tasks = run.graph().tasks();
+    let mut some: Vec<TaskId> = (0..rng.between(1, 3)).map(|_| tasks[rng.index(tasks.len())].id.clone()).collect();
+    if rng.chance(20) {
+        some.push(TaskId::new("no-such-task").expect("a good id"));
+    }
+    some
+}
+
+/// Puts right what kept the run from going on. `thorough`: all of it, else perhaps.
+pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
+    if !thorough && world.rng.chance(20) {
+        return Vec::new();
+    }
+    world.repo.put_right();
+    let mut commands = Vec::new();
+    if matches!(run.ended(), Some(End::GateFailed { .. })) {
+        if thorough || world.rng.chance(50) {
+            world.repo.mend_everything();
+        } else {
+            world.repo.gate_broken = false;
+            commands.push(random_command(&mut world.rng, run));
+        }
+    }
+    let of_status = |is: fn(&TaskStatus) -> bool| -> Vec<TaskId> {
+        let tasks = run.graph().tasks().iter().zip(run.tasks());
+        tasks.filter(|(_, state)| is(&state.status)).map(|(task, _)| task.id.clone()).collect()
+    };
+    for task in of_status(|status| matches!(status, TaskStatus::Blocked { .. })) {
+        commands.push(match world.rng.between(0, 3) {
+            0 => skip(task, world.rng.chance(50)),
+            _ => Command::Retry { tasks: vec![task] },
+        });
+    }
+    for task in of_status(|status| matches!(status, TaskStatus::Waiting)) {
+        commands.push(skip(task, world.rng.chance(50)));
+    }
+    commands
+}
+
+fn skip(task: TaskId, keep_dependents: bool) -> Command {
+    Command::Skip { tasks: vec![task], reason: "a person does it".to_string(), keep_dependents }
+}
+
+/// With what policy and how far the next process takes the run.
+pub fn resume(world: &mut World, run: &Run, thorough: bool) -> (Policy, Intent) {
+    use crate::faults::Fault;
+    let mut policy = run.policy().clone();
+    if world.strikes(Fault::OtherPolicy) {
+        policy = graphs::policy(&mut world.rng);
+    }
+    let short = policy.max_usd.is_some_and(|limit| run.spent_usd() >= limit);
+    if short && (thorough || world.rng.chance(80)) {
+        policy.max_usd = (!thorough).then(|| run.spent_usd() + world.rng.between(1, 10) as f64);
+    }
+    let mut intent = Intent::Complete;
+    if world.strikes(Fault::OtherIntent) {
+        let levels = run.levels();
+        let level = levels[world.rng.index(levels.len())].level;
+        intent = if world.rng.chance(50) { Intent::Level(level) } else { Intent::Merge(level) };
+    }
+    (policy, intent)
+}

@@ -1,0 +1,88 @@
+//! Changes that people make to the graph between two processes.
+
+use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_core::spec::GraphFile;
+
+use crate::graphs;
+use crate::rng::Rng;
+
+/// A changed graph, and whether the run must take it.
+pub fn random_replan(rng: &mut Rng, run: &Run) -> (GraphFile, bool) {
+    let mut graph = run.setup().graph.clone();
+    if rng.chance(25) && spoil(rng, run, &mut graph) {
+        return (graph, false);
+    }
+    let open: Vec<usize> = (0..graph.tasks.len()).filter(|&index| is_open(run, &graph.tasks[index].id)).collect();
+    match (rng.between(0, 4), rng.pick(&open).copied()) {
+        (0, Some(index)) => graph.tasks[index].title.push('!'),
+        (1, Some(index)) => graph.tasks[index].foreground ^= true,
+        (2, Some(index)) if graph.tasks.len() > 1 && !is_needed(&graph, index) => {
+            graph.tasks.remove(index);
+        }
+        (3, Some(index)) if !is_needed(&graph, index) => {
+            graph.tasks[index].level = graph.tasks.iter().map(|task| task.level).max().unwrap_or(0) + 1;
+        }
+        _ => add(rng, run, &mut graph),
+    }
+    (graph, true)
+}
+
+fn is_open(run: &Run, id: &str) -> bool {
+    let id = TaskId::new(id).expect("a good id");
+    let status = run.task(&id).map(|state| &state.status);
+    !matches!(status, Some(TaskStatus::Completed { .. } | TaskStatus::Skipped { .. }))
+}
+
+fn is_needed(graph: &GraphFile, index: usize) -> bool {
+    graph.tasks.iter().any(|task| task.dependencies.contains(&graph.tasks[index].id))
+}
+
+fn new_task(rng: &mut Rng, graph: &mut GraphFile, level: u32) {
+    // Few names, so that a task that was removed comes back now and then.
+    let prefix = rng.one_of(["T", "N"]);
+    let name = |number: u64| format!("{prefix}-{number:02}");
+    let mut number = rng.between(0, 9);
+    while graph.tasks.iter().any(|task| task.id == name(number)) {
+        number += 1;
+    }
+    let task = graphs::task(rng, &name(number), level);
+    let place = rng.index(graph.tasks.len() + 1);
+    graph.tasks.insert(place, task);
+}
+
+/// A new task where one can still be done: on the current level, a later one or a new last one.
+fn add(rng: &mut Rng, run: &Run, graph: &mut GraphFile) {
+    let last = run.levels().last().map_or(0, |level| level.level.0);
+    let mut levels = vec![last + 1, last + 5];
+    for level in run.levels() {
+        if !matches!(level.status, LevelStatus::Merged { .. } | LevelStatus::Landing { .. }) {
+            levels.push(level.level.0);
+        }
+    }
+    let level = levels[rng.index(levels.len())];
+    new_task(rng, graph, level);
+}
+
+/// A change that comes too late; false where there is none to make.
+fn spoil(rng: &mut Rng, run: &Run, graph: &mut GraphFile) -> bool {
+    let done = |id: &str| {
+        let status = run.task(&TaskId::new(id).expect("a good id")).map(|state| &state.status);
+        matches!(status, Some(TaskStatus::Completed { .. }))
+    };
+    let completed: Vec<usize> = (0..graph.tasks.len()).filter(|&index| done(&graph.tasks[index].id)).collect();
+    let begun = run.levels().iter().rev().find(|level| !matches!(level.status, LevelStatus::Pending));
+    match (rng.between(0, 2), rng.pick(&completed).copied(), begun) {
+        (0, Some(index), _) => graph.tasks[index].title.push('?'),
+        (1, Some(index), _) if !is_needed(graph, index) => {
+            graph.tasks.remove(index);
+        }
+        (2, _, Some(level)) if level.level.0 > 0 => {
+            // Whatever stands there below has been merged, or there is nothing.
+            let below = rng.between(0, u64::from(level.level.0) - 1) as u32;
+            new_task(rng, graph, below);
+        }
+        _ => return false,
+    }
+    true
+}

@@ -1,0 +1,280 @@
+//! The repository of the simulated world: the base branch, staging, gates, and what is wrong with the code.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mahabharatha_core::ids::{Level, Oid, TaskId};
+use mahabharatha_core::run::Effect;
+use mahabharatha_core::run::effect::Job;
+use mahabharatha_core::run::event::{Candidate, Event, GateFailure, GatePass, Obstacle, TaskCommit};
+
+use crate::books::Standing;
+use crate::faults::{Fault, Faults};
+use crate::invariants::check_content;
+use crate::ledger::Ledger;
+use crate::rng::{Rng, oid};
+
+const GATES: [(&str, &str); 2] = [("lint", "run lint"), ("test", "run test")];
+
+#[derive(Debug)]
+pub struct Repo {
+    /// Everything that ever stood on the base branch, and its tip.
+    pub history: BTreeSet<Oid>,
+    pub tip: Oid,
+    pub red_base: bool,
+    pub rewritten: bool,
+    pub conflict: bool,
+    pub checkout_in_the_way: bool,
+    /// Fails whoever wrote the code.
+    pub gate_broken: bool,
+    stagings: BTreeMap<Oid, Staging>,
+    /// Commits that make a gate fail, with the gate.
+    bad: BTreeMap<Oid, &'static str>,
+    passes: BTreeSet<GatePass>,
+    candidates: BTreeSet<(Oid, Oid, Oid)>,
+    landed: BTreeMap<Level, (Candidate, Oid)>,
+}
+
+/// What a staging tip is made of.
+#[derive(Debug, Clone)]
+struct Staging {
+    level: Level,
+    tasks: Vec<TaskCommit>,
+    remedies: Vec<Oid>,
+    mended: bool,
+    /// The tip of the base branch that it contains.
+    base: Oid,
+}
+
+impl Repo {
+    pub fn new(start: &Oid, red_base: bool) -> Repo {
+        Repo {
+            history: BTreeSet::from([start.clone()]),
+            tip: start.clone(),
+            red_base,
+            rewritten: false,
+            conflict: false,
+            checkout_in_the_way: false,
+            gate_broken: false,
+            stagings: BTreeMap::new(),
+            bad: BTreeMap::new(),
+            passes: BTreeSet::new(),
+            candidates: BTreeSet::new(),
+            landed: BTreeMap::new(),
+        }
+    }
+
+    /// A verified commit by a task, alone or on top of staging.
+    pub fn commit(&mut self, job: &Job, remedy: bool, mends: bool, bad: Option<usize>) -> Oid {
+        let commit = oid(&format!("commit {} {} {}", job.task, job.attempt, job.base));
+        if remedy {
+            let mut staging = self.stagings.get(&job.base).expect("a remedy starts from staging").clone();
+            staging.remedies.push(commit.clone());
+            staging.mended |= mends;
+            self.stagings.insert(commit.clone(), staging);
+        } else {
+            assert!(self.history.contains(&job.base), "{} starts from what is not on the base branch", job.task);
+            if let Some(gate) = bad {
+                self.bad.insert(commit.clone(), GATES[gate].0);
+            }
+        }
+        commit
+    }
+
+    /// A person commits.
+    pub fn move_base(&mut self) -> Oid {
+        self.tip = oid(&format!("a person's commit on {}", self.tip));
+        self.history.insert(self.tip.clone());
+        self.tip.clone()
+    }
+
+    pub fn mend_everything(&mut self) {
+        self.bad.clear();
+        self.gate_broken = false;
+        self.put_right();
+    }
+
+    pub fn put_right(&mut self) {
+        self.red_base = false;
+        self.rewritten = false;
+        self.conflict = false;
+        self.checkout_in_the_way = false;
+    }
+
+    pub fn check_base(&self) -> Event {
+        let failure = |(gate, command): (&str, &str)| GateFailure {
+            gate: gate.to_string(),
+            command: command.to_string(),
+            output: "red".to_string(),
+            staging: self.tip.clone(),
+            task: None,
+        };
+        Event::BaseChecked { red: if self.red_base { vec![failure(GATES[1])] } else { Vec::new() } }
+    }
+
+    pub fn stage(&mut self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Event {
+        let commits: Vec<TaskCommit> = tasks
+            .iter()
+            .map(|of| TaskCommit { task: of.task.clone(), commit: oid(&format!("staged {} {base}", of.commit)) })
+            .collect();
+        let staging = if tasks.is_empty() { base.clone() } else { oid(&format!("staging {base} {commits:?}")) };
+        let content = Staging { level, tasks: tasks.to_vec(), remedies: Vec::new(), mended: false, base: base.clone() };
+        self.stagings.insert(staging.clone(), content);
+        Event::Staged { level, staging, commits }
+    }
+
+    /// What the gates say; `Err` where the base branch is in the way.
+    pub fn gate(&mut self, effect: &Effect, ledger: &Ledger, faults: &mut Faults, rng: &mut Rng) -> Event {
+        let Effect::Gate { level, base, staging, passed, verify_all, ignore } = effect else {
+            unreachable!("only gates come here")
+        };
+        if faults.strikes(Fault::BaseMoves, rng) {
+            self.move_base();
+        }
+        self.rewritten |= faults.strikes(Fault::BaseRewritten, rng);
+        if self.rewritten {
+            let obstacle = Obstacle::BaseRewritten { was: base.clone(), now: Some(self.tip.clone()) };
+            return Event::NotLanded { level: *level, obstacle };
+        }
+        let mut content = self.stagings.get(staging).expect("only what was staged is gated").clone();
+        assert_eq!(content.level, *level, "another level's staging is gated");
+        let mut staging = staging.clone();
+        if content.base != self.tip {
+            self.conflict |= faults.strikes(Fault::Conflict, rng);
+            if self.conflict {
+                let obstacle = Obstacle::Conflict { files: vec!["src/a.rs".into()], worktree: "staging".into() };
+                return Event::NotLanded { level: *level, obstacle };
+            }
+            content.base = self.tip.clone();
+            let empty = content.tasks.is_empty() && content.remedies.is_empty();
+            staging = if empty { self.tip.clone() } else { oid(&format!("merge {} into {staging}", self.tip)) };
+            self.stagings.insert(staging.clone(), content.clone());
+        }
+        self.gate_broken |= faults.strikes(Fault::GateBreaks, rng);
+        let tree = oid(&format!("tree of {staging}"));
+        self.run_gates(&content, &staging, &tree, passed, ignore, *verify_all, ledger, faults, rng)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a gate depends on all of these")]
+    fn run_gates(
+        &mut self,
+        content: &Staging,
+        staging: &Oid,
+        tree: &Oid,
+        known: &[GatePass],
+        ignore: &[String],
+        verify_all: bool,
+        ledger: &Ledger,
+        faults: &mut Faults,
+        rng: &mut Rng,
+    ) -> Event {
+        let level = content.level;
+        let mut passed = Vec::new();
+        let failure = |gate: &str, command: &str, task| GateFailure {
+            gate: gate.to_string(),
+            command: command.to_string(),
+            output: format!("{gate} is red"),
+            staging: staging.clone(),
+            task,
+        };
+        for (gate, command) in GATES {
+            let pass = GatePass { command: command.to_string(), tree: tree.clone() };
+            if ignore.iter().any(|ignored| ignored == gate) {
+                continue;
+            }
+            if known.contains(&pass) {
+                assert!(self.passes.contains(&pass), "{pass:?} never happened");
+                continue;
+            }
+            let blamed = content.tasks.iter().any(|of| self.bad.get(&of.commit) == Some(&gate)) && !content.mended;
+            if blamed || self.gate_broken {
+                return Event::GateFailed { level, failure: failure(gate, command, None), passed };
+            }
+            self.passes.insert(pass.clone());
+            passed.push(pass);
+        }
+        if verify_all && faults.strikes(Fault::VerificationFails, rng) {
+            let done: Vec<&TaskId> = ledger
+                .tasks
+                .iter()
+                .filter(|(_, book)| matches!(book.standing, Standing::Done(_)))
+                .map(|(id, _)| id)
+                .collect();
+            if let Some(&task) = rng.pick(&done) {
+                let failure = failure("verification", "true", Some(task.clone()));
+                return Event::GateFailed { level, failure, passed };
+            }
+        }
+        let candidate = Candidate { base: content.base.clone(), staging: staging.clone(), tree: tree.clone() };
+        self.candidates.insert(key(&candidate));
+        Event::GatesPassed { level, candidate, passed }
+    }
+
+    pub fn blame(&self, level: Level, failure: &GateFailure, faults: &mut Faults, rng: &mut Rng) -> Event {
+        let content = &self.stagings[&failure.staging];
+        let of_gate = |of: &&TaskCommit| self.bad.get(&of.commit).is_some_and(|gate| *gate == failure.gate);
+        let mut task = content.tasks.iter().find(of_gate).map(|of| of.task.clone());
+        if faults.strikes(Fault::WrongBlame, rng) {
+            task = rng.pick(&content.tasks).map(|of| of.task.clone());
+        }
+        Event::Blamed { level, task, why: "its files are named in the output".to_string() }
+    }
+
+    pub fn land(
+        &mut self,
+        level: Level,
+        candidate: &Candidate,
+        ledger: &Ledger,
+        faults: &mut Faults,
+        rng: &mut Rng,
+    ) -> Event {
+        assert!(self.candidates.contains(&key(candidate)), "{candidate:?} never passed the gates");
+        assert!(!self.landed.contains_key(&level), "level {level} lands a second time");
+        let content = &self.stagings[&candidate.staging];
+        assert_eq!(content.level, level, "another level's work lands");
+        if faults.strikes(Fault::BaseMoves, rng) {
+            self.move_base();
+        }
+        self.rewritten |= faults.strikes(Fault::BaseRewritten, rng);
+        self.checkout_in_the_way |= faults.strikes(Fault::CheckoutInTheWay, rng);
+        let obstacle = if self.rewritten {
+            Obstacle::BaseRewritten { was: candidate.base.clone(), now: None }
+        } else if self.tip != candidate.base {
+            Obstacle::BaseMoved
+        } else if self.checkout_in_the_way {
+            let why = "local changes".to_string();
+            Obstacle::CheckoutInTheWay { files: vec!["src/a.rs".into()], worktree: ".".into(), why }
+        } else {
+            check_content(ledger, level, candidate, &self.stagings[&candidate.staging].tasks);
+            let commit = oid(&format!("level {level} {candidate:?}"));
+            self.tip = commit.clone();
+            self.history.insert(commit.clone());
+            self.landed.insert(level, (candidate.clone(), commit.clone()));
+            return Event::Landed { level, commit };
+        };
+        Event::NotLanded { level, obstacle }
+    }
+
+    /// The merge commit, where this very candidate is on the base branch already.
+    pub fn landed(&self, level: Level, candidate: &Candidate) -> Option<Oid> {
+        let (landed, commit) = self.landed.get(&level)?;
+        (landed == candidate).then(|| commit.clone())
+    }
+
+    /// Whether the base branch holds every level with exactly the work that the books say is done.
+    pub fn check_complete(&self, ledger: &Ledger) {
+        for book in &ledger.levels {
+            let expected = crate::invariants::verified_commits(ledger, book.level);
+            match self.landed.get(&book.level) {
+                Some((candidate, commit)) => {
+                    assert_eq!(book.merged.as_ref(), Some(commit), "level {} is said to be another commit", book.level);
+                    check_content(ledger, book.level, candidate, &self.stagings[&candidate.staging].tasks);
+                }
+                None => assert_eq!(expected, [], "level {} never landed", book.level),
+            }
+        }
+    }
+}
+
+fn key(candidate: &Candidate) -> (Oid, Oid, Oid) {
+    (candidate.base.clone(), candidate.staging.clone(), candidate.tree.clone())
+}

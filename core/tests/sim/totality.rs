@@ -1,0 +1,184 @@
+//! `step` is total: any event in any state, however senseless, neither panics nor leaves a state that a replay does not reach.
+
+use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
+use mahabharatha_core::run::event::{
+    Candidate, Event, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport, Note, Obstacle, Setup, TaskCommit,
+};
+use mahabharatha_core::run::{Effect, EffectId, Run, replay};
+
+use crate::rng::{Rng, oid};
+use crate::{graphs, invariants, person};
+
+const WALKS: u64 = 1_000;
+const STEPS: usize = 150;
+
+#[test]
+fn any_event_in_any_state_is_survived() {
+    for seed in 0..WALKS {
+        walk(&mut Rng::new(seed ^ 0xda7a));
+    }
+}
+
+fn walk(rng: &mut Rng) {
+    let setup = Setup {
+        feature: Feature::new("sim").expect("a good name"),
+        graph: graphs::graph(rng),
+        base_branch: "refs/heads/main".to_string(),
+        start: oid("start"),
+        mode: "simulated".to_string(),
+        git_config: Vec::new(),
+        policy: graphs::policy(rng),
+    };
+    let mut now = Time(0);
+    let mut run = Run::start(now, &setup).expect("the simulator's graphs are valid");
+    let mut journal = vec![(now, Event::Started(Box::new(setup)))];
+    for _ in 0..STEPS {
+        let event = any_event(rng, &run);
+        run.step(now, &event);
+        journal.push((now, event));
+        now = Time(now.0 + rng.between(0, 3_000) as i64 - 500);
+        if run.ended().is_some() {
+            assert_eq!(run.outstanding().count(), 0, "ended while something is under way");
+        }
+        invariants::check_view(&run);
+    }
+    let replayed = replay(journal.iter().map(|(now, event)| (*now, event)));
+    assert!(replayed == Ok(Some(run)), "replay is not live");
+}
+
+/// Half of them answer something that is outstanding, in one way or another; the rest is noise.
+fn any_event(rng: &mut Rng, run: &Run) -> Event {
+    let outstanding: Vec<(EffectId, Effect)> = run.outstanding().map(|(id, effect)| (id, effect.clone())).collect();
+    if rng.chance(50)
+        && let Some((id, effect)) = rng.pick(&outstanding)
+    {
+        return answer(rng, run, *id, effect);
+    }
+    let level = level(rng, run);
+    match rng.between(0, 17) {
+        0 => Event::Resumed { policy: graphs::policy(rng), intent: intent(rng, level) },
+        1 => Event::Replanned { graph: Box::new(graph(rng, run)) },
+        2 => Event::BaseChecked { red: red(rng) },
+        3 => Event::SlotReady { worker: WorkerId(rng.between(0, 9) as u32) },
+        4 => Event::JobStarted { task: task(rng, run), attempt: attempt(rng), pid: 7 },
+        5 => Event::JobEnded { task: task(rng, run), attempt: attempt(rng), report: report(rng) },
+        6 => Event::Staged { level, staging: any_oid(rng), commits: commits(rng, run) },
+        7 => gates_passed(rng, level),
+        8 => gate_failed(rng, run, level),
+        9 => Event::Blamed { level, task: rng.chance(50).then(|| task(rng, run)), why: String::new() },
+        10 => Event::Landed { level, commit: any_oid(rng) },
+        11 => Event::NotLanded { level, obstacle: obstacle(rng) },
+        12 => Event::Closed,
+        13 => Event::Asked { request: format!("r{}", rng.between(0, 99)), command: person::random_command(rng, run) },
+        14 => Event::Woke,
+        15 => Event::Started(Box::new(Setup { start: any_oid(rng), ..run.setup().clone() })),
+        16 => Event::Noted { level: Some(level), note: Note::OnlyReported { failure: failure(rng, None) } },
+        _ => {
+            let effect = EffectId(rng.between(0, 99));
+            if rng.chance(50) {
+                Event::Interrupted { effect }
+            } else {
+                Event::EffectFailed { effect, error: String::new() }
+            }
+        }
+    }
+}
+
+fn answer(rng: &mut Rng, run: &Run, id: EffectId, effect: &Effect) -> Event {
+    if rng.chance(10) {
+        return Event::Interrupted { effect: id };
+    }
+    match effect {
+        Effect::CheckBase { .. } => Event::BaseChecked { red: red(rng) },
+        Effect::PrepareSlot { worker } => Event::SlotReady { worker: *worker },
+        Effect::RunJob(job) => Event::JobEnded { task: job.task.clone(), attempt: job.attempt, report: report(rng) },
+        Effect::Stage { level, tasks, .. } => {
+            Event::Staged { level: *level, staging: any_oid(rng), commits: tasks.clone() }
+        }
+        Effect::Gate { level, .. } if rng.chance(30) => gate_failed(rng, run, *level),
+        Effect::Gate { level, .. } => gates_passed(rng, *level),
+        Effect::Blame { level, commits, .. } => {
+            let task = rng.pick(commits).map(|of| of.task.clone());
+            Event::Blamed { level: *level, task, why: String::new() }
+        }
+        Effect::Land { level, .. } if rng.chance(30) => Event::NotLanded { level: *level, obstacle: obstacle(rng) },
+        Effect::Land { level, .. } => Event::Landed { level: *level, commit: any_oid(rng) },
+        Effect::Close => Event::Closed,
+        Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("never outstanding"),
+    }
+}
+
+fn any_oid(rng: &mut Rng) -> Oid {
+    oid(rng.one_of(["start", "a", "b", "c"]))
+}
+
+fn attempt(rng: &mut Rng) -> Attempt {
+    Attempt(rng.between(0, 6) as u32)
+}
+
+fn level(rng: &mut Rng, run: &Run) -> Level {
+    let levels = run.levels();
+    if rng.chance(80) { levels[rng.index(levels.len())].level } else { Level(rng.between(0, 40) as u32) }
+}
+
+fn task(rng: &mut Rng, run: &Run) -> TaskId {
+    let tasks = run.graph().tasks();
+    let nobody = TaskId::new("nobody").expect("a good id");
+    if rng.chance(90) { tasks[rng.index(tasks.len())].id.clone() } else { nobody }
+}
+
+fn intent(rng: &mut Rng, level: Level) -> Intent {
+    rng.one_of([Intent::Complete, Intent::Complete, Intent::Level(level), Intent::Merge(level)])
+}
+
+fn graph(rng: &mut Rng, run: &Run) -> mahabharatha_core::spec::GraphFile {
+    if rng.chance(10) { graphs::graph(rng) } else { crate::replan::random_replan(rng, run).0 }
+}
+
+fn commits(rng: &mut Rng, run: &Run) -> Vec<TaskCommit> {
+    (0..rng.between(0, 3)).map(|_| TaskCommit { task: task(rng, run), commit: any_oid(rng) }).collect()
+}
+
+fn failure(rng: &mut Rng, task: Option<TaskId>) -> GateFailure {
+    let text = "lint".to_string();
+    GateFailure { gate: text.clone(), command: text.clone(), output: text, staging: any_oid(rng), task }
+}
+
+fn red(rng: &mut Rng) -> Vec<GateFailure> {
+    if rng.chance(20) { vec![failure(rng, None)] } else { Vec::new() }
+}
+
+fn gates_passed(rng: &mut Rng, level: Level) -> Event {
+    let candidate = Candidate { base: any_oid(rng), staging: any_oid(rng), tree: any_oid(rng) };
+    let passed = vec![GatePass { command: "lint".to_string(), tree: any_oid(rng) }];
+    Event::GatesPassed { level, candidate, passed }
+}
+
+fn gate_failed(rng: &mut Rng, run: &Run, level: Level) -> Event {
+    let task = rng.chance(40).then(|| task(rng, run));
+    Event::GateFailed { level, failure: failure(rng, task), passed: Vec::new() }
+}
+
+fn obstacle(rng: &mut Rng) -> Obstacle {
+    let text = || "x".to_string();
+    match rng.between(0, 3) {
+        0 => Obstacle::BaseMoved,
+        1 => Obstacle::BaseRewritten { was: any_oid(rng), now: None },
+        2 => Obstacle::Conflict { files: vec![text()], worktree: text() },
+        _ => Obstacle::CheckoutInTheWay { files: vec![text()], worktree: text(), why: text() },
+    }
+}
+
+fn report(rng: &mut Rng) -> JobReport {
+    let text = "why".to_string();
+    let end = match rng.between(0, 9) {
+        0..=3 => JobEnd::Done { commit: any_oid(rng) },
+        4 => JobEnd::Failed { cause: FailCause::Agent, feedback: text, strays: Vec::new() },
+        5 => JobEnd::Checkpoint { note: text },
+        6 => JobEnd::Blocked { reason: text },
+        7 => JobEnd::Interrupted,
+        _ => JobEnd::Died { started: rng.chance(50) },
+    };
+    let cost_usd = rng.one_of([0.0, 0.5, -1.0]);
+    JobReport { end, wip: None, ran_ms: rng.between(0, 5_000), cost_usd, tokens: 0, warnings: Vec::new() }
+}

@@ -1,0 +1,117 @@
+//! The jobs of the simulated world. They live in it, not in the orchestrator: its death does not end them.
+
+use std::collections::BTreeMap;
+
+use mahabharatha_core::ids::{Oid, TaskId};
+use mahabharatha_core::run::EffectId;
+use mahabharatha_core::run::effect::{Job, Purpose};
+use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
+
+use crate::faults::{Fault, Faults};
+use crate::repo::Repo;
+use crate::rng::{Rng, oid};
+
+/// What one attempt comes to. It is settled when the attempt begins, and happens at its time.
+#[derive(Debug, Clone)]
+pub struct Attempted {
+    pub effect: EffectId,
+    pub job: Job,
+    pub started_at: i64,
+    /// The process came to life, so that it tells its pid.
+    pub alive: bool,
+    pub ends_at: i64,
+    pub report: JobReport,
+}
+
+#[derive(Debug, Default)]
+pub struct Workers {
+    pub attempts: BTreeMap<(TaskId, u32), Attempted>,
+}
+
+impl Workers {
+    /// Begins an attempt. Nobody pays twice: an attempt is begun once.
+    pub fn begin(&mut self, attempted: Attempted) -> &Attempted {
+        let key = (attempted.job.task.clone(), attempted.job.attempt.0);
+        assert!(!self.attempts.contains_key(&key), "attempt {} at {} is begun a second time", key.1, key.0);
+        self.attempts.entry(key).or_insert(attempted)
+    }
+
+    pub fn get_mut(&mut self, job: &Job) -> Option<&mut Attempted> {
+        self.attempts.get_mut(&(job.task.clone(), job.attempt.0))
+    }
+}
+
+/// Draws how an attempt ends.
+pub fn draw(effect: EffectId, job: &Job, now: i64, repo: &mut Repo, faults: &mut Faults, rng: &mut Rng) -> Attempted {
+    let slow = if faults.strikes(Fault::JobIsSlow, rng) { 50_000 } else { 0 };
+    let mut lasts = rng.between(10, 5_000) as i64 + slow;
+    let mut alive = true;
+    let end = if faults.strikes(Fault::NeverStarts, rng) {
+        (lasts, alive) = (lasts.min(1_000), false);
+        JobEnd::Died { started: false }
+    } else if faults.strikes(Fault::DiesEarly, rng) {
+        lasts = lasts.min(1_999);
+        JobEnd::Died { started: true }
+    } else if faults.strikes(Fault::DiesLate, rng) {
+        lasts += 2_000;
+        JobEnd::Died { started: true }
+    } else if faults.strikes(Fault::Hangs, rng) {
+        lasts = 3_600_000;
+        failed(FailCause::Timeout)
+    } else if faults.strikes(Fault::JobFails, rng) {
+        failed(rng.one_of([
+            FailCause::Agent,
+            FailCause::Strays,
+            FailCause::Missing,
+            FailCause::Verification,
+            FailCause::Timeout,
+            FailCause::Stalled,
+            FailCause::Setup,
+        ]))
+    } else if faults.strikes(Fault::JobCheckpoints, rng) {
+        JobEnd::Checkpoint { note: format!("half of {} by attempt {}", job.task, job.attempt) }
+    } else if faults.strikes(Fault::JobBlocks, rng) {
+        let reason = "it cannot be done".to_string();
+        if rng.chance(50) { JobEnd::Blocked { reason } } else { JobEnd::Escalated { reason } }
+    } else {
+        done(job, repo, faults, rng)
+    };
+    let wip = wip(job, &end, rng);
+    let cost_usd = rng.between(0, 100) as f64 / 100.0;
+    let report =
+        JobReport { end, wip, ran_ms: lasts as u64, cost_usd, tokens: rng.between(0, 9_999), warnings: vec![] };
+    Attempted { effect, job: job.clone(), started_at: now, alive, ends_at: now + lasts, report }
+}
+
+fn done(job: &Job, repo: &mut Repo, faults: &mut Faults, rng: &mut Rng) -> JobEnd {
+    let remedy = matches!(job.purpose, Purpose::Remedy { .. });
+    let mends = remedy && !faults.strikes(Fault::RemedyFails, rng);
+    let bad = (!remedy && faults.strikes(Fault::BadCommit, rng)).then(|| rng.index(2));
+    JobEnd::Done { commit: repo.commit(job, remedy, mends, bad) }
+}
+
+fn failed(cause: FailCause) -> JobEnd {
+    let strays = if cause == FailCause::Strays { vec!["not/mine.rs".to_string()] } else { Vec::new() };
+    JobEnd::Failed { cause, feedback: format!("failed: {cause:?}"), strays }
+}
+
+fn wip(job: &Job, end: &JobEnd, rng: &mut Rng) -> Option<Oid> {
+    let unverified = !matches!(end, JobEnd::Done { .. });
+    (unverified && rng.chance(50)).then(|| oid(&format!("wip {} {}", job.task, job.attempt)))
+}
+
+impl Attempted {
+    pub fn is_over(&self, now: i64) -> bool {
+        self.ends_at <= now
+    }
+
+    /// Is ended from outside, at this time at the latest.
+    pub fn cut_short(&mut self, at: i64, end: JobEnd, rng: &mut Rng) {
+        if self.ends_at > at {
+            self.ends_at = at;
+            self.report.wip = wip(&self.job, &end, rng);
+            self.report.end = end;
+            self.report.ran_ms = (at - self.started_at).max(0) as u64;
+        }
+    }
+}
