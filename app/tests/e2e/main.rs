@@ -11,6 +11,8 @@ mod plan;
 mod preflight;
 mod resume;
 mod specs;
+mod status;
+mod steering;
 mod stop;
 mod support;
 mod whole_way;
