@@ -4,9 +4,13 @@
 
 mod agents;
 mod attempts;
+mod base_moves;
+mod checkout;
+mod completion;
 mod gates;
 mod landing;
 mod ownership;
+mod peers_integration;
 mod plan;
 mod preflight;
 mod resume;

@@ -353,7 +353,8 @@ pub fn with(mut task: Value, fields: Value) -> Value {
 }
 
 /// What holds an agent up: it says that it is there, and goes on when the test says so.
-pub const HELD: &str = "touch \"$MAHABHARATHA_SPEC_DIR/held\"; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.02; done;";
+pub const HELD: &str =
+    "touch \"$MAHABHARATHA_SPEC_DIR/held\"; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.02; done;";
 
 impl Repo {
     /// Starts a run and waits until an agent that is `HELD` has begun.

@@ -96,7 +96,10 @@ fn output_is_bounded_and_time_is_up() {
         let (base, staging) = one_task(&lab, &integration);
         integration.gates = vec![Gate {
             timeout: Duration::from_secs(2),
-            ..gate("endless", "echo first; sleep 1000 & echo $! > ../../../../.git/build.pid; while :; do echo 0123456789; done")
+            ..gate(
+                "endless",
+                "echo first; sleep 1000 & echo $! > ../../../../.git/build.pid; while :; do echo 0123456789; done",
+            )
         }];
         let failed = failure(integration.gated(&lab, &base, &staging, &[]));
         assert!(failed.output.len() < 17 << 10, "{}", failed.output.len());
