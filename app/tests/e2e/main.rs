@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod attempts;
+mod bad_input;
 mod ownership;
 mod plan;
 mod preflight;
