@@ -171,7 +171,7 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
         ("REVERT_HEAD", "a revert", "git revert --continue` or `git revert --abort"),
         ("BISECT_LOG", "a bisection", "git bisect reset"),
     ] {
-        if project.common_dir().join(file).exists() {
+        if project.git_dir().join(file).exists() {
             report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
         }
     }

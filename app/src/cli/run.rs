@@ -7,10 +7,10 @@ use mahabharatha_core::config::LauncherKind;
 use mahabharatha_core::graph::Task;
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::plan::Plan;
-use mahabharatha_core::run::End;
 use mahabharatha_core::run::event::Intent;
 
 use super::Global;
+use super::finish::finish;
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
 use crate::report::plan::render_plan;
@@ -92,67 +92,6 @@ fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
         Mode::Container => Ok(Some(LauncherKind::Container)),
         Mode::Task => Err(Error::new(ExitCode::Usage, "task mode is for a Claude Code session, by its slash command")
             .hint("Here, use --mode subprocess.")),
-    }
-}
-
-/// Says how it ended, in one sentence that is true, and with which code.
-pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
-    let feature = &place.feature;
-    let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
-    match end {
-        End::Completed => {
-            ui.note(&format!("{feature} is completed: every level is merged. {}", place.paths.completion().display()));
-            Ok(ExitCode::Done)
-        }
-        End::LevelMerged { level } => {
-            ui.note(&format!("level {level} of {feature} is merged; the levels above it are still to be run"));
-            Ok(ExitCode::Done)
-        }
-        End::Blocked => failed(
-            ExitCode::Blocked,
-            format!("{feature} is blocked: only blocked or waiting tasks remain"),
-            format!(
-                "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `mahabharatha run {feature}`."
-            ),
-        ),
-        End::RedBase { gates } => failed(
-            ExitCode::Preflight,
-            format!("these gates fail on the base, before anything was run: {}", gates.join(", ")),
-            "Mend the base first, or go on with --allow-red-base: those gates are then only reported.".to_string(),
-        ),
-        End::GateFailed { level, gate } => failed(
-            ExitCode::Gate,
-            format!("level {level} is not merged: its gate {gate} failed"),
-            format!(
-                "The output is in {}. Mend it, then `mahabharatha run {feature}`.",
-                place.paths.gate_log(level, gate).display()
-            ),
-        ),
-        End::Conflict { level, files, worktree } => Err(files
-            .iter()
-            .fold(
-                Error::new(
-                    ExitCode::Conflict,
-                    format!("level {level} is not merged: it conflicts with commits on the base branch"),
-                ),
-                |error, file| error.detail(file.clone()),
-            )
-            .hint(format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`."))),
-        End::Paused { why } => failed(
-            ExitCode::Paused,
-            format!("{feature} is paused: {why}"),
-            format!("Go on with: mahabharatha run {feature}"),
-        ),
-        End::Stopped => failed(
-            ExitCode::Stopped,
-            format!("{feature} was stopped; its work is kept"),
-            format!("Go on with: mahabharatha run {feature}"),
-        ),
-        End::Failed { why } => failed(
-            ExitCode::Failed,
-            format!("{feature} cannot go on: {why}"),
-            format!("Put that right, then go on with: mahabharatha run {feature}"),
-        ),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::{Oid, TaskId};
+use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
@@ -134,16 +134,15 @@ impl Inner {
 
     /// The verifications of all tasks that were done, to be run where they have come together.
     pub fn verifications(&self, run: &Run) -> Vec<Verification> {
-        let done = |task: &TaskId| matches!(run.task(task), Some(state) if matches!(state.status, TaskStatus::Completed { .. }));
-        let tasks = self.graph.tasks().iter().filter(|task| !task.spec.verification.command.is_empty());
-        tasks
-            .filter(|task| done(&task.id))
-            .map(|task| Verification {
-                task: task.id.clone(),
-                command: task.spec.verification.command.clone(),
-                timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
-            })
-            .collect()
+        let done = run.graph().tasks().iter().zip(run.tasks()).filter(|(task, state)| {
+            matches!(state.status, TaskStatus::Completed { .. }) && !task.spec.verification.command.is_empty()
+        });
+        done.map(|(task, _)| Verification {
+            task: task.id.clone(),
+            command: task.spec.verification.command.clone(),
+            timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
+        })
+        .collect()
     }
 
     /// A task of a lower level did not change: whoever broke it is of this level, and to be found.
@@ -170,7 +169,7 @@ impl Inner {
             .ok_or_else(|| Error::new(ExitCode::Failed, format!("there is no task {}", job.task)))?;
         let (_, agent) = session::agent_for(&self.config, &task.spec, self.agent.as_deref())?;
         let worktree = self.paths.worktree(job.worker);
-        let worktree_git_dir = self.repository.worktree_git_dir(&worktree)?.ok_or_else(|| {
+        let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
             Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
         })?;
         let engineering = &self.config.plugins.context_engineering;

@@ -96,7 +96,14 @@ impl LocalHost {
             let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
             let lock = match held.take() {
                 Some(lock) => lock,
-                None => IntegrationLock::wait(&context.project.shared_dir())?,
+                None => {
+                    // Another feature may hold it for as long as its gates take.
+                    let dir = context.project.shared_dir();
+                    match context.cancel.unless_called_off(move || IntegrationLock::wait(&dir)) {
+                        Some(lock) => lock?,
+                        None => return Ok(Outcome::Interrupted),
+                    }
+                }
             };
             let outcome = work(context, &context.integration(tell(events))?, &lock)?;
             if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {

@@ -225,7 +225,7 @@ impl Telling<'_> {
             }
         }
         if red.is_empty() {
-            self.say(Severity::Info, format!("every required gate is green on {base}"));
+            self.say(Severity::Info, format!("{base} passed its gates"));
         }
     }
 

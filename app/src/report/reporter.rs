@@ -63,7 +63,7 @@ impl Reporter {
             for line in &opening.lines {
                 progress.line(line);
             }
-            let follower = Follower {
+            let mut follower = Follower {
                 project,
                 paths,
                 ui: &ui,
@@ -74,6 +74,7 @@ impl Reporter {
                 reports: Due::at_once(REPORT_PAUSE),
                 complained: false,
             };
+            follower.progress.update(&RunView::of(&follower.run));
             follower.follow(&inbox);
         });
         Reporter { messages, thread: Mutex::new(Some(thread)) }

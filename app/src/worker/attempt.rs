@@ -218,6 +218,10 @@ impl Attempt<'_> {
         }
         ownership::stage(git, &order.worktree, &changes.owned)?;
         let tree = git.write_tree()?;
+        if matches!(order.job.purpose, Purpose::Remedy { .. }) && self.is_base(git, &tree)? {
+            let feedback = "Nothing was changed, so what failed would fail again.".to_owned();
+            return Ok(Err(JobEnd::Failed { cause: FailCause::Unchanged, feedback, strays: Vec::new() }));
+        }
         let verdict = verify::verify(order, git, self.interrupt, self.log)?;
         // What an agent wrote ran just now, so again: nothing that it left is executed.
         let planted = guard.restore(git, self.job_dir)?;
@@ -242,6 +246,10 @@ impl Attempt<'_> {
         Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: task")?;
         self.log.info("committed", commit.as_str());
         Ok(Ok(commit))
+    }
+
+    fn is_base(&self, git: &Git, tree: &Oid) -> Result<bool> {
+        Ok(git.rev_parse(&format!("{}^{{tree}}", self.order.job.base))?.as_ref() == Some(tree))
     }
 
     /// Keeps everything that was changed, the task's own part first.

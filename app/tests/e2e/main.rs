@@ -2,11 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod agents;
 mod attempts;
 mod bad_input;
+mod gates;
+mod landing;
 mod ownership;
 mod plan;
 mod preflight;
+mod resume;
 mod specs;
+mod stop;
 mod support;
 mod whole_way;

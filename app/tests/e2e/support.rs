@@ -87,9 +87,17 @@ impl Ran {
 impl Repo {
     /// With one commit on `main` and a configuration that wastes no time.
     pub fn new() -> Repo {
+        Repo::init(&[])
+    }
+
+    pub fn sha256() -> Repo {
+        Repo::init(&["--object-format=sha256"])
+    }
+
+    fn init(options: &[&str]) -> Repo {
         let dir = tempfile::Builder::new().prefix("mbh test ü").tempdir().unwrap();
         let repo = Repo { _marker: Survivors(dir.path().canonicalize().unwrap()), dir };
-        repo.git(&["init", "-q", "-b", "main"]);
+        repo.git(&[&["init", "-q", "-b", "main"], options].concat());
         repo.git(&["config", "user.name", "A Person"]);
         repo.git(&["config", "user.email", "person@example.com"]);
         repo.write("README.md", "hello\n");
@@ -345,4 +353,26 @@ pub fn with(mut task: Value, fields: Value) -> Value {
         task[key] = value.clone();
     }
     task
+}
+
+/// What holds an agent up: it says that it is there, and goes on when the test says so.
+pub const HELD: &str = "touch \"$MAHABHARATHA_SPEC_DIR/held\"; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.02; done;";
+
+impl Repo {
+    /// Starts a run and waits until an agent that is `HELD` has begun.
+    pub fn run_until_held(&self, feature: &str) -> Background {
+        let run = self.spawn(&["run"]);
+        self.wait_for(&format!(".gsd/specs/{feature}/held"));
+        run
+    }
+
+    /// Lets the agent that is `HELD` go on, and the run end.
+    pub fn let_go(&self, feature: &str, run: Background) -> Ran {
+        self.write(&format!(".gsd/specs/{feature}/go"), "");
+        run.wait()
+    }
+
+    pub fn git_fails(&self, args: &[&str]) -> bool {
+        !Command::new("git").args(args).current_dir(self.path()).output().unwrap().status.success()
+    }
 }

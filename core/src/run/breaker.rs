@@ -44,6 +44,7 @@ impl Breaker {
     }
 
     pub(super) fn died_early(&mut self, now: Time, cooldown: Duration) {
+        self.cool(now);
         let deaths = match self {
             Breaker::Closed { deaths } => *deaths + 1,
             Breaker::HalfOpen { .. } => DEATHS_TO_OPEN,
@@ -54,7 +55,8 @@ impl Breaker {
     }
 
     /// Anything but an early death shows that workers can live.
-    pub(super) fn lived(&mut self) {
+    pub(super) fn lived(&mut self, now: Time) {
+        self.cool(now);
         if !matches!(self, Breaker::Open { .. }) {
             *self = Breaker::Closed { deaths: 0 };
         }
@@ -88,7 +90,7 @@ mod tests {
         for _ in 0..2 {
             breaker.died_early(Time(0), COOLDOWN);
         }
-        breaker.lived();
+        breaker.lived(Time(5));
         for _ in 0..2 {
             breaker.died_early(Time(0), COOLDOWN);
         }
@@ -107,8 +109,17 @@ mod tests {
         assert!(breaker.may_launch());
         breaker.launched(EffectId(7));
         assert!(!breaker.may_launch());
-        breaker.lived();
+        breaker.lived(Time(5));
         assert_eq!(breaker, Breaker::Closed { deaths: 0 });
+    }
+
+    #[test]
+    fn a_death_after_the_cooldown_opens_it_again() {
+        let mut breaker = Breaker::Open { until: Time(5) };
+        breaker.died_early(Time(4), COOLDOWN);
+        assert_eq!(breaker, Breaker::Open { until: Time(5) });
+        breaker.died_early(Time(6), COOLDOWN);
+        assert_eq!(breaker, Breaker::Open { until: Time(60_006) });
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Run {
             if let Effect::RunJob(job) = effect
                 && job.task == *id
             {
-                return Err(format!("it is in progress; stop it first with `stop --worker {}`", job.worker));
+                return Err(format!("it is in progress on worker {}; `mahabharatha stop` the run first", job.worker));
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Run {
         let level = &mut self.levels[index];
         level.open += usize::from(reopened);
         if matches!(level.status, LevelStatus::Failed { .. }) {
-            level.status = LevelStatus::Running;
+            level.run_again();
         }
         self.requeue(task);
     }
@@ -157,8 +157,7 @@ impl Run {
         let level = &mut self.levels[index];
         level.open -= usize::from(was_open);
         if matches!(level.status, LevelStatus::Failed { .. }) {
-            // What stands on staging contains the task: it is put together anew.
-            level.status = LevelStatus::Running;
+            level.run_again();
         }
         Ok(())
     }

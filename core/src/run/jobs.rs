@@ -156,7 +156,7 @@ impl Run {
                 self.breaker.died_early(now, self.cooldown());
             }
             JobEnd::Interrupted => self.breaker.called_off(id),
-            _ => self.breaker.lived(),
+            _ => self.breaker.lived(now),
         }
         self.close_record(now, &job, JobReport { cost_usd, ..report.clone() });
         let Some(index) = self.graph.index(task) else { return };

@@ -97,7 +97,7 @@ impl Run {
             && self.levels[current].open > 0
             && !matches!(self.levels[current].status, LevelStatus::Pending)
         {
-            self.levels[current].status = LevelStatus::Running;
+            self.levels[current].run_again();
             self.queue_level(current);
         }
     }

@@ -429,6 +429,15 @@ impl TaskState {
     }
 }
 
+impl LevelState {
+    /// Its tasks are no longer what stands on staging: that is put together anew.
+    pub(super) fn run_again(&mut self) {
+        self.status = LevelStatus::Running;
+        self.staging = None;
+        self.commits.clear();
+    }
+}
+
 impl LevelStatus {
     /// Whether its tasks' commits are being put together, so that they must stay as they are.
     pub(super) fn is_integrating(&self) -> bool {

@@ -135,6 +135,8 @@ impl Run {
         if !self.has_begun() {
             self.setup.start = setup.start.clone();
             self.setup.git_config = setup.git_config.clone();
+            self.base_checked = false;
+            self.red_gates.clear();
             self.outstanding.retain(|_, effect| !matches!(effect, Effect::CheckBase { .. }));
         }
     }

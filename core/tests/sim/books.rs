@@ -201,8 +201,8 @@ impl Fuse {
                     *self = Fuse::Open { until: now + cooldown, probe: None };
                 }
             }
-            Fuse::Open { probe: Some(_), .. } if early => *self = Fuse::Open { until: now + cooldown, probe: None },
-            Fuse::Open { until, probe: None } if early || now < *until => {}
+            Fuse::Open { until, .. } if now < *until => {}
+            Fuse::Open { .. } if early => *self = Fuse::Open { until: now + cooldown, probe: None },
             _ => *self = Fuse::Closed { deaths: 0 },
         }
     }

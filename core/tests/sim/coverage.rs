@@ -17,8 +17,8 @@ const STATES: [&str; 10] = [
     "draining",
     "ended",
 ];
-/// `Started` only ever comes first.
-const EVENTS: [&str; 19] = [
+const EVENTS: [&str; 21] = [
+    "Started",
     "Resumed",
     "Replanned",
     "BaseChecked",
@@ -31,6 +31,7 @@ const EVENTS: [&str; 19] = [
     "Blamed",
     "Landed",
     "NotLanded",
+    "Noted",
     "Closed",
     "Stop",
     "Retry",
@@ -106,7 +107,7 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
             "EffectFailed",
         ],
     ),
-    ("ended", &["Resumed", "Replanned", "Stop", "Retry", "Skip"]),
+    ("ended", &["Started", "Resumed", "Replanned", "Stop", "Retry", "Skip"]),
 ];
 
 #[derive(Debug, Default, Clone)]
@@ -183,7 +184,7 @@ fn state(run: &Run) -> &'static str {
 
 fn name(event: &Event) -> &'static str {
     match event {
-        Event::Started(_) => panic!("a run is started once"),
+        Event::Started(_) => "Started",
         Event::Resumed { .. } => "Resumed",
         Event::Replanned { .. } => "Replanned",
         Event::BaseChecked { .. } => "BaseChecked",
@@ -196,6 +197,7 @@ fn name(event: &Event) -> &'static str {
         Event::Blamed { .. } => "Blamed",
         Event::Landed { .. } => "Landed",
         Event::NotLanded { .. } => "NotLanded",
+        Event::Noted { .. } => "Noted",
         Event::Closed => "Closed",
         Event::Asked { command: Command::Stop { .. }, .. } => "Stop",
         Event::Asked { command: Command::Retry { .. }, .. } => "Retry",

@@ -32,6 +32,7 @@ pub enum Fault {
     JobsDieToo,
     JobCalledOff,
     GraphChanges,
+    StartMoves,
     OtherIntent,
     OtherPolicy,
 }

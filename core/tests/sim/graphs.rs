@@ -83,6 +83,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
         remediation_attempts: rng.between(0, 3) as u32,
         has_gates: rng.chance(70),
         allow_red_base: rng.chance(20),
+        onto_staging: false,
         max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
     }
 }

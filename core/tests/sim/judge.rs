@@ -52,8 +52,9 @@ impl Judge {
     /// An event came into the journal.
     pub fn appended(&mut self, now: Time, event: &Event) -> &[(EffectId, Effect)] {
         assert!(self.journal.len() < MOST_STEPS, "the run does not come to an end");
-        let graph_taken = match event {
+        let taken = match event {
             Event::Replanned { graph } => self.run.cannot_replan(graph).is_empty(),
+            Event::Started(_) => !self.run.has_begun(),
             _ => false,
         };
         self.coverage.note(&self.run, event);
@@ -62,7 +63,7 @@ impl Judge {
         self.journal.push((now, event.clone()));
         let failing =
             matches!(event, Event::EffectFailed { effect, .. } if self.ledger.outstanding.contains_key(effect));
-        self.ledger.note(now, event, graph_taken);
+        self.ledger.note(now, event, taken);
         self.check_interrupts(event, failing, &effects);
         self.check_effects(Some(event), &effects);
         check_state(&self.ledger, &self.run);

@@ -159,11 +159,18 @@ impl Ledger {
     }
 
     /// Takes down what an event tells, as far as it answers something that was asked for.
-    pub fn note(&mut self, now: Time, event: &Event, graph_taken: bool) {
+    /// `taken`: where it is not about an effect, whether it still came in time.
+    pub fn note(&mut self, now: Time, event: &Event, taken: bool) {
         self.now = self.now.max(now);
         match event {
             Event::Resumed { policy, intent } => self.resumed(policy, *intent),
-            Event::Replanned { graph } if graph_taken => self.replanned(graph),
+            Event::Replanned { graph } if taken => self.replanned(graph),
+            Event::Started(setup) if taken => {
+                self.start = setup.start.clone();
+                self.base_is_good = false;
+                self.red.clear();
+                self.take(|effect| matches!(effect, Effect::CheckBase { .. }));
+            }
             Event::BaseChecked { red } => {
                 if self.take(|effect| matches!(effect, Effect::CheckBase { .. })) {
                     self.red = red.iter().map(|failure| failure.gate.clone()).collect();

@@ -80,9 +80,11 @@ impl Repo {
         commit
     }
 
-    fn move_base(&mut self) {
+    /// A person commits.
+    pub fn move_base(&mut self) -> Oid {
         self.tip = oid(&format!("a person's commit on {}", self.tip));
         self.history.insert(self.tip.clone());
+        self.tip.clone()
     }
 
     pub fn mend_everything(&mut self) {

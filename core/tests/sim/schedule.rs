@@ -160,6 +160,10 @@ impl Schedule {
         for event in events {
             self.apply(run, event);
         }
+        if self.world.borrow_mut().strikes(Fault::StartMoves) {
+            let start = self.world.borrow_mut().repo.move_base();
+            self.apply(run, Event::Started(Box::new(Setup { start, ..run.setup().clone() })));
+        }
         if self.world.borrow_mut().strikes(Fault::GraphChanges) {
             let (graph, allowed) = random_replan(&mut self.world.borrow_mut().rng, run);
             let problems = run.cannot_replan(&graph);

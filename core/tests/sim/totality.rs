@@ -2,7 +2,7 @@
 
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::event::{
-    Candidate, Event, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport, Obstacle, Setup, TaskCommit,
+    Candidate, Event, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport, Note, Obstacle, Setup, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, Run, replay};
 
@@ -55,7 +55,7 @@ fn any_event(rng: &mut Rng, run: &Run) -> Event {
         return answer(rng, run, *id, effect);
     }
     let level = level(rng, run);
-    match rng.between(0, 15) {
+    match rng.between(0, 17) {
         0 => Event::Resumed { policy: graphs::policy(rng), intent: intent(rng, level) },
         1 => Event::Replanned { graph: Box::new(graph(rng, run)) },
         2 => Event::BaseChecked { red: red(rng) },
@@ -71,6 +71,8 @@ fn any_event(rng: &mut Rng, run: &Run) -> Event {
         12 => Event::Closed,
         13 => Event::Asked { request: format!("r{}", rng.between(0, 99)), command: person::random_command(rng, run) },
         14 => Event::Woke,
+        15 => Event::Started(Box::new(Setup { start: any_oid(rng), ..run.setup().clone() })),
+        16 => Event::Noted { level: Some(level), note: Note::OnlyReported { failure: failure(rng, None) } },
         _ => {
             let effect = EffectId(rng.between(0, 99));
             if rng.chance(50) {

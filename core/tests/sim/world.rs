@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
-use mahabharatha_core::run::event::{Event, JobEnd};
+use mahabharatha_core::run::event::{Event, JobEnd, Note};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
 use crate::faults::{Fault, Faults};
@@ -278,7 +278,7 @@ impl World {
     /// An event that answers nothing: of an attempt that is over, of an effect that is not outstanding, of nobody.
     fn stray(&mut self, ledger: &Ledger) -> Option<Event> {
         let nobody = TaskId::new("nobody").expect("a good id");
-        match self.rng.between(0, 7) {
+        match self.rng.between(0, 8) {
             0 | 1 => {
                 let over: Vec<_> = self
                     .workers
@@ -306,7 +306,8 @@ impl World {
             }
             4 => Some(Event::JobStarted { task: nobody, attempt: Attempt(1), pid: 1 }),
             5 => Some(Event::SlotReady { worker: WorkerId(99) }),
-            6 => Some(Event::Landed { level: Level(77), commit: oid("nothing") }),
+            6 => Some(Event::Noted { level: None, note: Note::MergeKept { name: "refs/kept".to_string() } }),
+            7 => Some(Event::Landed { level: Level(77), commit: oid("nothing") }),
             _ => Some(Event::Staged { level: Level(77), staging: oid("nothing"), commits: Vec::new() }),
         }
     }

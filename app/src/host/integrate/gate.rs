@@ -60,6 +60,14 @@ impl Integration {
     /// Merges a moved base in, prepares, and runs what has not passed on that tree.
     /// → `GatesPassed`, `GateFailed`, `NotLanded`
     pub fn gate(&self, _lock: &IntegrationLock, call: GateCall) -> Result<Outcome> {
+        let outcome = self.run_gates(call)?;
+        if let Outcome::Answer(Event::GateFailed { failure, .. }) = &outcome {
+            self.show_staging(&failure.staging)?;
+        }
+        Ok(outcome)
+    }
+
+    fn run_gates(&self, call: GateCall) -> Result<Outcome> {
         let level = call.level;
         let candidate = match self.candidate(call)? {
             Ok(candidate) => candidate,
