@@ -367,7 +367,7 @@ impl Repo {
     }
 
     /// Lets the agent that is `HELD` go on, and the run end.
-    pub fn let_go(&self, feature: &str, run: Background) -> Ran {
+    pub fn let_go_on(&self, feature: &str, run: Background) -> Ran {
         self.write(&format!(".gsd/specs/{feature}/go"), "");
         run.wait()
     }
