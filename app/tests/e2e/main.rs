@@ -4,6 +4,7 @@
 
 mod agents;
 mod attempts;
+mod bad_input;
 mod base_moves;
 mod checkout;
 mod completion;
