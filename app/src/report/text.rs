@@ -44,7 +44,7 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
         (_, Some(FailCause::Verification)) => "failed its verification",
         (_, Some(FailCause::Timeout)) => "ran out of time",
         (_, Some(FailCause::Stalled)) => "stalled: no output and no change",
-        (_, Some(FailCause::Setup)) => "could not begin: its worktree could not be made ready",
+        (_, Some(FailCause::Setup)) => "could not be carried out",
         (_, Some(FailCause::Agent) | None) => "failed: its agent ended with an error",
     }
 }

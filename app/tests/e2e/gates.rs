@@ -97,7 +97,7 @@ fn a_gate_that_passed_is_not_run_again_on_the_same_tree_and_one_that_failed_is()
     let run = repo.run_until_held("x");
     repo.write("a.txt", "a person's\n");
     // Once on the base, once on the level.
-    repo.let_run_end("x", run).code(4);
+    repo.let_go_on("x", run).code(4);
     assert_eq!(runs(&repo), 2);
     repo.config(&gates(&[("counted", COUNTED), ("picky", "echo again >> ../../../../.git/again")], ""));
     repo.run(&["run"]).code(9).says("a.txt");
@@ -221,7 +221,7 @@ fn where_a_person_broke_the_gate_nobody_is_blamed() {
     repo.write("mess", "");
     repo.git(&["add", "mess"]);
     repo.git(&["commit", "-q", "-m", "a mess"]);
-    repo.let_run_end("x", run).code(4).says("nobody can be blamed: it fails on main itself").does_not_say("to mend");
+    repo.let_go_on("x", run).code(4).says("nobody can be blamed: it fails on main itself").does_not_say("to mend");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "a mess");
     repo.git(&["rm", "-q", "mess"]);
     repo.git(&["commit", "-q", "-m", "tidied up"]);

@@ -227,7 +227,7 @@ fn a_checkout_on_another_branch_is_not_touched() {
     let run = repo.run_until_held("x");
     repo.git(&["switch", "-q", "-c", "other"]);
     repo.write("a.txt", "mine\n");
-    repo.let_run_end("x", run).code(0);
+    repo.let_go_on("x", run).code(0);
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "Level 2: x");
     assert_eq!(repo.git(&["log", "-1", "--format=%s"]), "first");
     assert_eq!(repo.read("a.txt"), "mine\n");
@@ -242,7 +242,7 @@ fn the_base_moves_in_the_worktree_where_it_is_checked_out() {
     repo.git(&["switch", "-q", "-c", "other"]);
     repo.git(&["worktree", "add", "-q", ".git/linked", "main"]);
     repo.write(".git/linked/README.md", "changed\n");
-    repo.let_run_end("x", run).code(0);
+    repo.let_go_on("x", run).code(0);
     let linked = repo.join(".git/linked");
     assert_eq!(repo.git_in(&linked, &["log", "-1", "--format=%s"]), "Level 2: x");
     assert_eq!(repo.git_in(&linked, &["status", "--porcelain"]), " M README.md");

@@ -4,6 +4,7 @@
 
 mod agents;
 mod attempts;
+mod bad_input;
 mod base_moves;
 mod checkout;
 mod completion;
@@ -15,6 +16,8 @@ mod plan;
 mod preflight;
 mod resume;
 mod specs;
+mod status;
+mod steering;
 mod stop;
 mod support;
 mod whole_way;

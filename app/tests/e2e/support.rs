@@ -270,18 +270,21 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Nothing where none can be mounted, which on CI is a failure: elsewhere it is said, and the test is passed over.
     pub fn new(size: &str) -> Option<Disk> {
         let dir = tempfile::tempdir().unwrap();
-        let options = format!("size={size}");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir.path()).output();
+        Disk::mount(dir.path(), &format!("size={size}")).then_some(Disk { dir })
+    }
+
+    /// Where nothing can be mounted it is said and the test passed over; on CI that is a failure.
+    pub fn mount(at: &Path, options: &str) -> bool {
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
         if mount.as_ref().is_ok_and(|output| output.status.success()) {
-            return Some(Disk { dir });
+            return true;
         }
         let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-        assert!(!in_ci, "no disk can be mounted: {mount:?}");
-        eprintln!("NOT TESTED: a small disk cannot be mounted here, which takes root");
-        None
+        assert!(!in_ci, "no file system can be mounted: {mount:?}");
+        eprintln!("NOT TESTED: no file system can be mounted here, which takes root");
+        false
     }
 
     pub fn path(&self) -> PathBuf {
@@ -365,7 +368,7 @@ impl Repo {
     }
 
     /// Lets the agent that is `HELD` go on, and the run end.
-    pub fn let_run_end(&self, feature: &str, run: Background) -> Ran {
+    pub fn let_go_on(&self, feature: &str, run: Background) -> Ran {
         self.write(&format!(".gsd/specs/{feature}/go"), "");
         run.wait()
     }

@@ -91,7 +91,7 @@ impl Integration {
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
             return Ok(outcome);
         }
-        passed.extend(self.verify_in_a_row(&worktree, call, &candidate.tree, &verifications)?);
+        passed = self.verify_in_a_row(&worktree, call, &candidate.tree, &verifications, passed)?;
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &verifications, &mut passed)? {
             return Ok(outcome);
         }
@@ -139,11 +139,12 @@ impl Integration {
         call: GateCall,
         tree: &Oid,
         orders: &[Order],
+        before: Vec<GatePass>,
     ) -> Result<Vec<GatePass>> {
-        let mut passed: Vec<GatePass> = Vec::new();
         if orders.len() < 2 {
-            return Ok(passed);
+            return Ok(before);
         }
+        let mut passed = before.clone();
         worktree.set_to(tree)?;
         for order in orders {
             let pass = GatePass { command: order.command.clone(), tree: tree.clone() };
@@ -152,10 +153,10 @@ impl Integration {
             }
             match self.run(worktree, &call.level, order)? {
                 Ran::Passed => passed.push(pass),
-                Ran::Failed(_) | Ran::CalledOff => return Ok(Vec::new()),
+                Ran::Failed(_) | Ran::CalledOff => return Ok(before),
             }
         }
-        Ok(if worktree.is_clean()? { passed } else { Vec::new() })
+        Ok(if worktree.is_clean()? { passed } else { before })
     }
 
     /// What would land now: staging as it stands, with whatever the base has gained.
