@@ -312,6 +312,21 @@ fn lock_files_are_made_anew_in_staging() {
     assert!(!repo.exists("junk"));
 }
 
+#[test]
+fn a_preparation_that_fails_on_the_base_is_a_red_base() {
+    let repo = Repo::new();
+    committed(&repo, "merge: { prepare: 'echo no such tool; exit 3' }\n");
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.run(&["run"])
+        .code(7)
+        .says("these gates fail on the base, before anything was run: merge.prepare")
+        .says("      no such tool");
+    repo.run(&["run", "--allow-red-base"])
+        .code(0)
+        .says("level 1: gate merge.prepare failed, which is only reported: no such tool [exit code 3]");
+    assert!(completion(&repo).contains("| 1 | merge.prepare | `echo no such tool; exit 3` | failed, as it did before"));
+}
+
 /// Level 2 changes what level 1's verification needs; a further attempt puts it right if `mends`.
 fn breaks_level_1(mends: bool) -> Repo {
     let repo = Repo::new();
