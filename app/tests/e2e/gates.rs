@@ -225,6 +225,25 @@ fn a_fix_that_a_person_commits_on_staging_counts() {
 }
 
 #[test]
+fn a_fix_of_a_person_on_staging_is_kept_when_a_task_is_done_anew() {
+    let repo = unmendable(0);
+    let staging = repo.join(".mahabharatha/worktrees/x/staging");
+    repo.run(&["run"]).code(4);
+    repo.write(".mahabharatha/worktrees/x/staging/notes.txt", "by hand\n");
+    repo.git_in(&staging, &["add", "notes.txt"]);
+    repo.git_in(&staging, &["commit", "-q", "-m", "by hand"]);
+    repo.write(".gsd/specs/x/content", "good\n");
+    repo.run(&["retry", "A"]).code(0);
+    repo.run(&["run"]).code(0).says("what a person did on staging is in the way of the level: it is kept as");
+    assert!(!repo.exists("notes.txt"));
+    let kept = repo.refs().into_iter().find(|name| name.contains("/unfinished/")).unwrap();
+    assert_eq!(repo.git(&["show", &format!("{kept}:notes.txt")]), "by hand");
+    // Not even `cleanup` takes it without being told so.
+    repo.run(&["cleanup"]).code(0).says("it is what a person did on staging");
+    assert_eq!(repo.refs(), [kept]);
+}
+
+#[test]
 fn where_a_person_broke_the_gate_nobody_is_blamed() {
     let repo = Repo::new();
     committed(&repo, &gates(&[("tidy", "test ! -e mess")], ""));
