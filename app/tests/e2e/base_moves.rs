@@ -41,7 +41,7 @@ fn a_commit_of_a_person_while_agents_work_is_merged_in_and_gated_with_the_level(
     repo.config("quality_gates: [{ name: both, command: '! test -e a.txt || test -e theirs.txt' }]\n");
     let run = repo.run_until_held("x");
     let theirs = commit(&repo, "theirs.txt", "theirs\n", "theirs");
-    repo.let_go("x", run).code(0);
+    repo.let_go_on("x", run).code(0);
     assert!(is_on_main(&repo, &theirs));
     assert_eq!(repo.git(&["log", "--first-parent", "--format=%s", "main", "-3"]), "Level 2: x\nLevel 1: x\ntheirs");
     assert_eq!((repo.read("theirs.txt").as_str(), repo.read("a.txt").as_str()), ("theirs\n", "A\n"));
@@ -85,7 +85,7 @@ fn a_base_that_moves_again_and_again_pauses_the_run() {
     repo.graph("x", &[task("A", 1, "a.txt", &format!("{HELD} echo A > a.txt"))]);
     let run = repo.run_until_held("x");
     repo.git(&["switch", "-q", "main"]);
-    repo.let_go("x", run).code(9).says("the base branch moved 3 times while level 1 was gated");
+    repo.let_go_on("x", run).code(9).says("the base branch moved 3 times while level 1 was gated");
     let moved = repo.subjects("work").iter().filter(|subject| *subject == "moved").count();
     assert_eq!(moved, 4);
     repo.config("");
@@ -98,7 +98,7 @@ fn conflicted() -> (Repo, Ran) {
     let repo = two_levels();
     let run = repo.run_until_held("x");
     commit(&repo, "owned.txt", "1\n2\n3\n4\n5\n6\n7\n8\nNEUN\n", "theirs");
-    let ran = repo.let_go("x", run);
+    let ran = repo.let_go_on("x", run);
     (repo, ran)
 }
 
@@ -156,7 +156,7 @@ fn a_base_that_was_amended_is_not_brought_back() {
     repo.git(&["commit", "-q", "--amend", "-m", "amended"]);
     let new = repo.git(&["rev-parse", "main"]);
     let rewritten = format!("the base branch was rewritten: it no longer contains {}", &old[..10]);
-    repo.let_go("x", run).code(9).says(&rewritten).says(&format!("git merge {}", &old[..10]));
+    repo.let_go_on("x", run).code(9).says(&rewritten).says(&format!("git merge {}", &old[..10]));
     assert_eq!(repo.git(&["rev-parse", "main"]), new);
     assert!(!is_on_main(&repo, &old) && !repo.exists("a.txt"));
     repo.run(&["run"]).code(9).says(&rewritten);
@@ -174,7 +174,7 @@ fn a_base_that_is_gone_is_not_made_anew() {
     let run = repo.run_until_held("x");
     repo.git(&["branch", "-m", "main", "trunk"]);
     let start = repo.git(&["rev-parse", "trunk"]);
-    repo.let_go("x", run).code(9).says(&format!("the base branch is gone; it stood at {}", &start[..10]));
+    repo.let_go_on("x", run).code(9).says(&format!("the base branch is gone; it stood at {}", &start[..10]));
     assert_eq!(repo.git(&["rev-parse", "trunk"]), start);
     assert!(repo.git_fails(&["rev-parse", "--verify", "--quiet", "refs/heads/main"]));
     repo.git(&["branch", "-m", "trunk", "main"]);

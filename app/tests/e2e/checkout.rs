@@ -24,7 +24,7 @@ fn ready() -> Repo {
 fn run_while(repo: &Repo, change: impl FnOnce()) -> Ran {
     let run = repo.run_until_held("x");
     change();
-    repo.let_go("x", run)
+    repo.let_go_on("x", run)
 }
 
 fn paused(repo: &Repo, ran: Ran, file: &str) {

@@ -185,7 +185,7 @@ fn a_level_is_skipped_while_a_run_is_on_as_well() {
     );
     let run = repo.run_until_held("x");
     repo.run(&["skip", "B", "--reason", "no", "--keep-dependents"]).code(0);
-    repo.let_go("x", run).code(0).says("level 2: nothing to merge");
+    repo.let_go_on("x", run).code(0).says("level 2: nothing to merge");
     assert_eq!(repo.git(&["log", "--first-parent", "--format=%s", "main"]), "Level 3: x\nLevel 1: x\nfirst");
 }
 

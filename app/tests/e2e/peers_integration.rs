@@ -89,7 +89,7 @@ fn row_18_any_branch_is_a_base_and_merges_do_not_happen_in_the_users_checkout() 
     repo.write("README.md", "half a thought\n");
     repo.write("notes.txt", "mine\n");
     let reflog = repo.git(&["reflog", "show", "HEAD"]);
-    repo.let_go("x", run).code(0);
+    repo.let_go_on("x", run).code(0);
     assert_eq!(repo.git(&["log", "--first-parent", "--format=%s", "trunk"]), "Level 2: x\nLevel 1: x\nfirst");
     assert_eq!((repo.read("README.md").as_str(), repo.read("notes.txt").as_str()), ("half a thought\n", "mine\n"));
     // HEAD went along with its branch: nothing was checked out, reset or stashed there.
