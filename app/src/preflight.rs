@@ -171,14 +171,15 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
         ("REVERT_HEAD", "a revert", "git revert --continue` or `git revert --abort"),
         ("BISECT_LOG", "a bisection", "git bisect reset"),
     ] {
-        if project.common_dir().join(file).exists() {
+        if project.git_dir().join(file).exists() {
             report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
         }
     }
     if let Err(error) = project.git().pinned_config() {
         report.fail_with("repository", Error::from(error))?;
     }
-    if !ground.resumed {
+    // In the middle of something HEAD may be anywhere.
+    if !ground.resumed && !report.failed() {
         match project.head_branch() {
             Ok(branch) => {
                 report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/")))
@@ -255,7 +256,7 @@ fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &Agent
             report.fail(
                 "agent",
                 format!("{name}: {program} {place}."),
-                format!("Put it there, or change agents.{name}.command in .mahabharatha/config.yaml."),
+                format!("Put it there, executable, or change agents.{name}.command in .mahabharatha/config.yaml."),
             );
         }
     }

@@ -17,6 +17,9 @@ pub use paths::FeaturePaths;
 pub struct Project {
     root: PathBuf,
     common_dir: PathBuf,
+    /// Where the command was given: the main checkout or a linked worktree, and its git directory.
+    checkout: PathBuf,
+    git_dir: PathBuf,
 }
 
 impl Project {
@@ -33,8 +36,9 @@ impl Project {
             // Inside of `.git`, or in a linked worktree.
             _ => main_worktree(&found.common_dir)?,
         };
-        let project = Project { root, common_dir: found.common_dir };
-        if project.git().rev_parse("HEAD^{commit}")?.is_none() {
+        let checkout = found.top.unwrap_or_else(|| root.clone());
+        let project = Project { root, checkout, common_dir: found.common_dir, git_dir: found.git_dir };
+        if project.head().rev_parse("HEAD^{commit}")?.is_none() {
             let root = project.root.display();
             return Err(Error::new(ExitCode::Preflight, format!("the repository {root} has no commit yet"))
                 .hint("Make one first: git add -A && git commit -m \"First commit\"."));
@@ -54,6 +58,16 @@ impl Project {
 
     pub fn git(&self) -> Git {
         Git::repository(&self.common_dir)
+    }
+
+    /// Of the checkout that the command was given in: its branch is the one that levels land on.
+    pub fn head(&self) -> Git {
+        Git::repository(&self.git_dir)
+    }
+
+    /// The git directory of that checkout.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
     }
 
     /// What is ours below the git directory, common to all features.

@@ -47,12 +47,12 @@ pub enum Outcome {
     Ended(End),
 }
 
-/// The commit that the feature's run starts from, or would start from now.
-pub fn start_commit(project: &Project, paths: &FeaturePaths) -> Result<Oid> {
-    match rebuild(paths, &Journal::read(&paths.journal())?)? {
-        Some(run) => start_of(project, &run),
-        None => project.head_commit(),
-    }
+/// The commit that a run starts from. Where nothing has begun the base may have gained one meanwhile, such as one that
+/// makes its gates green.
+pub fn start_commit(project: &Project, run: Option<&Run>) -> Result<Oid> {
+    let Some(run) = run else { return project.head_commit() };
+    let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
+    Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
 }
 
 /// The run that a journal adds up to.
@@ -94,7 +94,7 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let begun = match rebuild(paths, &records)? {
         None => session.start(&mut journal)?,
         Some(run) => {
-            let start = start_of(project, &run)?;
+            let start = start_commit(project, Some(&run))?;
             let changed = changed_graph::find(project, paths, &run, &start, ui)?;
             if changed.is_none() && run.ended() == Some(&End::Completed) {
                 return Ok(Outcome::AlreadyCompleted);
@@ -136,7 +136,6 @@ impl Session<'_> {
     fn start(&self, journal: &mut Journal) -> Result<Begun> {
         let Session { project, paths, ui, options, .. } = *self;
         let start = project.head_commit()?;
-        let base_branch = project.head_branch()?;
         let tree = specs::start_tree(&project.git(), &start)?;
         let file = specs::load_graph(paths, &tree)?;
         let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
@@ -146,7 +145,7 @@ impl Session<'_> {
         check_intent(options.intent, &graph, None)?;
         let ground = self.ground(&graph, false);
         preflight::check(&ground)?.tell(ui)?;
-        let setup = setup(&ground, file, base_branch, start, self.policy())?;
+        let setup = setup(&ground, file, project.head_branch()?, start, self.policy())?;
         let mut run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
         let mut opening = Opening::default();
         let started = Event::Started(Box::new(setup));
@@ -169,6 +168,7 @@ impl Session<'_> {
     ) -> Result<Begun> {
         let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
         check_intent(self.options.intent, graph, Some(&run))?;
+        check_target(&run, &self.policy())?;
         preflight::check(&self.ground(graph, true))?.tell(self.ui)?;
         let mut events = Vec::new();
         if start != run.setup().start {
@@ -265,6 +265,16 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     Ok(())
 }
 
+/// Levels that are merged stay where they are, and the others have to follow them.
+fn check_target(run: &Run, policy: &Policy) -> Result<()> {
+    let merged = run.levels().iter().find(|level| matches!(level.status, LevelStatus::Merged { .. }));
+    let Some(level) = merged.filter(|_| policy.onto_staging != run.policy().onto_staging) else { return Ok(()) };
+    let (branch, before) = (run.landing_branch(), if policy.onto_staging { "base" } else { "staging" });
+    let (level, branch) = (level.level, branch.trim_start_matches("refs/heads/"));
+    let message = format!("merge.target was changed, and level {level} is merged into {branch} already");
+    Err(Error::new(ExitCode::Invalid, message).hint(format!("Put it back for this run: merge.target: {before}.")))
+}
+
 /// Whether the level that was asked for can be next.
 fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<()> {
     let (Intent::Level(goal) | Intent::Merge(goal)) = intent else { return Ok(()) };
@@ -288,12 +298,6 @@ fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<
                 .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature)))
         }
     }
-}
-
-/// Where nothing has begun the base may have gained a commit, such as one that makes its gates green.
-pub fn start_of(project: &Project, run: &Run) -> Result<Oid> {
-    let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
-    Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
 }
 
 /// Appends to the journal, then lets everybody know.

@@ -104,6 +104,20 @@ impl Ui {
         }
     }
 
+    /// Data that takes the place of what it showed before: on a terminal on the same screen, elsewhere after it.
+    pub fn screen(&self, text: &str) {
+        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
+        match size.filter(|size| size.ws_row > 1) {
+            None => self.data(text),
+            Some(size) => {
+                let mut lost = locked(&self.lost);
+                if lost.is_none() {
+                    *lost = deliver(&mut io::stdout(), &redrawn(text, usize::from(size.ws_row))).err();
+                }
+            }
+        }
+    }
+
     /// Whether all data arrived. A reader that went away has seen enough, so that is no error.
     pub fn finish(&self) -> io::Result<()> {
         match locked(&self.lost).take() {
@@ -206,6 +220,21 @@ fn wants_color(asked: Color, found: ColorChoice) -> bool {
     }
 }
 
+/// From the top left corner, each line and what is below the last cleared of what stood there.
+fn redrawn(text: &str, rows: usize) -> String {
+    let clean = clean::clean_but_colors(text);
+    let lines: Vec<&str> = clean.lines().collect();
+    let room = if lines.len() < rows { lines.len() } else { rows - 2 };
+    let mut screen = String::from("\x1b[H");
+    for line in &lines[..room] {
+        screen.push_str(&format!("{line}\x1b[K\n"));
+    }
+    if room < lines.len() {
+        screen.push_str(&format!("… {} more lines\x1b[K\n", lines.len() - room));
+    }
+    screen + "\x1b[J"
+}
+
 fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
@@ -261,6 +290,12 @@ mod tests {
         assert!(!wants_color(Color::Auto, ColorChoice::Never));
         assert!(wants_color(Color::Always, ColorChoice::Never));
         assert!(!wants_color(Color::Never, ColorChoice::Always));
+    }
+
+    #[test]
+    fn a_screen_is_drawn_over_and_never_scrolls() {
+        assert_eq!(redrawn("a\x1b[2J\n\nb\n", 4), "\x1b[Ha\x1b[K\n\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(redrawn("a\nb\nc\n", 3), "\x1b[Ha\x1b[K\n… 2 more lines\x1b[K\n\x1b[J");
     }
 
     #[test]

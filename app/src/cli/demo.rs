@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use mahabharatha_core::run::event::Intent;
 
-use super::{Global, run};
+use super::Global;
+use super::finish::finish;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{self, Git};
 use crate::project::Project;
@@ -68,7 +69,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let place = super::place::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => ExitCode::Done,
-        Outcome::Ended(end) => run::finish(&place, ui, &end)?,
+        Outcome::Ended(end) => finish(&place, ui, &end)?,
     };
     ui.note("\n$ git log --graph --oneline");
     ui.data(&log(&place.project)?);

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::Global;
 use crate::error::{Error, ExitCode, Result};
-use crate::git::Git;
 use crate::project::FeaturePaths;
 use crate::report::text::count;
 use crate::session;
 use crate::specs;
+use crate::store::journal::Journal;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -25,9 +25,9 @@ pub struct DesignArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
-    let git = Git::repository(place.project.common_dir());
-    let start = session::start_commit(&place.project, &place.paths)?;
-    let tree = specs::start_tree(&git, &start)?;
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    let start = session::start_commit(&place.project, run.as_ref())?;
+    let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = match specs::try_read_graph(&place.paths, &tree)? {
         Ok(file) => file,
         Err(unreadable) if ui.json() => {

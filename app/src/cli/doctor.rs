@@ -3,7 +3,7 @@
 use clap::Args;
 
 use mahabharatha_core::config::Config;
-use mahabharatha_core::run::End;
+use mahabharatha_core::run::{End, Run};
 
 use super::Global;
 use super::design::size;
@@ -55,22 +55,23 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
         }
         Err(error) => return Err(error),
     };
-    if let Err(error) = examine_feature(&mut report, &place, &config, ui) {
+    let run = Journal::read(&place.paths.journal()).and_then(|records| session::rebuild(&place.paths, &records));
+    let run = match run {
+        Ok(run) => run,
+        Err(error) => return report.fail_with("journal", error).map(|()| report),
+    };
+    if let Err(error) = examine_feature(&mut report, &place, &config, run, ui) {
         report.fail_with("graph", error)?;
     }
     Ok(report)
 }
 
-fn examine_feature(report: &mut Report, place: &Place, config: &Config, ui: &Ui) -> Result<()> {
-    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+fn examine_feature(report: &mut Report, place: &Place, config: &Config, run: Option<Run>, ui: &Ui) -> Result<()> {
     if run.as_ref().is_some_and(|run| run.ended() == Some(&End::Completed)) {
         report.ok("feature", format!("{} is completed already", place.feature));
         return Ok(());
     }
-    let start = match &run {
-        Some(run) => session::start_of(&place.project, run)?,
-        None => place.project.head_commit()?,
-    };
+    let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;

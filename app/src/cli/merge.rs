@@ -7,10 +7,12 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 
+use super::finish::finish;
 use super::place::Place;
-use super::{Global, run, steer};
+use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
 use crate::session::{self, Options, Outcome};
+use crate::store::locks::FeatureLock;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -28,6 +30,11 @@ pub struct MergeArgs {
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
+    if !args.dry_run
+        && let Some(holder) = FeatureLock::holder(place.paths.dir())?
+    {
+        return Err(holder.refusal(&place.feature));
+    }
     let run = steer::read_run(&place)?;
     let Some(current) = run.current_level() else {
         ui.note(&format!("every level of {} is merged", place.feature));
@@ -61,7 +68,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => Ok(ExitCode::Done),
-        Outcome::Ended(end) => run::finish(&place, ui, &end),
+        Outcome::Ended(end) => finish(&place, ui, &end),
     }
 }
 

@@ -4,6 +4,7 @@ mod cleanup;
 mod demo;
 mod design;
 mod doctor;
+mod finish;
 mod logs;
 mod merge;
 mod place;

@@ -1,10 +1,14 @@
 //! `retry`: another try at tasks that are blocked, skipped or completed but not merged.
 
 use clap::Args;
+use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::Command;
+use mahabharatha_core::run::{Run, TaskStatus};
 
+use super::place::Place;
 use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
+use crate::git::Git;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -23,13 +27,27 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
         );
     }
     let place = global.place(None)?;
+    let before = steer::read_run(&place)?;
     let answer = steer::steer(&place, &Command::Retry { tasks: steer::task_ids(&args.tasks)? })?;
+    drop_commits(&place, &before, &answer.accepted)?;
     if args.all && answer.accepted.is_empty() && answer.refused.is_empty() && !ui.json() {
         ui.note("no task is blocked");
     }
     let code = steer::print_answer(ui, &answer, "queued again");
-    if !answer.accepted.is_empty() && !steer::is_driven(&place)? {
-        ui.note(&format!("Nothing runs now; go on with: mahabharatha run {}", place.feature));
-    }
+    steer::say_how_to_go_on(&place, ui, &answer)?;
     Ok(code)
+}
+
+/// Lets go of what was made before. Where the run has set the ref anew meanwhile, it stays.
+fn drop_commits(place: &Place, before: &Run, retried: &[TaskId]) -> Result<()> {
+    let git = Git::repository(place.project.common_dir());
+    for task in retried {
+        if let Some(TaskStatus::Completed { commit, .. }) = before.task(task).map(|state| &state.status)
+            && git.resolve_ref(&place.paths.task_ref(task))?.as_ref() == Some(commit)
+        {
+            // Fails where it was set anew in this very moment; then it is not ours to drop.
+            let _ = git.delete_ref(&place.paths.task_ref(task), Some(commit));
+        }
+    }
+    Ok(())
 }

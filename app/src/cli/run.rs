@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use mahabharatha_core::config::LauncherKind;
-use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::Level;
+use mahabharatha_core::graph::Task;
+use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::plan::Plan;
-use mahabharatha_core::run::End;
 use mahabharatha_core::run::event::Intent;
 
 use super::Global;
+use super::finish::finish;
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
-use crate::git::Git;
 use crate::report::plan::render_plan;
 use crate::session::{self, Options, Outcome};
 use crate::specs;
+use crate::store::journal::Journal;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -95,84 +95,33 @@ fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
     }
 }
 
-/// Says how it ended, in one sentence that is true, and with which code.
-pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
-    let feature = &place.feature;
-    let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
-    match end {
-        End::Completed => {
-            ui.note(&format!("{feature} is completed: every level is merged. {}", place.paths.completion().display()));
-            Ok(ExitCode::Done)
-        }
-        End::LevelMerged { level } => {
-            ui.note(&format!("level {level} of {feature} is merged; the levels above it are still to be run"));
-            Ok(ExitCode::Done)
-        }
-        End::Blocked => failed(
-            ExitCode::Blocked,
-            format!("{feature} is blocked: only blocked or waiting tasks remain"),
-            format!(
-                "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `mahabharatha run {feature}`."
-            ),
-        ),
-        End::RedBase { gates } => failed(
-            ExitCode::Preflight,
-            format!("these gates fail on the base, before anything was run: {}", gates.join(", ")),
-            "Mend the base first, or go on with --allow-red-base: those gates are then only reported.".to_string(),
-        ),
-        End::GateFailed { level, gate } => failed(
-            ExitCode::Gate,
-            format!("level {level} is not merged: its gate {gate} failed"),
-            format!(
-                "The output is in {}. Mend it, then `mahabharatha run {feature}`.",
-                place.paths.gate_log(level, gate).display()
-            ),
-        ),
-        End::Conflict { level, files, worktree } => Err(files
-            .iter()
-            .fold(
-                Error::new(
-                    ExitCode::Conflict,
-                    format!("level {level} is not merged: it conflicts with commits on the base branch"),
-                ),
-                |error, file| error.detail(file.clone()),
-            )
-            .hint(format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`."))),
-        End::Paused { why } => failed(
-            ExitCode::Paused,
-            format!("{feature} is paused: {why}"),
-            format!("Go on with: mahabharatha run {feature}"),
-        ),
-        End::Stopped => failed(
-            ExitCode::Stopped,
-            format!("{feature} was stopped; its work is kept"),
-            format!("Go on with: mahabharatha run {feature}"),
-        ),
-        End::Failed { why } => failed(
-            ExitCode::Failed,
-            format!("{feature} cannot go on: {why}"),
-            format!("Put that right, then go on with: mahabharatha run {feature}"),
-        ),
-    }
-}
-
 fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let config = session::load_config(&place.project)?;
     session::check_launcher(launcher(args.mode)?.unwrap_or(config.launcher.kind))?;
-    let git = Git::repository(place.project.common_dir());
-    let start = session::start_commit(&place.project, &place.paths)?;
-    let tree = specs::start_tree(&git, &start)?;
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    let start = session::start_commit(&place.project, run.as_ref())?;
+    let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
     let plan = Plan::new(&graph, args.workers.unwrap_or(config.workers.count));
-    let commands = commands(&config, &graph, args.agent.as_deref())?;
+    let is_done = |id: &TaskId| run.as_ref().and_then(|run| run.task(id)).is_some_and(|task| !task.is_open());
+    let (done, to_do): (Vec<&Task>, Vec<&Task>) = graph.tasks().iter().partition(|task| is_done(&task.id));
+    let commands = commands(&config, &to_do, args.agent.as_deref())?;
     if ui.json() {
         let commands: Vec<_> =
             commands.iter().map(|(place, command)| serde_json::json!({ "where": place, "command": command })).collect();
-        let data = serde_json::json!({ "feature": place.feature.as_str(), "plan": plan, "commands": commands });
+        let done: Vec<&TaskId> = done.iter().map(|task| &task.id).collect();
+        let data =
+            serde_json::json!({ "feature": place.feature.as_str(), "plan": plan, "done": done, "commands": commands });
         ui.data(&(serde_json::to_string_pretty(&data).expect("a plan has string keys only") + "\n"));
-    } else {
-        ui.data(&render_plan(&plan, &graph, &commands, ui.columns().unwrap_or(100)));
+        return Ok(ExitCode::Done);
+    }
+    ui.data(&render_plan(&plan, &graph, &commands, ui.columns().unwrap_or(100)));
+    if to_do.is_empty() {
+        ui.note("Every task is done already: a run would launch nothing.");
+    } else if !done.is_empty() {
+        let done: Vec<&str> = done.iter().map(|task| task.id.as_str()).collect();
+        ui.note(&format!("Done already, and not done again: {}.", done.join(", ")));
     }
     Ok(ExitCode::Done)
 }
@@ -180,11 +129,11 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
 /// Every command of the repository that a run would execute, with the place where it stands.
 fn commands(
     config: &mahabharatha_core::config::Config,
-    graph: &TaskGraph,
+    tasks: &[&Task],
     asked: Option<&str>,
 ) -> Result<Vec<(String, String)>> {
     let mut commands = Vec::new();
-    for task in graph.tasks().iter().filter(|task| !task.spec.foreground) {
+    for task in tasks.iter().filter(|task| !task.spec.foreground) {
         let (name, agent) = session::agent_for(config, &task.spec, asked)?;
         match (&task.spec.run, agent.command.is_empty()) {
             (Some(run), true) => commands.push((format!("{} (run)", task.id), run.clone())),

@@ -41,5 +41,8 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
         }
     }
     let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
-    Ok(steer::print_answer(ui, &steer::steer(&place, &command)?, "skipped"))
+    let answer = steer::steer(&place, &command)?;
+    let code = steer::print_answer(ui, &answer, "skipped");
+    steer::say_how_to_go_on(&place, ui, &answer)?;
+    Ok(code)
 }

@@ -2,15 +2,21 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::ids::{Attempt, TaskId, Time};
 use mahabharatha_core::view::RunView;
 
+use super::place::Place;
 use super::{Global, steer};
-use crate::error::{ExitCode, Result};
+use crate::error::{ExitCode, Result, io};
 use crate::host::jobs;
-use crate::report::status::{Show, status_json, status_text};
-use crate::store::watch;
+use crate::report::logs::{LogFilter, read_logs};
+use crate::report::status::{Details, Show, status_json, status_text};
+use crate::store::watch::{self, Changes};
 use crate::ui::Ui;
+use crate::worker::Order;
+
+/// So many lines of each worker's log are shown.
+const LOG_TAIL: usize = 3;
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -21,32 +27,71 @@ pub struct StatusArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
-    let print = || -> Result<bool> {
-        let run = steer::read_run(&place)?;
-        let driven = steer::is_driven(&place)?;
-        let view = RunView::of(&run);
-        let is_alive = |task: &TaskId, attempt| jobs::is_alive(&place.paths, task, attempt);
-        let view = if driven { view } else { view.undriven(is_alive) };
-        if ui.json() {
-            ui.data(&status_json(&view).to_string());
-        } else {
-            let show = Show {
-                now: Time(Timestamp::now().as_millisecond()),
-                verbose: ui.verbose(),
-                columns: ui.columns(),
-                paint: ui.paint(),
-            };
-            ui.data(&status_text(&view, show));
-        }
-        Ok(driven)
-    };
     if !args.watch {
-        print()?;
+        ui.data(&look(&place, ui)?.text);
         return Ok(ExitCode::Done);
     }
-    let changes = watch::changes(place.paths.dir())?;
-    while print()? && !ui.reader_left() {
-        changes.wait();
+    let mut changes = None;
+    let mut shown = String::new();
+    loop {
+        let look = look(&place, ui)?;
+        if look.text != shown {
+            ui.screen(&look.text);
+            shown = look.text;
+        }
+        if !look.driven || ui.reader_left() {
+            return Ok(ExitCode::Done);
+        }
+        match &changes {
+            Some(changes) => Changes::wait(changes),
+            // Watched before it is looked at once more, so that no change is missed.
+            None => changes = Some(watch::feature_changes(place.paths.dir())?),
+        }
     }
-    Ok(ExitCode::Done)
+}
+
+struct Look {
+    text: String,
+    /// A process is at it, so that more is to come.
+    driven: bool,
+}
+
+fn look(place: &Place, ui: &Ui) -> Result<Look> {
+    // Asked first: where it is not driven, nothing comes after what is read then.
+    let driven = steer::is_driven(place)?;
+    let run = steer::read_run(place)?;
+    let view = RunView::of(&run);
+    let is_alive = |task: &TaskId, attempt| jobs::is_alive(&place.paths, task, attempt);
+    let view = if driven { view } else { view.undriven(is_alive) };
+    if ui.json() {
+        return Ok(Look { text: status_json(&view).to_string(), driven });
+    }
+    let details = ui.verbose().then(|| details(place, &view)).transpose()?;
+    let now = Time(Timestamp::now().as_millisecond());
+    let show = Show { now, details: details.as_ref(), columns: ui.columns(), paint: ui.paint() };
+    Ok(Look { text: status_text(&view, show), driven })
+}
+
+/// What is known of each worker besides: the ports of its latest job, the end of its log.
+fn details(place: &Place, view: &RunView) -> Result<Details> {
+    let mut details = Details::default();
+    let attempts = view.tasks.iter().flat_map(|task| task.attempts.iter().map(move |attempt| (&task.id, attempt)));
+    let mut latest: Vec<_> = attempts.collect();
+    latest.sort_by_key(|(_, attempt)| attempt.started_at);
+    for (task, attempt) in latest {
+        if let Ok(order) = Order::read(&place.paths.job(task, Attempt(attempt.attempt))) {
+            details.ports.insert(attempt.worker, order.ports);
+        }
+    }
+    let dir = place.paths.logs();
+    for record in read_logs(&dir, &LogFilter::default()).map_err(io("read", &dir))?.records {
+        if let Some(worker) = record.worker {
+            let tail = details.logs.entry(worker).or_default();
+            tail.push(record);
+            if tail.len() > LOG_TAIL {
+                tail.remove(0);
+            }
+        }
+    }
+    Ok(details)
 }

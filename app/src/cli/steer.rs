@@ -47,6 +47,14 @@ fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) 
     Ok(run.answer(&request).cloned().unwrap_or_default())
 }
 
+/// Says how what was queued or left out comes into effect, where nobody is at it.
+pub fn say_how_to_go_on(place: &Place, ui: &Ui, answer: &Answer) -> Result<()> {
+    if !answer.accepted.is_empty() && !is_driven(place)? {
+        ui.note(&format!("Nothing runs now; go on with: mahabharatha run {}", place.feature));
+    }
+    Ok(())
+}
+
 /// Whether a process drives the run now.
 pub fn is_driven(place: &Place) -> Result<bool> {
     Ok(FeatureLock::holder(place.paths.dir())?.is_some())

@@ -37,7 +37,7 @@ pub use trees::{Change, EntryType, TreeEntry};
 const MAX_OUTPUT: usize = 1 << 30;
 
 /// On every call, above every other configuration.
-const SAFE_CONFIG: [(&str, &str); 31] = [
+const SAFE_CONFIG: [(&str, &str); 32] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.untrackedCache", "false"),
@@ -70,6 +70,8 @@ const SAFE_CONFIG: [(&str, &str); 31] = [
     ("receive.autogc", "false"),
     ("rerere.enabled", "false"),
     ("advice.detachedHead", "false"),
+    // That no graft file is read is said by naming an empty one.
+    ("advice.graftFileDeprecated", "false"),
 ];
 
 /// One git directory and how it is looked at.

@@ -22,7 +22,7 @@ impl Git {
 
     /// Takes a worktree away, files and administration, also one whose files are gone.
     pub fn worktree_remove(&self, path: &Path) -> Result<()> {
-        let administration = self.worktree_git_dir(path)?;
+        let administration = self.worktree_git_dir(path);
         for dir in [Some(path.to_owned()), administration].into_iter().flatten() {
             match fs::remove_dir_all(&dir) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -36,13 +36,15 @@ impl Git {
 
     /// Where the repository keeps a worktree's HEAD and index. Asked of the repository, since the worktree's own `.git`
     /// may have been changed by an agent.
-    pub fn worktree_git_dir(&self, path: &Path) -> Result<Option<PathBuf>> {
-        let all = self.git_dir().join("worktrees");
-        let Ok(entries) = fs::read_dir(&all) else { return Ok(None) };
-        let wanted = path.join(".git");
-        let found = entries.flatten().map(|entry| entry.path()).find(|dir| {
-            fs::read_to_string(dir.join("gitdir")).is_ok_and(|text| Path::new(text.trim_end_matches('\n')) == wanted)
-        });
-        Ok(found)
+    pub fn worktree_git_dir(&self, path: &Path) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.git_dir().join("worktrees")).ok()?;
+        let (wanted, real) = (path.join(".git"), path.canonicalize().ok());
+        entries.flatten().map(|entry| entry.path()).find(|dir| {
+            let Ok(text) = fs::read_to_string(dir.join("gitdir")) else { return false };
+            // It may be relative to the directory that it stands in.
+            let found = dir.join(text.trim_end_matches('\n'));
+            let there = || found.parent().and_then(|parent| parent.canonicalize().ok());
+            found == wanted || (real.is_some() && there() == real)
+        })
     }
 }

@@ -39,7 +39,7 @@ impl std::fmt::Display for What {
 /// Everything of a feature that is not its journal, its specs or its reports. The caller holds the feature's lock.
 pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip_too: bool) -> Result<Vec<Leftover>> {
     let git = Git::repository(project.common_dir());
-    let mut found = worktrees(paths)?;
+    let mut found = worktrees(&git, paths)?;
     let merged = |task: &str| TaskId::new(task).ok().is_some_and(|task| run.is_some_and(|run| is_merged(run, &task)));
     let feature = paths.feature().as_str();
     for (name, oid) in git.for_each_ref(&format!("refs/heads/mahabharatha/{feature}/"))? {
@@ -54,15 +54,19 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
         let below = name.trim_start_matches(&format!("refs/mahabharatha/{feature}/")).to_owned();
         let mut parts = below.split('/');
         let (kind, task) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        if kind == "wip" && !wip_too {
+        let unfinished = kind == "unfinished";
+        if (kind == "wip" || unfinished) && !wip_too {
             continue;
         }
-        let precious = (!merged(task)).then(|| format!("{task} is not merged"));
+        let precious = match unfinished {
+            true => Some("it is a merge that a person did not finish".to_string()),
+            false => (!merged(task)).then(|| format!("{task} is not merged")),
+        };
         found.push(Leftover { what: What::Ref(name, oid), precious });
     }
     let completed = run.is_some_and(|run| run.current_level().is_none());
     if completed {
-        for dir in [paths.dir().join("jobs"), paths.dir().join("slots"), paths.dir().join("spool")] {
+        for dir in ["jobs", "slots", "spool", "integration"].map(|name| paths.dir().join(name)) {
             if dir.exists() {
                 found.push(Leftover { what: What::Directory(dir), precious: None });
             }
@@ -85,7 +89,7 @@ fn is_landed(git: &Git, run: Option<&Run>, commit: &Oid) -> Result<bool> {
     }
 }
 
-fn worktrees(paths: &FeaturePaths) -> Result<Vec<Leftover>> {
+fn worktrees(git: &Git, paths: &FeaturePaths) -> Result<Vec<Leftover>> {
     let dir = paths.worktrees();
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
@@ -94,8 +98,14 @@ fn worktrees(paths: &FeaturePaths) -> Result<Vec<Leftover>> {
     };
     let mut found = Vec::new();
     for entry in entries.flatten() {
-        let precious = unsaved(paths, &entry.file_name().to_string_lossy());
-        found.push(Leftover { what: What::Worktree(entry.path()), precious });
+        let path = entry.path();
+        let in_merge = git.worktree_git_dir(&path).is_some_and(|admin| admin.join("MERGE_HEAD").exists());
+        let precious = if in_merge {
+            Some("a conflict is being resolved in it".to_string())
+        } else {
+            unsaved(paths, &entry.file_name().to_string_lossy())
+        };
+        found.push(Leftover { what: What::Worktree(path), precious });
     }
     found.sort_by_key(|leftover| leftover.what.to_string());
     Ok(found)

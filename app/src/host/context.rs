@@ -1,12 +1,15 @@
 //! What every effect needs to know.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::{Oid, TaskId};
+use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
@@ -18,6 +21,7 @@ use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
+use crate::report::state_md;
 use crate::session;
 use crate::store::ports::PortLease;
 use crate::worker::{Limits, Logs, MARKER, Order, PromptContext};
@@ -92,8 +96,6 @@ impl Inner {
     /// What it takes to integrate, with a git directory of its own written now.
     pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
         let dir = self.integration_dir();
-        let mut env = proc::base_env(&self.config.env.pass);
-        env.insert(MARKER.into(), dir.clone().into());
         Ok(Integration {
             project: self.project.clone(),
             paths: self.paths.clone(),
@@ -105,24 +107,42 @@ impl Inner {
             prepare: self.config.merge.prepare.clone(),
             gates: self.config.quality_gates.clone(),
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
-            env,
+            env: self.integration_env(),
             cancel: self.cancel.clone(),
             report: Box::new(report),
         })
     }
 
+    /// What gates and verifications see: what an attempt does, as far as staging has it. No worker is at work meanwhile, so
+    /// the ports of the first are free.
+    fn integration_env(&self) -> BTreeMap<OsString, OsString> {
+        let mut env = proc::base_env(&self.config.env.pass);
+        let ports: Vec<String> = self.ports.iter().take(1).flat_map(|lease| &lease.ports).map(u16::to_string).collect();
+        env.extend(ports.first().map(|port| ("MAHABHARATHA_PORT".into(), port.into())));
+        env.extend((!ports.is_empty()).then(|| ("MAHABHARATHA_PORTS".into(), ports.join(",").into())));
+        let branch = self.paths.staging_branch();
+        let texts: [(&str, OsString); 5] = [
+            (MARKER, self.integration_dir().into()),
+            ("MAHABHARATHA_FEATURE", self.paths.feature().as_str().into()),
+            ("MAHABHARATHA_WORKTREE", self.paths.staging_worktree().into()),
+            ("MAHABHARATHA_BRANCH", branch.trim_start_matches("refs/heads/").into()),
+            ("MAHABHARATHA_SPEC_DIR", self.paths.specs().into()),
+        ];
+        env.extend(texts.map(|(key, value)| (key.into(), value)));
+        env
+    }
+
     /// The verifications of all tasks that were done, to be run where they have come together.
     pub fn verifications(&self, run: &Run) -> Vec<Verification> {
-        let done = |task: &TaskId| matches!(run.task(task), Some(state) if matches!(state.status, TaskStatus::Completed { .. }));
-        let tasks = self.graph.tasks().iter().filter(|task| !task.spec.verification.command.is_empty());
-        tasks
-            .filter(|task| done(&task.id))
-            .map(|task| Verification {
-                task: task.id.clone(),
-                command: task.spec.verification.command.clone(),
-                timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
-            })
-            .collect()
+        let done = run.graph().tasks().iter().zip(run.tasks()).filter(|(task, state)| {
+            matches!(state.status, TaskStatus::Completed { .. }) && !task.spec.verification.command.is_empty()
+        });
+        done.map(|(task, _)| Verification {
+            task: task.id.clone(),
+            command: task.spec.verification.command.clone(),
+            timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
+        })
+        .collect()
     }
 
     /// A task of a lower level did not change: whoever broke it is of this level, and to be found.
@@ -135,6 +155,12 @@ impl Inner {
         }
     }
 
+    /// As they stand now: a person may note one while the run is on.
+    fn decisions(&self) -> Vec<String> {
+        let state = fs::read_to_string(self.project.state_file()).unwrap_or_default();
+        state_md::decisions_in(&state, self.paths.feature().as_str())
+    }
+
     /// What a worker needs to know about its job.
     pub fn order(&self, job: &Job) -> Result<Order> {
         let task = self
@@ -143,7 +169,7 @@ impl Inner {
             .ok_or_else(|| Error::new(ExitCode::Failed, format!("there is no task {}", job.task)))?;
         let (_, agent) = session::agent_for(&self.config, &task.spec, self.agent.as_deref())?;
         let worktree = self.paths.worktree(job.worker);
-        let worktree_git_dir = self.repository.worktree_git_dir(&worktree)?.ok_or_else(|| {
+        let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
             Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
         })?;
         let engineering = &self.config.plugins.context_engineering;
@@ -174,6 +200,7 @@ impl Inner {
                 project: self.project.project_file(),
                 requirements: self.paths.requirements(),
                 design: self.paths.design(),
+                decisions: self.decisions(),
                 max_attempts: self.config.retry.max_attempts,
                 budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
             },

@@ -96,7 +96,14 @@ impl LocalHost {
             let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
             let lock = match held.take() {
                 Some(lock) => lock,
-                None => IntegrationLock::wait(&context.project.shared_dir())?,
+                None => {
+                    // Another feature may hold it for as long as its gates take.
+                    let dir = context.project.shared_dir();
+                    match context.cancel.unless_called_off(move || IntegrationLock::wait(&dir)) {
+                        Some(lock) => lock?,
+                        None => return Ok(Outcome::Interrupted),
+                    }
+                }
             };
             let outcome = work(context, &context.integration(tell(events))?, &lock)?;
             if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {
@@ -156,9 +163,8 @@ impl Host for LocalHost {
                     context.integration(tell(events))?.check_base(&base)
                 });
             }
-            Effect::Stage { level, base, tasks } => self.integrate(id, move |_, integration, _| {
-                integration.stage(level, &base, &tasks).map(Outcome::Answer)
-            }),
+            Effect::Stage { level, base, tasks } => self
+                .integrate(id, move |_, integration, _| integration.stage(level, &base, &tasks).map(Outcome::Answer)),
             Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
                 let reporter = Arc::clone(&self.reporter);
                 self.integrate(id, move |context, integration, lock| {
@@ -170,9 +176,9 @@ impl Host for LocalHost {
                     Ok(outcome)
                 });
             }
-            Effect::Blame { level, base, failure, commits } => self.integrate(id, move |_, integration, _| {
-                integration.blame(level, &base, &failure, &commits)
-            }),
+            Effect::Blame { level, base, failure, commits } => {
+                self.integrate(id, move |_, integration, _| integration.blame(level, &base, &failure, &commits))
+            }
             Effect::Land { level, candidate } => self.integrate(id, move |_, integration, lock| {
                 integration.land(lock, level, &candidate).map(Outcome::Answer)
             }),

@@ -21,7 +21,7 @@ pub fn prepare(context: &Context, worker: WorkerId) -> Result<Event> {
 pub fn ensure(project: &Project, path: &Path, branch: &str, commit: &Oid) -> Result<()> {
     let git = Git::repository(project.common_dir());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
-    if git.worktree_git_dir(path)?.is_some() && path.is_dir() {
+    if git.worktree_git_dir(path).is_some() && path.is_dir() {
         return Ok(());
     }
     git.worktree_remove(path)?;

@@ -1,4 +1,4 @@
-//! What the person has in the main checkout.
+//! What the person has in the checkout that the command was given in.
 
 use std::fs;
 
@@ -10,20 +10,20 @@ use crate::git::Found;
 
 impl Project {
     pub fn head_commit(&self) -> Result<Oid> {
-        self.git().rev_parse("HEAD^{commit}")?.ok_or_else(|| Error::new(ExitCode::Preflight, "HEAD is no commit"))
+        self.head().rev_parse("HEAD^{commit}")?.ok_or_else(|| Error::new(ExitCode::Preflight, "HEAD is no commit"))
     }
 
     /// The branch that levels land on, by its full name.
     pub fn head_branch(&self) -> Result<String> {
-        self.git().head_branch()?.ok_or_else(|| {
+        self.head().head_branch()?.ok_or_else(|| {
             Error::new(ExitCode::Preflight, "HEAD is detached: there is no branch for the work to land on")
                 .hint("Switch to a branch first: git switch <branch>, or git switch -c <new branch>.")
         })
     }
 
-    /// Files of the main checkout that are not as committed. What cannot be named in a spec is left out.
+    /// Files that are not as committed. What cannot be named in a spec is left out.
     pub fn changed_files(&self) -> Result<Vec<String>> {
-        let git = self.git().work_tree(&self.root);
+        let git = self.head().work_tree(&self.checkout);
         let changed = git.status_and_staged()?.into_iter().filter(|entry| entry.found != Found::Ignored);
         Ok(changed.filter_map(|entry| entry.path.as_str().map(str::to_owned)).collect())
     }

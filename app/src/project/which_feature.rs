@@ -103,7 +103,8 @@ mod tests {
     fn place() -> Place {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(".gsd")).unwrap();
-        let project = Project { root: dir.path().to_owned(), common_dir: dir.path().join(".git") };
+        let (root, git_dir) = (dir.path().to_owned(), dir.path().join(".git"));
+        let project = Project { checkout: root.clone(), root, common_dir: git_dir.clone(), git_dir };
         Place { dir, project }
     }
 

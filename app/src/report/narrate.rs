@@ -54,6 +54,11 @@ struct GlimpsedJob {
 }
 
 impl Glimpse {
+    /// Whether there was one before the event.
+    fn is_of_a_run(&self) -> bool {
+        self.breaker.is_some()
+    }
+
     fn of(run: &Run) -> Self {
         let job = |(effect, of): (EffectId, &Effect)| match of {
             Effect::RunJob(job) => {
@@ -79,14 +84,18 @@ impl Glimpse {
 }
 
 impl Narrator {
-    /// For a process that begins with a run as it stands: what was before is not told again, what is under way is.
+    /// For a run that was told, up to here, by an earlier process.
     pub fn of(run: &Run) -> Self {
-        let before = Glimpse { running_level: None, ended: false, ..Glimpse::of(run) };
-        Narrator { before, requests: BTreeSet::new() }
+        Narrator { before: Glimpse::of(run), requests: BTreeSet::new() }
     }
 
     /// What the event changed; `run` is as it stands after it.
     pub fn tell(&mut self, event: &Event, run: &Run) -> Vec<Line> {
+        if matches!(event, Event::Resumed { .. }) {
+            // By another process, which tells where it begins and how it ends.
+            self.before.running_level = None;
+            self.before.ended = false;
+        }
         let after = Glimpse::of(run);
         let mut telling = Telling { run, before: &self.before, after: &after, lines: Vec::new() };
         match event {
@@ -100,7 +109,10 @@ impl Narrator {
         telling.breaker();
         telling.empty_levels(event);
         telling.level_begun();
-        telling.end();
+        // Between two processes the run is still as the earlier one left it.
+        if !matches!(event, Event::Started(_) | Event::Replanned { .. }) {
+            telling.end();
+        }
         let lines = telling.lines;
         self.before = after;
         lines
@@ -122,6 +134,7 @@ impl Telling<'_> {
 
     fn event(&mut self, event: &Event) {
         match event {
+            Event::Started(_) if self.before.is_of_a_run() => self.started_again(),
             Event::Started(_) => self.started(),
             Event::Resumed { .. } => self.resumed(),
             Event::Replanned { .. } => self.replanned(),
@@ -174,6 +187,11 @@ impl Telling<'_> {
         self.checking_base();
     }
 
+    fn started_again(&mut self) {
+        let start = self.run.setup().start.short();
+        self.say(Severity::Info, format!("nothing had begun yet: {} starts from {start} now", self.run.feature()));
+    }
+
     fn resumed(&mut self) {
         let closed = self.run.tasks().iter().filter(|task| !task.is_open()).count();
         let tasks = count(self.run.tasks().len(), "task");
@@ -211,7 +229,7 @@ impl Telling<'_> {
             }
         }
         if red.is_empty() {
-            self.say(Severity::Info, format!("every required gate is green on {base}"));
+            self.say(Severity::Info, format!("{base} passed its gates"));
         }
     }
 

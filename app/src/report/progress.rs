@@ -36,6 +36,8 @@ pub struct Lines<'ui> {
 pub struct Live<'ui> {
     lines: Lines<'ui>,
     bars: MultiProgress,
+    /// An empty line. A terminal that echoes `^C` moves all of this down by one, and one line stays behind.
+    gap: ProgressBar,
     head: ProgressBar,
     /// One for each busy worker that is shown.
     workers: Vec<ProgressBar>,
@@ -97,10 +99,13 @@ fn time_of_day(time: Time, zone: &TimeZone) -> String {
 
 impl<'ui> Live<'ui> {
     fn new(lines: Lines<'ui>, bars: MultiProgress) -> Self {
+        let gap = bars.add(ProgressBar::no_length());
+        gap.set_style(style(" "));
+        gap.tick();
         let head = bars.add(ProgressBar::no_length());
         head.set_style(style("{prefix} {bar:20} {pos}/{len} {wide_msg} {took}").progress_chars("█▌░"));
         head.enable_steady_tick(TICK);
-        Live { lines, bars, head, workers: Vec::new() }
+        Live { lines, bars, gap, head, workers: Vec::new() }
     }
 
     fn update(&mut self, view: &RunView) {
@@ -143,7 +148,7 @@ impl<'ui> Live<'ui> {
 
     fn finish(self) {
         self.lines.ui.close_bars();
-        for bar in self.workers.iter().chain([&self.head]) {
+        for bar in self.workers.iter().chain([&self.head, &self.gap]) {
             bar.finish_and_clear();
         }
     }

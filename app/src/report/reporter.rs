@@ -59,7 +59,8 @@ impl Reporter {
         let (messages, inbox) = mpsc::channel();
         let (project, paths, run, ui) = (project.clone(), paths.clone(), run.clone(), Arc::clone(ui));
         let thread = thread::spawn(move || {
-            let progress = Progress::new(&ui);
+            let mut progress = Progress::new(&ui);
+            progress.update(&RunView::of(&run));
             for line in &opening.lines {
                 progress.line(line);
             }

@@ -1,5 +1,8 @@
 //! `status`: where a run stands, for people and for programs.
 
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, TaskView, WorkerView};
 use serde_json::{Value, json};
@@ -7,15 +10,24 @@ use serde_json::{Value, json};
 use super::columns::{Cell, cell, columns, styled};
 use super::failure::wip_ref;
 use super::human_duration;
+use super::logs::{LogRecord, render_record};
 use super::text::{blocked_tasks, branch_name, count, few, note, outcome, task_counts, usd, worked};
-use crate::ui::{Paint, Style, one_line};
+use crate::ui::{Paint, Style, fit, one_line, width};
+
+/// What `-v` adds to a view, by worker.
+#[derive(Debug, Clone, Default)]
+pub struct Details {
+    pub ports: BTreeMap<u32, Vec<u16>>,
+    /// The last of each worker's log.
+    pub logs: BTreeMap<u32, Vec<LogRecord>>,
+}
 
 /// How `status` is shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Show {
+pub struct Show<'a> {
     pub now: Time,
-    /// Every attempt, with what is kept of it.
-    pub verbose: bool,
+    /// With it, every attempt is shown too, with what is kept of it.
+    pub details: Option<&'a Details>,
     /// The terminal's columns, where there is one.
     pub columns: Option<usize>,
     pub paint: Paint,
@@ -29,17 +41,18 @@ pub fn status_json(view: &RunView) -> Value {
     status
 }
 
-pub fn status_text(view: &RunView, show: Show) -> String {
+pub fn status_text(view: &RunView, show: Show<'_>) -> String {
     let mut parts = vec![summary(view, show), levels(view, show), tasks(view, show)];
-    if show.verbose {
+    if show.details.is_some() {
         parts.extend(attempts(view, show));
     }
     parts.push(workers(view, show));
+    parts.extend(show.details.and_then(|details| logs(details, show)));
     parts.extend(blockers(view, show));
     parts.join("\n")
 }
 
-fn summary(view: &RunView, show: Show) -> String {
+fn summary(view: &RunView, show: Show<'_>) -> String {
     let until = if view.status == "running" { show.now } else { view.updated_at.0 };
     let level = match (view.level, view.levels.last()) {
         (Some(level), Some(last)) => format!(", level {level} of {}", last.level),
@@ -81,7 +94,7 @@ fn some(number: usize) -> Cell {
     cell(if number == 0 { String::new() } else { number.to_string() })
 }
 
-fn levels(view: &RunView, show: Show) -> String {
+fn levels(view: &RunView, show: Show<'_>) -> String {
     let row = |level: &LevelView| {
         vec![
             cell(level.level),
@@ -96,7 +109,7 @@ fn levels(view: &RunView, show: Show) -> String {
     columns(&["Level", "Status", "Done", "Blocked", "Skipped", "Commit"], &rows, &[], show.columns, show.paint)
 }
 
-fn tasks(view: &RunView, show: Show) -> String {
+fn tasks(view: &RunView, show: Show<'_>) -> String {
     let blocked = blocked_tasks(view);
     let row = |task: &TaskView| {
         let took = if task.attempts.is_empty() { String::new() } else { human_duration(worked(task, show.now)) };
@@ -115,21 +128,40 @@ fn tasks(view: &RunView, show: Show) -> String {
     columns(&head, &rows, &[1, 6], show.columns, show.paint)
 }
 
-fn workers(view: &RunView, show: Show) -> String {
+fn workers(view: &RunView, show: Show<'_>) -> String {
+    let ports = |worker: u32| show.details.and_then(|details| details.ports.get(&worker));
     let row = |worker: &WorkerView| {
-        vec![
+        let ports: Vec<String> = ports(worker.id).into_iter().flatten().map(u16::to_string).collect();
+        let mut row = vec![
             cell(worker.id),
             status_cell(worker.status),
             cell(worker.task.as_ref().map(|task| task.as_str()).unwrap_or_default()),
             cell(worker.pid.map(|pid| pid.to_string()).unwrap_or_default()),
-            cell(&worker.branch),
-        ]
+        ];
+        row.extend(show.details.map(|_| cell(ports.join(","))));
+        row.push(cell(&worker.branch));
+        row
     };
     let rows: Vec<Vec<Cell>> = view.workers.iter().map(row).collect();
-    columns(&["Worker", "Status", "Task", "Pid", "Branch"], &rows, &[4], show.columns, show.paint)
+    let mut head = vec!["Worker", "Status", "Task", "Pid"];
+    head.extend(show.details.map(|_| "Ports"));
+    head.push("Branch");
+    columns(&head, &rows, &[head.len() - 1], show.columns, show.paint)
 }
 
-fn attempts(view: &RunView, show: Show) -> Option<String> {
+fn logs(details: &Details, show: Show<'_>) -> Option<String> {
+    let zone = TimeZone::system();
+    let line = |record: &LogRecord| {
+        let empty = LogRecord { message: String::new(), ..record.clone() };
+        let room = show.columns.map(|columns| columns.saturating_sub(width(&render_record(&empty, &zone, Paint::OFF))));
+        let message = fit(&one_line(&record.message), room.unwrap_or(usize::MAX));
+        render_record(&LogRecord { message, ..empty }, &zone, show.paint) + "\n"
+    };
+    let lines: String = details.logs.values().flatten().map(line).collect();
+    (!lines.is_empty()).then(|| format!("{}\n{lines}", show.paint.apply(Style::Strong, "Latest logs")))
+}
+
+fn attempts(view: &RunView, show: Show<'_>) -> Option<String> {
     let mut text = format!("{}\n", show.paint.apply(Style::Strong, "Attempts"));
     let before = text.len();
     for task in &view.tasks {
@@ -140,11 +172,11 @@ fn attempts(view: &RunView, show: Show) -> Option<String> {
     (text.len() > before).then_some(text)
 }
 
-fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: Show) -> String {
+fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: Show<'_>) -> String {
     let end = attempt.ended_at.map_or(show.now, |ended| ended.0);
     let ended = outcome(attempt.outcome, attempt.cause);
     let mut text = format!(
-        "{} {}: {}, worker {}, {}, {}\n",
+        "{} attempt {}: {}, worker {}, {}, {}\n",
         task.id,
         attempt.attempt,
         show.paint.apply(style_of(attempt.outcome), ended),
@@ -164,7 +196,7 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
     text
 }
 
-fn blockers(view: &RunView, show: Show) -> Option<String> {
+fn blockers(view: &RunView, show: Show<'_>) -> Option<String> {
     if view.blockers.is_empty() {
         return None;
     }
@@ -183,14 +215,14 @@ mod tests {
     use super::super::support::{Story, failed, id};
     use super::*;
 
-    fn shown(story: &mut Story, verbose: bool, columns: Option<usize>) -> String {
+    fn shown(story: &mut Story, details: Option<&Details>, columns: Option<usize>) -> String {
         let now = story.after(3.0).now;
-        status_text(&story.view(), Show { now, verbose, columns, paint: Paint::OFF })
+        status_text(&story.view(), Show { now, details, columns, paint: Paint::OFF })
     }
 
     #[test]
     fn for_people() {
-        insta::assert_snapshot!(shown(&mut Story::stuck(), false, Some(80)));
+        insta::assert_snapshot!(shown(&mut Story::stuck(), None, Some(80)));
     }
 
     #[test]
@@ -204,7 +236,8 @@ mod tests {
             reason: "too\tlong".to_string(),
             keep_dependents: true,
         });
-        insta::assert_snapshot!(shown(&mut story, true, None));
+        let details = Details { ports: [(0, vec![49_152, 49_153])].into(), logs: BTreeMap::new() };
+        insta::assert_snapshot!(shown(&mut story, Some(&details), None));
     }
 
     /// The example of the contract, with one value of each alternative.

@@ -40,10 +40,11 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
         ("interrupted", _) => "was interrupted",
         (_, Some(FailCause::Strays)) => "changed what it does not own",
         (_, Some(FailCause::Missing)) => "did not make a file that it should have made",
+        (_, Some(FailCause::Unchanged)) => "changed nothing, though it was to mend something",
         (_, Some(FailCause::Verification)) => "failed its verification",
         (_, Some(FailCause::Timeout)) => "ran out of time",
         (_, Some(FailCause::Stalled)) => "stalled: no output and no change",
-        (_, Some(FailCause::Setup)) => "could not begin: its worktree could not be made ready",
+        (_, Some(FailCause::Setup)) => "could not be carried out",
         (_, Some(FailCause::Agent) | None) => "failed: its agent ended with an error",
     }
 }

@@ -190,18 +190,20 @@ impl Lines<'_> {
     }
 
     fn damage(&self, what: &str) -> Error {
-        let (path, number, start) = (self.path.display(), self.number, self.start);
-        let error = Error::new(ExitCode::Invalid, format!("the journal {path} is damaged"))
+        let (number, start) = (self.number, self.start);
+        let error = Error::new(ExitCode::Invalid, format!("the journal {} is damaged", self.path.display()))
             .detail(format!("line {number}, byte {start}: {what}"));
+        // As a shell takes it, whatever is in the name.
+        let path = self.path.display().to_string().replace('\'', r"'\''");
         if number == 1 {
             return error.hint(format!(
-                "Put a good copy in its place. If there is none, move it away (mv {path} {path}.damaged) and run again: \
+                "Put a good copy in its place. If there is none, move it away (mv '{path}' '{path}.damaged') and run again: \
                  the run begins anew, and what was merged stays merged."
             ));
         }
         error.detail(format!("the {start} bytes before it, {} lines, are good", number - 1)).hint(format!(
             "Put a good copy in its place, or keep a copy and cut it where the good part ends \
-             (cp {path} {path}.damaged && truncate -s {start} {path}): what happened after that is then forgotten."
+             (cp '{path}' '{path}.damaged' && truncate -s {start} '{path}'): what happened after that is then forgotten."
         ))
     }
 }

@@ -5,9 +5,13 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self as std_io, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::Time;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::atomic::{make_dir, write_projected};
 use crate::error::{Error, ExitCode, Result, io};
@@ -24,6 +28,12 @@ impl Holder {
         let (pid, since) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
         let since = since.replace('.', "").parse().ok().map(Time);
         Holder { pid: pid.parse().ok(), since }
+    }
+
+    /// Known not to be there any more.
+    fn is_gone(&self) -> bool {
+        let pid = self.pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
     }
 
     pub fn refusal(&self, feature: &impl fmt::Display) -> Error {
@@ -45,6 +55,9 @@ impl fmt::Display for Holder {
     }
 }
 
+/// A program that a holder was starting when it was killed shares the lock until it runs.
+const LAST_BREATH: Duration = Duration::from_secs(2);
+
 /// Who holds it decides about the feature and writes its journal.
 #[derive(Debug)]
 pub struct FeatureLock {
@@ -59,9 +72,16 @@ impl FeatureLock {
     /// `dir` is the feature's directory below the git directory, `sign` the file that shows people who holds it.
     pub fn try_acquire(dir: &Path, sign: &Path) -> Result<Result<Self, Holder>> {
         make_dir(dir)?;
-        match OsLock::try_acquire(&lock_file(dir))? {
-            Some(lock) => Self::enter(lock, dir, sign).map(Ok),
-            None => Ok(Err(read_holder(dir))),
+        let give_up = Instant::now() + LAST_BREATH;
+        loop {
+            if let Some(lock) = OsLock::try_acquire(&lock_file(dir))? {
+                return Self::enter(lock, dir, sign).map(Ok);
+            }
+            let holder = read_holder(dir);
+            if !holder.is_gone() || Instant::now() > give_up {
+                return Ok(Err(holder));
+            }
+            thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -237,7 +257,6 @@ fn read_holder(dir: &Path) -> Holder {
 mod tests {
     use std::process::{Command, Stdio};
     use std::sync::mpsc;
-    use std::thread;
 
     use super::*;
 
@@ -280,6 +299,21 @@ mod tests {
         let taker = thread::spawn(move || FeatureLock::try_acquire(&dir, &sign).unwrap().is_ok());
         thread::sleep(std::time::Duration::from_millis(50));
         file.unlock().unwrap();
+        assert!(taker.join().unwrap());
+    }
+
+    #[test]
+    fn what_a_dead_holder_was_starting_is_waited_for() {
+        let at = places();
+        let mut dead = Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        let inherited = FeatureLock::wait(&at.dir, &at.sign).unwrap();
+        inherited.lock.write(&format!("{}:1.000", dead.id())).unwrap();
+        let (dir, sign) = (at.dir.clone(), at.sign.clone());
+        let taker = thread::spawn(move || FeatureLock::try_acquire(&dir, &sign).unwrap().is_ok());
+        thread::sleep(Duration::from_millis(20));
+        assert!(!taker.is_finished());
+        inherited.lock.file.unlock().unwrap();
         assert!(taker.join().unwrap());
     }
 

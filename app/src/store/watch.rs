@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
+use std::thread;
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::atomic::make_dir;
+use super::locks::{lock_file, wait_until_free};
 use crate::error::{Error, ExitCode, Result};
 
 pub struct Changes {
@@ -20,6 +22,22 @@ pub fn changes(dir: &Path) -> Result<Changes> {
     let watcher = watch(dir, RecursiveMode::Recursive, move || {
         let _ = sender.send(());
     })?;
+    Ok(Changes { changed, _watcher: watcher })
+}
+
+/// Watches the directory of a feature, and the going of its holder, which changes no file.
+pub fn feature_changes(dir: &Path) -> Result<Changes> {
+    let (sender, changed) = mpsc::channel();
+    let (noticed, left) = (sender.clone(), sender);
+    let watcher = watch(dir, RecursiveMode::NonRecursive, move || {
+        let _ = noticed.send(());
+    })?;
+    let lock = lock_file(dir);
+    thread::spawn(move || {
+        if wait_until_free(&lock).is_ok() {
+            let _ = left.send(());
+        }
+    });
     Ok(Changes { changed, _watcher: watcher })
 }
 

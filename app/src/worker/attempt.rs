@@ -18,10 +18,9 @@ use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
 use super::{FENCE, files, prompt};
 use crate::agent::{Said, Session};
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, RefChange};
 use crate::proc;
-use crate::store::atomic::write_projected;
 
 pub struct Attempt<'a> {
     pub order: &'a Order,
@@ -90,7 +89,7 @@ impl Attempt<'_> {
             run: order.task.run.as_deref(),
             root: &order.root,
             worktree: &order.worktree,
-            env: order.environment(),
+            env: order.agent_environment(),
         };
         if self.interrupt.called_off() {
             return Ok(AgentEnd::Interrupted);
@@ -219,6 +218,10 @@ impl Attempt<'_> {
         }
         ownership::stage(git, &order.worktree, &changes.owned)?;
         let tree = git.write_tree()?;
+        if matches!(order.job.purpose, Purpose::Remedy { .. }) && self.is_base(git, &tree)? {
+            let feedback = "Nothing was changed, so what failed would fail again.".to_owned();
+            return Ok(Err(JobEnd::Failed { cause: FailCause::Unchanged, feedback, strays: Vec::new() }));
+        }
         let verdict = verify::verify(order, git, self.interrupt, self.log)?;
         // What an agent wrote ran just now, so again: nothing that it left is executed.
         let planted = guard.restore(git, self.job_dir)?;
@@ -239,14 +242,14 @@ impl Attempt<'_> {
             return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
         }
         let commit = git.commit_tree(&tree, std::slice::from_ref(&order.job.base), &message(order), &order.identity)?;
-        let set = |name: String| RefChange::Set { name, new: commit.clone() };
-        let refs = [set(order.result_ref()), set(order.branch.clone())];
-        Git::repository(&order.common_dir).update_refs(&refs, "mahabharatha: task")?;
-        // So that people see a clean worktree there.
-        let index = fs::read(self.job_dir.join("index")).map_err(io("read", self.job_dir))?;
-        write_projected(&order.worktree_git_dir.join("index"), &index)?;
+        let set = RefChange::Set { name: order.result_ref(), new: commit.clone() };
+        Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: task")?;
         self.log.info("committed", commit.as_str());
         Ok(Ok(commit))
+    }
+
+    fn is_base(&self, git: &Git, tree: &Oid) -> Result<bool> {
+        Ok(git.rev_parse(&format!("{}^{{tree}}", self.order.job.base))?.as_ref() == Some(tree))
     }
 
     /// Keeps everything that was changed, the task's own part first.

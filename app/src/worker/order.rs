@@ -64,6 +64,9 @@ pub struct PromptContext {
     pub project: PathBuf,
     pub requirements: PathBuf,
     pub design: PathBuf,
+    /// What people decided on the way.
+    #[serde(default)]
+    pub decisions: Vec<String>,
     pub max_attempts: u32,
     /// None: the task alone.
     pub budget_tokens: Option<u32>,
@@ -136,10 +139,16 @@ impl Order {
         self.common_dir.join("mahabharatha").join(self.feature.as_str())
     }
 
-    /// The environment of the agent and of the verification.
+    /// The environment of the agent: that of the verification, and what the agent alone is given.
+    pub fn agent_environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut env = base_env(&self.agent.env_pass);
+        env.extend(self.environment());
+        env
+    }
+
+    /// The environment of the verification, which runs what the agent wrote.
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
-        let pass: Vec<String> = self.env_pass.iter().chain(&self.agent.env_pass).cloned().collect();
-        let mut env = base_env(&pass);
+        let mut env = base_env(&self.env_pass);
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
         let job = &self.job;
         let texts = [

@@ -19,7 +19,7 @@ pub fn prompt(order: &Order) -> Prompt {
         project: document(&project),
         requirements: document(&requirements),
         design: document(&design),
-        decisions: &[],
+        decisions: &order.context.decisions,
         attempt: job.attempt,
         max_attempts: order.context.max_attempts,
         feedback: job.carry.feedback.as_deref(),

@@ -2,5 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod agents;
+mod attempts;
+mod bad_input;
+mod base_moves;
+mod checkout;
+mod completion;
+mod gates;
+mod landing;
+mod ownership;
+mod peers_integration;
+mod plan;
+mod preflight;
+mod resume;
+mod specs;
+mod status;
+mod steering;
+mod stop;
 mod support;
 mod whole_way;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -49,12 +50,12 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Ran {
-        Ran {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+    #[track_caller]
+    pub fn of(output: Output) -> Ran {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        let code = output.status.code().unwrap_or(-1);
+        Ran { code, stdout: String::from_utf8_lossy(&output.stdout).into_owned(), stderr }
     }
 
     /// Asserts the exit code, showing what was said where it is another.
@@ -86,9 +87,17 @@ impl Ran {
 impl Repo {
     /// With one commit on `main` and a configuration that wastes no time.
     pub fn new() -> Repo {
+        Repo::init(&[])
+    }
+
+    pub fn sha256() -> Repo {
+        Repo::init(&["--object-format=sha256"])
+    }
+
+    fn init(options: &[&str]) -> Repo {
         let dir = tempfile::Builder::new().prefix("mbh test ü").tempdir().unwrap();
         let repo = Repo { _marker: Survivors(dir.path().canonicalize().unwrap()), dir };
-        repo.git(&["init", "-q", "-b", "main"]);
+        repo.git(&[&["init", "-q", "-b", "main"], options].concat());
         repo.git(&["config", "user.name", "A Person"]);
         repo.git(&["config", "user.email", "person@example.com"]);
         repo.write("README.md", "hello\n");
@@ -109,6 +118,12 @@ impl Repo {
         let path = self.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// A shell script that can be run.
+    pub fn program(&self, path: &str, script: &str) {
+        self.write(path, &format!("#!/bin/sh\n{script}"));
+        fs::set_permissions(self.join(path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     pub fn read(&self, path: &str) -> String {
@@ -204,6 +219,27 @@ impl Repo {
         names.map(|name| (name.to_string(), self.git(&["show", &format!("{commit}:{name}")]))).collect()
     }
 
+    /// Everything below the repository's directory, `.git` included: modes, contents, where links lead.
+    pub fn everything(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        let mut open = vec![self.path()];
+        while let Some(dir) = open.pop() {
+            for entry in fs::read_dir(dir).unwrap().flatten() {
+                let (path, of) = (entry.path(), entry.metadata().unwrap());
+                let content = match of.file_type() {
+                    kind if kind.is_dir() => {
+                        open.push(path.clone());
+                        Vec::new()
+                    }
+                    kind if kind.is_symlink() => fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes(),
+                    _ => fs::read(&path).unwrap(),
+                };
+                found.insert(path, (of.mode(), content));
+            }
+        }
+        found
+    }
+
     /// Refs of ours that are there.
     pub fn refs(&self) -> Vec<String> {
         let refs = self.git(&["for-each-ref", "--format=%(refname)", "refs/mahabharatha", "refs/heads/mahabharatha"]);
@@ -225,6 +261,40 @@ impl Repo {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         panic!("waited a minute in vain for: {what}");
+    }
+}
+
+/// A small disk of its own, gone with the test.
+pub struct Disk {
+    dir: tempfile::TempDir,
+}
+
+impl Disk {
+    pub fn new(size: &str) -> Option<Disk> {
+        let dir = tempfile::tempdir().unwrap();
+        Disk::mount(dir.path(), &format!("size={size}")).then_some(Disk { dir })
+    }
+
+    /// Where nothing can be mounted it is said and the test passed over; on CI that is a failure.
+    pub fn mount(at: &Path, options: &str) -> bool {
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
+        if mount.as_ref().is_ok_and(|output| output.status.success()) {
+            return true;
+        }
+        let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+        assert!(!in_ci, "no file system can be mounted: {mount:?}");
+        eprintln!("NOT TESTED: no file system can be mounted here, which takes root");
+        false
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
     }
 }
 
@@ -283,4 +353,27 @@ pub fn with(mut task: Value, fields: Value) -> Value {
         task[key] = value.clone();
     }
     task
+}
+
+/// What holds an agent up: it says that it is there, and goes on when the test says so.
+pub const HELD: &str =
+    "touch \"$MAHABHARATHA_SPEC_DIR/held\"; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.02; done;";
+
+impl Repo {
+    /// Starts a run and waits until an agent that is `HELD` has begun.
+    pub fn run_until_held(&self, feature: &str) -> Background {
+        let run = self.spawn(&["run"]);
+        self.wait_for(&format!(".gsd/specs/{feature}/held"));
+        run
+    }
+
+    /// Lets the agent that is `HELD` go on, and the run end.
+    pub fn let_go_on(&self, feature: &str, run: Background) -> Ran {
+        self.write(&format!(".gsd/specs/{feature}/go"), "");
+        run.wait()
+    }
+
+    pub fn git_fails(&self, args: &[&str]) -> bool {
+        !Command::new("git").args(args).current_dir(self.path()).output().unwrap().status.success()
+    }
 }

@@ -146,6 +146,7 @@ impl Bench {
                 project: self.root().join(".gsd/PROJECT.md"),
                 requirements: self.root().join(".gsd/specs/x/requirements.md"),
                 design: self.root().join(".gsd/specs/x/design.md"),
+                decisions: Vec::new(),
                 max_attempts: 3,
                 budget_tokens: Some(4000),
             },
@@ -167,7 +168,7 @@ impl Bench {
         fs::create_dir_all(&job_dir).unwrap();
         order.write(&job_dir).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_mahabharatha"));
-        command.args(["worker", "--job-dir"]).arg(&job_dir).stdin(Stdio::null());
+        command.args(["worker", order.job.task.as_str(), "--job-dir"]).arg(&job_dir).stdin(Stdio::null());
         command
     }
 
@@ -240,9 +241,13 @@ pub fn verification(command: &str) -> Verification {
 }
 
 pub fn wait_until(mut condition: impl FnMut() -> bool) {
-    while !condition() {
+    for _ in 0..30_000 {
+        if condition() {
+            return;
+        }
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
+    panic!("waited a minute in vain");
 }
 
 pub fn make_executable(path: &Path) {

@@ -107,7 +107,7 @@ impl Run {
             if let Effect::RunJob(job) = effect
                 && job.task == *id
             {
-                return Err(format!("it is in progress; stop it first with `stop --worker {}`", job.worker));
+                return Err(format!("it is in progress on worker {}; `mahabharatha stop` the run first", job.worker));
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! What happened. The journal is a list of these, and a run is what they add up to.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::effect::EffectId;
@@ -215,6 +217,8 @@ pub enum FailCause {
     Strays,
     /// A file that it should have made is not there.
     Missing,
+    /// It was to mend something and changed nothing.
+    Unchanged,
     Verification,
     Timeout,
     /// No output and no change for too long.
@@ -278,6 +282,25 @@ pub enum Obstacle {
     Conflict { files: Vec<String>, worktree: String },
     /// The checkout of the base branch has changes in the way.
     CheckoutInTheWay { files: Vec<String>, worktree: String, why: String },
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::BaseMoved => f.write_str("the base branch kept moving while the gates ran"),
+            Obstacle::BaseRewritten { was, now: None } => {
+                write!(f, "the base branch is gone; it stood at {}", was.short())
+            }
+            Obstacle::BaseRewritten { was, now: Some(_) } => {
+                write!(f, "the base branch was rewritten: it no longer contains {}", was.short())
+            }
+            Obstacle::Conflict { files, .. } => write!(f, "conflict in {}", files.join(", ")),
+            Obstacle::CheckoutInTheWay { files, worktree, why } => {
+                write!(f, "the checkout at {worktree} is in the way: {why}")?;
+                if files.is_empty() { Ok(()) } else { write!(f, " ({})", files.join(", ")) }
+            }
+        }
+    }
 }
 
 /// Tells a request from any other, also after a crash.

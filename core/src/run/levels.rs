@@ -213,11 +213,8 @@ impl Run {
             Obstacle::BaseMoved => End::Paused {
                 why: format!("the base branch moved {MAX_BASE_MOVES} times while level {level} was gated"),
             },
-            Obstacle::BaseRewritten { was, .. } => {
-                End::Paused { why: format!("the base branch was rewritten: it no longer contains {}", was.short()) }
-            }
-            Obstacle::CheckoutInTheWay { files, worktree, why } => {
-                End::Paused { why: format!("the checkout at {worktree} is in the way: {why} ({})", files.join(", ")) }
+            Obstacle::BaseRewritten { .. } | Obstacle::CheckoutInTheWay { .. } => {
+                End::Paused { why: obstacle.to_string() }
             }
         };
         self.drain(end);

@@ -78,35 +78,37 @@ fn waiting_task(id: &str) -> Blocker {
 fn failed_level(level: Level, failure: &LevelFailure) -> Blocker {
     let (cause, resolution) = match failure {
         LevelFailure::Gate { failure, why } => failed_gate(failure, why),
-        LevelFailure::Obstacle(obstacle) => obstacle_text(obstacle),
+        LevelFailure::Obstacle(obstacle) => (obstacle.to_string(), way_around(obstacle)),
     };
     Blocker { what: format!("level {level}"), cause, resolution }
 }
 
 fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
     let cause = format!("gate {} failed; {}", failure.gate, first_line(why));
-    let resolution = "mend the cause (`mahabharatha retry TASK` does a task again), then `mahabharatha merge --retry`";
+    let resolution = "`mahabharatha run` has it mended once more; before that, `mahabharatha retry TASK` does a task \
+                      anew, or commit a fix in the staging worktree";
     (cause, resolution.to_string())
 }
 
-fn obstacle_text(obstacle: &Obstacle) -> (String, String) {
+/// What a person can do about it.
+fn way_around(obstacle: &Obstacle) -> String {
     match obstacle {
-        Obstacle::BaseMoved => (
-            "the base branch kept moving while the gates ran".to_string(),
-            "`mahabharatha merge --retry` when it has come to rest".to_string(),
+        Obstacle::BaseMoved => "`mahabharatha run` when it has come to rest".to_string(),
+        Obstacle::BaseRewritten { was, now: None } => {
+            format!(
+                "make it anew (`git branch NAME {}`) or give it its name back, then `mahabharatha run`",
+                was.short()
+            )
+        }
+        Obstacle::BaseRewritten { was, now: Some(_) } => format!(
+            "nothing was brought back: if it was lost by mistake, `git merge {0}` into the base branch (or reset it to \
+             {0}), then `mahabharatha run`",
+            was.short()
         ),
-        Obstacle::BaseRewritten { was, .. } => (
-            format!("the base branch was rewritten: it no longer contains {}", was.short()),
-            format!("put {} back into it (`git reflog` shows where it was), then `mahabharatha run`", was.short()),
-        ),
-        Obstacle::Conflict { files, worktree } => (
-            format!("conflict in {}", files.join(", ")),
-            format!("resolve and commit in {worktree}, then `mahabharatha merge --retry`"),
-        ),
-        Obstacle::CheckoutInTheWay { files, worktree, why } => (
-            format!("the checkout at {worktree} is in the way: {why} ({})", files.join(", ")),
-            "commit, stash or move these files, then `mahabharatha merge --retry`".to_string(),
-        ),
+        Obstacle::Conflict { worktree, .. } => {
+            format!("resolve and commit in {worktree}, then `mahabharatha merge --retry`")
+        }
+        Obstacle::CheckoutInTheWay { .. } => "put that right, then `mahabharatha run`".to_string(),
     }
 }
 

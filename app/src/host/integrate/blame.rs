@@ -41,7 +41,9 @@ impl Integration {
         if commits.is_empty() {
             return blamed(None, "the level has no commits".into());
         }
-        self.bisect(level, base, failure, commits)
+        let outcome = self.bisect(level, base, failure, commits)?;
+        self.show_staging(&failure.staging)?;
+        Ok(outcome)
     }
 
     fn bisect(&self, level: Level, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome> {

@@ -1,6 +1,7 @@
 //! Calling off what runs, from another thread.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use crate::proc::Canceller;
@@ -13,6 +14,8 @@ pub struct Cancel(Arc<Mutex<State>>);
 struct State {
     called_off: Option<Duration>,
     running: Option<Canceller>,
+    /// Wakes who waits for something that cannot be ended.
+    wake: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Cancel {
@@ -23,6 +26,23 @@ impl Cancel {
         if let Some(running) = &state.running {
             running.cancel(grace);
         }
+        if let Some(wake) = state.wake.take() {
+            wake();
+        }
+    }
+
+    /// What `wait` returns, or nothing once called off; what comes later is dropped.
+    pub fn unless_called_off<T: Send + 'static>(&self, wait: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (sender, news) = mpsc::channel();
+        let waker = sender.clone();
+        let mut state = self.state();
+        if state.called_off.is_some() {
+            return None;
+        }
+        state.wake = Some(Box::new(move || drop(waker.send(None))));
+        drop(state);
+        thread::spawn(move || sender.send(Some(wait())));
+        news.recv().ok().flatten()
     }
 
     pub(super) fn is_called_off(&self) -> bool {

@@ -71,6 +71,9 @@ impl Integration {
             return Ok(Ran::CalledOff);
         }
         let mut cmd = Cmd::shell(&order.command).cwd(&worktree.path).envs(self.env.clone()).merged();
+        if let Some(task) = &order.task {
+            cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
+        }
         cmd = cmd.timeout(order.timeout).grace(GRACE).keep(KEEP.0, KEEP.1);
         if let Some(log) = log_file(&self.paths.gate_log(at, &order.name)) {
             cmd = cmd.copy_to(log);

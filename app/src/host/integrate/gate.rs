@@ -60,15 +60,23 @@ impl Integration {
     /// Merges a moved base in, prepares, and runs what has not passed on that tree.
     /// → `GatesPassed`, `GateFailed`, `NotLanded`
     pub fn gate(&self, _lock: &IntegrationLock, call: GateCall) -> Result<Outcome> {
+        let outcome = self.run_gates(call)?;
+        if let Outcome::Answer(Event::GateFailed { failure, .. }) = &outcome {
+            self.show_staging(&failure.staging)?;
+        }
+        Ok(outcome)
+    }
+
+    fn run_gates(&self, call: GateCall) -> Result<Outcome> {
         let level = call.level;
         let candidate = match self.candidate(call)? {
             Ok(candidate) => candidate,
             Err(obstacle) => return Ok(Outcome::Answer(Event::NotLanded { level, obstacle })),
         };
         let mut passed = Vec::new();
-        let orders: Vec<Order> =
-            self.gates.iter().map(Order::from).chain(call.verify.iter().map(Order::from)).collect();
-        if orders.is_empty() && self.prepare.is_none() {
+        let gates: Vec<Order> = self.gates.iter().map(Order::from).collect();
+        let verifications: Vec<Order> = call.verify.iter().map(Order::from).collect();
+        if gates.is_empty() && verifications.is_empty() && self.prepare.is_none() {
             return Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }));
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
@@ -80,18 +88,39 @@ impl Integration {
             }
             Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
+        if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
+            return Ok(outcome);
+        }
+        passed.extend(self.verify_in_a_row(&worktree, call, &candidate.tree, &verifications)?);
+        if let Some(outcome) = self.run_each(&worktree, call, &candidate, &verifications, &mut passed)? {
+            return Ok(outcome);
+        }
+        Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }))
+    }
+
+    /// Runs what has not passed, each on a checkout of its own; how the gating ends, if it ends here.
+    fn run_each(
+        &self,
+        worktree: &StagingWorktree,
+        call: GateCall,
+        candidate: &Candidate,
+        orders: &[Order],
+        passed: &mut Vec<GatePass>,
+    ) -> Result<Option<Outcome>> {
+        let level = call.level;
         for order in orders {
             let pass = GatePass { command: order.command.clone(), tree: candidate.tree.clone() };
             if call.passed.contains(&pass) || passed.contains(&pass) {
                 continue;
             }
             worktree.set_to(&candidate.tree)?;
-            match self.run(&worktree, &level, &order)? {
-                Ran::CalledOff => return Ok(Outcome::Interrupted),
+            match self.run(worktree, &level, order)? {
+                Ran::CalledOff => return Ok(Some(Outcome::Interrupted)),
                 Ran::Passed => passed.push(pass),
                 Ran::Failed(output) if order.required && !call.ignore.contains(&order.name) => {
                     let failure = order.failure(output, &candidate.staging);
-                    return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
+                    let passed = std::mem::take(passed);
+                    return Ok(Some(Outcome::Answer(Event::GateFailed { level, failure, passed })));
                 }
                 Ran::Failed(output) => {
                     let failure = order.failure(output, &candidate.staging);
@@ -99,7 +128,34 @@ impl Integration {
                 }
             }
         }
-        Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }))
+        Ok(None)
+    }
+
+    /// All verifications on one checkout, which is much faster than one for each. Where all pass and leave the files as
+    /// they were, that is as good; otherwise nothing is shown by it, and each is run on a checkout of its own.
+    fn verify_in_a_row(
+        &self,
+        worktree: &StagingWorktree,
+        call: GateCall,
+        tree: &Oid,
+        orders: &[Order],
+    ) -> Result<Vec<GatePass>> {
+        let mut passed: Vec<GatePass> = Vec::new();
+        if orders.len() < 2 {
+            return Ok(passed);
+        }
+        worktree.set_to(tree)?;
+        for order in orders {
+            let pass = GatePass { command: order.command.clone(), tree: tree.clone() };
+            if passed.contains(&pass) || call.passed.contains(&pass) {
+                continue;
+            }
+            match self.run(worktree, &call.level, order)? {
+                Ran::Passed => passed.push(pass),
+                Ran::Failed(_) | Ran::CalledOff => return Ok(Vec::new()),
+            }
+        }
+        Ok(if worktree.is_clean()? { passed } else { Vec::new() })
     }
 
     /// What would land now: staging as it stands, with whatever the base has gained.

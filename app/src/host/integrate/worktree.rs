@@ -22,6 +22,16 @@ pub(super) struct StagingWorktree<'a> {
     pub git: Git,
     /// The worktree's own git directory.
     admin: PathBuf,
+    /// Where HEAD stands while commands run.
+    at: Oid,
+}
+
+/// A command that commits does not move the branch: HEAD is on it only while no command of ours runs there.
+impl Drop for StagingWorktree<'_> {
+    fn drop(&mut self) {
+        // Where it cannot be written, people find HEAD detached at the right commit.
+        let _ = self.attach_head();
+    }
 }
 
 impl Integration {
@@ -31,10 +41,15 @@ impl Integration {
         let worktree = StagingWorktree::open(self, at)?;
         if worktree.has_unfinished_merge() { Ok(()) } else { worktree.set_to(at) }
     }
+
+    /// Leaves the files as staging has them, for a person who looks there or mends something.
+    pub(super) fn show_staging(&self, staging: &Oid) -> Result<()> {
+        StagingWorktree::open(self, staging)?.set_to(&self.tree_of(staging)?)
+    }
 }
 
 impl<'a> StagingWorktree<'a> {
-    /// `at` is where the staging branch begins, if there is none yet.
+    /// `at` is where HEAD stands, and where the staging branch begins if there is none yet.
     pub fn open(integration: &'a Integration, at: &Oid) -> Result<Self> {
         let path = integration.paths.staging_worktree();
         let common_dir = integration.project.common_dir();
@@ -49,7 +64,7 @@ impl<'a> StagingWorktree<'a> {
         };
         let index = integration.objects.git_dir().join("staging.index");
         let git = integration.objects.clone().work_tree(&path).index(index);
-        Ok(StagingWorktree { integration, path, git, admin })
+        Ok(StagingWorktree { integration, path, git, admin, at: at.clone() })
     }
 
     /// Makes the files those of the tree; what git ignores stays, since it is expensive to build anew.
@@ -58,6 +73,11 @@ impl<'a> StagingWorktree<'a> {
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
         self.git.run(["clean", "-ffdq"])?;
         self.show_to_others()
+    }
+
+    /// Whether the files are still those of the tree that they were set to, apart from what git ignores.
+    pub fn is_clean(&self) -> Result<bool> {
+        Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
     }
 
     /// Takes the lock files among the changes in the worktree; the rest is not part of the tree.
@@ -125,9 +145,13 @@ impl<'a> StagingWorktree<'a> {
         Ok(())
     }
 
-    /// Lets git as others call it there see what we see: the branch, and an index that fits.
+    fn attach_head(&self) -> Result<()> {
+        self.write("HEAD", &format!("ref: {}\n", self.integration.paths.staging_branch()))
+    }
+
+    /// Lets git as others call it there see what we see: the commit, and an index that fits.
     fn show_to_others(&self) -> Result<()> {
-        self.write("HEAD", &format!("ref: {}\n", self.integration.paths.staging_branch()))?;
+        self.write("HEAD", &format!("{}\n", self.at))?;
         let index = self.integration.objects.git_dir().join("staging.index");
         let bytes = fs::read(&index).map_err(io("read", &index))?;
         write_projected(&self.admin.join("index"), &bytes)
@@ -160,13 +184,7 @@ impl Integration {
 
 /// The git directory of a checkout, by what the repository says: the checkout's own `.git` file is anybody's to write.
 pub(super) fn admin_dir(common_dir: &Path, worktree: &Path) -> Option<PathBuf> {
-    let worktree = worktree.canonicalize().ok()?;
-    let entries = fs::read_dir(common_dir.join("worktrees")).ok()?;
-    entries.flatten().map(|entry| entry.path()).find(|admin| {
-        let Ok(text) = fs::read_to_string(admin.join("gitdir")) else { return false };
-        let dot_git = admin.join(text.trim_end_matches('\n'));
-        dot_git.is_file() && dot_git.parent().and_then(|dir| dir.canonicalize().ok()).as_ref() == Some(&worktree)
-    })
+    Git::repository(common_dir).worktree_git_dir(worktree).filter(|_| worktree.join(".git").is_file())
 }
 
 /// A branch as people call it.

@@ -42,9 +42,9 @@ impl Telling<'_> {
 
     pub(super) fn gates_passed(&mut self, level: Level, passed: &[GatePass]) {
         if self.run.policy().has_gates {
-            self.say(Severity::Info, format!("level {level}: every required gate passed"));
+            self.say(Severity::Info, format!("level {level} passed its gates"));
         } else if !passed.is_empty() {
-            self.say(Severity::Info, format!("level {level}: every verification passed on the merged tree"));
+            self.say(Severity::Info, format!("level {level}: every task passed its verification on the merged tree"));
         }
     }
 

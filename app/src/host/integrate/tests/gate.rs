@@ -96,12 +96,15 @@ fn output_is_bounded_and_time_is_up() {
         let (base, staging) = one_task(&lab, &integration);
         integration.gates = vec![Gate {
             timeout: Duration::from_secs(2),
-            ..gate("endless", "echo first; sleep 1000 & echo $! > build.pid; while :; do echo 0123456789; done")
+            ..gate(
+                "endless",
+                "echo first; sleep 1000 & echo $! > ../../../../.git/build.pid; while :; do echo 0123456789; done",
+            )
         }];
         let failed = failure(integration.gated(&lab, &base, &staging, &[]));
         assert!(failed.output.len() < 17 << 10, "{}", failed.output.len());
         assert!(failed.output.starts_with("first\n") && failed.output.ends_with("time limit]"), "{}", failed.output);
-        assert!(is_dead(&fs::read_to_string(lab.staging("build.pid")).unwrap()));
+        assert!(is_dead(&fs::read_to_string(lab.root.join(".git/build.pid")).unwrap()));
     });
 }
 

@@ -1,0 +1,103 @@
+//! How a run ended: in one sentence that is true, with what is needed to go on, and with the code for scripts.
+
+use mahabharatha_core::run::event::GateFailure;
+use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
+use mahabharatha_core::view::{RunView, first_line};
+
+use super::place::Place;
+use super::steer;
+use crate::error::{Error, ExitCode, Result};
+use crate::ui::{Ui, fit};
+
+/// Of a gate's output so many lines are shown, the last ones; the log has all.
+const SHOWN_LINES: usize = 20;
+/// In columns.
+const LONGEST: usize = 200;
+
+pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
+    let feature = &place.feature;
+    let go_on = format!("mahabharatha run {feature}");
+    let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
+    match end {
+        End::Completed => {
+            ui.note(&format!("{feature} is completed: every level is merged. {}", place.paths.completion().display()));
+            Ok(ExitCode::Done)
+        }
+        End::LevelMerged { level } => {
+            ui.note(&format!("level {level} of {feature} is merged; the levels above it are still to be run"));
+            Ok(ExitCode::Done)
+        }
+        End::Blocked => failed(
+            ExitCode::Blocked,
+            format!("{feature} is blocked: only blocked or waiting tasks remain"),
+            format!(
+                "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."
+            ),
+        ),
+        End::RedBase { gates } => {
+            let message = format!("these gates fail on the base, before anything was run: {}", gates.join(", "));
+            let error = Error::new(ExitCode::Preflight, message)
+                .hint("Mend the base first, or go on with --allow-red-base: those gates are then only reported.");
+            let run = steer::read_run(place)?;
+            Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, &"base", gate)))
+        }
+        End::GateFailed { level, gate } => {
+            let mut error = Error::new(ExitCode::Gate, format!("level {level} is not merged: its gate {gate} failed"));
+            if let Some((failure, why)) = failed_gate(&steer::read_run(place)?) {
+                error = show_output(error.detail(first_line(&why)), place, level, &failure);
+            }
+            Err(error.hint(format!(
+                "`{go_on}` has it mended once more. Before that, `mahabharatha retry <task>` does a task anew, or commit a fix of yours in {}.",
+                place.paths.staging_worktree().display()
+            )))
+        }
+        End::Conflict { level, files, worktree } => {
+            let message = format!("level {level} is not merged: it conflicts with commits on the base branch");
+            let error = Error::new(ExitCode::Conflict, message);
+            let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`.");
+            Err(files.iter().fold(error, |error, file| error.detail(file.clone())).hint(hint))
+        }
+        End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), way_out(place)?),
+        End::Stopped => failed(
+            ExitCode::Stopped,
+            format!("{feature} was stopped; its work is kept"),
+            format!("Go on with: {go_on}"),
+        ),
+        End::Failed { why } => failed(
+            ExitCode::Failed,
+            format!("{feature} cannot go on: {why}"),
+            format!("Put that right, then go on with: {go_on}"),
+        ),
+    }
+}
+
+fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
+    match &run.current_level()?.status {
+        LevelStatus::Failed { failure: LevelFailure::Gate { failure, why } } => Some((failure.clone(), why.clone())),
+        _ => None,
+    }
+}
+
+/// The gate with the end of what it printed, and where all of it is.
+fn show_output(error: Error, place: &Place, at: &impl std::fmt::Display, failure: &GateFailure) -> Error {
+    let log = place.paths.gate_log(at, &failure.gate);
+    let error = error.detail(format!("{}: {}", failure.gate, failure.command));
+    let lines: Vec<&str> = failure.output.lines().filter(|line| !line.trim().is_empty()).collect();
+    let cut = lines.len().saturating_sub(SHOWN_LINES);
+    let cut_lines = (cut > 0).then(|| format!("    … {cut} lines more in {}", log.display()));
+    let shown = lines[cut..].iter().map(|line| format!("    {}", fit(line, LONGEST)));
+    cut_lines.into_iter().chain(shown).fold(error, Error::detail)
+}
+
+/// What a person can do about whatever keeps the run from going on.
+fn way_out(place: &Place) -> Result<String> {
+    let blockers = RunView::of(&steer::read_run(place)?).blockers;
+    let resolution = blockers.into_iter().next().map(|blocker| sentence(&blocker.resolution));
+    Ok(resolution.unwrap_or_else(|| format!("Go on with: mahabharatha run {}", place.feature)))
+}
+
+fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", rest.as_str())
+}

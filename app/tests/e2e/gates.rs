@@ -1,0 +1,355 @@
+//! Gates: on the base, after a level, and what happens when one fails.
+
+use serde_json::{Value, json};
+
+use crate::support::{HELD, Ran, Repo, simple, task, with};
+
+/// The configuration of gates, each with its name and command, and more of the configuration after it.
+fn gates(gates: &[(&str, &str)], more: &str) -> String {
+    let gates: Vec<Value> = gates.iter().map(|(name, command)| json!({ "name": name, "command": command })).collect();
+    format!("quality_gates: {}\n{more}", json!(gates))
+}
+
+/// Counts its runs in a file that no worktree has.
+const COUNTED: &str = "echo run >> ../../../../.git/runs;";
+
+fn runs(repo: &Repo) -> usize {
+    if repo.exists(".git/runs") { repo.read(".git/runs").lines().count() } else { 0 }
+}
+
+fn committed(repo: &Repo, config: &str) {
+    repo.config(config);
+    repo.commit("config");
+}
+
+fn completion(repo: &Repo) -> String {
+    repo.read(".gsd/specs/x/COMPLETION.md")
+}
+
+#[test]
+fn a_red_base_ends_with_7_and_shows_the_output() {
+    let repo = Repo::new();
+    committed(&repo, &gates(&[("lint", "echo first; echo 'README.md:1: no title' >&2; exit 3"), ("fine", "true")], ""));
+    repo.graph("x", &[task("A", 1, "a.txt", "touch ../../../../.git/launched; echo A > a.txt")]);
+    let before = repo.git(&["rev-parse", "main"]);
+    repo.run(&["run"])
+        .code(7)
+        .says("these gates fail on the base, before anything was run: lint")
+        .says("      README.md:1: no title\n      [exit code 3]")
+        .says("--allow-red-base")
+        .does_not_say("completed");
+    assert!(!repo.exists(".git/launched"));
+    assert_eq!(repo.git(&["rev-parse", "main"]), before);
+    assert_eq!(repo.status()["status"], "failed");
+    assert!(repo.read(".gsd/STATE.md").contains("gates are red on the base before anything ran: lint"));
+    // Once it is mended the run starts from there.
+    repo.config(&gates(&[("lint", "grep title README.md")], ""));
+    repo.run(&["run"]).code(7).says("lint: grep title README.md");
+    repo.write("README.md", "title\n");
+    let mended = repo.commit("mended");
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.git(&["rev-parse", "main^2~1"]), mended);
+}
+
+#[test]
+fn a_red_base_that_is_allowed_is_only_reported() {
+    let repo = Repo::new();
+    committed(&repo, &gates(&[("lint", "echo 'no title'; exit 3"), ("fine", "true")], ""));
+    repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt")]);
+    repo.run(&["run", "--allow-red-base"])
+        .code(0)
+        .says("gate lint is red on main already: from now on it is only reported")
+        .says("level 1: gate lint failed, which is only reported: no title [exit code 3]")
+        .says("level 2: gate lint failed, which is only reported: no title [exit code 3]");
+    let report = completion(&repo);
+    assert!(report.contains("| 2 | lint | `echo 'no title'; exit 3` | failed, as it did before the run |"), "{report}");
+    assert!(report.contains("| 2 | fine | `true` | passed |"), "{report}");
+    assert!(report.contains("- [ ] All quality gates passed (4 of 6)"), "{report}");
+}
+
+#[test]
+fn a_gate_that_is_not_required_is_only_reported() {
+    let repo = Repo::new();
+    let gates = json!([{ "name": "nice", "command": "echo 'not nice'; test ! -e a.txt", "required": false },
+                       { "name": "must", "command": "true" }]);
+    committed(&repo, &format!("quality_gates: {gates}\n"));
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.run(&["run"]).code(0).says("level 1: gate nice failed, which is only reported: not nice [exit code 1]");
+    let report = completion(&repo);
+    assert!(report.contains("- [x] All quality gates passed (2 of 2, and 1 failed that is not required)"), "{report}");
+    assert!(report.contains("| failed; it is not required |"), "{report}");
+    // On the base as well.
+    repo.graph("y", &[simple("B", 1, "b.txt")]);
+    repo.run(&["run"]).code(0).says("gate nice fails on main, which is only reported: not nice [exit code 1]");
+}
+
+#[test]
+fn a_gate_that_passed_is_not_run_again_on_the_same_tree_and_one_that_failed_is() {
+    let repo = Repo::new();
+    repo.write("a.txt", "old\n");
+    committed(
+        &repo,
+        &gates(&[("counted", COUNTED), ("picky", "! grep -q bad a.txt")], "merge: { remediation_attempts: 0 }\n"),
+    );
+    let change =
+        with(task("A", 1, "a.txt", &format!("{HELD} echo bad > a.txt")), json!({ "files": { "modify": ["a.txt"] } }));
+    repo.graph("x", &[change]);
+    let run = repo.run_until_held("x");
+    repo.write("a.txt", "a person's\n");
+    // Once on the base, once on the level.
+    repo.let_go_on("x", run).code(4);
+    assert_eq!(runs(&repo), 2);
+    repo.config(&gates(&[("counted", COUNTED), ("picky", "echo again >> ../../../../.git/again")], ""));
+    repo.run(&["run"]).code(9).says("a.txt");
+    assert_eq!((runs(&repo), repo.read(".git/again").lines().count()), (2, 1));
+    repo.git(&["checkout", "-q", "a.txt"]);
+    repo.run(&["run"]).code(0);
+    // The last level verifies every task as well, which is another command.
+    assert_eq!((runs(&repo), repo.read(".git/again").lines().count()), (2, 1));
+    assert!(completion(&repo).contains("| 1 | counted |"), "a remembered pass is reported");
+}
+
+#[test]
+fn the_task_whose_file_the_output_names_mends_it_with_the_output_in_its_prompt() {
+    let repo = Repo::new();
+    committed(&repo, &gates(&[("lint", "! grep -Hn BAD *.txt")], ""));
+    let write = "cat > \"$MAHABHARATHA_SPEC_DIR/prompt-$MAHABHARATHA_ATTEMPT\"; echo two > b2.txt; \
+                 if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo BAD > b.txt; else echo good > b.txt; fi";
+    let culprit = with(task("B", 1, "b.txt", write), json!({ "files": { "create": ["b.txt", "b2.txt"] } }));
+    repo.graph("x", &[simple("A", 1, "a.txt"), culprit, simple("C", 1, "c.txt")]);
+    repo.run(&["run"])
+        .code(0)
+        .says("level 1: gate lint failed: b.txt:1:BAD [exit code 1]")
+        .says("B is to blame: the output names b.txt")
+        .says("B started to mend gate lint");
+    let prompt = repo.read(".gsd/specs/x/prompt-2");
+    assert!(prompt.contains("! grep -Hn BAD *.txt") && prompt.contains("b.txt:1:BAD"), "{prompt}");
+    assert_eq!(
+        repo.git(&["log", "--format=%s", "main^2", "^main^1"]).lines().collect::<Vec<_>>(),
+        ["fix(B): Make b.txt", "feat(C): Make c.txt", "feat(B): Make b.txt", "feat(A): Make a.txt"]
+    );
+    assert_eq!(repo.git(&["diff", "--name-only", "main^2~1", "main^2"]), "b.txt");
+    assert!(repo.git(&["log", "-1", "--format=%(trailers:only)", "main^2"]).contains("Mahabharatha-Attempt: 2"));
+    assert_eq!(repo.read("b.txt"), "good\n");
+    assert!(completion(&repo).contains("B, attempt 2: fixed what made a gate fail"));
+}
+
+#[test]
+fn where_the_output_names_nobody_the_task_is_found_by_bisection() {
+    let repo = Repo::new();
+    let gate = format!("{COUNTED} ! cat *.txt | grep -q BAD");
+    committed(&repo, &gates(&[("secretive", &gate)], ""));
+    let culprit =
+        task("D", 1, "d.txt", "if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo BAD > d.txt; else echo D > d.txt; fi");
+    let mut tasks: Vec<Value> = ["A", "B", "C", "E"].map(|id| simple(id, 1, &format!("{id}.txt"))).to_vec();
+    tasks.push(culprit);
+    repo.graph("x", &tasks);
+    repo.run(&["run"]).code(0).says("D is to blame: it passes without D's commit and fails with it");
+    // On the base, on the level, three for five tasks to find it, and on the fix.
+    assert_eq!(runs(&repo), 6);
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "main^2"]), "fix(D): Make d.txt");
+}
+
+/// A level that fails its gate because of what `content` says.
+fn unmendable(remedies: u32) -> Repo {
+    let repo = Repo::new();
+    committed(
+        &repo,
+        &gates(&[("lint", "! grep -Hn BAD a.txt")], &format!("merge: {{ remediation_attempts: {remedies} }}\n")),
+    );
+    let write = "echo $MAHABHARATHA_ATTEMPT >> \"$MAHABHARATHA_SPEC_DIR/attempts\"; \
+                 { cat \"$MAHABHARATHA_SPEC_DIR/content\"; echo $MAHABHARATHA_ATTEMPT; } > a.txt";
+    repo.graph("x", &[task("A", 1, "a.txt", write), simple("B", 1, "b.txt")]);
+    repo.write(".gsd/specs/x/content", "BAD\n");
+    repo
+}
+
+fn attempts(repo: &Repo) -> usize {
+    repo.read(".gsd/specs/x/attempts").lines().count()
+}
+
+#[test]
+fn a_gate_that_is_not_mended_in_time_ends_with_4_and_why_and_a_retried_task_goes_on() {
+    let repo = unmendable(2);
+    let before = repo.git(&["rev-parse", "main"]);
+    repo.run(&["run"])
+        .code(4)
+        .says("level 1 is not merged: its gate lint failed")
+        .says("A is to blame: the output names a.txt")
+        .says("      a.txt:1:BAD\n      [exit code 1]")
+        .says("mahabharatha retry <task>")
+        .does_not_say("completed:");
+    assert_eq!(attempts(&repo), 3, "one and two remedies");
+    assert_eq!(repo.git(&["rev-parse", "main"]), before);
+    let status = repo.status();
+    assert_eq!((&status["status"], &status["levels"][0]["status"]), (&json!("failed"), &json!("failed")));
+    assert!(repo.read(".gsd/STATE.md").contains("gate lint failed; A is to blame"));
+    repo.write(".gsd/specs/x/content", "good\n");
+    repo.run(&["retry", "A"]).code(0);
+    repo.run(&["run"]).code(0);
+    assert_eq!(attempts(&repo), 4);
+    assert_eq!(repo.read("a.txt"), "good\n4\n");
+    assert!(!repo.subjects("main").iter().any(|subject| subject.starts_with("fix(")), "the old fixes are gone");
+}
+
+#[test]
+fn a_fix_that_a_person_commits_on_staging_counts() {
+    let repo = unmendable(0);
+    // Found by bisection, which tries parts of the level in staging's worktree.
+    repo.config(&gates(
+        &[("lint", "! cat *.txt | grep -q BAD; touch README.md; rm -f b.txt; ! cat *.txt | grep -q BAD")],
+        "merge: { remediation_attempts: 0 }\n",
+    ));
+    let staging = repo.join(".mahabharatha/worktrees/x/staging");
+    repo.run(&["run"]).code(4).says(&staging.display().to_string());
+    assert_eq!(repo.git_in(&staging, &["status", "--porcelain", "--branch"]), "## mahabharatha/x/staging");
+    repo.write(".mahabharatha/worktrees/x/staging/a.txt", "mended by hand\n");
+    repo.git_in(&staging, &["commit", "-q", "-a", "-m", "by hand"]);
+    repo.run(&["merge", "--retry"]).code(0);
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "main^2"]), "by hand");
+    assert_eq!(repo.read("a.txt"), "mended by hand\n");
+    assert_eq!(repo.read("b.txt"), "B\n");
+    assert_eq!(attempts(&repo), 1);
+}
+
+#[test]
+fn where_a_person_broke_the_gate_nobody_is_blamed() {
+    let repo = Repo::new();
+    committed(&repo, &gates(&[("tidy", "test ! -e mess")], ""));
+    repo.graph("x", &[task("A", 1, "a.txt", &format!("{HELD} echo A > a.txt")), simple("B", 1, "b.txt")]);
+    let run = repo.run_until_held("x");
+    repo.write("mess", "");
+    repo.git(&["add", "mess"]);
+    repo.git(&["commit", "-q", "-m", "a mess"]);
+    repo.let_go_on("x", run).code(4).says("nobody can be blamed: it fails on main itself").does_not_say("to mend");
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "a mess");
+    repo.git(&["rm", "-q", "mess"]);
+    repo.git(&["commit", "-q", "-m", "tidied up"]);
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "main^1"]), "tidied up");
+}
+
+#[test]
+fn a_gate_that_does_not_end_is_ended_with_all_its_processes() {
+    let repo = Repo::new();
+    let gate = json!([{ "name": "slow", "timeout": 1,
+        "command": "! test -e a.txt || { echo waiting; sleep 1000 & setsid sleep 1000 & wait; }" }]);
+    committed(&repo, &format!("quality_gates: {gate}\nmerge: {{ remediation_attempts: 0 }}\n"));
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.run(&["run"]).code(4).says("waiting [ended after 1 s, which is its time limit]");
+}
+
+#[test]
+fn a_gate_that_prints_a_gigabyte_is_bounded_everywhere() {
+    let repo = Repo::new();
+    let loud =
+        "! test -e a.txt || { echo begin; head -c 1000000000 /dev/zero; echo; echo 'a.txt:1: the end'; exit 1; }";
+    committed(&repo, &gates(&[("loud", loud)], "merge: { remediation_attempts: 0 }\n"));
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    let Ran { stderr, .. } = repo.run(&["run"]).code(4).says("a.txt:1: the end");
+    assert!(stderr.len() < 100_000, "{}", stderr.len());
+    let size = |path: &str| std::fs::metadata(repo.join(path)).unwrap().len();
+    assert!(size(".git/mahabharatha/x/events.jsonl") < 1 << 20);
+    assert!(size(".mahabharatha/logs/x/gates/1-loud.log") <= 64 << 20);
+    assert!(repo.read(".mahabharatha/logs/x/gates/1-loud.log").starts_with("begin\n"));
+}
+
+#[test]
+fn what_gates_change_in_files_does_not_land_and_the_next_gate_does_not_see_it() {
+    let repo = Repo::new();
+    let format = "echo formatted >> README.md; rm -f a.txt; touch junk; git add -A; git commit -q -m sneaky || true";
+    let look = "test ! -e junk && ! grep -q formatted README.md && { test -e a.txt || ! test -e b.txt; }";
+    committed(&repo, &gates(&[("format", format), ("look", look)], ""));
+    repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt")]);
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.read("README.md"), "hello\n");
+    assert_eq!(repo.read("a.txt"), "A\n");
+    assert_eq!(
+        repo.tree("main").keys().map(String::as_str).collect::<Vec<_>>(),
+        [".mahabharatha/config.yaml", "README.md", "a.txt", "b.txt"]
+    );
+    assert!(!repo.subjects("main").contains(&"sneaky".to_string()), "{:?}", repo.subjects("main"));
+}
+
+#[test]
+fn what_a_failing_gate_commits_does_not_land_when_it_is_tried_again() {
+    let repo = Repo::new();
+    let sneaky =
+        "test ! -e a.txt || { touch junk; git add -A; git commit -q -m sneaky; test -e ../../../../.git/pass; }";
+    committed(&repo, &gates(&[("sneaky", sneaky)], "merge: { remediation_attempts: 0 }\n"));
+    repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 1, "b.txt")]);
+    repo.run(&["run"]).code(4);
+    repo.write(".git/pass", "");
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.git(&["diff", "--name-only", "main^1", "main"]), "a.txt\nb.txt");
+}
+
+#[test]
+fn lock_files_are_made_anew_in_staging() {
+    let repo = Repo::new();
+    let prepare = "merge: { prepare: 'ls *.txt > Cargo.lock; touch junk' }\n";
+    committed(&repo, &gates(&[("locked", "test -e Cargo.lock && test ! -e junk")], prepare));
+    // What a task leaves of a lock file is not taken.
+    let first = task("A", 1, "a.txt", "echo half > Cargo.lock; echo A > a.txt");
+    repo.graph("x", &[first, simple("B", 1, "b.txt"), simple("C", 2, "c.txt")]);
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.read("Cargo.lock"), "a.txt\nb.txt\nc.txt\n");
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "main^2"]), "Prepare level 2: x");
+    assert_eq!(repo.git(&["show", "main~1:Cargo.lock"]), "a.txt\nb.txt");
+    assert_eq!(repo.git(&["diff", "--name-only", "main^2~1", "main^2"]), "Cargo.lock");
+    assert!(!repo.exists("junk"));
+}
+
+/// Level 2 changes what level 1's verification needs; a further attempt puts it right if `mends`.
+fn breaks_level_1(mends: bool) -> Repo {
+    let repo = Repo::new();
+    repo.write("api.txt", "version 1\n");
+    repo.commit("api");
+    let first = with(
+        simple("A", 1, "a.txt"),
+        json!({ "verification": { "command": "echo checked >> \"$PWD\"/../../../../.git/runs; grep -q 'version 1' api.txt" } }),
+    );
+    let mended = if mends { "version 1" } else { "version 3" };
+    let change = format!(
+        "echo B > b.txt; if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo 'version 2' > api.txt; else echo '{mended}' > api.txt; fi"
+    );
+    let second =
+        with(task("B", 2, "b.txt", &change), json!({ "files": { "create": ["b.txt"], "modify": ["api.txt"] } }));
+    repo.graph("x", &[first, second, simple("C", 2, "c.txt"), simple("D", 2, "d.txt")]);
+    repo
+}
+
+#[test]
+fn a_task_that_breaks_the_verification_of_a_lower_level_is_found_and_mends_it() {
+    let repo = breaks_level_1(true);
+    repo.run(&["run"])
+        .code(0)
+        .says("level 2: gate verify A failed")
+        .says("B is to blame: it passes without B's commit and fails with it");
+    assert_eq!(repo.read("api.txt"), "version 1\n");
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "main^2"]), "fix(B): Make b.txt");
+}
+
+#[test]
+fn a_feature_whose_verifications_do_not_hold_together_is_not_completed() {
+    let repo = breaks_level_1(false);
+    repo.run(&["run"]).code(4).says("level 2 is not merged: its gate verify A failed").does_not_say("is completed");
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "Level 1: x");
+    assert!(!repo.exists(".gsd/specs/x/COMPLETION.md"));
+    assert_eq!(repo.status()["status"], "failed");
+}
+
+#[test]
+fn each_distinct_verification_runs_once_at_the_last_level_only() {
+    let repo = Repo::new();
+    let verification =
+        json!({ "verification": { "command": "echo $PWD >> \"$PWD\"/../../../../.git/runs; test -e README.md" } });
+    let tasks: Vec<Value> = [("A", 1), ("B", 1), ("C", 2)]
+        .map(|(id, level)| with(simple(id, level, &format!("{id}.txt")), verification.clone()))
+        .to_vec();
+    repo.graph("x", &tasks);
+    repo.run(&["run"]).code(0);
+    let ran = repo.read(".git/runs");
+    assert_eq!(ran.lines().filter(|line| line.ends_with("/staging")).count(), 1, "{ran}");
+    assert_eq!(ran.lines().count(), 4);
+}

@@ -1,0 +1,201 @@
+//! What must hold before anything is launched: refused with exit code 7 and what to do, by `run` and `doctor` alike.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Ran, Repo, simple};
+
+fn ready() -> Repo {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo
+}
+
+/// The check of this name that failed, as `doctor --json` tells it.
+#[track_caller]
+fn failed_check(doctor: &Ran, name: &str) -> Value {
+    let data = doctor.json();
+    let checks = data["checks"].as_array().unwrap();
+    let failed = checks.iter().find(|check| check["name"] == name && check["status"] == "failed");
+    failed.unwrap_or_else(|| panic!("{name} did not fail in {data:#}")).clone()
+}
+
+/// `run` refuses and starts nothing, and both forms of `doctor` show the same.
+#[track_caller]
+fn refused(repo: &Repo, env: &[(&str, &str)], check: &str, what: &str, to_do: &str) {
+    repo.run_with(&["run"], env).code(7).says(what).says(to_do);
+    assert!(repo.refs().iter().all(|name| !name.contains("worker")), "nothing was launched");
+    assert!(!repo.exists(".mahabharatha/logs/x/tasks"), "nothing was launched");
+    repo.run_with(&["doctor"], env).code(7).says(&format!("FAILED  {check}: ")).says(what).says(to_do);
+    let doctor = repo.run_with(&["doctor", "--json"], env).code(7);
+    let failed = failed_check(&doctor, check);
+    assert!(failed["message"].as_str().unwrap().contains(what), "{failed}");
+    assert!(failed["hint"].as_str().unwrap().contains(to_do), "{failed}");
+}
+
+#[test]
+fn nothing_is_wrong() {
+    let repo = ready();
+    let doctor = repo.run(&["doctor", "--json"]).code(0).json();
+    let checks: Vec<(&str, &str)> = doctor["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| (check["name"].as_str().unwrap(), check["status"].as_str().unwrap()))
+        .collect();
+    let names = ["git", "disk", "config", "graph", "repository", "agent", "ports"];
+    assert_eq!(checks, names.map(|name| (name, "ok")));
+    repo.run(&["doctor"]).code(0).says("levels land on main").says("1 task on 1 level");
+    repo.run(&["run"]).code(0);
+    repo.run(&["doctor"]).code(0).says("x is completed already");
+}
+
+#[test]
+fn without_a_feature_the_rest_is_checked() {
+    let repo = Repo::new();
+    repo.run(&["doctor"]).code(0).says("ok      git").says("no feature is named");
+    repo.run(&["doctor", "--feature", "../x"]).code(2);
+    repo.write(".mahabharatha/config.yaml", "wrokers: 3\n");
+    repo.run(&["doctor"]).code(7).says("did you mean `workers`?").says("ok      git");
+}
+
+#[test]
+fn an_old_git() {
+    let repo = ready();
+    let git = String::from_utf8(Command::new("sh").args(["-c", "command -v git"]).output().unwrap().stdout).unwrap();
+    let git = git.trim();
+    repo.program("old/git", &format!("[ \"$1\" = version ] && exec echo 'git version 2.30.1'\nexec {git} \"$@\"\n"));
+    let path = format!("{}:{}", repo.join("old").display(), std::env::var("PATH").unwrap());
+    refused(&repo, &[("PATH", &path)], "git", "version 2.30.1 is too old", "Install 2.40.0 or newer");
+    repo.run_with(&["run"], &[("PATH", "/nowhere")]).code(7).says("git was not found on PATH").says("Install git");
+}
+
+#[test]
+fn a_branch_in_the_way() {
+    let repo = ready();
+    repo.git(&["branch", "mahabharatha"]);
+    refused(&repo, &[], "branches", "the branch mahabharatha is in the way", "git branch -m mahabharatha <other name>");
+    repo.git(&["branch", "-m", "mahabharatha", "mahabharatha/x"]);
+    refused(&repo, &[], "branches", "the branch mahabharatha/x is in the way", "git branch -m mahabharatha/x");
+    repo.git(&["branch", "-m", "mahabharatha/x", "mahabharatha/x/worker-0"]);
+    repo.run(&["run"]).code(7).says("in the way: mahabharatha/x/worker-0").says("git branch -D");
+    repo.git(&["branch", "-m", "mahabharatha/x/worker-0", "mine"]);
+    repo.run(&["run"]).code(0);
+    repo.git(&["rev-parse", "mine"]);
+}
+
+#[test]
+fn an_operation_that_git_is_in_the_middle_of() {
+    let repo = ready();
+    repo.commit("specs");
+    repo.git(&["checkout", "-q", "-b", "theirs"]);
+    repo.write("README.md", "theirs\n");
+    repo.commit("theirs");
+    repo.git(&["checkout", "-q", "main"]);
+    repo.write("README.md", "ours\n");
+    repo.commit("ours");
+    let merge = |args: &[&str]| Command::new("git").args(args).current_dir(repo.path()).output().unwrap();
+    assert!(!merge(&["merge", "theirs"]).status.success(), "it conflicts");
+    refused(&repo, &[], "repository", "a merge is under way", "git merge --abort");
+    repo.git(&["merge", "--abort"]);
+    assert!(!merge(&["rebase", "theirs"]).status.success(), "it conflicts");
+    refused(&repo, &[], "repository", "a rebase is under way", "git rebase --abort");
+    repo.git(&["rebase", "--abort"]);
+    repo.git(&["checkout", "-q", "--detach"]);
+    refused(&repo, &[], "repository", "HEAD is detached", "git switch");
+    repo.git(&["switch", "-q", "main"]);
+    repo.run(&["run"]).code(0);
+}
+
+#[test]
+fn a_missing_agent() {
+    let repo = ready();
+    let agent = |command: &str| {
+        repo.config(&format!("agent: mine\nagents: {{ mine: {{ kind: command, command: [{command}] }} }}\n"));
+    };
+    agent("no-such-agent, --now");
+    refused(&repo, &[], "agent", "mine: no-such-agent was not found on PATH", "agents.mine.command");
+    agent("./agent.sh");
+    refused(&repo, &[], "agent", "mine: ./agent.sh is no program", "agents.mine.command");
+    repo.write("agent.sh", "#!/bin/sh\necho a > a.txt\n");
+    refused(&repo, &[], "agent", "mine: ./agent.sh is no program", "executable");
+    repo.program("agent.sh", "echo a > a.txt\n");
+    repo.run(&["run"]).code(0);
+}
+
+#[test]
+fn a_task_that_nobody_can_do() {
+    let repo = ready();
+    let mut task = simple("A", 1, "a.txt");
+    task.as_object_mut().unwrap().remove("run");
+    repo.graph("x", &[task]);
+    refused(&repo, &[], "agent", "A: the agent command has no command", "give the task a `run`");
+    repo.run(&["run", "--agent", "nobody"]).code(6).says("nobody").says("agents:");
+}
+
+#[test]
+fn no_free_ports() {
+    let repo = ready();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    repo.config(&format!("workers: {{ count: 1 }}\nports: {{ range_start: {port}, range_end: {port} }}\n"));
+    refused(&repo, &[], "ports", &format!("too few free ports from {port} to {port}"), "ports.range_start");
+    assert!(!repo.run(&["status"]).code(6).stderr.is_empty(), "no run was begun");
+    drop(taken);
+    repo.run(&["run"]).code(0);
+}
+
+#[test]
+fn too_little_space() {
+    let repo = ready();
+    let Some(disk) = crate::support::Disk::new("8m") else { return };
+    let clone = disk.path().join("clone");
+    repo.commit("specs");
+    repo.git(&["clone", "-q", repo.path().to_str().unwrap(), clone.to_str().unwrap()]);
+    let args = ["-C", clone.to_str().unwrap(), "run"];
+    repo.run(&args).code(7).says("disk: only").says("Free some space");
+    let doctor = repo.run(&["-C", clone.to_str().unwrap(), "doctor", "--json"]).code(7);
+    failed_check(&doctor, "disk");
+}
+
+#[test]
+fn a_red_base_until_it_is_mended() {
+    let repo = ready();
+    repo.config("quality_gates: [ { name: unit, command: \"test -e ok || { echo there is no ok; exit 1; }\" } ]\n");
+    repo.run(&["doctor"]).code(7).says("FAILED  gates: unit fails on the base").says("gates/base-unit.log");
+    failed_check(&repo.run(&["doctor", "--json"]).code(7), "gates");
+    assert_eq!(repo.read(".mahabharatha/logs/x/gates/base-unit.log"), "there is no ok\n");
+    assert_eq!((repo.refs(), repo.exists(".mahabharatha/worktrees")), (Vec::new(), false), "doctor leaves nothing");
+    repo.run(&["run"])
+        .code(7)
+        .says("gate unit is red on main already: there is no ok [exit code 1]")
+        .says("--allow-red-base");
+    repo.run(&["run"]).code(7);
+    repo.write("ok", "");
+    repo.commit("mended");
+    repo.run(&["run"]).code(0).says("main passed its gates").does_not_say("red on main");
+    assert_eq!(repo.subjects("main").last().unwrap(), "first");
+
+    let repo = ready();
+    repo.config("quality_gates: [ { name: unit, command: \"false\" } ]\n");
+    repo.run(&["run", "--allow-red-base"]).code(0).says("unit is red on main already: from now on it is only reported");
+}
+
+#[test]
+fn files_of_tasks_that_a_person_has_changed_are_named() {
+    let repo = Repo::new();
+    let mut task = simple("A", 1, "README.md");
+    task["files"] = serde_json::json!({ "modify": ["README.md"] });
+    repo.graph("x", &[task]);
+    repo.write("README.md", "in the middle of it\n");
+    for staged in [false, true] {
+        if staged {
+            repo.git(&["add", "README.md"]);
+        }
+        let doctor = repo.run(&["doctor"]).code(0);
+        assert!(doctor.stdout.contains("warning checkout: you have uncommitted changes"), "{}", doctor.stdout);
+        assert!(doctor.stdout.contains("README.md"), "{}", doctor.stdout);
+    }
+}
