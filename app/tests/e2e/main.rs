@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod agents;
+mod attempts;
+mod features;
+mod peers_steering;
+mod progress;
 mod resume;
 mod status;
 mod steering;
