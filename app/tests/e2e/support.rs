@@ -190,8 +190,7 @@ impl Repo {
 
     /// In the background; ended with the test at the latest.
     pub fn spawn(&self, args: &[&str]) -> Background {
-        let child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Background { child: Some(child) }
+        Background::start(self.command(args))
     }
 
     pub fn status(&self) -> Value {
@@ -303,6 +302,11 @@ pub struct Background {
 }
 
 impl Background {
+    pub fn start(mut command: Command) -> Background {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Background { child: Some(child) }
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
