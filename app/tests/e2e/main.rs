@@ -5,6 +5,7 @@
 mod agents;
 mod attempts;
 mod bad_input;
+mod commands;
 mod gates;
 mod landing;
 mod ownership;
