@@ -15,7 +15,8 @@ const COMMANDS: [&str; 14] = [
 
 /// The same program under its short name.
 fn mbh(args: &[&str]) -> Ran {
-    Ran::of(Command::new(env!("CARGO_BIN_EXE_mbh")).args(args).stdin(Stdio::null()).output().unwrap())
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mbh"));
+    Ran::of(command.args(args).env_remove("COLUMNS").stdin(Stdio::null()).output().unwrap())
 }
 
 #[test]

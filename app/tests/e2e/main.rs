@@ -13,6 +13,7 @@ mod plan;
 mod preflight;
 mod resume;
 mod specs;
+mod state_files;
 mod stop;
 mod support;
 mod whole_way;
