@@ -126,6 +126,7 @@ impl Git {
         self.call(Call::new(args))
     }
 
+    #[cfg(test)]
     pub fn run_with_input<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(
         &self,
         args: I,
