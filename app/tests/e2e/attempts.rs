@@ -156,7 +156,7 @@ fn children_get_what_they_need_and_no_secret() {
         assert_eq!(env["USER"], "somebody", "{what}");
         assert_eq!(env["HOME"], std::env::var("HOME").unwrap(), "{what}");
         let is_agents = what == "agent";
-        assert_eq!(env.get("AGENT_TOKEN").is_some(), is_agents, "{what} sees the agent's token: {env:?}");
+        assert_eq!(env.contains_key("AGENT_TOKEN"), is_agents, "{what} sees the agent's token: {env:?}");
         if what == "git" {
             continue;
         }

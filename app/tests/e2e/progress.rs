@@ -147,7 +147,7 @@ fn without_a_terminal_each_line_has_its_time_and_nothing_else() {
     };
     let lines: Vec<&str> = ran.stderr.lines().collect();
     let (last, told) = lines.split_last().unwrap();
-    assert!(told.iter().all(|line| stamped(line)), "{told:#?}");
+    assert!(told.iter().all(stamped), "{told:#?}");
     assert!(last.starts_with("x is completed"));
     for text in [
         "x: 2 tasks in 2 levels",
