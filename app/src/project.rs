@@ -93,21 +93,12 @@ impl Project {
         self.gsd().join("PROJECT.md")
     }
 
-    pub fn infrastructure_file(&self) -> PathBuf {
-        self.gsd().join("INFRASTRUCTURE.md")
-    }
-
     pub fn state_file(&self) -> PathBuf {
         self.gsd().join("STATE.md")
     }
 
     pub fn current_feature_file(&self) -> PathBuf {
         self.gsd().join(".current-feature")
-    }
-
-    /// Ignored files that workers get, in gitignore syntax.
-    pub fn worktree_include_file(&self) -> PathBuf {
-        self.root.join(".worktreeinclude")
     }
 
     pub fn feature(&self, feature: &Feature) -> FeaturePaths {

@@ -51,6 +51,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
         (None, None) => unreachable!("one of the two is there"),
     };
     let project = make_project(&dir)?;
+    let dir = project.root().to_owned();
     let feature = project.which_feature(Some(FEATURE), |_| None)?;
     let paths = project.feature(&feature);
     ui.note(&format!(

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use super::Global;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
+use crate::report::text::count;
 use crate::store::watch;
 use crate::ui::Ui;
 
@@ -83,6 +84,6 @@ fn print(ui: &Ui, zone: &TimeZone, logs: &Logs) {
         }
     }
     if logs.unreadable > 0 {
-        ui.warn(&format!("{} lines could not be read", logs.unreadable));
+        ui.warn(&format!("{} could not be read", count(logs.unreadable, "line")));
     }
 }

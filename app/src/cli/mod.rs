@@ -6,6 +6,7 @@ mod design;
 mod doctor;
 mod finish;
 mod logs;
+mod man;
 mod merge;
 mod place;
 mod retry;
@@ -138,18 +139,21 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Worker(args) => worker::run(global, ui, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "mahabharatha", &mut script);
+            clap_complete::generate(shell, &mut Cli::command(), called_as(), &mut script);
             ui.data(&String::from_utf8_lossy(&script));
             Ok(ExitCode::Done)
         }
         Command::Man => {
-            let mut page = Vec::new();
-            // A Vec takes whatever is written to it.
-            let _ = clap_mangen::Man::new(Cli::command()).render(&mut page);
-            ui.data(&String::from_utf8_lossy(&page));
+            ui.data(&man::page(Cli::command()));
             Ok(ExitCode::Done)
         }
     }
+}
+
+/// The program's name, or the short one where it was called by that.
+fn called_as() -> &'static str {
+    let program = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    if program.file_name().is_some_and(|name| name == "mbh") { "mbh" } else { "mahabharatha" }
 }
 
 impl Global {

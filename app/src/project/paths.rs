@@ -70,10 +70,6 @@ impl FeaturePaths {
         self.specs.join("worker-assignments.json")
     }
 
-    pub fn manifest(&self) -> PathBuf {
-        self.specs.join("design-tasks-manifest.json")
-    }
-
     pub fn completion(&self) -> PathBuf {
         self.specs.join("COMPLETION.md")
     }

@@ -64,7 +64,7 @@ impl Reporter {
             for line in &opening.lines {
                 progress.line(line);
             }
-            let mut follower = Follower {
+            let follower = Follower {
                 project,
                 paths,
                 ui: &ui,
@@ -75,7 +75,6 @@ impl Reporter {
                 reports: Due::at_once(REPORT_PAUSE),
                 complained: false,
             };
-            follower.progress.update(&RunView::of(&follower.run));
             follower.follow(&inbox);
         });
         Reporter { messages, thread: Mutex::new(Some(thread)) }

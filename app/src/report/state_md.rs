@@ -74,13 +74,6 @@ fn with_attempts(task: &TaskView, note: String) -> String {
     }
 }
 
-/// A file of these sections, sorted by feature.
-pub fn render_state(sections: &[StateSection]) -> String {
-    let mut sections: Vec<&StateSection> = sections.iter().collect();
-    sections.sort_by(|a, b| a.feature.cmp(&b.feature));
-    sections.into_iter().map(render_section).collect::<Vec<_>>().join("\n")
-}
-
 /// From its heading to its last line.
 pub fn render_section(section: &StateSection) -> String {
     let mut text = format!("{HEADING}{}\n\n## Current Phase\n", section.feature);
@@ -204,7 +197,8 @@ mod tests {
             feature: feature.to_string(),
             ..StateSection::of(&Story::new().view(), vec!["one\n  with a second line".to_string(), "two".to_string()])
         };
-        let text = render_state(&[section("b"), section("a")]);
+        let put = |text: &str, feature: &str| replace_section(text, feature, &render_section(&section(feature)));
+        let text = put(&put("", "b"), "a");
         let parsed = parse_sections(&text);
         assert_eq!(parsed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(parsed[1].1, render_section(&section("b")));

@@ -24,7 +24,10 @@ fn assert_keeps_the_contract(status: &Value) {
         }
     };
     let says = |value: &Value, words: &[&str]| assert!(words.contains(&value.as_str().unwrap()), "{value}");
-    has(status, &["feature", "status", "mode", "level", "levels", "tasks", "workers", "mismatches", "cost_usd", "blockers"]);
+    has(
+        status,
+        &["feature", "status", "mode", "level", "levels", "tasks", "workers", "mismatches", "cost_usd", "blockers"],
+    );
     says(&status["status"], &RUN);
     for level in status["levels"].as_array().unwrap() {
         has(level, &["level", "status", "total", "completed", "blocked", "commit"]);
@@ -55,7 +58,10 @@ fn a_run_is_told_from_its_beginning_to_its_end() {
     repo.wait_until("A-2 is done", || repo.task_status("A-2") == "completed");
     let status = repo.status();
     assert_keeps_the_contract(&status);
-    assert_eq!((&status["status"], &status["level"], &status["mode"]), (&"running".into(), &1.into(), &"subprocess".into()));
+    assert_eq!(
+        (&status["status"], &status["level"], &status["mode"]),
+        (&"running".into(), &1.into(), &"subprocess".into())
+    );
     assert_eq!((&status["levels"][0]["completed"], &status["levels"][0]["total"]), (&1.into(), &2.into()));
     assert_eq!(repo.task_status("A-1"), "in_progress");
     assert!(repo.task("A-2")["commit"].is_string() && repo.task("A-1")["commit"].is_null());
@@ -65,7 +71,12 @@ fn a_run_is_told_from_its_beginning_to_its_end() {
 
     let table = repo.run(&["status"]).code(0);
     assert_eq!(table.stderr, "");
-    for text in ["x: running, level 1 of 2 (subprocess, onto main)", "1 of 4 completed, 1 in progress", "A-1   Make a1", &branch] {
+    for text in [
+        "x: running, level 1 of 2 (subprocess, onto main)",
+        "1 of 4 completed, 1 in progress",
+        "A-1   Make a1",
+        &branch,
+    ] {
         assert!(table.stdout.contains(text), "{text:?} is not in\n{}", table.stdout);
     }
     let port = repo.read(".gsd/specs/x/worker-assignments.json");
@@ -92,7 +103,8 @@ fn watching_shows_every_change_and_ends_with_the_run() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
     let run = repo.run_until_up(&["A-1"]);
-    let mut watch = repo.command(&["status", "--watch", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut watch =
+        repo.command(&["status", "--watch", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let first: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
     assert_eq!(first["status"], "running");

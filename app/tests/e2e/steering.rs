@@ -15,7 +15,10 @@ fn after(task: Value, dependencies: &[&str]) -> Value {
 }
 
 fn task_refs(repo: &Repo) -> Vec<String> {
-    repo.refs().into_iter().filter_map(|name| name.strip_prefix("refs/mahabharatha/x/tasks/").map(str::to_string)).collect()
+    repo.refs()
+        .into_iter()
+        .filter_map(|name| name.strip_prefix("refs/mahabharatha/x/tasks/").map(str::to_string))
+        .collect()
 }
 
 #[test]
@@ -73,7 +76,11 @@ fn skipping_lists_what_needs_it_and_asks() {
     repo.graph("x", &tasks);
     repo.run(&["run"]).code(3);
     repo.run(&["skip", "A-1"]).code(2).says("--reason");
-    repo.run(&["skip", "A-1", "--reason", "not needed"]).code(2).says("B-1, C-1").says("--yes").says("--keep-dependents");
+    repo.run(&["skip", "A-1", "--reason", "not needed"])
+        .code(2)
+        .says("B-1, C-1")
+        .says("--yes")
+        .says("--keep-dependents");
     assert_eq!(repo.task_status("A-1"), "blocked");
     repo.run(&["skip", "A-1", "--reason", "not needed", "--yes"])
         .code(0)

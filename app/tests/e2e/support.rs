@@ -174,7 +174,7 @@ impl Repo {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mahabharatha"));
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
-        for variable in ["ZERG_FEATURE", "MAHABHARATHA_FEATURE", "NO_COLOR", "CLAUDE_CODE_TASK_LIST_ID"] {
+        for variable in ["ZERG_FEATURE", "MAHABHARATHA_FEATURE", "NO_COLOR", "CLAUDE_CODE_TASK_LIST_ID", "COLUMNS"] {
             command.env_remove(variable);
         }
         command
@@ -190,8 +190,7 @@ impl Repo {
 
     /// In the background; ended with the test at the latest.
     pub fn spawn(&self, args: &[&str]) -> Background {
-        let child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Background { child: Some(child) }
+        Background::start(self.command(args))
     }
 
     pub fn status(&self) -> Value {
@@ -303,6 +302,11 @@ pub struct Background {
 }
 
 impl Background {
+    pub fn start(mut command: Command) -> Background {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Background { child: Some(child) }
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }

@@ -31,3 +31,25 @@ fn two_levels_are_verified_committed_and_merged() {
     assert!(!repo.exists(".mahabharatha/worktrees"));
     repo.run(&["run"]).code(0).says("completed already");
 }
+
+#[test]
+fn as_many_agents_work_at_once_as_there_are_workers_and_no_more() {
+    let repo = Repo::new();
+    repo.config("workers: { count: 3 }\n");
+    // Each notes how many it meets, and stays until three have met.
+    let meet = |id: &str| {
+        let run = format!(
+            "cd \"$MAHABHARATHA_SPEC_DIR\" && mkdir -p up && : > up/{id} && ls up | wc -l >> met && \
+             while ! grep -q 3 met; do sleep 0.02; ls up | wc -l >> met; done; rm up/{id}; \
+             cd \"$MAHABHARATHA_WORKTREE\" && echo {id} > {id}.txt"
+        );
+        with(simple(id, 1, &format!("{id}.txt")), json!({ "run": run }))
+    };
+    let ids = ["A", "B", "C", "D", "E", "F", "G"];
+    repo.graph("x", &ids.map(meet));
+    repo.run(&["run"]).code(0).says("level 1: 7 tasks, 3 workers");
+    let met = repo.read(".gsd/specs/x/met");
+    let most = met.lines().map(|line| line.trim().parse::<u32>().unwrap()).max();
+    assert_eq!(most, Some(3), "{met}");
+    repo.run(&["status"]).code(0).says("7 of 7 completed");
+}

@@ -1,0 +1,260 @@
+//! The command line itself: help, versions, completions, the manual, wrong usage, the demo, logs.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Ran, Repo, simple, with};
+
+const COMMANDS: [&str; 14] = [
+    "kurukshetra",
+    "run",
+    "status",
+    "logs",
+    "stop",
+    "retry",
+    "skip",
+    "merge",
+    "cleanup",
+    "design",
+    "doctor",
+    "demo",
+    "completions",
+    "man",
+];
+
+/// The same program under its short name.
+fn mbh(args: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mbh"));
+    Ran::of(command.args(args).env_remove("COLUMNS").stdin(Stdio::null()).output().unwrap())
+}
+
+#[test]
+fn help_is_there_for_every_command_and_under_both_names() {
+    let repo = Repo::new();
+    let help = repo.run(&["--help"]).code(0);
+    insta::assert_snapshot!(help.stdout);
+    let listed: BTreeSet<&str> = help
+        .stdout
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert_eq!(listed, COMMANDS.into_iter().filter(|name| *name != "run").collect(), "`run` is an alias");
+    for command in COMMANDS {
+        let by_flag = repo.run(&[command, "--help"]).code(0);
+        assert!(by_flag.stdout.contains("Usage: mahabharatha"), "{}", by_flag.stdout);
+        assert_eq!(repo.run(&["help", command]).code(0).stdout, by_flag.stdout);
+        assert_eq!(
+            mbh(&[command, "--help"]).code(0).stdout.replace("Usage: mbh", "Usage: mahabharatha"),
+            by_flag.stdout
+        );
+        assert!(by_flag.stdout.lines().all(|line| line.chars().count() <= 100), "{}", by_flag.stdout);
+    }
+    let version = repo.run(&["--version"]).code(0).stdout;
+    assert_eq!(version, format!("mahabharatha {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(mbh(&["--version"]).code(0).stdout, version);
+}
+
+#[test]
+fn the_short_name_does_the_same() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    let root = repo.path().display().to_string();
+    mbh(&["-C", &root, "run"]).code(0).says("x is completed");
+    assert_eq!(mbh(&["-C", &root, "status", "--json"]).code(0).json(), repo.status());
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    for (args, what) in [
+        (&[][..], "Usage:"),
+        (&["conquer"], "unrecognized subcommand 'conquer'"),
+        (&["statsu"], "'status'"),
+        (&["run", "--fast"], "unexpected argument '--fast'"),
+        (&["run", "-w", "0"], "0 is not in 1..=500"),
+        (&["run", "--level", "one"], "invalid value 'one'"),
+        (&["run", "--max-cost=-1"], "--max-cost"),
+        (&["run", "--mode", "task"], "--mode subprocess"),
+        (&["status", "-q", "-v"], "cannot be used with"),
+        (&["retry"], "--all"),
+        (&["skip", "A"], "--reason"),
+        (&["skip", "A/../B", "--reason", "r"], "A/../B"),
+        (&["logs", "--since", "soon"], "2026-01-26T10:30:00Z"),
+        (&["logs", "--level", "loud"], "[possible values: debug, info, warn, error]"),
+        (&["stop", "--grace", "long"], "invalid value 'long'"),
+        (&["worker", "A"], "mahabharatha run"),
+        (&["design"], "--validate-only"),
+        (&["completions", "tcsh"], "[possible values: bash"),
+        (&["--color", "sometimes", "status"], "[possible values: auto, always, never]"),
+    ] {
+        repo.run(args).code(2).says(what);
+    }
+    repo.run(&["run", "--mode", "container"]).code(7).says("--mode subprocess");
+    assert!(!repo.exists(".git/mahabharatha/x/jobs"), "nothing was begun");
+}
+
+#[test]
+fn completions_and_the_manual() {
+    let repo = Repo::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = repo.run(&["completions", shell]).code(0).stdout;
+        assert!(script.contains("mahabharatha") && script.contains("kurukshetra"), "{shell}");
+    }
+    repo.write("completions.bash", &repo.run(&["completions", "bash"]).stdout);
+    let complete = "source completions.bash; COMP_WORDS=(mahabharatha sta); COMP_CWORD=1; \
+                    _mahabharatha mahabharatha sta mahabharatha; echo \"${COMPREPLY[*]}\"";
+    let bash = Command::new("bash").args(["-c", complete]).current_dir(repo.path()).output().unwrap();
+    assert_eq!(Ran::of(bash).code(0).stdout, "status\n");
+    assert!(mbh(&["completions", "bash"]).code(0).stdout.contains("complete -F _mbh"));
+
+    let page = repo.run(&["man"]).code(0).stdout;
+    assert!(page.starts_with(".ie ") || page.starts_with(".TH "), "{page}");
+    for text in [
+        ".SS \"kurukshetra, run\"",
+        "\\-\\-dry\\-run",
+        "--validate-only".replace('-', "\\-").as_str(),
+        ".SH \"EXIT STATUS\"",
+        "\\fB130\\fR",
+    ] {
+        assert!(page.contains(text), "{text} is not in\n{page}");
+    }
+}
+
+#[test]
+fn the_demo_shows_the_whole_way_and_leaves_nothing() {
+    let tmp = tempfile::tempdir().unwrap();
+    let repo = Repo::new();
+    let before = repo.everything();
+    let env = [("TMPDIR", tmp.path().to_str().unwrap())];
+    let demo = repo.run_with(&["demo"], &env).code(0);
+    assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0);
+    assert_eq!(repo.everything(), before);
+    // The log of the base branch and the report are what was asked for, all else is told beside.
+    for text in [
+        "Level 3: statistics",
+        "Level 1: statistics",
+        "feat(SUM): Add numbers up",
+        "# Completion: statistics",
+        "12 of 12 completed",
+    ] {
+        assert!(demo.stdout.contains(text), "{text} is not in\n{}", demo.stdout);
+    }
+    for text in [
+        "MEDIAN failed its verification (attempt 1 of 3)",
+        "USAGE tried to change what it does not own: README.md",
+        "level 1 merged into main",
+        "statistics completed: 12 tasks in 3 levels",
+    ] {
+        assert!(demo.stderr.contains(text), "{text} is not in\n{}", demo.stderr);
+    }
+}
+
+#[test]
+fn the_demo_can_be_kept_and_overwrites_nothing() {
+    let repo = Repo::new();
+    let kept = repo.join("kept");
+    let dir = kept.to_str().unwrap();
+    repo.run(&["demo", "--keep", "kept"]).code(0).says(&format!("The project stays in {dir}"));
+    let log = repo.git_in(&kept, &["log", "--first-parent", "--format=%s", "main"]);
+    assert_eq!(
+        log.lines().collect::<Vec<_>>(),
+        ["Level 3: statistics", "Level 2: statistics", "Level 1: statistics", "The example project"]
+    );
+    assert_eq!(repo.git_in(&kept, &["status", "--porcelain", "--untracked-files=no"]), "");
+    let run = Command::new("sh").args(["-c", "bin/abacus median 5 1 3"]).current_dir(&kept).output().unwrap();
+    assert_eq!(Ran::of(run).code(0).stdout, "3\n");
+    assert_eq!(repo.run(&["-C", dir, "status", "--json"]).code(0).json()["status"], "completed");
+    assert_eq!(fs::read(kept.join(".mahabharatha/.gitignore")).unwrap(), b"*\n!/config.yaml\n");
+
+    let before = repo.everything();
+    repo.run(&["demo", "--keep", "kept"]).code(2).says("is not empty").says("new directory");
+    repo.run(&["demo", "--keep", "README.md"]).code(1).says("README.md");
+    assert_eq!(repo.everything(), before);
+}
+
+/// Two levels; the second task fails once, each says something.
+fn logged() -> Repo {
+    let repo = Repo::new();
+    repo.config("workers: { count: 1 }\n");
+    let second = "echo Second speaks; test $MAHABHARATHA_ATTEMPT = 2 && echo b > b.txt";
+    let tasks = [
+        with(simple("A", 1, "a.txt"), json!({ "run": "echo first speaks; echo a > a.txt" })),
+        with(simple("B", 2, "b.txt"), json!({ "run": second })),
+    ];
+    repo.graph("x", &tasks);
+    repo
+}
+
+fn records(ran: &Ran) -> Vec<Value> {
+    ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn logs_are_filtered_by_worker_task_time_level_and_text() {
+    let repo = logged();
+    repo.run(&["logs"]).code(0).says("there are no logs yet of x");
+    repo.run(&["run"]).code(0);
+    let all = records(&repo.run(&["logs", "--json"]).code(0));
+    let times: Vec<&str> = all.iter().map(|record| record["ts"].as_str().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let of = |args: &[&str]| records(&repo.run(&[&["logs", "--json"], args].concat()).code(0));
+    let only =
+        |holds: &dyn Fn(&Value) -> bool| -> Vec<Value> { all.iter().filter(|record| holds(record)).cloned().collect() };
+    assert_eq!(of(&["--task", "B"]), only(&|record| record["task"] == "B"));
+    assert_eq!(of(&["--worker", "0"]), all);
+    assert_eq!(of(&["--worker", "7"]), Vec::<Value>::new());
+    let errors = of(&["--level", "error"]);
+    assert_eq!(errors, only(&|record| record["level"] == "error"));
+    assert_eq!((errors.len(), &errors[0]["task"], &errors[0]["attempt"]), (1, &json!("B"), &json!(1)));
+    assert_eq!(of(&["--level", "info"]), only(&|record| record["level"] != "debug"));
+    let spoken = of(&["--search", "SECOND speaks"]);
+    let output = spoken.iter().filter(|record| record["event"] == "output");
+    assert_eq!(output.map(|record| record["attempt"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    let last = times.last().unwrap();
+    assert!(of(&["--since", last]).iter().all(|record| record["ts"] == *last));
+    assert_eq!(of(&["--since", "1h"]), all);
+    assert_eq!(of(&["--since", "2999-01-01"]), Vec::<Value>::new());
+    assert_eq!(of(&["--task", "B", "--level", "debug", "--search", "speaks", "--worker", "0"]), spoken);
+    let told = repo.run(&["logs", "--task", "A"]).code(0);
+    assert!(told.stdout.contains("DEBUG worker 0 A (attempt 1): output: first speaks"), "{}", told.stdout);
+
+    // A line that is no record is passed over and said.
+    let log = ".mahabharatha/logs/x/tasks/A.jsonl";
+    repo.write(log, &format!("{}not a record\n", repo.read(log)));
+    let ran = repo.run(&["logs", "--json"]).code(0).says("1 line could not be read");
+    assert_eq!(records(&ran), all);
+}
+
+#[test]
+fn followed_logs_show_everything_once_as_it_comes() {
+    let repo = logged();
+    let hold =
+        "echo waiting; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.05; done; echo going; echo a > a.txt";
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "run": hold })), simple("B", 2, "b.txt")]);
+    let out = File::create(repo.join(".gsd/followed")).unwrap();
+    let mut follower = repo.command(&["logs", "--follow", "--json"]).stdout(out).spawn().unwrap();
+    let run = repo.spawn(&["run"]);
+    let followed = || repo.read(".gsd/followed");
+    repo.wait_until("the first words", || followed().contains("waiting"));
+    assert!(!followed().contains("going"));
+    repo.write(".gsd/specs/x/go", "");
+    run.wait().code(0);
+    let all = repo.run(&["logs", "--json"]).code(0).stdout;
+    repo.wait_until("the last record", || followed().lines().count() >= all.lines().count());
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    let sorted = |text: &str| -> Vec<String> {
+        let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&followed()), sorted(&all));
+}

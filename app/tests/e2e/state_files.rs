@@ -1,0 +1,186 @@
+//! What a run writes for others to read: the projection, STATE.md, the logs.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{HELD, Repo, simple, with};
+
+fn projection(repo: &Repo, feature: &str) -> Value {
+    serde_json::from_str(&repo.read(&format!(".mahabharatha/state/{feature}.json"))).unwrap()
+}
+
+/// The keys that readers of the file know, with these values.
+#[track_caller]
+fn assert_shape(state: &Value, status: &str, level: u32, tasks: &[(&str, &str)], levels: &[(&str, &str)]) {
+    assert_eq!((&state["status"], &state["current_level"]), (&json!(status), &json!(level)), "{state:#}");
+    for (id, status) in tasks {
+        let task = &state["tasks"][id];
+        assert_eq!(task["status"], *status, "{id}: {task:#}");
+        assert_eq!(task["completed_at"].is_string(), *status == "completed", "{id}: {task:#}");
+        assert_eq!(task["started_at"].is_string(), *status != "pending", "{id}: {task:#}");
+        assert_eq!(task["worker_id"].is_u64(), *status != "pending", "{id}: {task:#}");
+    }
+    for (level, status) in levels {
+        let entry = &state["levels"][level];
+        assert_eq!(entry["status"], *status, "{level}: {entry:#}");
+        assert_eq!(entry["completed_at"].is_string(), *status == "merged", "{level}: {entry:#}");
+    }
+    for worker in state["workers"].as_object().unwrap().values() {
+        assert!(worker["status"].is_string() && worker.get("current_task").is_some(), "{worker:#}");
+    }
+    assert_eq!(state["completion"].is_null(), status != "completed");
+}
+
+#[test]
+fn the_projection_tells_where_the_run_is_at_every_stop() {
+    let repo = Repo::new();
+    let second = format!("{HELD} test -e \"$MAHABHARATHA_SPEC_DIR/right\" && echo b > b.txt");
+    repo.graph(
+        "x",
+        &[simple("A", 1, "a.txt"), with(simple("B", 2, "b.txt"), json!({ "run": second })), simple("C", 3, "c.txt")],
+    );
+
+    let run = repo.run_until_held("x");
+    let under_way = || projection(&repo, "x")["tasks"]["B"]["status"] == "in_progress";
+    repo.wait_until("the projection follows", under_way);
+    let state = projection(&repo, "x");
+    let merged_first = [("1", "merged"), ("2", "in_progress"), ("3", "pending")];
+    assert_shape(
+        &state,
+        "in_progress",
+        2,
+        &[("A", "completed"), ("B", "in_progress"), ("C", "pending")],
+        &merged_first,
+    );
+    assert_eq!(state["workers"]["0"]["status"], "running");
+    assert_eq!(state["workers"]["0"]["current_task"], "B");
+
+    repo.run(&["stop", "--grace", "0"]).code(0);
+    run.wait().code(130);
+    let state = projection(&repo, "x");
+    assert_eq!((&state["status"], &state["tasks"]["B"]["status"]), (&json!("paused"), &json!("pending")), "{state:#}");
+    assert_eq!(
+        (&state["tasks"]["A"]["status"], &state["levels"]["1"]["status"]),
+        (&json!("completed"), &json!("merged"))
+    );
+    let worker = &state["workers"]["0"];
+    assert_eq!(
+        (&worker["status"], &worker["current_task"], &worker["pid"]),
+        (&json!("stopped"), &Value::Null, &Value::Null)
+    );
+
+    repo.write(".gsd/specs/x/go", "");
+    repo.run(&["run"]).code(3);
+    assert_shape(
+        &projection(&repo, "x"),
+        "blocked",
+        2,
+        &[("A", "completed"), ("B", "blocked"), ("C", "pending")],
+        &merged_first,
+    );
+    assert_eq!(projection(&repo, "x")["tasks"]["B"]["attempts"].as_array().unwrap().len(), 4);
+
+    repo.write(".gsd/specs/x/right", "");
+    repo.run(&["retry", "B"]).code(0);
+    assert_eq!(projection(&repo, "x")["tasks"]["B"]["status"], "pending", "also when nobody drives the run");
+    repo.run(&["run"]).code(0);
+    let done = [("A", "completed"), ("B", "completed"), ("C", "completed")];
+    let state = projection(&repo, "x");
+    assert_shape(&state, "completed", 3, &done, &[("1", "merged"), ("2", "merged"), ("3", "merged")]);
+    assert_eq!(state["completion"]["tasks_completed"], 3);
+    assert_eq!(state["completion"]["commit"], repo.git(&["rev-parse", "main"]));
+    // Somebody who spoils or removes it spoils nothing: it is made anew.
+    fs::remove_dir_all(repo.join(".mahabharatha/state")).unwrap();
+    assert_eq!(repo.run(&["status", "--json"]).code(0).json()["status"], "completed");
+}
+
+#[test]
+fn state_md_has_a_section_for_each_feature_and_keeps_what_people_wrote() {
+    let repo = Repo::new();
+    repo.graph("one", &[simple("A", 1, "a.txt")]);
+    repo.write(".gsd/STATE.md", "# Notes of mine\n\nDo not forget the milk.\n");
+    repo.run(&["run", "one"]).code(0);
+    repo.graph("two", &[with(simple("B", 1, "b.txt"), json!({ "run": "false" }))]);
+    repo.run(&["run", "two"]).code(3);
+
+    let state = repo.read(".gsd/STATE.md");
+    assert!(state.starts_with("# Notes of mine\n\nDo not forget the milk.\n"), "{state}");
+    let of = |feature: &str| -> String {
+        let text = repo.read(".gsd/STATE.md");
+        let section = text.split("# MAHABHARATHA State: ").find(|section| section.starts_with(&format!("{feature}\n")));
+        section.unwrap_or_else(|| panic!("no section of {feature} in\n{text}")).to_string()
+    };
+    for part in [
+        "## Current Phase",
+        "- **Phase:** Completion",
+        "## Task Progress",
+        "| A | completed | 0 |",
+        "## Decisions",
+        "## Blockers",
+    ] {
+        assert!(of("one").contains(part), "{part} is not in {}", of("one"));
+    }
+    for part in [
+        "- **Phase:** Execution",
+        "- **Status:** blocked",
+        "| B | blocked | 0 |",
+        "- B\n  - Root cause: The agent failed",
+        "mahabharatha retry B",
+    ] {
+        assert!(of("two").contains(part), "{part} is not in {}", of("two"));
+    }
+
+    // A decision stays when the section is rendered anew, in its own section only.
+    repo.write(".gsd/STATE.md", &state.replacen("## Decisions\n", "## Decisions\n- 2026-01-26: Use SQLite\n", 1));
+    repo.run(&["skip", "B", "--reason", "not needed"]).code(0);
+    repo.run(&["run", "two"]).code(0);
+    assert!(of("one").contains("- 2026-01-26: Use SQLite\n"), "{}", of("one"));
+    assert!(!of("two").contains("SQLite") && of("two").contains("- **Status:** completed"), "{}", of("two"));
+    assert!(repo.read(".gsd/STATE.md").starts_with("# Notes of mine\n"));
+}
+
+#[test]
+fn logs_are_records_in_a_file_for_each_worker_and_task_of_each_feature() {
+    let repo = Repo::new();
+    for feature in ["one", "two"] {
+        let file = format!("{feature}.txt");
+        let run = format!("printf 'said by {feature}\\n\\nbell \\a\\n'; echo x > {file}");
+        repo.graph(feature, &[with(simple("A", 1, &file), json!({ "run": run }))]);
+        repo.run(&["run", feature]).code(0);
+    }
+    for (feature, other) in [("one", "two"), ("two", "one")] {
+        let worker = repo.read(&format!(".mahabharatha/logs/{feature}/workers/worker-0.jsonl"));
+        assert_eq!(worker, repo.read(&format!(".mahabharatha/logs/{feature}/tasks/A.jsonl")));
+        assert!(worker.contains(&format!("said by {feature}")) && !worker.contains(&format!("said by {other}")));
+        let mut events = Vec::new();
+        for line in worker.lines() {
+            let record: Value = serde_json::from_str(line).unwrap();
+            assert!(record["ts"].as_str().unwrap().ends_with('Z'), "{record}");
+            assert_eq!((&record["worker"], &record["task"], &record["attempt"]), (&json!(0), &json!("A"), &json!(1)));
+            assert!(["debug", "info", "warn", "error"].contains(&record["level"].as_str().unwrap()));
+            events.push(record["event"].as_str().unwrap().to_string());
+        }
+        let expected =
+            ["started", "agent_started", "output", "output", "agent_ended", "verification", "committed", "ended"];
+        assert_eq!(events, expected);
+    }
+}
+
+#[test]
+fn git_sees_the_configuration_and_nothing_else_of_ours() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.commit("specs");
+    repo.run(&["run"]).code(0);
+    let status = || repo.git(&["status", "--porcelain", "--", ".mahabharatha"]);
+    assert_eq!(status(), "");
+    assert!(repo.exists(".mahabharatha/logs") && repo.exists(".mahabharatha/state"));
+    repo.config("workers: { count: 3 }\n");
+    assert_eq!(status(), " M .mahabharatha/config.yaml");
+    // One that a person wrote is left as it is.
+    repo.write(".mahabharatha/.gitignore", "state/\n");
+    repo.graph("y", &[simple("B", 1, "b.txt")]);
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.read(".mahabharatha/.gitignore"), "state/\n");
+}
