@@ -14,7 +14,7 @@ use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
 
-use super::integrate::{Cancel, Integration, Note, Outcome, Verification};
+use super::integrate::{Cancel, Integration, KnownFiles, Note, Outcome, Verification};
 use crate::agent::{self, AgentOrder};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
@@ -39,6 +39,7 @@ pub struct Inner {
     pub repository: Git,
     pub program: PathBuf,
     pub cancel: Cancel,
+    known: KnownFiles,
     pub start: Oid,
     graph: Arc<TaskGraph>,
     base_branch: String,
@@ -71,6 +72,7 @@ impl Context {
             paths: paths.clone(),
             program: subprocess::own_program()?,
             cancel: Cancel::default(),
+            known: KnownFiles::default(),
             start: run.setup().start.clone(),
             graph: Arc::clone(run.graph()),
             base_branch: run.setup().base_branch.clone(),
@@ -109,6 +111,7 @@ impl Inner {
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
             env: self.integration_env(),
             cancel: self.cancel.clone(),
+            known: self.known.clone(),
             report: Box::new(report),
         })
     }

@@ -244,6 +244,33 @@ fn a_fix_of_a_person_on_staging_is_kept_when_a_task_is_done_anew() {
 }
 
 #[test]
+fn what_a_person_changes_on_staging_without_a_commit_is_kept() {
+    let repo = unmendable(0);
+    repo.run(&["run"]).code(4);
+    repo.write(".mahabharatha/worktrees/x/staging/a.txt", "half a fix\n");
+    repo.run(&["run"]).code(4).says("what a person did on staging is in the way of the level: it is kept as");
+    let kept = repo.refs().into_iter().filter(|name| name.contains("/unfinished/")).collect::<Vec<_>>();
+    assert_eq!(repo.git(&["show", &format!("{}:a.txt", kept[0])]), "half a fix");
+    // Where nothing was changed nothing is kept.
+    repo.run(&["run"]).code(4).does_not_say("is kept as");
+    assert_eq!(kept.len(), 1);
+}
+
+#[test]
+fn files_that_do_not_change_keep_their_times_so_that_builds_do_not_start_over() {
+    let repo = Repo::new();
+    repo.write(".gitignore", "build/\n");
+    let build = "mkdir -p build; if test -e build/out -a ! README.md -nt build/out; then echo again >> build/log; \
+                 else cp README.md build/out; echo built >> build/log; fi; cp build/log ../../../../.git/log; \
+                 echo scribbled > .gitignore";
+    committed(&repo, &gates(&[("build", build), ("other", "test -e build")], ""));
+    repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt"), simple("C", 3, "c.txt")]);
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.read(".git/log"), "built\nagain\nagain\nagain\n");
+    assert_eq!(repo.read(".gitignore"), "build/\n");
+}
+
+#[test]
 fn where_a_person_broke_the_gate_nobody_is_blamed() {
     let repo = Repo::new();
     committed(&repo, &gates(&[("tidy", "test ! -e mess")], ""));

@@ -7,6 +7,7 @@ mod cancel;
 mod checkout;
 mod command;
 mod gate;
+mod known;
 mod land;
 mod named;
 mod prepare;
@@ -30,6 +31,7 @@ use crate::project::{FeaturePaths, Project};
 
 pub use cancel::Cancel;
 pub use gate::GateCall;
+pub use known::KnownFiles;
 
 /// What it takes to integrate the levels of one feature.
 pub struct Integration {
@@ -51,6 +53,7 @@ pub struct Integration {
     /// Everything that commands see of the environment.
     pub env: BTreeMap<OsString, OsString>,
     pub cancel: Cancel,
+    pub known: KnownFiles,
     /// Told as it happens, for logs and reports; nothing depends on it.
     pub report: Box<dyn Fn(Note) + Send + Sync>,
 }

@@ -20,6 +20,7 @@ pub(super) struct StagingWorktree<'a> {
     pub path: PathBuf,
     /// With an index of ours: no flag that anybody sets in the worktree's own hides a file from us.
     pub git: Git,
+    index: PathBuf,
     /// The worktree's own git directory.
     admin: PathBuf,
     /// Where HEAD stands while commands run.
@@ -44,7 +45,13 @@ impl Integration {
 
     /// Leaves the files as staging has them, for a person who looks there or mends something.
     pub(super) fn show_staging(&self, staging: &Oid) -> Result<()> {
-        StagingWorktree::open(self, staging)?.set_to(&self.tree_of(staging)?)
+        StagingWorktree::open(self, staging)?.set_to(&self.tree_of(staging)?)?;
+        write_projected(&self.shown_mark(), b"")
+    }
+
+    /// Says that the files were left as staging has them: what differs afterwards is a person's.
+    fn shown_mark(&self) -> PathBuf {
+        self.paths.dir().join("staging-shown")
     }
 }
 
@@ -63,25 +70,30 @@ impl<'a> StagingWorktree<'a> {
             }
         };
         let index = integration.objects.git_dir().join("staging.index");
-        let git = integration.objects.clone().work_tree(&path).index(index);
-        Ok(StagingWorktree { integration, path, git, admin, at: at.clone() })
+        let git = integration.objects.clone().work_tree(&path).index(&index);
+        Ok(StagingWorktree { integration, path, git, index, admin, at: at.clone() })
     }
 
-    /// Makes the files those of the tree; what git ignores stays, since it is expensive to build anew.
+    /// Makes the files those of the tree. What git ignores stays, and files that need not change keep their times:
+    /// both are expensive to build anew.
     pub fn set_to(&self, tree: &Oid) -> Result<()> {
-        self.put_unfinished_merge_away()?;
+        self.put_away_what_people_left()?;
+        self.integration.known.restore(&self.index)?;
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
         self.git.run(["clean", "-ffdq"])?;
-        self.show_to_others()
+        let index = self.integration.known.remember(&self.index)?;
+        self.show_to_others(&index)
     }
 
     /// Whether the files are still those of the tree that they were set to, apart from what git ignores.
     pub fn is_clean(&self) -> Result<bool> {
+        self.integration.known.restore(&self.index)?;
         Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
     }
 
     /// Takes the lock files among the changes in the worktree; the rest is not part of the tree.
     pub fn tree_with_lock_files(&self) -> Result<Oid> {
+        self.integration.known.restore(&self.index)?;
         let changed = self.git.status()?.into_iter().filter(|entry| {
             matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked)
                 && entry.path.as_str().is_some_and(is_lock_file)
@@ -95,7 +107,7 @@ impl<'a> StagingWorktree<'a> {
     pub fn show_conflict(&self, staging: &Oid, theirs: &Oid, tree: &Oid, stages: &[Stage]) -> Result<()> {
         self.set_to(tree)?;
         self.git.mark_conflict(stages)?;
-        self.show_to_others()?;
+        self.show_to_others(&fs::read(&self.index).map_err(io("read", &self.index))?)?;
         let branch = short_name(&self.integration.base_branch);
         let message = format!("Merge {branch} into {}\n", short_name(&self.integration.paths.staging_branch()));
         self.write("ORIG_HEAD", &format!("{staging}\n"))?;
@@ -117,30 +129,43 @@ impl<'a> StagingWorktree<'a> {
         Oid::new(fs::read_to_string(self.admin.join("ORIG_HEAD")).ok()?.trim()).ok()
     }
 
-    /// Keeps what a person may have put into a merge that nothing comes of any more.
-    fn put_unfinished_merge_away(&self) -> Result<()> {
-        if !self.has_unfinished_merge() {
+    /// Keeps what a person may have put into a merge that nothing comes of any more, or changed without a commit after
+    /// staging was shown.
+    fn put_away_what_people_left(&self) -> Result<()> {
+        let shown = self.integration.shown_mark();
+        let began = if self.has_unfinished_merge() {
+            self.began_at()
+        } else if shown.exists() {
+            self.integration.repository.resolve_ref(&self.integration.paths.staging_branch())?
+        } else {
             return Ok(());
+        };
+        if let Some(began) = began {
+            self.keep_changes_since(&began)?;
         }
-        let integration = self.integration;
-        if let Some(began) = self.began_at() {
-            let git = self.git.clone().index(integration.objects.git_dir().join("kept.index"));
-            git.read_tree(&began)?;
-            git.detach_head(&began)?;
-            let there = git.status()?.into_iter();
-            let kept: Vec<RepoPath> = there
-                .filter(|entry| matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked))
-                .map(|entry| entry.path)
-                .collect();
-            git.update_index(&kept)?;
-            let message = format!("Unfinished merge on staging: {}\n", integration.paths.feature());
-            let commit = git.commit_tree(&git.write_tree()?, &[began], &message, &integration.identity)?;
-            integration.keep_for_people(commit)?;
-        }
-        for name in MERGE_FILES {
-            let _ = fs::remove_file(self.admin.join(name));
+        for path in MERGE_FILES.iter().map(|name| self.admin.join(name)).chain([shown]) {
+            let _ = fs::remove_file(path);
         }
         Ok(())
+    }
+
+    fn keep_changes_since(&self, began: &Oid) -> Result<()> {
+        let integration = self.integration;
+        let git = self.git.clone().index(integration.objects.git_dir().join("kept.index"));
+        git.read_tree(began)?;
+        git.detach_head(began)?;
+        let there = git.status()?.into_iter();
+        let kept: Vec<RepoPath> = there
+            .filter(|entry| matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked))
+            .map(|entry| entry.path)
+            .collect();
+        if kept.is_empty() {
+            return Ok(());
+        }
+        git.update_index(&kept)?;
+        let message = format!("Not committed on staging: {}\n", integration.paths.feature());
+        let commit = git.commit_tree(&git.write_tree()?, std::slice::from_ref(began), &message, &integration.identity)?;
+        integration.keep_for_people(commit)
     }
 
     fn attach_head(&self) -> Result<()> {
@@ -148,11 +173,9 @@ impl<'a> StagingWorktree<'a> {
     }
 
     /// Lets git as others call it there see what we see: the commit, and an index that fits.
-    fn show_to_others(&self) -> Result<()> {
+    fn show_to_others(&self, index: &[u8]) -> Result<()> {
         self.write("HEAD", &format!("{}\n", self.at))?;
-        let index = self.integration.objects.git_dir().join("staging.index");
-        let bytes = fs::read(&index).map_err(io("read", &index))?;
-        write_projected(&self.admin.join("index"), &bytes)
+        write_projected(&self.admin.join("index"), index)
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {

@@ -117,6 +117,7 @@ impl Lab {
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
             env: base_env(&[]),
             cancel: Cancel::default(),
+            known: KnownFiles::default(),
             report: Box::new(move |note| notes.lock().unwrap().push(note)),
             project,
             paths,
