@@ -59,7 +59,7 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
             continue;
         }
         let precious = match unfinished {
-            true => Some("it is a merge that a person did not finish".to_string()),
+            true => Some("it is what a person did on staging".to_string()),
             false => (!merged(task)).then(|| format!("{task} is not merged")),
         };
         found.push(Leftover { what: What::Ref(name, oid), precious });

@@ -241,7 +241,7 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
     move |note| {
         let (level, note) = match note {
             integrate::Note::OnlyReported { level, failure } => (level, Note::OnlyReported { failure }),
-            integrate::Note::Kept { name } => (None, Note::MergeKept { name }),
+            integrate::Note::Kept { name } => (None, Note::StagingKept { name }),
             integrate::Note::Ran(_) => return,
         };
         let _ = events.send(Event::Noted { level, note });

@@ -141,7 +141,7 @@ fn a_merge_that_a_person_gave_up_is_kept_when_the_level_is_put_together_anew() {
     repo.write(&format!("{STAGING}/owned.txt"), "a person's thoughts\n");
     // Another attempt from the same start makes another staging; the unfinished merge is of the old one.
     repo.run(&["skip", "A", "--reason", "no longer wanted", "--keep-dependents"]).code(0);
-    let kept = "a merge in the staging worktree was not finished and is in the way: it is kept as";
+    let kept = "what a person did on staging is in the way of the level: it is kept as refs/mahabharatha/x/unfinished/";
     repo.run(&["run"]).code(0).says(kept);
     let name = repo.refs().into_iter().find(|name| name.contains("/unfinished/")).unwrap();
     assert_eq!(repo.git(&["show", &format!("{name}:owned.txt")]), "a person's thoughts");

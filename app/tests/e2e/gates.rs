@@ -225,6 +225,25 @@ fn a_fix_that_a_person_commits_on_staging_counts() {
 }
 
 #[test]
+fn a_fix_of_a_person_on_staging_is_kept_when_a_task_is_done_anew() {
+    let repo = unmendable(0);
+    let staging = repo.join(".mahabharatha/worktrees/x/staging");
+    repo.run(&["run"]).code(4);
+    repo.write(".mahabharatha/worktrees/x/staging/notes.txt", "by hand\n");
+    repo.git_in(&staging, &["add", "notes.txt"]);
+    repo.git_in(&staging, &["commit", "-q", "-m", "by hand"]);
+    repo.write(".gsd/specs/x/content", "good\n");
+    repo.run(&["retry", "A"]).code(0);
+    repo.run(&["run"]).code(0).says("what a person did on staging is in the way of the level: it is kept as");
+    assert!(!repo.exists("notes.txt"));
+    let kept = repo.refs().into_iter().find(|name| name.contains("/unfinished/")).unwrap();
+    assert_eq!(repo.git(&["show", &format!("{kept}:notes.txt")]), "by hand");
+    // Not even `cleanup` takes it without being told so.
+    repo.run(&["cleanup"]).code(0).says("it is what a person did on staging");
+    assert_eq!(repo.refs(), [kept]);
+}
+
+#[test]
 fn where_a_person_broke_the_gate_nobody_is_blamed() {
     let repo = Repo::new();
     committed(&repo, &gates(&[("tidy", "test ! -e mess")], ""));
@@ -310,6 +329,21 @@ fn lock_files_are_made_anew_in_staging() {
     assert_eq!(repo.git(&["show", "main~1:Cargo.lock"]), "a.txt\nb.txt");
     assert_eq!(repo.git(&["diff", "--name-only", "main^2~1", "main^2"]), "Cargo.lock");
     assert!(!repo.exists("junk"));
+}
+
+#[test]
+fn a_preparation_that_fails_on_the_base_is_a_red_base() {
+    let repo = Repo::new();
+    committed(&repo, "merge: { prepare: 'echo no such tool; exit 3' }\n");
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.run(&["run"])
+        .code(7)
+        .says("these gates fail on the base, before anything was run: merge.prepare")
+        .says("      no such tool");
+    repo.run(&["run", "--allow-red-base"])
+        .code(0)
+        .says("level 1: gate merge.prepare failed, which is only reported: no such tool [exit code 3]");
+    assert!(completion(&repo).contains("| 1 | merge.prepare | `echo no such tool; exit 3` | failed, as it did before"));
 }
 
 /// Level 2 changes what level 1's verification needs; a further attempt puts it right if `mends`.

@@ -214,7 +214,7 @@ impl Config {
                 max_ms: milliseconds(self.retry.max),
             },
             remediation_attempts: self.merge.remediation_attempts,
-            has_gates: !self.quality_gates.is_empty(),
+            has_gates: !self.quality_gates.is_empty() || self.merge.prepare.is_some(),
             allow_red_base,
             max_usd: max_cost.or(self.budget.max_usd),
             onto_staging: self.merge.target == MergeTarget::Staging,

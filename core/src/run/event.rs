@@ -266,8 +266,8 @@ pub struct GateFailure {
 pub enum Note {
     /// A gate failed that is only reported: it is not required, or was red on the base already.
     OnlyReported { failure: GateFailure },
-    /// A person's unfinished merge was in the way; it is kept under this ref.
-    MergeKept { name: String },
+    /// What a person did on staging was in the way; it is kept under this ref.
+    StagingKept { name: String },
 }
 
 /// Why a level that passed its gates is not on the base branch.

@@ -306,7 +306,7 @@ impl World {
             }
             4 => Some(Event::JobStarted { task: nobody, attempt: Attempt(1), pid: 1 }),
             5 => Some(Event::SlotReady { worker: WorkerId(99) }),
-            6 => Some(Event::Noted { level: None, note: Note::MergeKept { name: "refs/kept".to_string() } }),
+            6 => Some(Event::Noted { level: None, note: Note::StagingKept { name: "refs/kept".to_string() } }),
             7 => Some(Event::Landed { level: Level(77), commit: oid("nothing") }),
             _ => Some(Event::Staged { level: Level(77), staging: oid("nothing"), commits: Vec::new() }),
         }

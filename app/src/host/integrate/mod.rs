@@ -79,7 +79,7 @@ pub enum Note {
         level: Option<Level>,
         failure: GateFailure,
     },
-    /// Somebody's unfinished merge was in the way; it is kept under this ref.
+    /// What a person did on staging was in the way; it is kept under this ref.
     Kept {
         name: String,
     },

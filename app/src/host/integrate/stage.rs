@@ -26,12 +26,24 @@ impl Integration {
         let works = self.read_works(tasks)?;
         self.check_ownership(&works)?;
         check_that_files_can_stand_together(&works)?;
+        self.keep_what_people_committed(base)?;
         let commits = self.pile(base, &works)?;
         let staging = commits.last().map_or(base, |last| &last.commit).clone();
         let name = self.paths.staging_branch();
         self.repository
             .update_refs(&[RefChange::Set { name, new: staging.clone() }], &format!("stage level {level}"))?;
         Ok(Event::Staged { level, staging, commits })
+    }
+
+    /// A fix that a person committed on staging is not of the level that is put together anew, and not to be lost.
+    fn keep_what_people_committed(&self, base: &Oid) -> Result<()> {
+        let Some(tip) = self.repository.resolve_ref(&self.paths.staging_branch())? else { return Ok(()) };
+        let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
+        let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &format!("{base}..{tip}")];
+        if self.repository.run(theirs)?.bytes.is_empty() {
+            return Ok(());
+        }
+        self.keep_for_people(tip)
     }
 
     fn read_works<'a>(&self, tasks: &'a [TaskCommit]) -> Result<Vec<Work<'a>>> {

@@ -135,9 +135,7 @@ impl<'a> StagingWorktree<'a> {
             git.update_index(&kept)?;
             let message = format!("Unfinished merge on staging: {}\n", integration.paths.feature());
             let commit = git.commit_tree(&git.write_tree()?, &[began], &message, &integration.identity)?;
-            let name = format!("refs/mahabharatha/{}/unfinished/{}", integration.paths.feature(), commit.short());
-            integration.repository.update_refs(&[RefChange::Set { name: name.clone(), new: commit }], "")?;
-            (integration.report)(Note::Kept { name });
+            integration.keep_for_people(commit)?;
         }
         for name in MERGE_FILES {
             let _ = fs::remove_file(self.admin.join(name));
@@ -163,6 +161,14 @@ impl<'a> StagingWorktree<'a> {
 }
 
 impl Integration {
+    /// Keeps what a person did on staging under a ref of its own, and says so.
+    pub(super) fn keep_for_people(&self, commit: Oid) -> Result<()> {
+        let name = format!("refs/mahabharatha/{}/unfinished/{}", self.paths.feature(), commit.short());
+        self.repository.update_refs(&[RefChange::Set { name: name.clone(), new: commit }], "")?;
+        (self.report)(Note::Kept { name });
+        Ok(())
+    }
+
     fn add_staging_worktree(&self, path: &Path, at: &Oid) -> Result<()> {
         let branch = self.paths.staging_branch();
         let _lock = WorktreesLock::wait(&self.project.shared_dir())?;

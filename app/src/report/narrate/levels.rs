@@ -57,8 +57,8 @@ impl Telling<'_> {
                 let (gate, base) = (&failure.gate, self.base_branch());
                 format!("gate {gate} fails on {base}, which is only reported: {}", gate_gist(failure))
             }
-            (Note::MergeKept { name }, _) => {
-                format!("a merge in the staging worktree was not finished and is in the way: it is kept as {name}")
+            (Note::StagingKept { name }, _) => {
+                format!("what a person did on staging is in the way of the level: it is kept as {name}")
             }
         };
         self.say(Severity::Warn, text);
