@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mahabharatha::project::Project;
-use mahabharatha::report::Reporter;
+use mahabharatha::report::{Opening, Reporter};
 use mahabharatha::store::journal::Journal;
 use mahabharatha::store::locks::FeatureLock;
 use mahabharatha::ui::{Color, Flags, Ui};
@@ -46,8 +46,8 @@ impl Bench {
         journal.append(now, &Event::Started(Box::new(setup.clone()))).expect("an append");
         let run = Run::start(now, &setup).expect("a run");
         let waiting = run.outstanding().flat_map(|(_, effect)| answer(effect)).collect();
-        let ui = Ui::new(Flags { json: false, quiet: true, verbose: false, yes: false, color: Color::Never });
-        let reporter = Arc::new(Reporter::start(&project, &paths, &run, &ui));
+        let ui = Arc::new(Ui::new(Flags { json: false, quiet: true, verbose: false, yes: false, color: Color::Never }));
+        let reporter = Arc::new(Reporter::start(&project, &paths, &run, &ui, Opening::of(&run)));
         Bench { run, journal, reporter, waiting, now, _lock: lock, _dir: dir }
     }
 

@@ -100,7 +100,9 @@ pub fn io<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error 
                 error.hint("The disk is full. Free some space, then run the same command again: nothing is lost.")
             }
             io::ErrorKind::PermissionDenied => error.hint("Check who owns it and its permissions."),
-            io::ErrorKind::ReadOnlyFilesystem => error.hint("The file system is read-only: make it writable, or work in another place."),
+            io::ErrorKind::ReadOnlyFilesystem => {
+                error.hint("The file system is read-only: make it writable, or work in another place.")
+            }
             _ => error,
         }
     }

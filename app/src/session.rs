@@ -168,6 +168,7 @@ impl Session<'_> {
     ) -> Result<Begun> {
         let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
         check_intent(self.options.intent, graph, Some(&run))?;
+        check_target(&run, &self.policy())?;
         preflight::check(&self.ground(graph, true))?.tell(self.ui)?;
         let mut events = Vec::new();
         if start != run.setup().start {
@@ -262,6 +263,16 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
         );
     }
     Ok(())
+}
+
+/// Levels that are merged stay where they are, and the others have to follow them.
+fn check_target(run: &Run, policy: &Policy) -> Result<()> {
+    let merged = run.levels().iter().find(|level| matches!(level.status, LevelStatus::Merged { .. }));
+    let Some(level) = merged.filter(|_| policy.onto_staging != run.policy().onto_staging) else { return Ok(()) };
+    let (branch, before) = (run.landing_branch(), if policy.onto_staging { "base" } else { "staging" });
+    let (level, branch) = (level.level, branch.trim_start_matches("refs/heads/"));
+    let message = format!("merge.target was changed, and level {level} is merged into {branch} already");
+    Err(Error::new(ExitCode::Invalid, message).hint(format!("Put it back for this run: merge.target: {before}.")))
 }
 
 /// Whether the level that was asked for can be next.

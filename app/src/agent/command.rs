@@ -30,7 +30,8 @@ pub fn said(ended: &Ended) -> Said {
     let text = || bounded_text(&ended.stdout, SAID).trim().to_owned();
     match ended.status {
         Exit::Code(0) => Said::Done,
-        Exit::Code(2) => Said::Checkpoint(text()),
+        // Without a note nobody can go on from it; a shell or `make` that failed ends with 2 as well.
+        Exit::Code(2) if !text().is_empty() => Said::Checkpoint(text()),
         Exit::Code(3) => Said::Blocked(text()),
         Exit::Code(4) => Said::Escalated(text()),
         status => {

@@ -30,7 +30,9 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
         End::Blocked => failed(
             ExitCode::Blocked,
             format!("{feature} is blocked: only blocked or waiting tasks remain"),
-            format!("`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."),
+            format!(
+                "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."
+            ),
         ),
         End::RedBase { gates } => {
             let message = format!("these gates fail on the base, before anything was run: {}", gates.join(", "));
@@ -56,9 +58,11 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
             Err(files.iter().fold(error, |error, file| error.detail(file.clone())).hint(hint))
         }
         End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), way_out(place)?),
-        End::Stopped => {
-            failed(ExitCode::Stopped, format!("{feature} was stopped; its work is kept"), format!("Go on with: {go_on}"))
-        }
+        End::Stopped => failed(
+            ExitCode::Stopped,
+            format!("{feature} was stopped; its work is kept"),
+            format!("Go on with: {go_on}"),
+        ),
         End::Failed { why } => failed(
             ExitCode::Failed,
             format!("{feature} cannot go on: {why}"),
@@ -88,6 +92,12 @@ fn show_output(error: Error, place: &Place, at: &impl std::fmt::Display, failure
 /// What a person can do about whatever keeps the run from going on.
 fn way_out(place: &Place) -> Result<String> {
     let blockers = RunView::of(&steer::read_run(place)?).blockers;
-    let resolution = blockers.into_iter().next().map(|blocker| blocker.resolution);
+    let resolution = blockers.into_iter().next().map(|blocker| sentence(&blocker.resolution));
     Ok(resolution.unwrap_or_else(|| format!("Go on with: mahabharatha run {}", place.feature)))
+}
+
+fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", rest.as_str())
 }

@@ -30,7 +30,9 @@ pub struct MergeArgs {
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
-    if !args.dry_run && let Some(holder) = FeatureLock::holder(place.paths.dir())? {
+    if !args.dry_run
+        && let Some(holder) = FeatureLock::holder(place.paths.dir())?
+    {
         return Err(holder.refusal(&place.feature));
     }
     let run = steer::read_run(&place)?;

@@ -40,8 +40,7 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
             return Ok(ExitCode::Done);
         }
     }
-    let command =
-        Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
+    let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
     let answer = steer::steer(&place, &command)?;
     let code = steer::print_answer(ui, &answer, "skipped");
     steer::say_how_to_go_on(&place, ui, &answer)?;

@@ -24,7 +24,7 @@ pub struct StopArgs {
     #[arg(long)]
     force: bool,
     /// How long agents have to end by themselves
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400))]
     grace: u64,
 }
 

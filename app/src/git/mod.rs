@@ -266,7 +266,7 @@ impl Output {
 /// Looked for once, by our own PATH, so that no later change of PATH picks another.
 fn executable() -> Result<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOUND.get_or_init(|| find_program("git")).as_deref().ok_or_else(|| GitError::Missing)
+    FOUND.get_or_init(|| find_program("git")).as_deref().ok_or(GitError::Missing)
 }
 
 fn with_prefix(prefix: &str, path: &Path) -> OsString {

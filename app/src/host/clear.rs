@@ -54,15 +54,19 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
         let below = name.trim_start_matches(&format!("refs/mahabharatha/{feature}/")).to_owned();
         let mut parts = below.split('/');
         let (kind, task) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        if kind == "wip" && !wip_too {
+        let unfinished = kind == "unfinished";
+        if (kind == "wip" || unfinished) && !wip_too {
             continue;
         }
-        let precious = (!merged(task)).then(|| format!("{task} is not merged"));
+        let precious = match unfinished {
+            true => Some("it is a merge that a person did not finish".to_string()),
+            false => (!merged(task)).then(|| format!("{task} is not merged")),
+        };
         found.push(Leftover { what: What::Ref(name, oid), precious });
     }
     let completed = run.is_some_and(|run| run.current_level().is_none());
     if completed {
-        for dir in [paths.dir().join("jobs"), paths.dir().join("slots"), paths.dir().join("spool")] {
+        for dir in ["jobs", "slots", "spool", "integration"].map(|name| paths.dir().join(name)) {
             if dir.exists() {
                 found.push(Leftover { what: What::Directory(dir), precious: None });
             }

@@ -22,22 +22,16 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
         if let LevelStatus::Merged { commit, .. } = &level.status
             && !context.repository.is_ancestor(commit, &tip)?
         {
-            return Err(Error::new(
-                ExitCode::Failed,
-                format!("level {} was merged as {}, which {} no longer contains", level.level, commit.short(), branch),
-            ));
+            let (level, commit, branch) = (level.level, commit.short(), branch.trim_start_matches("refs/heads/"));
+            let message = format!("level {level} was merged as {commit}, which {branch} no longer contains");
+            return Err(Error::new(ExitCode::Failed, message).hint(format!("Merge {commit} into {branch} again.")));
         }
     }
     reporter.write_completion(gate_results(context, &run)?, commits(context, &tip)?)?;
     if context.config.cleanup.on_completion {
-        let keeps_staging = branch == context.paths.staging_branch();
-        let things: Vec<clear::What> = clear::leftovers(&context.project, &context.paths, Some(&run), false)?
-            .into_iter()
-            .map(|leftover| leftover.what)
-            .filter(|what| {
-                !(keeps_staging && matches!(what, clear::What::Ref(name, _) if *name == context.paths.staging_branch()))
-            })
-            .collect();
+        let leftovers = clear::leftovers(&context.project, &context.paths, Some(&run), false)?.into_iter();
+        let things: Vec<clear::What> =
+            leftovers.filter(|leftover| leftover.precious.is_none()).map(|leftover| leftover.what).collect();
         clear::remove(&context.project, &context.paths, &things)?;
     }
     Ok(Event::Closed)

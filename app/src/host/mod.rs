@@ -23,6 +23,7 @@ pub use context::Context;
 use integrate::{GateCall, Integration, Outcome};
 
 use crate::error::{Error, ExitCode, Result};
+use crate::proc;
 use crate::report::Reporter;
 use crate::store::locks::IntegrationLock;
 use crate::store::spool::Spool;
@@ -269,6 +270,10 @@ fn listen_for_signals(events: Sender<Event>, grace: Duration) {
 /// Calls with how many came before, and which it is.
 fn on_signals(call: impl Fn(usize, i32) + Send + 'static) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
+    // Who started us with `nohup` wants us to outlive the terminal.
+    let hangup = (!proc::ignores(SIGHUP)).then_some(SIGHUP);
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)) else {
+        return;
+    };
     thread::spawn(move || signals.forever().enumerate().for_each(|(count, signal)| call(count, signal)));
 }

@@ -35,6 +35,11 @@ impl ProcessId {
     }
 }
 
+/// Whether this process was started so that it ignores the signal; not known everywhere, and then not so.
+pub fn ignores(signal: i32) -> bool {
+    platform::ignores(signal)
+}
+
 /// Every other process whose environment has `key=value`, or a path below `value`.
 pub fn find_marked(key: &str, value: impl AsRef<OsStr>) -> Vec<ProcessId> {
     platform::find_marked(key, value.as_ref())
@@ -90,6 +95,13 @@ mod platform {
     pub fn table() -> Vec<Stat> {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Stat::read).collect()
+    }
+
+    pub fn ignores(signal: i32) -> bool {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
     }
 
     fn boot() -> u64 {
@@ -156,6 +168,10 @@ mod platform {
     use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
     use super::{ProcessId, Stat};
+
+    pub fn ignores(_signal: i32) -> bool {
+        false
+    }
 
     pub fn table() -> Vec<Stat> {
         Vec::new()

@@ -18,7 +18,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 pub use env::{base_env, find_program, is_program};
-pub use id::{ProcessId, find_marked, find_working_in};
+pub use id::{ProcessId, find_marked, find_working_in, ignores};
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
 pub use tree::{become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in};

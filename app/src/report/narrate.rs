@@ -84,14 +84,18 @@ impl Glimpse {
 }
 
 impl Narrator {
-    /// For a process that begins with a run as it stands: what was before is not told again, what is under way is.
+    /// For a run that was told, up to here, by an earlier process.
     pub fn of(run: &Run) -> Self {
-        let before = Glimpse { running_level: None, ended: false, ..Glimpse::of(run) };
-        Narrator { before, requests: BTreeSet::new() }
+        Narrator { before: Glimpse::of(run), requests: BTreeSet::new() }
     }
 
     /// What the event changed; `run` is as it stands after it.
     pub fn tell(&mut self, event: &Event, run: &Run) -> Vec<Line> {
+        if matches!(event, Event::Resumed { .. }) {
+            // By another process, which tells where it begins and how it ends.
+            self.before.running_level = None;
+            self.before.ended = false;
+        }
         let after = Glimpse::of(run);
         let mut telling = Telling { run, before: &self.before, after: &after, lines: Vec::new() };
         match event {

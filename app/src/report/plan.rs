@@ -203,7 +203,7 @@ mod tests {
                 &[],
                 "A title that is much longer than a table on a terminal of this width has room for"
             ),
-            task("TASK-004", 1, 0.05, &[], "Tiny\u{1b}[31m"),
+            task("TASK-004", 1, 0.05, &[], "Tiny\u{202e}"),
             task("TASK-005", 2, 20.0, &["TASK-001", "TASK-003"], "API"),
             approval,
         ]));

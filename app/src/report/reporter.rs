@@ -59,11 +59,12 @@ impl Reporter {
         let (messages, inbox) = mpsc::channel();
         let (project, paths, run, ui) = (project.clone(), paths.clone(), run.clone(), Arc::clone(ui));
         let thread = thread::spawn(move || {
-            let progress = Progress::new(&ui);
+            let mut progress = Progress::new(&ui);
+            progress.update(&RunView::of(&run));
             for line in &opening.lines {
                 progress.line(line);
             }
-            let mut follower = Follower {
+            let follower = Follower {
                 project,
                 paths,
                 ui: &ui,
@@ -74,7 +75,6 @@ impl Reporter {
                 reports: Due::at_once(REPORT_PAUSE),
                 complained: false,
             };
-            follower.progress.update(&RunView::of(&follower.run));
             follower.follow(&inbox);
         });
         Reporter { messages, thread: Mutex::new(Some(thread)) }

@@ -297,7 +297,7 @@ mod tests {
         file.lock_shared().unwrap();
         let (dir, sign) = (at.dir.clone(), at.sign.clone());
         let taker = thread::spawn(move || FeatureLock::try_acquire(&dir, &sign).unwrap().is_ok());
-        thread::sleep(std::time::Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(50));
         file.unlock().unwrap();
         assert!(taker.join().unwrap());
     }

@@ -76,7 +76,8 @@ fn prompts_hold_the_specs_the_task_and_what_came_before() {
     assert_eq!(repo.tree("main")["count.sh"], "right");
     // A checkpoint is no failure.
     let attempts = repo.task("COUNT")["attempts"].clone();
-    let outcomes: Vec<&str> = attempts.as_array().unwrap().iter().map(|each| each["outcome"].as_str().unwrap()).collect();
+    let outcomes: Vec<&str> =
+        attempts.as_array().unwrap().iter().map(|each| each["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["failed", "checkpoint", "done"]);
 }
 
@@ -91,7 +92,8 @@ fn ignored_files_that_workers_need_come_by_worktreeinclude() {
     repo.write("secrets/root.key", "never\n");
     repo.write("big.log", "not asked for\n");
     repo.write("README.md", "changed by the person, not committed\n");
-    let script = "cat .env secrets/api.key > a.txt; test ! -e secrets/root.key -a ! -e big.log; grep -q hello README.md";
+    let script =
+        "cat .env secrets/api.key > a.txt; test ! -e secrets/root.key -a ! -e big.log; grep -q hello README.md";
     repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "run": script }))]);
     repo.run(&["run"]).code(0);
     let tree = repo.tree("main");
@@ -144,9 +146,8 @@ fn children_get_what_they_need_and_no_secret() {
     ];
     repo.run_with(&["run"], &env).code(0);
 
-    let read = |what: &str| {
-        env_in(&std::fs::read_to_string(kept(what)).unwrap_or_else(|error| panic!("{what}: {error}")))
-    };
+    let read =
+        |what: &str| env_in(&std::fs::read_to_string(kept(what)).unwrap_or_else(|error| panic!("{what}: {error}")));
     for what in ["agent", "verification0", "verification", "gate", "prepare", "git"] {
         let env = read(what);
         assert!(!env.values().any(|value| value == "hush"), "{what}: {env:?}");
@@ -155,7 +156,7 @@ fn children_get_what_they_need_and_no_secret() {
         assert_eq!(env["USER"], "somebody", "{what}");
         assert_eq!(env["HOME"], std::env::var("HOME").unwrap(), "{what}");
         let is_agents = what == "agent";
-        assert_eq!(env.get("AGENT_TOKEN").is_some(), is_agents, "{what} sees the agent's token: {env:?}");
+        assert_eq!(env.contains_key("AGENT_TOKEN"), is_agents, "{what} sees the agent's token: {env:?}");
         if what == "git" {
             continue;
         }

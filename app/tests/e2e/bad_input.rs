@@ -27,7 +27,8 @@ const READERS: [&[&str]; 10] = [
 /// Level 1 is merged, level 2 is blocked.
 fn half_done() -> Repo {
     let repo = Repo::new();
-    let second = with(simple("B", 2, "b.txt"), json!({ "run": "test -e \"$MAHABHARATHA_SPEC_DIR/go\" && echo b > b.txt" }));
+    let second =
+        with(simple("B", 2, "b.txt"), json!({ "run": "test -e \"$MAHABHARATHA_SPEC_DIR/go\" && echo b > b.txt" }));
     repo.graph("x", &[simple("A", 1, "a.txt"), second]);
     repo.run(&["run"]).code(3);
     repo
@@ -71,7 +72,12 @@ fn a_configuration_that_does_not_hold() {
 fn a_feature_that_cannot_be_one() {
     let repo = Repo::new();
     let inside = repo.everything();
-    for args in [&["run", "../x"][..], &["--feature", "../x", "status"], &["-f", "/etc", "logs"], &["design", "A b", "--validate-only"]] {
+    for args in [
+        &["run", "../x"][..],
+        &["--feature", "../x", "status"],
+        &["-f", "/etc", "logs"],
+        &["design", "A b", "--validate-only"],
+    ] {
         repo.run(args).code(2).says("is not a valid feature name").says("a-z");
     }
     repo.run_with(&["status"], &[("ZERG_FEATURE", "../x")]).code(2).says("ZERG_FEATURE").says("../x");
@@ -151,7 +157,8 @@ fn a_damaged_journal_is_named_with_the_place_and_the_way_out() {
     assert_eq!(repo.read(&format!("{JOURNAL}.damaged")), damaged);
     repo.run(&["status"]).code(0);
 
-    for (text, what) in [("", "the file is empty"), ("{\"journal\":9}\n", "version 9"), ("not json\n", "not a header")] {
+    for (text, what) in [("", "the file is empty"), ("{\"journal\":9}\n", "version 9"), ("not json\n", "not a header")]
+    {
         repo.write(JOURNAL, text);
         repo.run(&["run"]).code(6).says(what);
         repo.run(&["status"]).code(6).says(what);
@@ -230,7 +237,10 @@ fn a_disk_that_fills_up_in_the_middle() {
     let Some(disk) = Disk::new("260m") else { return };
     let fill = "[ -e \"$MAHABHARATHA_SPEC_DIR/again\" ] || dd if=/dev/zero of=\"$MAHABHARATHA_SPEC_DIR/fill\" bs=1M 2> /dev/null; \
                 echo b > b.txt; true";
-    repo.graph("x", &[simple("A", 1, "a.txt"), with(simple("B", 2, "b.txt"), json!({ "run": fill })), simple("C", 3, "c.txt")]);
+    repo.graph(
+        "x",
+        &[simple("A", 1, "a.txt"), with(simple("B", 2, "b.txt"), json!({ "run": fill })), simple("C", 3, "c.txt")],
+    );
     repo.commit("specs");
     let full = disk.path().join("full");
     repo.git(&["clone", "-q", repo.path().to_str().unwrap(), full.to_str().unwrap()]);

@@ -9,8 +9,20 @@ use serde_json::{Value, json};
 use crate::support::{Ran, Repo, simple, with};
 
 const COMMANDS: [&str; 14] = [
-    "kurukshetra", "run", "status", "logs", "stop", "retry", "skip", "merge", "cleanup", "design", "doctor", "demo",
-    "completions", "man",
+    "kurukshetra",
+    "run",
+    "status",
+    "logs",
+    "stop",
+    "retry",
+    "skip",
+    "merge",
+    "cleanup",
+    "design",
+    "doctor",
+    "demo",
+    "completions",
+    "man",
 ];
 
 /// The same program under its short name.
@@ -38,7 +50,10 @@ fn help_is_there_for_every_command_and_under_both_names() {
         let by_flag = repo.run(&[command, "--help"]).code(0);
         assert!(by_flag.stdout.contains("Usage: mahabharatha"), "{}", by_flag.stdout);
         assert_eq!(repo.run(&["help", command]).code(0).stdout, by_flag.stdout);
-        assert_eq!(mbh(&[command, "--help"]).code(0).stdout.replace("Usage: mbh", "Usage: mahabharatha"), by_flag.stdout);
+        assert_eq!(
+            mbh(&[command, "--help"]).code(0).stdout.replace("Usage: mbh", "Usage: mahabharatha"),
+            by_flag.stdout
+        );
         assert!(by_flag.stdout.lines().all(|line| line.chars().count() <= 100), "{}", by_flag.stdout);
     }
     let version = repo.run(&["--version"]).code(0).stdout;
@@ -102,7 +117,13 @@ fn completions_and_the_manual() {
 
     let page = repo.run(&["man"]).code(0).stdout;
     assert!(page.starts_with(".ie ") || page.starts_with(".TH "), "{page}");
-    for text in [".SS \"kurukshetra, run\"", "\\-\\-dry\\-run", "--validate-only".replace('-', "\\-").as_str(), ".SH \"EXIT STATUS\"", "\\fB130\\fR"] {
+    for text in [
+        ".SS \"kurukshetra, run\"",
+        "\\-\\-dry\\-run",
+        "--validate-only".replace('-', "\\-").as_str(),
+        ".SH \"EXIT STATUS\"",
+        "\\fB130\\fR",
+    ] {
         assert!(page.contains(text), "{text} is not in\n{page}");
     }
 }
@@ -117,7 +138,13 @@ fn the_demo_shows_the_whole_way_and_leaves_nothing() {
     assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0);
     assert_eq!(repo.everything(), before);
     // The log of the base branch and the report are what was asked for, all else is told beside.
-    for text in ["Level 3: statistics", "Level 1: statistics", "feat(SUM): Add numbers up", "# Completion: statistics", "12 of 12 completed"] {
+    for text in [
+        "Level 3: statistics",
+        "Level 1: statistics",
+        "feat(SUM): Add numbers up",
+        "# Completion: statistics",
+        "12 of 12 completed",
+    ] {
         assert!(demo.stdout.contains(text), "{text} is not in\n{}", demo.stdout);
     }
     for text in [
@@ -137,7 +164,10 @@ fn the_demo_can_be_kept_and_overwrites_nothing() {
     let dir = kept.to_str().unwrap();
     repo.run(&["demo", "--keep", "kept"]).code(0).says(&format!("The project stays in {dir}"));
     let log = repo.git_in(&kept, &["log", "--first-parent", "--format=%s", "main"]);
-    assert_eq!(log.lines().collect::<Vec<_>>(), ["Level 3: statistics", "Level 2: statistics", "Level 1: statistics", "The example project"]);
+    assert_eq!(
+        log.lines().collect::<Vec<_>>(),
+        ["Level 3: statistics", "Level 2: statistics", "Level 1: statistics", "The example project"]
+    );
     assert_eq!(repo.git_in(&kept, &["status", "--porcelain", "--untracked-files=no"]), "");
     let run = Command::new("sh").args(["-c", "bin/abacus median 5 1 3"]).current_dir(&kept).output().unwrap();
     assert_eq!(Ran::of(run).code(0).stdout, "3\n");
@@ -176,7 +206,8 @@ fn logs_are_filtered_by_worker_task_time_level_and_text() {
     let times: Vec<&str> = all.iter().map(|record| record["ts"].as_str().unwrap()).collect();
     assert!(times.is_sorted(), "{times:?}");
     let of = |args: &[&str]| records(&repo.run(&[&["logs", "--json"], args].concat()).code(0));
-    let only = |holds: &dyn Fn(&Value) -> bool| -> Vec<Value> { all.iter().filter(|record| holds(record)).cloned().collect() };
+    let only =
+        |holds: &dyn Fn(&Value) -> bool| -> Vec<Value> { all.iter().filter(|record| holds(record)).cloned().collect() };
     assert_eq!(of(&["--task", "B"]), only(&|record| record["task"] == "B"));
     assert_eq!(of(&["--worker", "0"]), all);
     assert_eq!(of(&["--worker", "7"]), Vec::<Value>::new());
@@ -205,7 +236,8 @@ fn logs_are_filtered_by_worker_task_time_level_and_text() {
 #[test]
 fn followed_logs_show_everything_once_as_it_comes() {
     let repo = logged();
-    let hold = "echo waiting; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.05; done; echo going; echo a > a.txt";
+    let hold =
+        "echo waiting; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.05; done; echo going; echo a > a.txt";
     repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "run": hold })), simple("B", 2, "b.txt")]);
     let out = File::create(repo.join(".gsd/followed")).unwrap();
     let mut follower = repo.command(&["logs", "--follow", "--json"]).stdout(out).spawn().unwrap();

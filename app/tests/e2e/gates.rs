@@ -42,6 +42,13 @@ fn a_red_base_ends_with_7_and_shows_the_output() {
     assert_eq!(repo.git(&["rev-parse", "main"]), before);
     assert_eq!(repo.status()["status"], "failed");
     assert!(repo.read(".gsd/STATE.md").contains("gates are red on the base before anything ran: lint"));
+    // Once it is mended the run starts from there.
+    repo.config(&gates(&[("lint", "grep title README.md")], ""));
+    repo.run(&["run"]).code(7).says("lint: grep title README.md");
+    repo.write("README.md", "title\n");
+    let mended = repo.commit("mended");
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.git(&["rev-parse", "main^2~1"]), mended);
 }
 
 #[test]
@@ -80,8 +87,12 @@ fn a_gate_that_is_not_required_is_only_reported() {
 fn a_gate_that_passed_is_not_run_again_on_the_same_tree_and_one_that_failed_is() {
     let repo = Repo::new();
     repo.write("a.txt", "old\n");
-    committed(&repo, &gates(&[("counted", COUNTED), ("picky", "! grep -q bad a.txt")], "merge: { remediation_attempts: 0 }\n"));
-    let change = with(task("A", 1, "a.txt", &format!("{HELD} echo bad > a.txt")), json!({ "files": { "modify": ["a.txt"] } }));
+    committed(
+        &repo,
+        &gates(&[("counted", COUNTED), ("picky", "! grep -q bad a.txt")], "merge: { remediation_attempts: 0 }\n"),
+    );
+    let change =
+        with(task("A", 1, "a.txt", &format!("{HELD} echo bad > a.txt")), json!({ "files": { "modify": ["a.txt"] } }));
     repo.graph("x", &[change]);
     let run = repo.run_until_held("x");
     repo.write("a.txt", "a person's\n");
@@ -128,7 +139,8 @@ fn where_the_output_names_nobody_the_task_is_found_by_bisection() {
     let repo = Repo::new();
     let gate = format!("{COUNTED} ! cat *.txt | grep -q BAD");
     committed(&repo, &gates(&[("secretive", &gate)], ""));
-    let culprit = task("D", 1, "d.txt", "if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo BAD > d.txt; else echo D > d.txt; fi");
+    let culprit =
+        task("D", 1, "d.txt", "if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo BAD > d.txt; else echo D > d.txt; fi");
     let mut tasks: Vec<Value> = ["A", "B", "C", "E"].map(|id| simple(id, 1, &format!("{id}.txt"))).to_vec();
     tasks.push(culprit);
     repo.graph("x", &tasks);
@@ -141,7 +153,10 @@ fn where_the_output_names_nobody_the_task_is_found_by_bisection() {
 /// A level that fails its gate because of what `content` says.
 fn unmendable(remedies: u32) -> Repo {
     let repo = Repo::new();
-    committed(&repo, &gates(&[("lint", "! grep -Hn BAD a.txt")], &format!("merge: {{ remediation_attempts: {remedies} }}\n")));
+    committed(
+        &repo,
+        &gates(&[("lint", "! grep -Hn BAD a.txt")], &format!("merge: {{ remediation_attempts: {remedies} }}\n")),
+    );
     let write = "echo $MAHABHARATHA_ATTEMPT >> \"$MAHABHARATHA_SPEC_DIR/attempts\"; \
                  { cat \"$MAHABHARATHA_SPEC_DIR/content\"; echo $MAHABHARATHA_ATTEMPT; } > a.txt";
     repo.graph("x", &[task("A", 1, "a.txt", write), simple("B", 1, "b.txt")]);
@@ -181,7 +196,10 @@ fn a_gate_that_is_not_mended_in_time_ends_with_4_and_why_and_a_retried_task_goes
 fn a_fix_that_a_person_commits_on_staging_counts() {
     let repo = unmendable(0);
     // Found by bisection, which tries parts of the level in staging's worktree.
-    repo.config(&gates(&[("lint", "! cat *.txt | grep -q BAD; touch README.md; rm -f b.txt; ! cat *.txt | grep -q BAD")], "merge: { remediation_attempts: 0 }\n"));
+    repo.config(&gates(
+        &[("lint", "! cat *.txt | grep -q BAD; touch README.md; rm -f b.txt; ! cat *.txt | grep -q BAD")],
+        "merge: { remediation_attempts: 0 }\n",
+    ));
     let staging = repo.join(".mahabharatha/worktrees/x/staging");
     repo.run(&["run"]).code(4).says(&staging.display().to_string());
     assert_eq!(repo.git_in(&staging, &["status", "--porcelain", "--branch"]), "## mahabharatha/x/staging");
@@ -224,7 +242,8 @@ fn a_gate_that_does_not_end_is_ended_with_all_its_processes() {
 #[test]
 fn a_gate_that_prints_a_gigabyte_is_bounded_everywhere() {
     let repo = Repo::new();
-    let loud = "! test -e a.txt || { echo begin; head -c 1000000000 /dev/zero; echo; echo 'a.txt:1: the end'; exit 1; }";
+    let loud =
+        "! test -e a.txt || { echo begin; head -c 1000000000 /dev/zero; echo; echo 'a.txt:1: the end'; exit 1; }";
     committed(&repo, &gates(&[("loud", loud)], "merge: { remediation_attempts: 0 }\n"));
     repo.graph("x", &[simple("A", 1, "a.txt")]);
     let Ran { stderr, .. } = repo.run(&["run"]).code(4).says("a.txt:1: the end");
@@ -245,14 +264,18 @@ fn what_gates_change_in_files_does_not_land_and_the_next_gate_does_not_see_it() 
     repo.run(&["run"]).code(0);
     assert_eq!(repo.read("README.md"), "hello\n");
     assert_eq!(repo.read("a.txt"), "A\n");
-    assert_eq!(repo.tree("main").keys().map(String::as_str).collect::<Vec<_>>(), [".mahabharatha/config.yaml", "README.md", "a.txt", "b.txt"]);
+    assert_eq!(
+        repo.tree("main").keys().map(String::as_str).collect::<Vec<_>>(),
+        [".mahabharatha/config.yaml", "README.md", "a.txt", "b.txt"]
+    );
     assert!(!repo.subjects("main").contains(&"sneaky".to_string()), "{:?}", repo.subjects("main"));
 }
 
 #[test]
 fn what_a_failing_gate_commits_does_not_land_when_it_is_tried_again() {
     let repo = Repo::new();
-    let sneaky = "test ! -e a.txt || { touch junk; git add -A; git commit -q -m sneaky; test -e ../../../../.git/pass; }";
+    let sneaky =
+        "test ! -e a.txt || { touch junk; git add -A; git commit -q -m sneaky; test -e ../../../../.git/pass; }";
     committed(&repo, &gates(&[("sneaky", sneaky)], "merge: { remediation_attempts: 0 }\n"));
     repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 1, "b.txt")]);
     repo.run(&["run"]).code(4);
@@ -290,7 +313,8 @@ fn breaks_level_1(mends: bool) -> Repo {
     let change = format!(
         "echo B > b.txt; if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo 'version 2' > api.txt; else echo '{mended}' > api.txt; fi"
     );
-    let second = with(task("B", 2, "b.txt", &change), json!({ "files": { "create": ["b.txt"], "modify": ["api.txt"] } }));
+    let second =
+        with(task("B", 2, "b.txt", &change), json!({ "files": { "create": ["b.txt"], "modify": ["api.txt"] } }));
     repo.graph("x", &[first, second, simple("C", 2, "c.txt"), simple("D", 2, "d.txt")]);
     repo
 }
@@ -318,7 +342,8 @@ fn a_feature_whose_verifications_do_not_hold_together_is_not_completed() {
 #[test]
 fn each_distinct_verification_runs_once_at_the_last_level_only() {
     let repo = Repo::new();
-    let verification = json!({ "verification": { "command": "echo $PWD >> \"$PWD\"/../../../../.git/runs; test -e README.md" } });
+    let verification =
+        json!({ "verification": { "command": "echo $PWD >> \"$PWD\"/../../../../.git/runs; test -e README.md" } });
     let tasks: Vec<Value> = [("A", 1), ("B", 1), ("C", 2)]
         .map(|(id, level)| with(simple(id, level, &format!("{id}.txt")), verification.clone()))
         .to_vec();

@@ -48,7 +48,10 @@ fn the_base_branch_may_have_any_name() {
         repo.git(&["branch", "-m", name]);
         repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt")]);
         repo.run(&["run"]).code(0).says(&format!("level 2 merged into {name}"));
-        assert_eq!(lines(&repo.git(&["log", "--first-parent", "--format=%s", name]))[..2], ["Level 2: x", "Level 1: x"]);
+        assert_eq!(
+            lines(&repo.git(&["log", "--first-parent", "--format=%s", name]))[..2],
+            ["Level 2: x", "Level 1: x"]
+        );
         assert_eq!(repo.git(&["symbolic-ref", "--short", "HEAD"]), name);
         assert_eq!(repo.git(&["for-each-ref", "--format=%(refname)"]), format!("refs/heads/{name}"));
     }
@@ -168,7 +171,12 @@ fn filters_of_the_user_work_everywhere_and_those_of_an_agent_nowhere() {
         task("A", 1, "a.bin", &plant),
         json!({ "files": { "create": ["a.bin", "d/"] }, "verification": { "command": "test \"$(cat a.bin)\" = secret" } }),
     );
-    let second = task("B", 2, "b.txt", "test \"$(cat a.bin x.bin d/x.evil)\" = \"$(printf 'secret\\nhello\\nmade')\" && echo B > b.txt");
+    let second = task(
+        "B",
+        2,
+        "b.txt",
+        "test \"$(cat a.bin x.bin d/x.evil)\" = \"$(printf 'secret\\nhello\\nmade')\" && echo B > b.txt",
+    );
     repo.config("quality_gates: [{ name: smudged, command: '! test -e a.bin || grep -q secret a.bin' }]\n");
     repo.graph("x", &[first, second]);
     repo.run_with(&["run"], &[("HOME", home.to_str().unwrap())]).code(0).says(".git/config (filter.evil.clean)");
@@ -186,7 +194,15 @@ fn commits_are_unsigned_and_run_no_hooks_whatever_the_user_has_configured() {
     let repo = Repo::new();
     repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt")]);
     let hook = format!("#!/bin/sh\necho $0 >> '{}'\nexit 1\n", repo.join(".git/hooked").display());
-    let names = ["pre-commit", "commit-msg", "post-commit", "pre-merge-commit", "post-merge", "post-checkout", "reference-transaction"];
+    let names = [
+        "pre-commit",
+        "commit-msg",
+        "post-commit",
+        "pre-merge-commit",
+        "post-merge",
+        "post-checkout",
+        "reference-transaction",
+    ];
     for name in names {
         let path = repo.join(".git/hooks").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -102,11 +102,15 @@ fn every_way_out_is_caught_named_kept_and_not_taken() {
         let outcomes: Vec<&str> = attempts.iter().map(|each| each["outcome"].as_str().unwrap()).collect();
         assert_eq!(outcomes, ["failed", "done"], "{id}: {attempts:#?}");
         assert_eq!(attempts[0]["cause"], "strays", "{id}");
-        let strays: Vec<&str> = attempts[0]["strays"].as_array().unwrap().iter().map(|each| each.as_str().unwrap()).collect();
+        let strays: Vec<&str> =
+            attempts[0]["strays"].as_array().unwrap().iter().map(|each| each.as_str().unwrap()).collect();
         assert!(strays.contains(&way.stray), "{id}: {strays:?}");
         assert!(ran.stderr.lines().any(|line| line.contains(id) && line.contains(way.stray)), "{id}: {}", ran.stderr);
         let logged = repo.run(&["logs", "--task", id, "--level", "warn", "--json"]).code(0).stdout;
-        assert!(logged.lines().any(|line| line.contains("\"event\":\"strays\"") && line.contains(way.stray)), "{logged}");
+        assert!(
+            logged.lines().any(|line| line.contains("\"event\":\"strays\"") && line.contains(way.stray)),
+            "{logged}"
+        );
         if let Some((path, content)) = way.kept {
             let wip = format!("refs/mahabharatha/x/wip/{id}/1");
             assert_eq!(repo.git(&["show", &format!("{wip}:{path}")]), content, "{id}");

@@ -51,7 +51,9 @@ fn a_dry_run_shows_the_plan_and_touches_nothing() {
     assert_eq!(plan["levels"][1]["foreground"], json!(["PERSON"]));
     let commands: Vec<&str> =
         data["commands"].as_array().unwrap().iter().map(|each| each["command"].as_str().unwrap()).collect();
-    for command in ["mkdir -p 'a' && echo LONG > 'a/long.txt'", "test -e 'b/last.txt'", "echo prepared", "true && echo fine"] {
+    for command in
+        ["mkdir -p 'a' && echo LONG > 'a/long.txt'", "test -e 'b/last.txt'", "echo prepared", "true && echo fine"]
+    {
         assert!(commands.contains(&command), "{command} is not in {commands:?}");
     }
     assert!(!commands.iter().any(|command| command.contains("person")), "nobody runs what waits for a person");
@@ -109,11 +111,20 @@ fn worker_assignments_say_what_the_run_does() {
         let given: Vec<String> = entry["ports"].as_array().unwrap().iter().map(Value::to_string).collect();
         assert_eq!(value("MAHABHARATHA_WORKER_ID"), entry["id"].to_string());
         assert_eq!(value("MAHABHARATHA_BRANCH"), entry["branch"].as_str().unwrap());
-        assert_eq!(value("MAHABHARATHA_WORKTREE"), repo.join(entry["worktree"].as_str().unwrap()).display().to_string());
-        assert_eq!((value("MAHABHARATHA_PORTS"), value("MAHABHARATHA_PORT")), (given.join(",").as_str(), given[0].as_str()));
+        assert_eq!(
+            value("MAHABHARATHA_WORKTREE"),
+            repo.join(entry["worktree"].as_str().unwrap()).display().to_string()
+        );
+        assert_eq!(
+            (value("MAHABHARATHA_PORTS"), value("MAHABHARATHA_PORT")),
+            (given.join(",").as_str(), given[0].as_str())
+        );
     }
-    let mut ports: Vec<u64> =
-        workers.iter().flat_map(|entry| entry["ports"].as_array().unwrap()).map(|port| port.as_u64().unwrap()).collect();
+    let mut ports: Vec<u64> = workers
+        .iter()
+        .flat_map(|entry| entry["ports"].as_array().unwrap())
+        .map(|port| port.as_u64().unwrap())
+        .collect();
     ports.sort_unstable();
     ports.dedup();
     assert_eq!(ports.len(), 4, "each worker has its own");

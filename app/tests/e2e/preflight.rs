@@ -168,7 +168,10 @@ fn a_red_base_until_it_is_mended() {
     failed_check(&repo.run(&["doctor", "--json"]).code(7), "gates");
     assert_eq!(repo.read(".mahabharatha/logs/x/gates/base-unit.log"), "there is no ok\n");
     assert_eq!((repo.refs(), repo.exists(".mahabharatha/worktrees")), (Vec::new(), false), "doctor leaves nothing");
-    repo.run(&["run"]).code(7).says("gate unit is red on main already: there is no ok [exit code 1]").says("--allow-red-base");
+    repo.run(&["run"])
+        .code(7)
+        .says("gate unit is red on main already: there is no ok [exit code 1]")
+        .says("--allow-red-base");
     repo.run(&["run"]).code(7);
     repo.write("ok", "");
     repo.commit("mended");

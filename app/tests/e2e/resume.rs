@@ -88,18 +88,24 @@ fn after_orchestrator_and_worker_were_killed_the_old_agent_is_ended_before_the_n
         escape("A-1"),
         wait("A-1")
     );
-    repo.graph("x", &[doing("A-1", 1, "a1", &script)]);
-    let run = repo.run_until_up(&["A-1"]);
+    // The new attempt gets the worktree of A-0: to make one's own empty is not enough.
+    repo.config("workers: { count: 2 }\n");
+    repo.graph("x", &[held("A-0", 1, "a0"), doing("A-1", 1, "a1", &script)]);
+    let run = repo.run_until_up(&["A-0", "A-1"]);
+    repo.let_go("A-0");
+    repo.wait_until("A-0 is done", || repo.task_status("A-0") == "completed");
+    assert_eq!(repo.task("A-1")["worker"], 1);
     let (worker, old, escaped) = (repo.worker_pid("A-1"), repo.pid_of("old"), repo.pid_of("A-1"));
     run.signal("KILL");
     kill(worker);
     run.wait();
     assert!(is_alive(old) && is_alive(escaped));
     repo.run(&["status"]).code(0).says("crashed").says("the process that drove it is gone");
-    repo.run(&["run"]).code(0);
+    repo.run(&["run", "--workers", "1"]).code(0);
     assert!(!is_alive(old) && !is_alive(escaped));
     assert!(!repo.exists(".gsd/specs/x/beside"), "the old agent was alive when the new one began");
-    assert_eq!(repo.calls(), ["A-1", "A-1"]);
+    assert_eq!(repo.task("A-1")["worker"], 0);
+    assert_eq!(repo.calls(), ["A-0", "A-1", "A-1"]);
     assert_eq!(repo.tree("main")["a1"], "A-1");
 }
 

@@ -36,14 +36,23 @@ fn assert_shape(state: &Value, status: &str, level: u32, tasks: &[(&str, &str)],
 fn the_projection_tells_where_the_run_is_at_every_stop() {
     let repo = Repo::new();
     let second = format!("{HELD} test -e \"$MAHABHARATHA_SPEC_DIR/right\" && echo b > b.txt");
-    repo.graph("x", &[simple("A", 1, "a.txt"), with(simple("B", 2, "b.txt"), json!({ "run": second })), simple("C", 3, "c.txt")]);
+    repo.graph(
+        "x",
+        &[simple("A", 1, "a.txt"), with(simple("B", 2, "b.txt"), json!({ "run": second })), simple("C", 3, "c.txt")],
+    );
 
     let run = repo.run_until_held("x");
     let under_way = || projection(&repo, "x")["tasks"]["B"]["status"] == "in_progress";
     repo.wait_until("the projection follows", under_way);
     let state = projection(&repo, "x");
     let merged_first = [("1", "merged"), ("2", "in_progress"), ("3", "pending")];
-    assert_shape(&state, "in_progress", 2, &[("A", "completed"), ("B", "in_progress"), ("C", "pending")], &merged_first);
+    assert_shape(
+        &state,
+        "in_progress",
+        2,
+        &[("A", "completed"), ("B", "in_progress"), ("C", "pending")],
+        &merged_first,
+    );
     assert_eq!(state["workers"]["0"]["status"], "running");
     assert_eq!(state["workers"]["0"]["current_task"], "B");
 
@@ -51,13 +60,25 @@ fn the_projection_tells_where_the_run_is_at_every_stop() {
     run.wait().code(130);
     let state = projection(&repo, "x");
     assert_eq!((&state["status"], &state["tasks"]["B"]["status"]), (&json!("paused"), &json!("pending")), "{state:#}");
-    assert_eq!((&state["tasks"]["A"]["status"], &state["levels"]["1"]["status"]), (&json!("completed"), &json!("merged")));
+    assert_eq!(
+        (&state["tasks"]["A"]["status"], &state["levels"]["1"]["status"]),
+        (&json!("completed"), &json!("merged"))
+    );
     let worker = &state["workers"]["0"];
-    assert_eq!((&worker["status"], &worker["current_task"], &worker["pid"]), (&json!("stopped"), &Value::Null, &Value::Null));
+    assert_eq!(
+        (&worker["status"], &worker["current_task"], &worker["pid"]),
+        (&json!("stopped"), &Value::Null, &Value::Null)
+    );
 
     repo.write(".gsd/specs/x/go", "");
     repo.run(&["run"]).code(3);
-    assert_shape(&projection(&repo, "x"), "blocked", 2, &[("A", "completed"), ("B", "blocked"), ("C", "pending")], &merged_first);
+    assert_shape(
+        &projection(&repo, "x"),
+        "blocked",
+        2,
+        &[("A", "completed"), ("B", "blocked"), ("C", "pending")],
+        &merged_first,
+    );
     assert_eq!(projection(&repo, "x")["tasks"]["B"]["attempts"].as_array().unwrap().len(), 4);
 
     repo.write(".gsd/specs/x/right", "");
@@ -90,10 +111,23 @@ fn state_md_has_a_section_for_each_feature_and_keeps_what_people_wrote() {
         let section = text.split("# MAHABHARATHA State: ").find(|section| section.starts_with(&format!("{feature}\n")));
         section.unwrap_or_else(|| panic!("no section of {feature} in\n{text}")).to_string()
     };
-    for part in ["## Current Phase", "- **Phase:** Completion", "## Task Progress", "| A | completed | 0 |", "## Decisions", "## Blockers"] {
+    for part in [
+        "## Current Phase",
+        "- **Phase:** Completion",
+        "## Task Progress",
+        "| A | completed | 0 |",
+        "## Decisions",
+        "## Blockers",
+    ] {
         assert!(of("one").contains(part), "{part} is not in {}", of("one"));
     }
-    for part in ["- **Phase:** Execution", "- **Status:** blocked", "| B | blocked | 0 |", "- B\n  - Root cause: The agent failed", "mahabharatha retry B"] {
+    for part in [
+        "- **Phase:** Execution",
+        "- **Status:** blocked",
+        "| B | blocked | 0 |",
+        "- B\n  - Root cause: The agent failed",
+        "mahabharatha retry B",
+    ] {
         assert!(of("two").contains(part), "{part} is not in {}", of("two"));
     }
 
@@ -127,7 +161,8 @@ fn logs_are_records_in_a_file_for_each_worker_and_task_of_each_feature() {
             assert!(["debug", "info", "warn", "error"].contains(&record["level"].as_str().unwrap()));
             events.push(record["event"].as_str().unwrap().to_string());
         }
-        let expected = ["started", "agent_started", "output", "output", "agent_ended", "verification", "committed", "ended"];
+        let expected =
+            ["started", "agent_started", "output", "output", "agent_ended", "verification", "committed", "ended"];
         assert_eq!(events, expected);
     }
 }

@@ -1,5 +1,7 @@
 //! Stopping: from another terminal and by signals, in good order and at once. When it is said, nothing runs.
 
+use std::process::Command;
+
 use serde_json::json;
 
 use crate::agents::{doing, escape, held, is_alive, wait};
@@ -184,6 +186,45 @@ fn the_second_signal_stops_at_once() {
     repo.let_go("all");
     repo.run(&["run"]).code(0);
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
+}
+
+#[test]
+fn a_run_that_was_told_to_outlive_its_terminal_does() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" run", env!("CARGO_BIN_EXE_mahabharatha")]).current_dir(repo.path());
+    let run = Background::start(command);
+    repo.wait_until_up(&["A-1"]);
+    run.signal("HUP");
+    repo.let_go("all");
+    run.wait().code(0).does_not_say("asked to stop");
+}
+
+/// A gate that waits, on the base or on the first level's tree only.
+fn slow_gate(repo: &Repo, only: &str) {
+    let signs = repo.join(".gsd/specs/x").display().to_string();
+    let wait = format!(": > '{signs}/gate.up'; while ! [ -e '{signs}/go' ]; do sleep 0.02; done");
+    repo.config(&format!("quality_gates: [ {{ name: slow, timeout: 60, command: \"{only} || exit 0; {wait}\" }} ]\n"));
+    repo.commit("gate");
+    repo.graph("x", &[doing("A-1", 1, "a1", "echo A-1 > a1")]);
+}
+
+#[test]
+fn a_run_is_stopped_while_its_gates_run() {
+    for only in ["! test -e a1", "test -e a1"] {
+        let repo = Repo::new();
+        slow_gate(&repo, only);
+        let run = repo.run_until_up(&["gate"]);
+        repo.run(&["stop"]).code(0);
+        assert_nothing_runs(&repo);
+        run.wait().code(130);
+        assert_eq!(repo.subjects("main"), ["gate", "first"]);
+        repo.let_go("all");
+        repo.run(&["run"]).code(0);
+        assert_eq!(repo.calls(), ["A-1"]);
+        assert_eq!(repo.tree("main")["a1"], "A-1");
+    }
 }
 
 #[test]

@@ -190,8 +190,7 @@ impl Repo {
 
     /// In the background; ended with the test at the latest.
     pub fn spawn(&self, args: &[&str]) -> Background {
-        let child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Background { child: Some(child) }
+        Background::start(self.command(args))
     }
 
     pub fn status(&self) -> Value {
@@ -303,6 +302,11 @@ pub struct Background {
 }
 
 impl Background {
+    pub fn start(mut command: Command) -> Background {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Background { child: Some(child) }
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.as_ref().unwrap().id()
     }
@@ -356,7 +360,8 @@ pub fn with(mut task: Value, fields: Value) -> Value {
 }
 
 /// What holds an agent up: it says that it is there, and goes on when the test says so.
-pub const HELD: &str = "touch \"$MAHABHARATHA_SPEC_DIR/held\"; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.02; done;";
+pub const HELD: &str =
+    "touch \"$MAHABHARATHA_SPEC_DIR/held\"; while [ ! -e \"$MAHABHARATHA_SPEC_DIR/go\" ]; do sleep 0.02; done;";
 
 impl Repo {
     /// Starts a run and waits until an agent that is `HELD` has begun.

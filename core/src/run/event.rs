@@ -288,7 +288,10 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::BaseMoved => f.write_str("the base branch kept moving while the gates ran"),
-            Obstacle::BaseRewritten { was, .. } => {
+            Obstacle::BaseRewritten { was, now: None } => {
+                write!(f, "the base branch is gone; it stood at {}", was.short())
+            }
+            Obstacle::BaseRewritten { was, now: Some(_) } => {
                 write!(f, "the base branch was rewritten: it no longer contains {}", was.short())
             }
             Obstacle::Conflict { files, .. } => write!(f, "conflict in {}", files.join(", ")),

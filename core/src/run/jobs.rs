@@ -234,7 +234,8 @@ impl Run {
                 self.tasks[index].checkpoints += 1;
                 self.tasks[index].carry = Carry { feedback: None, note: Some(note.clone()), wip };
                 if self.tasks[index].checkpoints > MAX_CHECKPOINTS {
-                    self.block(now, index, &format!("it stopped at a checkpoint more than {MAX_CHECKPOINTS} times"));
+                    let times = format!("it stopped at a checkpoint more than {MAX_CHECKPOINTS} times");
+                    self.block(now, index, &format!("{times}, at last with this note: {note}"));
                 } else {
                     self.requeue(index);
                 }

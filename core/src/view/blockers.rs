@@ -94,7 +94,13 @@ fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
 fn way_around(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::BaseMoved => "`mahabharatha run` when it has come to rest".to_string(),
-        Obstacle::BaseRewritten { was, .. } => format!(
+        Obstacle::BaseRewritten { was, now: None } => {
+            format!(
+                "make it anew (`git branch NAME {}`) or give it its name back, then `mahabharatha run`",
+                was.short()
+            )
+        }
+        Obstacle::BaseRewritten { was, now: Some(_) } => format!(
             "nothing was brought back: if it was lost by mistake, `git merge {0}` into the base branch (or reset it to \
              {0}), then `mahabharatha run`",
             was.short()

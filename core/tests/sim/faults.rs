@@ -40,7 +40,8 @@ pub enum Fault {
 const KINDS: usize = Fault::OtherPolicy as usize + 1;
 
 /// Faults that show their worst together; a schedule may have one such set beside what it draws otherwise.
-const THEMES: [&[Fault]; 6] = [
+const THEMES: [&[Fault]; 7] = [
+    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails],
     &[Fault::JobFails, Fault::JobBlocks, Fault::JobCheckpoints, Fault::DiesLate, Fault::Hangs, Fault::PersonAsks],
     &[Fault::DiesEarly, Fault::NeverStarts, Fault::JobCalledOff, Fault::PersonAsks, Fault::BadCommit],
     &[Fault::BadCommit, Fault::VerificationFails, Fault::RemedyFails, Fault::JobCheckpoints, Fault::WrongBlame],

@@ -209,9 +209,9 @@ pub fn check_state(ledger: &Ledger, run: &Run) {
         assert!(agrees, "{} is {:?}, should be {book:?}", task.id, state.status);
         let on_worker = matches!(state.status, TaskStatus::InProgress { .. });
         assert_eq!(on_worker, building.contains(&task.id), "{} is {:?}", task.id, state.status);
-        assert_eq!((state.failures, state.checkpoints, state.false_starts), {
-            (book.failures, book.checkpoints, book.false_starts)
-        });
+        let counted = (state.failures, state.checkpoints, state.false_starts);
+        let due = (book.failures, book.checkpoints, book.false_starts);
+        assert_eq!(counted, due, "the failures, checkpoints and false starts of {} are miscounted", task.id);
     }
     check_levels(ledger, run);
     check_workers(ledger, run);

@@ -10,10 +10,10 @@ use crate::world::World;
 
 pub fn random_command(rng: &mut Rng, run: &Run) -> Command {
     let grace_ms = rng.one_of([0, 100, 10_000]);
-    // People like to stop what seems to be over anyway.
-    let closing = matches!(run.phase(), Phase::Closing) && rng.chance(50);
+    // People like to stop what has hardly begun, or seems to be over anyway.
+    let tempting = matches!(run.phase(), Phase::CheckingBase | Phase::Closing) && rng.chance(50);
     match rng.between(0, 9) {
-        _ if closing => Command::Stop { force: false, grace_ms, worker: None },
+        _ if tempting => Command::Stop { force: false, grace_ms, worker: None },
         0 => Command::Stop { force: rng.chance(30), grace_ms, worker: None },
         1 | 2 => {
             let worker = Some(WorkerId(rng.between(0, 8) as u32));

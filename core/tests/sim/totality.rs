@@ -5,9 +5,10 @@ use mahabharatha_core::run::event::{
     Candidate, Event, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport, Note, Obstacle, Setup, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, Run, replay};
+use mahabharatha_core::view::RunView;
 
 use crate::rng::{Rng, oid};
-use crate::{graphs, invariants, person};
+use crate::{graphs, person};
 
 const WALKS: u64 = 1_000;
 const STEPS: usize = 150;
@@ -40,7 +41,7 @@ fn walk(rng: &mut Rng) {
         if run.ended().is_some() {
             assert_eq!(run.outstanding().count(), 0, "ended while something is under way");
         }
-        invariants::check_view(&run);
+        RunView::of(&run);
     }
     let replayed = replay(journal.iter().map(|(now, event)| (*now, event)));
     assert!(replayed == Ok(Some(run)), "replay is not live");

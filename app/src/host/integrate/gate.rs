@@ -91,7 +91,7 @@ impl Integration {
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
             return Ok(outcome);
         }
-        passed.extend(self.verify_in_a_row(&worktree, call, &candidate.tree, &verifications)?);
+        self.verify_in_a_row(&worktree, call, &candidate.tree, &verifications, &mut passed)?;
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &verifications, &mut passed)? {
             return Ok(outcome);
         }
@@ -131,20 +131,21 @@ impl Integration {
         Ok(None)
     }
 
-    /// All verifications on one checkout, which is much faster than one for each. Where all pass and leave the files as
-    /// they were, that is as good; otherwise nothing is shown by it, and each is run on a checkout of its own.
+    /// Verifications on one checkout, which is much faster than one for each. What passed before the first failure
+    /// counts where the files are still as they were; all else is run again on a checkout of its own.
     fn verify_in_a_row(
         &self,
         worktree: &StagingWorktree,
         call: GateCall,
         tree: &Oid,
         orders: &[Order],
-    ) -> Result<Vec<GatePass>> {
-        let mut passed: Vec<GatePass> = Vec::new();
+        passed: &mut Vec<GatePass>,
+    ) -> Result<()> {
         if orders.len() < 2 {
-            return Ok(passed);
+            return Ok(());
         }
         worktree.set_to(tree)?;
+        let known = passed.len();
         for order in orders {
             let pass = GatePass { command: order.command.clone(), tree: tree.clone() };
             if passed.contains(&pass) || call.passed.contains(&pass) {
@@ -152,10 +153,13 @@ impl Integration {
             }
             match self.run(worktree, &call.level, order)? {
                 Ran::Passed => passed.push(pass),
-                Ran::Failed(_) | Ran::CalledOff => return Ok(Vec::new()),
+                Ran::Failed(_) | Ran::CalledOff => break,
             }
         }
-        Ok(if worktree.is_clean()? { passed } else { Vec::new() })
+        if !worktree.is_clean()? {
+            passed.truncate(known);
+        }
+        Ok(())
     }
 
     /// What would land now: staging as it stands, with whatever the base has gained.

@@ -1,0 +1,138 @@
+//! `status`: for people, for programs, once and again and again.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+
+use serde_json::Value;
+
+use crate::agents::held;
+use crate::support::{Repo, simple, task, with};
+
+/// The words that the contract allows.
+const RUN: [&str; 5] = ["running", "paused", "blocked", "failed", "completed"];
+const LEVEL: [&str; 6] = ["pending", "running", "merging", "gating", "merged", "failed"];
+const TASK: [&str; 6] = ["pending", "in_progress", "waiting", "completed", "blocked", "skipped"];
+const WORKER: [&str; 4] = ["idle", "running", "stopped", "crashed"];
+
+/// Has what the contract promises, under its names and in its words.
+#[track_caller]
+fn assert_keeps_the_contract(status: &Value) {
+    let has = |value: &Value, names: &[&str]| {
+        let fields: BTreeSet<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        for name in names {
+            assert!(fields.contains(name), "{name} is not in {value}");
+        }
+    };
+    let says = |value: &Value, words: &[&str]| assert!(words.contains(&value.as_str().unwrap()), "{value}");
+    has(
+        status,
+        &["feature", "status", "mode", "level", "levels", "tasks", "workers", "mismatches", "cost_usd", "blockers"],
+    );
+    says(&status["status"], &RUN);
+    for level in status["levels"].as_array().unwrap() {
+        has(level, &["level", "status", "total", "completed", "blocked", "commit"]);
+        says(&level["status"], &LEVEL);
+    }
+    for task in status["tasks"].as_array().unwrap() {
+        let names = ["id", "title", "level", "status", "worker", "attempt", "started_at", "completed_at", "commit"];
+        has(task, &[&names[..], &["cost_usd", "tokens", "reason", "strays"]].concat());
+        says(&task["status"], &TASK);
+    }
+    for worker in status["workers"].as_array().unwrap() {
+        has(worker, &["id", "status", "task", "pid", "branch"]);
+        says(&worker["status"], &WORKER);
+    }
+    assert!(status["blockers"].as_array().unwrap().iter().all(Value::is_string));
+    assert!(status["mismatches"].is_array());
+}
+
+#[test]
+fn a_run_is_told_from_its_beginning_to_its_end() {
+    let repo = Repo::new();
+    repo.config("workers: { count: 2 }\n");
+    let person = with(task("B-2", 2, "b2", "true"), serde_json::json!({ "foreground": true }));
+    repo.graph("x", &[held("A-1", 1, "a1"), simple("A-2", 1, "a2"), simple("B-1", 2, "b1"), person]);
+    repo.run(&["status"]).code(6).says("there has been no run of x").says("mahabharatha run x");
+
+    let run = repo.run_until_up(&["A-1"]);
+    repo.wait_until("A-2 is done", || repo.task_status("A-2") == "completed");
+    let status = repo.status();
+    assert_keeps_the_contract(&status);
+    assert_eq!(
+        (&status["status"], &status["level"], &status["mode"]),
+        (&"running".into(), &1.into(), &"subprocess".into())
+    );
+    assert_eq!((&status["levels"][0]["completed"], &status["levels"][0]["total"]), (&1.into(), &2.into()));
+    assert_eq!(repo.task_status("A-1"), "in_progress");
+    assert!(repo.task("A-2")["commit"].is_string() && repo.task("A-1")["commit"].is_null());
+    assert_eq!(status["workers"].as_array().unwrap().len(), 2);
+    let branch = format!("mahabharatha/x/worker-{}", repo.task("A-1")["worker"]);
+    assert!(repo.refs().contains(&format!("refs/heads/{branch}")));
+
+    let table = repo.run(&["status"]).code(0);
+    assert_eq!(table.stderr, "");
+    for text in [
+        "x: running, level 1 of 2 (subprocess, onto main)",
+        "1 of 4 completed, 1 in progress",
+        "A-1   Make a1",
+        &branch,
+    ] {
+        assert!(table.stdout.contains(text), "{text:?} is not in\n{}", table.stdout);
+    }
+    let port = repo.read(".gsd/specs/x/worker-assignments.json");
+    let port = serde_json::from_str::<Value>(&port).unwrap()["workers"][0]["ports"][0].to_string();
+    repo.run(&["status", "-v"]).code(0).says("A-2 attempt 1: was done").says("Ports").says(&port).says("Latest logs");
+
+    repo.let_go("all");
+    run.wait().code(3).says("only blocked or waiting tasks remain: B-2");
+    let status = repo.status();
+    assert_keeps_the_contract(&status);
+    assert_eq!(status["status"], "blocked");
+    assert_eq!(repo.task_status("B-2"), "waiting");
+    assert_eq!(status["blockers"][0], "B-2: waits for a person");
+    repo.run(&["skip", "B-2", "--reason", "seen"]).code(0);
+    repo.run(&["run"]).code(0);
+    let status = repo.status();
+    assert_keeps_the_contract(&status);
+    assert_eq!((&status["status"], &status["blockers"]), (&"completed".into(), &Value::Array(Vec::new())));
+    assert_eq!(status["levels"][1]["status"], "merged");
+}
+
+#[test]
+fn watching_shows_every_change_and_ends_with_the_run() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    let run = repo.run_until_up(&["A-1"]);
+    let mut watch =
+        repo.command(&["status", "--watch", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let first: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
+    assert_eq!(first["status"], "running");
+    repo.let_go("all");
+    let rest: Vec<String> = lines.collect();
+    assert!(watch.wait().unwrap().success());
+    run.wait().code(0);
+    let last: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
+    assert_keeps_the_contract(&last);
+    assert_eq!(last["status"], "completed");
+    assert!(rest.windows(2).all(|pair| pair[0] != pair[1]), "the same is shown twice");
+}
+
+#[test]
+fn watching_ends_when_the_run_is_killed() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    let run = repo.run_until_up(&["A-1"]);
+    let mut watch = repo.command(&["status", "--watch"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(watch.stdout.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("worker-0") {
+        output.read_line(&mut text).unwrap();
+    }
+    run.signal("KILL");
+    run.wait();
+    std::io::Read::read_to_string(&mut output, &mut text).unwrap();
+    assert!(watch.wait().unwrap().success());
+    assert!(text.contains("the process that drove it is gone"), "{text}");
+    repo.run(&["stop"]).code(0);
+}
