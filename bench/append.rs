@@ -46,8 +46,8 @@ impl Bench {
         journal.append(now, &Event::Started(Box::new(setup.clone()))).expect("an append");
         let run = Run::start(now, &setup).expect("a run");
         let waiting = run.outstanding().flat_map(|(_, effect)| answer(effect)).collect();
-        let ui = Arc::new(Ui::new(Flags { json: false, quiet: true, verbose: false, yes: false, color: Color::Never }));
-        let reporter = Arc::new(Reporter::start(&project, &paths, &run, &ui, Opening::of(&run)));
+        let ui = Ui::new(Flags { json: false, quiet: true, verbose: false, yes: false, color: Color::Never });
+        let reporter = Arc::new(Reporter::start(&project, &paths, &run, &Arc::new(ui), Opening::default()));
         Bench { run, journal, reporter, waiting, now, _lock: lock, _dir: dir }
     }
 

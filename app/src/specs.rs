@@ -109,8 +109,8 @@ pub fn try_read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<Result<
     let path = paths.graph();
     match read_text(&path)? {
         Some(text) => Ok(text
-            .and_then(|text| GraphFile::parse(&text).map_err(|error| Unreadable::spec(&path, &error)))
-            .map_err(|error| vec![error])),
+            .map_err(|error| vec![error])
+            .and_then(|text| GraphFile::parse(&text).map_err(|error| vec![Unreadable::spec(&path, &error)]))),
         None => import(paths, start),
     }
 }
@@ -140,7 +140,7 @@ fn import(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, V
         let message = format!("neither {} nor {}/*.md is there", paths.graph().display(), paths.task_files().display());
         return Ok(Err(vec![Unreadable::new(NO_GRAPH, &paths.graph(), None, message)]));
     }
-    let exists = |path: &str| start.entries.contains_key(path);
+    let exists = |path: &str| start.contains(path);
     match spec::import_tasks(paths.feature().as_str(), &files, exists) {
         Ok(graph) if unreadable.is_empty() => Ok(Ok(graph)),
         Ok(_) => Ok(Err(unreadable)),

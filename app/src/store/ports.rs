@@ -51,6 +51,7 @@ pub fn lease(
 
 /// Shares in a port that the orchestrator took.
 pub fn share(dir: &Path, port: u16) -> Result<File> {
+    make_dir(dir)?;
     let path = dir.join(port.to_string());
     let file = open(&path)?;
     file.lock_shared().map_err(io("lock", &path))?;

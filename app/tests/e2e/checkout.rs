@@ -149,6 +149,7 @@ fn files_that_are_already_as_they_are_to_become_are_no_obstacle() {
 fn a_lock_that_a_killed_git_left_is_named() {
     let repo = ready();
     let ran = run_while(&repo, || repo.write(".git/index.lock", ""));
+    let ran = ran.says("another git command is at work there, or was killed: if none runs, remove the file");
     paused(&repo, ran, &repo.join(".git/index.lock").display().to_string());
     assert!(repo.exists(".git/index.lock"), "it may be somebody's");
     std::fs::remove_file(repo.join(".git/index.lock")).unwrap();

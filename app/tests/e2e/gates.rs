@@ -193,6 +193,18 @@ fn a_gate_that_is_not_mended_in_time_ends_with_4_and_why_and_a_retried_task_goes
 }
 
 #[test]
+fn a_remedy_that_changes_nothing_makes_no_commit() {
+    let repo = Repo::new();
+    committed(&repo, &gates(&[("lint", "! grep -Hn BAD *.txt")], "merge: { remediation_attempts: 1 }\n"));
+    repo.graph("x", &[task("A", 1, "a.txt", "echo BAD > a.txt"), simple("B", 1, "b.txt")]);
+    repo.run(&["run"])
+        .code(4)
+        .says("A changed nothing, though it was to mend something")
+        .says("A could not mend it: Nothing was changed, so what failed would fail again.");
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "mahabharatha/x/staging"]), "feat(B): Make b.txt");
+}
+
+#[test]
 fn a_fix_that_a_person_commits_on_staging_counts() {
     let repo = unmendable(0);
     // Found by bisection, which tries parts of the level in staging's worktree.

@@ -28,6 +28,7 @@ fn the_agent_gets_its_prompt_its_variables_and_no_secret() {
     let env = read("env");
     assert!(!env.contains("s3cret"), "{env}");
     let worktree = format!("MAHABHARATHA_WORKTREE={}", bench.worktree().display());
+    let job = format!("MAHABHARATHA_JOB={}", bench.job_dir(&order).display());
     let specs = format!("MAHABHARATHA_SPEC_DIR={}", bench.root().join(".gsd/specs/x").display());
     for line in [
         "PASSED=yes",
@@ -39,7 +40,7 @@ fn the_agent_gets_its_prompt_its_variables_and_no_secret() {
         "MAHABHARATHA_BRANCH=mahabharatha/x/worker-0",
         "MAHABHARATHA_PORT=50123",
         "MAHABHARATHA_PORTS=50123,50124",
-        "MAHABHARATHA_JOB=x/TASK-1.1",
+        &job,
         "CLAUDE_CODE_TASK_LIST_ID=list-1",
         &worktree,
         &specs,

@@ -22,7 +22,8 @@ fn verified_work_becomes_one_commit_on_the_tasks_ref() {
     assert_eq!(bench.show(commit, "new/file.rs").unwrap(), "made\n");
     assert_eq!(bench.git(&["rev-parse", &format!("{commit}^")]), bench.base.as_str());
     assert_eq!(bench.git(&["rev-parse", "refs/mahabharatha/x/tasks/TASK-1"]), commit.as_str());
-    assert_eq!(bench.git(&["rev-parse", "mahabharatha/x/worker-0"]), commit.as_str());
+    // For people to see: where the worker began, with what it did as changes.
+    assert_eq!(bench.git(&["rev-parse", "mahabharatha/x/worker-0"]), bench.base.as_str());
     assert_eq!(
         bench.git(&["log", "-1", "--format=%B", commit.as_str()]).trim_end(),
         "feat(TASK-1): Own it: all\n\nMahabharatha-Feature: x\nMahabharatha-Task: TASK-1\n\
@@ -30,7 +31,8 @@ fn verified_work_becomes_one_commit_on_the_tasks_ref() {
     );
     assert!(!bench.has_ref("refs/mahabharatha/x/wip/TASK-1/2"));
     assert_eq!(bench.git(&["status", "--porcelain"]), "", "the user's checkout is untouched");
-    assert_eq!(bench.git(&["-C", bench.worktree().to_str().unwrap(), "status", "--porcelain"]), "");
+    let changed = bench.git(&["-C", bench.worktree().to_str().unwrap(), "status", "--porcelain"]);
+    assert_eq!(changed.trim_end(), " M src/own.rs\n?? new/");
 
     for log in [&order.logs.worker, &order.logs.task] {
         let events: Vec<serde_json::Value> =

@@ -10,7 +10,7 @@ use mahabharatha_core::view::RunView;
 use crate::rng::{Rng, oid};
 use crate::{graphs, person};
 
-const WALKS: u64 = 1_000;
+const WALKS: u64 = 500;
 const STEPS: usize = 150;
 
 #[test]
