@@ -74,7 +74,7 @@ pub struct Unreadable {
     code: &'static str,
     severity: Severity,
     /// As with every problem; which one a file that cannot be read is about is not known.
-    task: Option<String>,
+    task: (),
     path: PathBuf,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
@@ -86,7 +86,7 @@ pub struct Unreadable {
 impl Unreadable {
     fn new(code: &'static str, path: &Path, at: Option<(usize, usize)>, message: String) -> Self {
         let (line, column) = at.unzip();
-        Unreadable { code, severity: Severity::Error, task: None, path: path.to_owned(), line, column, message }
+        Unreadable { code, severity: Severity::Error, task: (), path: path.to_owned(), line, column, message }
     }
 
     fn spec(path: &Path, cause: &SpecError) -> Self {

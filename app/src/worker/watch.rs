@@ -21,6 +21,8 @@ pub struct Interrupt(Arc<Mutex<State>>);
 
 struct State {
     called_off: bool,
+    /// Everything is being ended, us included: nobody looks at what is left any more.
+    dying: bool,
     grace: Duration,
     running: Option<Canceller>,
 }
@@ -28,13 +30,14 @@ struct State {
 impl Interrupt {
     /// `wanted` is a file with the milliseconds to use in place of `grace`, should it be there when the request comes.
     pub fn listen(grace: Duration, wanted: PathBuf) -> io::Result<Interrupt> {
-        let interrupt = Interrupt(Arc::new(Mutex::new(State { called_off: false, grace, running: None })));
+        let interrupt = Interrupt(Arc::new(Mutex::new(State { called_off: false, dying: false, grace, running: None })));
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let heard = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for _ in signals.forever() {
                 let wanted = fs::read_to_string(&wanted).ok().and_then(|text| text.trim().parse().ok());
                 if !heard.call_off(wanted.map(Duration::from_millis)) {
+                    heard.state().dying = true;
                     die();
                 }
             }
@@ -56,7 +59,13 @@ impl Interrupt {
         state.running = Some(canceller);
         drop(state);
         let ended = running.wait();
-        self.state().running = None;
+        let mut state = self.state();
+        state.running = None;
+        let dying = state.dying;
+        drop(state);
+        while dying {
+            std::thread::park();
+        }
         ended
     }
 

@@ -131,12 +131,13 @@ fn state_md_has_a_section_for_each_feature_and_keeps_what_people_wrote() {
         assert!(of("two").contains(part), "{part} is not in {}", of("two"));
     }
 
-    // A decision stays when the section is rendered anew, in its own section only.
-    repo.write(".gsd/STATE.md", &state.replacen("## Decisions\n", "## Decisions\n- 2026-01-26: Use SQLite\n", 1));
+    // A decision stays when its section is rendered anew, and gets into no other.
+    let decided = of("two").replacen("## Decisions\n", "## Decisions\n- 2026-01-26: Use SQLite\n", 1);
+    repo.write(".gsd/STATE.md", &state.replace(&of("two"), &decided));
     repo.run(&["skip", "B", "--reason", "not needed"]).code(0);
     repo.run(&["run", "two"]).code(0);
-    assert!(of("one").contains("- 2026-01-26: Use SQLite\n"), "{}", of("one"));
-    assert!(!of("two").contains("SQLite") && of("two").contains("- **Status:** completed"), "{}", of("two"));
+    assert!(of("two").contains("- 2026-01-26: Use SQLite\n"), "{}", of("two"));
+    assert!(of("two").contains("- **Status:** completed") && !of("one").contains("SQLite"), "{}", of("one"));
     assert!(repo.read(".gsd/STATE.md").starts_with("# Notes of mine\n"));
 }
 

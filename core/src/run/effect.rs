@@ -20,11 +20,11 @@ pub enum Effect {
     /// Put the tasks' commits onto staging. → `Staged`
     Stage { level: Level, base: Oid, tasks: Vec<TaskCommit> },
     /// Merge a moved base in, prepare, run what has not passed on that tree.
-    /// → `GatesPassed`, `GateFailed`, `NotLanded`
+    /// → `GatesPassed`, `GateFailed`, `NotLanded` (a conflict, or a base that was rewritten)
     Gate { level: Level, base: Oid, staging: Oid, passed: Vec<GatePass>, verify_all: bool, ignore: Vec<String> },
     /// Find out which task made the gate fail. → `Blamed`
     Blame { level: Level, base: Oid, failure: GateFailure, commits: Vec<TaskCommit> },
-    /// Move the base branch. → `Landed`, `NotLanded`
+    /// Move the base branch. → `Landed`, `NotLanded` (anything but a conflict)
     Land { level: Level, candidate: Candidate },
     /// Checklist, report, clearing away. → `Closed`
     Close,

@@ -197,8 +197,13 @@ impl Run {
     }
 
     pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
-        let gate_or_land = |effect: &Effect| matches!(effect, Effect::Gate { .. } | Effect::Land { .. });
-        let Some(current) = self.integrating(level, gate_or_land) else { return };
+        // What only the one can meet is not the other's answer: it is a late one, and the level may be landing.
+        let met_by = |effect: &Effect| match obstacle {
+            Obstacle::Conflict { .. } => matches!(effect, Effect::Gate { .. }),
+            Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => matches!(effect, Effect::Land { .. }),
+            Obstacle::BaseRewritten { .. } => matches!(effect, Effect::Gate { .. } | Effect::Land { .. }),
+        };
+        let Some(current) = self.integrating(level, met_by) else { return };
         let state = &mut self.levels[current];
         if *obstacle == Obstacle::BaseMoved && state.base_moves < MAX_BASE_MOVES {
             state.base_moves += 1;

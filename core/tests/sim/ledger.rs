@@ -230,9 +230,15 @@ impl Ledger {
             }
             Event::Blamed { level, .. } => (*level, |effect| matches!(effect, Effect::Blame { .. })),
             Event::Landed { level, .. } => (*level, |effect| matches!(effect, Effect::Land { .. })),
-            Event::NotLanded { level, .. } => {
-                (*level, |effect| matches!(effect, Effect::Gate { .. } | Effect::Land { .. }))
-            }
+            Event::NotLanded { level, obstacle } => match obstacle {
+                Obstacle::Conflict { .. } => (*level, |effect| matches!(effect, Effect::Gate { .. })),
+                Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => {
+                    (*level, |effect| matches!(effect, Effect::Land { .. }))
+                }
+                Obstacle::BaseRewritten { .. } => {
+                    (*level, |effect| matches!(effect, Effect::Gate { .. } | Effect::Land { .. }))
+                }
+            },
             _ => return,
         };
         if self.current() != Some(level) || !self.take(matches) {
