@@ -10,13 +10,18 @@ use crate::error::{Result, io};
 
 /// What the files were when last set, if that is known. Shared by everything that one process does in staging.
 #[derive(Clone, Default)]
-pub struct KnownFiles(Arc<Mutex<Option<(Vec<u8>, SystemTime)>>>);
+pub struct KnownFiles(Arc<Mutex<Option<Index>>>);
+
+struct Index {
+    bytes: Vec<u8>,
+    written: SystemTime,
+}
 
 impl KnownFiles {
     /// Makes the index file what it was when it was remembered.
     pub(super) fn restore(&self, path: &Path) -> Result<()> {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((bytes, written)) => {
+            Some(Index { bytes, written }) => {
                 fs::write(path, bytes).map_err(io("write", path))?;
                 // By the index's own time git tells which files may have changed in the same instant.
                 let file = File::options().write(true).open(path).map_err(io("write", path))?;
@@ -33,7 +38,7 @@ impl KnownFiles {
     pub(super) fn remember(&self, path: &Path) -> Result<Vec<u8>> {
         let bytes = fs::read(path).map_err(io("read", path))?;
         let written = fs::metadata(path).and_then(|found| found.modified()).map_err(io("read", path))?;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((bytes.clone(), written));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Index { bytes: bytes.clone(), written });
         Ok(bytes)
     }
 }

@@ -164,7 +164,8 @@ impl<'a> StagingWorktree<'a> {
         }
         git.update_index(&kept)?;
         let message = format!("Not committed on staging: {}\n", integration.paths.feature());
-        let commit = git.commit_tree(&git.write_tree()?, std::slice::from_ref(began), &message, &integration.identity)?;
+        let commit =
+            git.commit_tree(&git.write_tree()?, std::slice::from_ref(began), &message, &integration.identity)?;
         integration.keep_for_people(commit)
     }
 
