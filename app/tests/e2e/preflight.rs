@@ -199,3 +199,16 @@ fn files_of_tasks_that_a_person_has_changed_are_named() {
         assert!(doctor.stdout.contains("README.md"), "{}", doctor.stdout);
     }
 }
+
+#[test]
+fn a_doctor_that_is_interrupted_leaves_nothing() {
+    let repo = ready();
+    let gate = format!(": > '{}'; sleep 1000", repo.join(".gsd/up").display());
+    repo.config(&format!("quality_gates: [ {{ name: slow, command: \"{gate}\" }} ]\n"));
+    let doctor = repo.spawn(&["doctor"]);
+    repo.wait_for(".gsd/up");
+    repo.run(&["run"]).code(8).says("held by another run or session");
+    doctor.signal("INT");
+    doctor.wait().code(130).says("stopped before the gates had ended");
+    assert_eq!((repo.refs(), repo.exists(".mahabharatha/worktrees")), (Vec::new(), false));
+}
