@@ -37,7 +37,7 @@ pub use trees::{Change, EntryType, TreeEntry};
 const MAX_OUTPUT: usize = 1 << 30;
 
 /// On every call, above every other configuration.
-const SAFE_CONFIG: [(&str, &str); 32] = [
+const SAFE_CONFIG: [(&str, &str); 34] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.untrackedCache", "false"),
@@ -54,6 +54,9 @@ const SAFE_CONFIG: [(&str, &str); 32] = [
     ("core.quotePath", "false"),
     // Objects and refs are on the disk before anything relies on them.
     ("core.fsync", "objects,reference"),
+    // A person's git, or that of another feature, holds a ref for a moment only.
+    ("core.filesRefLockTimeout", "3000"),
+    ("core.packedRefsTimeout", "3000"),
     ("index.sparse", "false"),
     ("diff.external", ""),
     ("diff.renames", "false"),

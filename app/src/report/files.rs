@@ -12,7 +12,7 @@ use super::projection::projection;
 use super::state_md::{self, StateSection};
 use crate::error::Result;
 use crate::project::{FeaturePaths, Project};
-use crate::store::atomic::{write_atomic, write_projected};
+use crate::store::atomic::{sweep, write_atomic, write_projected};
 use crate::store::locks::WorktreesLock;
 
 /// Everything, as it is at a stop.
@@ -34,6 +34,9 @@ pub fn write_projection(paths: &FeaturePaths, view: &RunView) -> Result<()> {
 pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
     let (path, feature) = (project.state_file(), paths.feature().as_str());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
+    if let Some(dir) = path.parent() {
+        sweep(dir);
+    }
     let before = fs::read_to_string(&path).unwrap_or_default();
     let section = StateSection::of(&RunView::of(run), state_md::decisions_in(&before, feature));
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));

@@ -54,6 +54,15 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
     if durable { sync_dir(parent) } else { Ok(()) }
 }
 
+/// Removes what processes that were killed left unfinished. Nobody else may be writing there.
+pub fn sweep(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// What the names of unfinished files begin with.
 pub const TEMPORARY: &str = ".unfinished-";
 

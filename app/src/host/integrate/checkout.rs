@@ -8,6 +8,7 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::event::Obstacle;
 
 use super::Integration;
+use super::index_lock::IndexLock;
 use super::worktree::{admin_dir, short_name};
 use crate::error::Result;
 use crate::git::{Change, Git, GitError, IndexInput, RepoPath};
@@ -23,10 +24,11 @@ const UNDER_WAY: [(&str, &str); 5] = [
 
 pub(super) struct Checkout {
     path: PathBuf,
-    /// With the pinned settings and the checkout's own index, so that nothing planted in the repository's
-    /// configuration runs, and so that the lock on the index counts for us too.
+    /// With the pinned settings, so that nothing planted in the repository's configuration runs, and a copy of the
+    /// checkout's index.
     git: Git,
     index: PathBuf,
+    copy: PathBuf,
     /// For indexes of our own.
     scratch: PathBuf,
 }
@@ -56,9 +58,11 @@ impl Integration {
                 let why = format!("{branch} is checked out in {} as well", other.path.display());
                 return Ok(Err(in_the_way(&path, Vec::new(), why)));
             }
-            let index = admin.join("index");
-            let git = self.objects.clone().work_tree(&path).index(&index);
-            found = Some(Checkout { path, git, index, scratch: self.objects.git_dir().to_owned() });
+            let scratch = self.objects.git_dir().to_owned();
+            // One that outlived its orchestrator may still be at work on that of another process.
+            let copy = scratch.join(format!("landing.{}.index", std::process::id()));
+            let git = self.objects.clone().work_tree(&path).index(&copy);
+            found = Some(Checkout { path, git, index: admin.join("index"), copy, scratch });
         }
         Ok(Ok(found))
     }
@@ -69,17 +73,21 @@ impl Integration {
 }
 
 impl Checkout {
+    /// Keeps others from the index until the lock is dropped.
+    pub fn lock(&self) -> Result<Result<IndexLock, Obstacle>> {
+        Ok(IndexLock::take(&self.index, &self.copy)?.map_err(|lock| {
+            let why = "another git command is at work there, or was killed: if none runs, remove the file".to_owned();
+            in_the_way(&self.path, vec![lock.display().to_string()], why)
+        }))
+    }
+
     /// Files and index go from one commit to the other; the caller moves the branch.
-    pub fn advance(&self, from: &Oid, to: &Oid) -> Result<Result<(), Obstacle>> {
+    pub fn advance(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<Result<(), Obstacle>> {
+        lock.copy()?;
         match self.fast_forward(from, to) {
-            Ok(()) => return Ok(Ok(())),
+            Ok(()) => return lock.install().map(Ok),
             Err(GitError::Failed { .. }) => {}
             Err(error) => return Err(error.into()),
-        }
-        let lock = self.index.with_extension("lock");
-        if lock.exists() {
-            let why = "another git command is at work there, or was killed: if none runs, remove the file".to_owned();
-            return Ok(Err(in_the_way(&self.path, vec![lock.display().to_string()], why)));
         }
         let changes = self.git.diff_tree(from, to)?;
         let files = self.files_in_the_way(from, &changes)?;
@@ -90,16 +98,17 @@ impl Checkout {
         // All that is in the way is as it is to become: once the index says so, git agrees.
         self.take_for_done(&changes)?;
         match self.fast_forward(from, to) {
-            Ok(()) => Ok(Ok(())),
+            Ok(()) => lock.install().map(Ok),
             Err(GitError::Failed { stderr, .. }) => Ok(Err(in_the_way(&self.path, Vec::new(), stderr))),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Undoes `advance` where the branch could not be moved; what changed since is left as it is.
-    pub fn retreat(&self, from: &Oid, to: &Oid) -> Result<()> {
+    pub fn retreat(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<()> {
+        lock.copy()?;
         self.git.run(["read-tree", "-m", "-u", from.as_str(), to.as_str()])?;
-        Ok(())
+        lock.install()
     }
 
     fn fast_forward(&self, from: &Oid, to: &Oid) -> Result<(), GitError> {

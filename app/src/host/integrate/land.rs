@@ -32,18 +32,32 @@ impl Integration {
             Ok(checkout) => checkout,
             Err(obstacle) => return Ok(Err(obstacle)),
         };
-        if let Some(checkout) = &checkout
-            && let Err(in_the_way) = checkout.advance(from, &commit)?
-        {
+        let Some(checkout) = checkout else {
+            return match self.move_ref(&self.base_branch, from, &commit, &reason) {
+                Ok(()) => Ok(Ok(commit)),
+                // Somebody was quicker: that shows, and is not a failure.
+                Err(error) => self.not_as_gated(level, candidate)?.ok_or_else(|| error.into()),
+            };
+        };
+        let lock = match checkout.lock()? {
+            Ok(lock) => lock,
+            Err(in_the_way) => return Ok(Err(in_the_way)),
+        };
+        // Up to now a person could commit.
+        if let Some(landed) = self.not_as_gated(level, candidate)? {
+            return Ok(landed);
+        }
+        if let Err(in_the_way) = checkout.advance(&lock, from, &commit)? {
             return Ok(Err(in_the_way));
         }
         match self.move_ref(&self.base_branch, from, &commit, &reason) {
             Ok(()) => Ok(Ok(commit)),
             Err(error) => {
-                if let Some(checkout) = &checkout {
-                    checkout.retreat(&commit, from)?;
+                // A commit that was under way may have taken what we put into the index: then it is theirs, and stays.
+                let tip = self.repository.resolve_ref(&self.base_branch)?;
+                if !tip.is_some_and(|tip| checkout.retreat(&lock, &commit, &tip).is_ok()) {
+                    checkout.retreat(&lock, &commit, from)?;
                 }
-                // Somebody was quicker: that shows, and is not a failure.
                 self.not_as_gated(level, candidate)?.ok_or_else(|| error.into())
             }
         }

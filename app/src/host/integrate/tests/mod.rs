@@ -5,6 +5,7 @@ mod gate;
 mod land;
 mod plant;
 mod stage;
+mod together;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
