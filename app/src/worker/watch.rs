@@ -64,8 +64,10 @@ impl Interrupt {
         state.running = None;
         let dying = state.dying;
         drop(state);
-        while dying {
-            std::thread::park();
+        if dying {
+            loop {
+                std::thread::park();
+            }
         }
         ended
     }

@@ -55,7 +55,7 @@ impl Integration {
             Err(error) => {
                 // A commit that was under way may have taken what we put into the index: then it is theirs, and stays.
                 let tip = self.repository.resolve_ref(&self.base_branch)?;
-                if !tip.is_some_and(|tip| checkout.retreat(&lock, &commit, &tip).is_ok()) {
+                if tip.is_none_or(|tip| checkout.retreat(&lock, &commit, &tip).is_err()) {
                     checkout.retreat(&lock, &commit, from)?;
                 }
                 self.not_as_gated(level, candidate)?.ok_or_else(|| error.into())
