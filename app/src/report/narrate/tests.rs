@@ -56,9 +56,13 @@ fn a_gate_that_nobody_can_mend_ends_the_run() {
     insta::assert_snapshot!(story.told());
 }
 
-fn after_gates() -> Story {
+/// With the level staged, before its gates or after them.
+fn integrating(gated: bool) -> Story {
     let mut story = Story::unattended();
-    story.base_is_green().done("TASK-001").done("TASK-002").staged(1).gates_pass(1);
+    story.base_is_green().done("TASK-001").done("TASK-002").staged(1);
+    if gated {
+        story.gates_pass(1);
+    }
     story.lines.clear();
     story
 }
@@ -73,7 +77,8 @@ fn what_keeps_a_level_from_landing_is_named() {
         Obstacle::BaseRewritten { was: oid('b'), now: None },
     ];
     let told = obstacles.map(|obstacle| {
-        let mut story = after_gates();
+        // A conflict shows when the base is merged in, the others when the level is to land.
+        let mut story = integrating(!matches!(obstacle, Obstacle::Conflict { .. }));
         story.not_landed(1, obstacle).told()
     });
     insta::assert_snapshot!(told.join("\n"));
