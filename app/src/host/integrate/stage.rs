@@ -38,12 +38,17 @@ impl Integration {
     /// A fix that a person committed on staging is not of the level that is put together anew, and not to be lost.
     fn keep_what_people_committed(&self, base: &Oid) -> Result<()> {
         let Some(tip) = self.repository.resolve_ref(&self.paths.staging_branch())? else { return Ok(()) };
+        match self.newest_of_people(base, &tip)? {
+            Some(_) => self.keep_for_people(tip),
+            None => Ok(()),
+        }
+    }
+
+    /// The newest commit since `base` that is not of this run.
+    pub(super) fn newest_of_people(&self, base: &Oid, tip: &Oid) -> Result<Option<Oid>> {
         let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
         let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &format!("{base}..{tip}")];
-        if self.repository.run(theirs)?.bytes.is_empty() {
-            return Ok(());
-        }
-        self.keep_for_people(tip)
+        Ok(Oid::new(self.repository.run(theirs)?.text()?).ok())
     }
 
     fn read_works<'a>(&self, tasks: &'a [TaskCommit]) -> Result<Vec<Work<'a>>> {

@@ -46,12 +46,22 @@ impl Integration {
     /// Leaves the files as staging has them, for a person who looks there or mends something.
     pub(super) fn show_staging(&self, staging: &Oid) -> Result<()> {
         StagingWorktree::open(self, staging)?.set_to(&self.tree_of(staging)?)?;
-        write_projected(&self.shown_mark(), b"")
+        write_projected(&self.shown_mark(), staging.as_str().as_bytes())
     }
 
-    /// Says that the files were left as staging has them: what differs afterwards is a person's.
+    /// Says that the files were left as staging has them, and at which commit: what differs afterwards is a person's.
     fn shown_mark(&self) -> PathBuf {
         self.paths.dir().join("staging-shown")
+    }
+
+    /// What a person was left with: the commit that was shown, or their own on top of it. Staging may have gone on since.
+    fn shown(&self) -> Result<Option<Oid>> {
+        let Some(shown) = fs::read_to_string(self.shown_mark()).ok().and_then(|text| Oid::new(text).ok()) else {
+            return Ok(None);
+        };
+        let tip = self.repository.resolve_ref(&self.paths.staging_branch())?;
+        let theirs = tip.map_or(Ok(None), |tip| self.newest_of_people(&shown, &tip))?;
+        Ok(theirs.or(Some(shown)))
     }
 }
 
@@ -136,7 +146,7 @@ impl<'a> StagingWorktree<'a> {
         let began = if self.has_unfinished_merge() {
             self.began_at()
         } else if shown.exists() {
-            self.integration.repository.resolve_ref(&self.integration.paths.staging_branch())?
+            self.integration.shown()?
         } else {
             return Ok(());
         };
