@@ -81,6 +81,11 @@ impl Checkout {
         }))
     }
 
+    /// Takes away the lock of a process that was killed while it landed.
+    pub fn clear(&self) -> Result<()> {
+        IndexLock::clear(&self.index)
+    }
+
     /// Files and index go from one commit to the other; the caller moves the branch.
     pub fn advance(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<Result<(), Obstacle>> {
         lock.copy()?;

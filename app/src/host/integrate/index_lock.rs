@@ -31,14 +31,20 @@ impl IndexLock {
         let lock = lock_of(index);
         let until = Instant::now() + PATIENCE;
         loop {
-            match make_signed(&lock) {
+            match make_signed(&lock, copy) {
                 Ok(()) => return Ok(Ok(IndexLock { index: index.to_owned(), lock, copy: copy.to_owned() })),
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io("make", &lock)(error)),
-                Err(_) if fs::read(&lock).is_ok_and(|text| text == SIGN) => remove(&lock)?,
+                Err(_) if is_signed(&lock) => remove(&lock)?,
                 Err(_) if Instant::now() > until => return Ok(Err(lock)),
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }
         }
+    }
+
+    /// Takes away what a process that was killed left. Who calls holds the integration lock.
+    pub fn clear(index: &Path) -> Result<()> {
+        let lock = lock_of(index);
+        if is_signed(&lock) { remove(&lock) } else { Ok(()) }
     }
 
     /// Makes the copy as the index is now.
@@ -69,9 +75,13 @@ impl Drop for IndexLock {
     }
 }
 
-/// Never seen without its sign. Fails where there is one already.
-fn make_signed(lock: &Path) -> std::io::Result<()> {
-    let dir = lock.parent().unwrap_or(Path::new("."));
+fn is_signed(lock: &Path) -> bool {
+    fs::read(lock).is_ok_and(|text| text == SIGN)
+}
+
+/// Never seen without its sign: made beside the copy, where it is in nobody's way. Fails where there is one already.
+fn make_signed(lock: &Path, copy: &Path) -> std::io::Result<()> {
+    let dir = copy.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir)?;
     file.write_all(SIGN)?;
     file.persist_noclobber(lock).map(drop).map_err(|error| error.error)

@@ -24,6 +24,9 @@ impl Integration {
 
     fn land_on_base(&self, level: Level, candidate: &Candidate) -> Result<Result<Oid, Obstacle>> {
         if let Some(landed) = self.not_as_gated(level, candidate)? {
+            if let Ok(Some(checkout)) = self.checkout_of_base()? {
+                checkout.clear()?;
+            }
             return Ok(landed);
         }
         let Some(commit) = self.level_commit(level, candidate)? else { return Ok(Ok(candidate.base.clone())) };
