@@ -21,7 +21,7 @@ use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::report::{Opening, Reporter, files};
 use crate::specs;
-use crate::store::atomic::{sweep, write_atomic};
+use crate::store::atomic::{sweep, sweep_of, write_atomic};
 use crate::store::journal::{Journal, Record};
 use crate::store::locks::FeatureLock;
 use crate::store::ports::{self, PortLease};
@@ -89,10 +89,11 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let config = load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
-    projection::make_home(&project.home())?;
-    for dir in [paths.specs(), &paths.task_files()] {
+    projection::make_home(&project.home(), &project.shared_dir())?;
+    for dir in [paths.dir(), paths.specs(), &paths.task_files()] {
         sweep(dir);
     }
+    sweep_of(&paths.projection());
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
     let begun = match rebuild(paths, &records)? {
         None => session.start(&mut journal)?,
