@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Job;
@@ -23,11 +23,14 @@ use crate::worker::{self, FENCE, MARKER, Order, WORKER};
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
 /// A worker whose end we did not watch is not taken for one that died as it started.
 const NOT_EARLY: Duration = Duration::from_secs(2);
+/// A worker that has its job's lock says who it is; it is not waited for any longer than this.
+const TIME_TO_SAY_WHO: Duration = Duration::from_secs(2);
 
 /// A job under way, ours or adopted.
 pub enum Control {
     Child(Canceller),
-    Adopted(ProcessId),
+    /// By its directory: who is at it may not have said so yet.
+    Adopted(PathBuf),
 }
 
 impl Control {
@@ -38,9 +41,9 @@ impl Control {
         let _ = write_atomic(&job_dir.join(worker::GRACE), grace.as_millis().to_string().as_bytes());
         match self {
             Control::Child(canceller) => canceller.cancel(limit),
-            Control::Adopted(id) => {
-                let id = *id;
-                thread::spawn(move || proc::end_process_in(id, limit));
+            Control::Adopted(dir) => {
+                let dir = dir.clone();
+                thread::spawn(move || end_holder(&dir, limit));
             }
         }
     }
@@ -68,14 +71,14 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
     let control = Control::Child(running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
-    let (job, events) = (job.clone(), events.clone());
+    let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         let waited = running.wait();
         let ran = waited.map(|ended| ended.duration).unwrap_or_default();
         let report = worker::read_result(&dir).ok().flatten().unwrap_or_else(|| {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
-            report_of(end_without_result(&dir), ran)
+            without_result(&context, &job, &dir, ran)
         });
         let _ = events.send(ended(&job, report));
     });
@@ -106,18 +109,19 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
 /// A worker that outlived the process that started it goes on; we wait for its lock.
 fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let dir = context.paths.job(&job.task, job.attempt);
-    let identity = read_identity(&dir);
-    let pid = identity.map_or(0, |id| id.pid);
-    let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
+    let control = Control::Adopted(dir.clone());
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
+        if let Some(ProcessId { pid, .. }) = holder(&dir) {
+            let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
+        }
         let report = match JobLock::wait(&dir) {
             Ok(lock) => settle(&context, &job, &dir, &lock),
             Err(_) => report_of(JobEnd::Died { started: true }, NOT_EARLY),
         };
         let _ = events.send(ended(&job, report));
     });
-    Control::Adopted(identity.unwrap_or(ProcessId { pid: 0, start: 0, boot: 0 }))
+    control
 }
 
 /// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
@@ -129,14 +133,22 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobRepor
     end_escaped(dir);
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
-    if let Some(commit) = finished_commit(context, job) {
-        return report_of(JobEnd::Done { commit }, ran);
-    }
-    let mut report = report_of(end_without_result(dir), ran.max(NOT_EARLY));
-    if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
+    let mut report = without_result(context, job, dir, ran.max(NOT_EARLY));
+    if !matches!(report.end, JobEnd::Done { .. })
+        && let Err(error) = write_atomic(&dir.join(FENCE), b"")
+    {
         report.warnings.push(error.to_string());
     }
     report
+}
+
+/// How an attempt ended whose worker is gone and left no result. It may have come as far as its commit.
+fn without_result(context: &Context, job: &Job, dir: &Path, ran: Duration) -> JobReport {
+    let end = match finished_commit(context, job) {
+        Some(commit) => JobEnd::Done { commit },
+        None => end_without_result(dir),
+    };
+    report_of(end, ran)
 }
 
 /// A worker that we called off did not die of itself, though it could not say so: that uses up no retry.
@@ -188,9 +200,14 @@ pub fn end_survivors(paths: &FeaturePaths, only: Option<WorkerId>, grace: Durati
     let dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_meant).collect();
     let mut ending = Vec::new();
     for dir in &dirs {
-        if let Some(id) = survivor(dir)? {
-            Control::Adopted(id).interrupt(dir, grace.is_zero(), grace);
-            ending.push(dir);
+        match JobLock::try_acquire(dir)? {
+            // Where there is no result, nobody shall come any more.
+            Some(_gone) if matches!(worker::read_result(dir), Ok(Some(_))) => {}
+            Some(_gone) => write_atomic(&dir.join(FENCE), b"")?,
+            None => {
+                Control::Adopted(dir.clone()).interrupt(dir, grace.is_zero(), grace);
+                ending.push(dir);
+            }
         }
     }
     for dir in &ending {
@@ -204,20 +221,27 @@ pub fn end_survivors(paths: &FeaturePaths, only: Option<WorkerId>, grace: Durati
     Ok(!ending.is_empty() || escaped > 0)
 }
 
-/// Who is at this job. Where nobody is and there is no result, nobody shall come any more.
-fn survivor(dir: &Path) -> Result<Option<ProcessId>> {
-    loop {
-        if let Some(_gone) = JobLock::try_acquire(dir)? {
-            if !matches!(worker::read_result(dir), Ok(Some(_))) {
-                write_atomic(&dir.join(FENCE), b"")?;
-            }
-            return Ok(None);
+/// Who is at this job, once it has said so; none also where what it said is not true, or no longer: another program
+/// may have the pid by now.
+fn holder(dir: &Path) -> Option<ProcessId> {
+    let patience = Instant::now() + TIME_TO_SAY_WHO;
+    while JobLock::is_held(dir) {
+        if let Some(id) = read_identity(dir).filter(ProcessId::alive) {
+            return Some(id);
         }
-        if let Some(id) = read_identity(dir) {
-            return Ok(Some(id));
+        if Instant::now() > patience {
+            break;
         }
-        // It has the lock and is about to say who it is.
         thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
+/// Ends whoever is at this job. One that cannot be told from others is known by its mark, as its agent is.
+fn end_holder(dir: &Path, limit: Duration) {
+    match holder(dir) {
+        Some(id) => drop(proc::end_process_in(id, limit)),
+        None => drop(end_escaped(dir)),
     }
 }
 

@@ -26,4 +26,5 @@ mod status;
 mod steering;
 mod stop;
 mod support;
+mod survivors;
 mod whole_way;
