@@ -14,6 +14,7 @@ use mahabharatha_core::run::event::{Event, Intent, Policy, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::host::{self, Context, LocalHost};
 use crate::preflight::{self, Ground, Report};
@@ -86,6 +87,7 @@ pub fn load_config(project: &Project) -> Result<Config> {
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     let lock =
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
+    crash::point(|| "session with the lock");
     let config = load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
@@ -95,6 +97,7 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     }
     sweep_of(&paths.projection());
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
+    crash::point(|| "session with the journal open");
     let begun = match rebuild(paths, &records)? {
         None => session.start(&mut journal)?,
         Some(run) => {
@@ -208,16 +211,20 @@ impl Session<'_> {
         // Whatever a dying worker leaves behind falls to us.
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
         let leases = lease_ports(project, &config, run.workers().len() as u32)?;
+        crash::point(|| "session with its ports");
         write_plan(paths, &run, &leases)?;
+        crash::point(|| "session with its plan");
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
         let end = drive(&mut run, &mut recorder, &mut host);
+        crash::point(|| "session at the end");
         // When the command returns, nothing runs.
         proc::end_descendants(std::time::Duration::ZERO);
         drop(host);
         reporter.finish();
+        crash::point(|| "session with its files written");
         end
     }
 }

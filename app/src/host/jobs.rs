@@ -11,6 +11,7 @@ use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{Event, JobEnd, JobReport};
 
 use super::Context;
+use crate::crash;
 use crate::error::Result;
 use crate::launch::subprocess;
 use crate::proc::{self, Canceller, ProcessId};
@@ -64,11 +65,15 @@ pub fn start(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Con
 
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
+    let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
     make_dir(&dir)?;
+    point("has a directory");
     let order = context.order(job)?;
     order.write(&dir)?;
+    point("has an order");
     let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
+    point("has a worker");
     let control = Control::Child(running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
     let (context, job, events) = (context.clone(), job.clone(), events.clone());

@@ -6,6 +6,7 @@ use mahabharatha_core::ids::{Oid, WorkerId};
 use mahabharatha_core::run::event::Event;
 
 use super::Context;
+use crate::crash;
 use crate::error::Result;
 use crate::git::Git;
 use crate::project::Project;
@@ -24,7 +25,9 @@ pub fn ensure(project: &Project, path: &Path, branch: &str, commit: &Oid) -> Res
     if git.worktree_git_dir(path).is_some() && path.is_dir() {
         return Ok(());
     }
+    crash::point(|| format!("add {branch} before"));
     git.worktree_remove(path)?;
     git.worktree_add(path, branch, commit)?;
+    crash::point(|| format!("add {branch} after"));
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::run::effect::Job;
 
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, Cmd, Running};
 use crate::worker::MARKER;
@@ -20,6 +21,7 @@ pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> 
         .args(["worker", job.task.as_str(), "--job-dir"])
         .arg(job_dir)
         .envs(proc::base_env(env_pass))
+        .envs(crash::worker_env())
         .env(MARKER, job_dir)
         .output_to(file)
         .spawn()

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 
 /// Replaces the file; it survives a loss of power once this has returned.
@@ -50,6 +51,7 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
     if durable {
         file.as_file().sync_all().map_err(io("write", path))?;
     }
+    crash::point(|| format!("write {}", path.file_name().unwrap_or_default().display()));
     file.persist(path).map_err(|error| io("write", path)(error.error))?;
     if durable { sync_dir(parent) } else { Ok(()) }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic::write_atomic;
 use super::locks::FeatureLock;
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 
 const VERSION: u32 = 1;
@@ -82,6 +83,7 @@ impl Journal {
             return Err(Error::new(ExitCode::Failed, format!("{} could not be written", self.path.display()))
                 .hint("Put the disk right, then run the same command again: the torn end will be cut off."));
         }
+        crash::point(|| format!("append {} before", crash::label(event)));
         let bytes = line(&RecordRef { seq: self.next_seq, at, event });
         if let Err(error) = self.file.write_all(&bytes).and_then(|()| self.file.sync_data()) {
             self.spoilt = self.take_back().is_err();
@@ -89,6 +91,7 @@ impl Journal {
         }
         self.length += bytes.len() as u64;
         self.next_seq += 1;
+        crash::point(|| format!("append {} after", crash::label(event)));
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::crash;
 use crate::error::{Result, io};
 use crate::store::atomic::TEMPORARY;
 
@@ -71,6 +72,7 @@ impl Drop for IndexLock {
     /// Left behind, it would be known by its sign.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.copy);
+        crash::point(|| "index lock before its end");
         let _ = fs::remove_file(&self.lock);
     }
 }
@@ -84,6 +86,7 @@ fn make_signed(lock: &Path, copy: &Path) -> std::io::Result<()> {
     let dir = copy.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir)?;
     file.write_all(SIGN)?;
+    crash::point(|| "index lock signed");
     file.persist_noclobber(lock).map(drop).map_err(|error| error.error)
 }
 

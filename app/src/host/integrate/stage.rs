@@ -7,6 +7,7 @@ use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{Event, TaskCommit};
 
 use super::Integration;
+use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
 
@@ -27,11 +28,14 @@ impl Integration {
         self.check_ownership(&works)?;
         check_that_files_can_stand_together(&works)?;
         self.keep_what_people_committed(base)?;
+        crash::point(|| format!("stage {level} before the commits"));
         let commits = self.pile(base, &works)?;
+        crash::point(|| format!("stage {level} before the ref"));
         let staging = commits.last().map_or(base, |last| &last.commit).clone();
         let name = self.paths.staging_branch();
         self.repository
             .update_refs(&[RefChange::Set { name, new: staging.clone() }], &format!("stage level {level}"))?;
+        crash::point(|| format!("stage {level} after the ref"));
         Ok(Event::Staged { level, staging, commits })
     }
 

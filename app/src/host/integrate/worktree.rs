@@ -7,6 +7,7 @@ use mahabharatha_core::config::is_lock_file;
 use mahabharatha_core::ids::Oid;
 
 use super::{Integration, Note};
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Found, Git, RefChange, RepoPath, Stage};
 use crate::store::atomic::write_projected;
@@ -90,6 +91,7 @@ impl<'a> StagingWorktree<'a> {
         self.put_away_what_people_left()?;
         self.integration.known.restore(&self.index)?;
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
+        crash::point(|| "staging's files reset");
         self.git.run(["clean", "-ffdq"])?;
         let index = self.integration.known.remember(&self.index)?;
         self.show_to_others(&index)
@@ -216,8 +218,10 @@ impl Integration {
         if self.repository.resolve_ref(&branch)?.is_none() {
             self.repository.update_ref(&branch, at, None)?;
         }
+        crash::point(|| "add staging before");
         let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
         self.repository.run(args.into_iter().chain([path, Path::new(short_name(&branch))]))?;
+        crash::point(|| "add staging after");
         Ok(())
     }
 }
