@@ -2,7 +2,7 @@
 //!
 //! `MAHABHARATHA_CRASH_TRACE` names a file that gets the name of each point as it is passed. `MAHABHARATHA_CRASH_AT` is
 //! where to die: a point's name, `<name>#<n>` for the n-th time, or a bare number for so many points of any name.
-//! `MAHABHARATHA_CRASH_WITH=parent` takes the parent along, `children` whatever was started and still runs.
+//! `MAHABHARATHA_CRASH_WITH=parent` takes the parent along, `git` every git that was started and runs.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,6 +10,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::Write;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group};
 use serde::Serialize;
@@ -99,16 +100,18 @@ impl Plan {
         }
         let total: u32 = passed.values().sum();
         if self.at.as_ref().is_some_and(|at| *at == name || *at == total.to_string()) {
-            self.die();
+            self.die(total);
         }
     }
 
-    fn die(&self) {
+    fn die(&self, total: u32) {
         match self.with.as_deref() {
             Some("parent") => drop(getppid().map(|parent| kill_process(parent, Signal::KILL))),
-            Some("children") => {
-                for child in children() {
-                    let _ = kill_process_group(child, Signal::KILL);
+            Some("git") => {
+                // Now one, now another moment of what they do.
+                std::thread::sleep(Duration::from_micros(u64::from(total % 8) * 500));
+                for git in running_git() {
+                    let _ = kill_process_group(git, Signal::KILL);
                 }
             }
             _ => {}
@@ -117,11 +120,11 @@ impl Plan {
     }
 }
 
-/// Whom this process started, each the head of a group of its own.
-fn children() -> Vec<Pid> {
+/// Each is the head of a group of its own.
+fn running_git() -> Vec<Pid> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    let pids: Vec<String> =
-        lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
-    pids.iter().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+    let pids: Vec<String> = lists.flat_map(|list| list.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect();
+    let is_git = |pid: &&String| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "git\n");
+    pids.iter().filter(is_git).filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }

@@ -62,29 +62,47 @@ fn tasks() -> Vec<Value> {
     ]
 }
 
-/// The repository before the first step. Copies of it cost less than making it each time.
-pub fn template() -> Repo {
-    let repo = Repo::new();
-    repo.write(".mahabharatha/config.yaml", CONFIG);
-    repo.commit("settings");
-    repo.graph(FEATURE, &tasks());
-    repo
+/// The text of a file, with the names of the places that it tells of.
+fn moved(content: Vec<u8>, places: &[(PathBuf, PathBuf)]) -> Vec<u8> {
+    match String::from_utf8(content) {
+        Ok(text) => {
+            let move_one = |text: String, (from, to): &(PathBuf, PathBuf)| {
+                text.replace(from.to_str().unwrap(), to.to_str().unwrap())
+            };
+            places.iter().fold(text, move_one).into_bytes()
+        }
+        Err(binary) => binary.into_bytes(),
+    }
 }
 
 impl Scenario {
-    pub fn copy(template: &Repo) -> Scenario {
-        let repo = Repo::empty();
-        for (path, (mode, content)) in template.everything() {
-            let place = repo.path().join(path.strip_prefix(template.path()).unwrap());
+    /// The repository before the first step.
+    pub fn new() -> Scenario {
+        let repo = Repo::new();
+        repo.write(".mahabharatha/config.yaml", CONFIG);
+        repo.commit("settings");
+        repo.graph(FEATURE, &tasks());
+        Scenario { repo, outside: tempfile::tempdir().unwrap() }
+    }
+
+    /// The same at another place, as if it had always been there. Costs less than to come as far as this again.
+    pub fn copy(&self) -> Scenario {
+        let copy = Scenario { repo: Repo::empty(), outside: tempfile::tempdir().unwrap() };
+        let places = [(self.repo.path(), copy.repo.path()), (self.outside(), copy.outside())];
+        for (path, (mode, content)) in self.repo.everything() {
+            let place = copy.repo.path().join(path.strip_prefix(self.repo.path()).unwrap());
             if path.is_dir() {
                 fs::create_dir_all(place).unwrap();
-            } else {
-                fs::create_dir_all(place.parent().unwrap()).unwrap();
-                fs::write(&place, content).unwrap();
-                fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
+                continue;
             }
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(&place, moved(content, &places)).unwrap();
+            fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
         }
-        Scenario { repo, outside: tempfile::tempdir().unwrap() }
+        for file in fs::read_dir(self.outside()).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+            fs::copy(file.path(), copy.outside().join(file.file_name())).unwrap();
+        }
+        copy
     }
 
     pub fn outside(&self) -> PathBuf {
