@@ -297,5 +297,5 @@ pub fn setup_failure(error: &Error) -> JobEnd {
 }
 
 pub fn report(end: JobEnd, wip: Option<Oid>, started: Instant, warnings: Vec<String>) -> JobReport {
-    JobReport { end, wip, ran_ms: started.elapsed().as_millis() as u64, cost_usd: 0.0, tokens: 0, warnings }
+    JobReport { wip, warnings, ..JobReport::new(end, started.elapsed().as_millis() as u64) }
 }
