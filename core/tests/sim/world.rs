@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::person;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
-use crate::workers::{Attempted, Outage, Workers, draw};
+use crate::workers::{Attempted, LONGEST, Outage, Workers, draw};
 
 #[derive(Debug)]
 pub struct World {
@@ -141,6 +141,8 @@ impl World {
         let attempted = self.workers.get_mut(job).expect("a job that was begun");
         attempted.end_if_frozen(now, &mut self.rng);
         let attempted = attempted.clone();
+        let longest = attempted.started_at.max(now) + LONGEST;
+        assert!(attempted.ends_at <= longest, "nobody ends {:?}, which hangs", attempted.job);
         if attempted.alive && !attempted.is_over(self.time) {
             let pid = 1_000 + self.sequence as u32;
             self.tell(attempted.started_at + 5, Event::JobStarted { task: task.clone(), attempt, pid });
