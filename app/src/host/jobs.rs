@@ -16,6 +16,7 @@ use crate::launch::subprocess;
 use crate::proc::{self, Canceller, ProcessId};
 use crate::project::FeaturePaths;
 use crate::store::atomic::write_atomic;
+use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
 use crate::worker::{self, FENCE, MARKER, Order, WORKER, result_ref};
 
@@ -35,7 +36,11 @@ impl Control {
     pub fn interrupt(&self, job_dir: &Path, force: bool, grace: Duration) {
         let limit = if force { Duration::ZERO } else { grace + TIME_TO_SAVE };
         // The worker reads it when the signal comes; without it, it gives its agent the usual time.
-        let _ = write_atomic(&job_dir.join(worker::GRACE), grace.as_millis().to_string().as_bytes());
+        let file = job_dir.join(worker::GRACE);
+        if write_atomic(&file, grace.as_millis().to_string().as_bytes()).is_err() {
+            // On a full disk there is room for a name at least, which tells that the end was not the worker's own.
+            let _ = fs::File::create(&file);
+        }
         match self {
             Control::Child(canceller) => canceller.cancel(limit),
             Control::Adopted(id) => {
@@ -51,11 +56,21 @@ pub fn start(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Con
     match try_start(context, job, events) {
         Ok(control) => Some(control),
         Err(error) => {
-            let mut report = report_of(JobEnd::Died { started: false }, Duration::ZERO);
+            let lack = error.is_lack_of_space().then(|| error.message().to_owned());
+            let end = if lack.is_some() { JobEnd::Interrupted } else { JobEnd::Died { started: false } };
+            let mut report = report_of(end, Duration::ZERO);
             report.warnings.push(error.to_string());
-            let _ = events.send(ended(job, report));
+            tell(events, lack, ended(job, report));
             None
         }
+    }
+}
+
+/// A lack of room comes first, so that nothing is tried again before there is some.
+fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
+    let lack = lack_of_space.map(|why| Event::OutOfSpace { why });
+    for event in lack.into_iter().chain([event]) {
+        let _ = events.send(event);
     }
 }
 
@@ -68,16 +83,16 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
     let control = Control::Child(running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
-    let (job, events) = (job.clone(), events.clone());
+    let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         let waited = running.wait();
         let ran = waited.map(|ended| ended.duration).unwrap_or_default();
         let report = worker::read_result(&dir).ok().flatten().unwrap_or_else(|| {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
-            report_of(end_without_result(&dir), ran)
+            report_of(end_without_result(&context, &job, &dir), ran)
         });
-        let _ = events.send(ended(&job, report));
+        conclude(&context, &job, &events, report);
     });
     Ok(control)
 }
@@ -93,7 +108,7 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
-            let _ = events.send(ended(job, settle(context, job, &dir, &lock)));
+            conclude(context, job, events, settle(context, job, &dir, &lock));
             None
         }
         Ok(None) => Some(adopt(context, job, events)),
@@ -118,7 +133,7 @@ fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
             Ok(lock) => settle(&context, &job, &dir, &lock),
             Err(_) => report_of(JobEnd::Died { started: true }, NOT_EARLY),
         };
-        let _ = events.send(ended(&job, report));
+        conclude(&context, &job, &events, report);
     });
     Control::Adopted(identity.unwrap_or(ProcessId { pid: 0, start: 0, boot: 0 }))
 }
@@ -132,18 +147,38 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobRepor
     end_escaped(dir);
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
-    if let Some(commit) = finished_commit(context, job) {
-        return report_of(JobEnd::Done { commit }, ran);
+    let mut report = report_of(end_without_result(context, job, dir), ran.max(NOT_EARLY));
+    if matches!(report.end, JobEnd::Done { .. }) {
+        return report;
     }
-    let mut report = report_of(end_without_result(dir), ran.max(NOT_EARLY));
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
     report
 }
 
-/// A worker that we called off did not die of itself, though it could not say so: that uses up no retry.
-fn end_without_result(dir: &Path) -> JobEnd {
+/// Tells how a job ended. Where the disk is full the attempt is not to blame: it uses up no retry, and the run pauses until
+/// there is room.
+fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: JobReport) {
+    let mut lack = None;
+    if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. }) {
+        let places = [context.paths.job(&job.task, job.attempt), context.paths.worktree(job.worker)];
+        lack = places.iter().find_map(|dir| lack_of_space(dir));
+    }
+    if lack.is_some()
+        && let JobEnd::Failed { feedback, .. } = std::mem::replace(&mut report.end, JobEnd::Interrupted)
+    {
+        report.warnings.push(feedback);
+    }
+    tell(events, lack, ended(job, report));
+}
+
+/// Work that was committed is done. A worker that we called off did not die of itself, though it could not say so: that
+/// uses up no retry.
+fn end_without_result(context: &Context, job: &Job, dir: &Path) -> JobEnd {
+    if let Some(commit) = finished_commit(context, job) {
+        return JobEnd::Done { commit };
+    }
     if dir.join(worker::GRACE).exists() {
         return JobEnd::Interrupted;
     }
@@ -174,6 +209,17 @@ fn finished_commit(context: &Context, job: &Job) -> Option<Oid> {
 /// Whether the attempt's worker is at work, whoever started it.
 pub fn is_alive(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> bool {
     JobLock::is_held(&paths.job(task, attempt))
+}
+
+/// The job directories that a worker is at now, and which process it is.
+pub fn alive(feature_dir: &Path) -> Vec<(PathBuf, Option<u32>)> {
+    let dirs = fs::read_dir(feature_dir.join("jobs")).into_iter().flatten().flatten().map(|entry| entry.path());
+    dirs.filter(|dir| JobLock::is_held(dir))
+        .map(|dir| {
+            let pid = read_identity(&dir).map(|id| id.pid);
+            (dir, pid)
+        })
+        .collect()
 }
 
 /// Waits until nobody is at the attempt any more.

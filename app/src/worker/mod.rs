@@ -36,6 +36,7 @@ use log::{Log, Severity};
 use watch::Interrupt;
 
 pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, result_ref};
+pub use start::save_leftovers;
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.

@@ -9,6 +9,8 @@ mod base_moves;
 mod checkout;
 mod commands;
 mod completion;
+mod debug;
+mod disk;
 mod failing_attempts;
 mod features;
 mod gates;

@@ -181,6 +181,11 @@ impl Integration {
             let tree = self.tree_of(&staging)?;
             return Ok(Ok(Candidate { base, staging, tree }));
         }
+        if self.repository.is_ancestor(&staging, &base)? {
+            // It landed before, and the journal that told so was lost: there is nothing to merge.
+            let tree = self.tree_of(&base)?;
+            return Ok(Ok(Candidate { staging: base.clone(), base, tree }));
+        }
         match self.merge_base_into(&staging, &base)? {
             Merged::Clean(tree) => Ok(Ok(Candidate { base, staging, tree })),
             Merged::Conflict { tree, stages } => {
