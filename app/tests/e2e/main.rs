@@ -12,6 +12,7 @@ mod completion;
 mod failing_attempts;
 mod features;
 mod gates;
+mod killed;
 mod landing;
 mod ownership;
 mod peers_integration;
