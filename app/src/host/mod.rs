@@ -229,6 +229,9 @@ impl Host for LocalHost {
             // Everything else finds out for itself what is done already, once nothing of it runs any more.
             other => {
                 jobs::end_escaped(&self.context.integration_dir());
+                if jobs::runs_commands_in_staging(other) {
+                    jobs::end_working_in(&self.context.paths.staging_worktree());
+                }
                 self.begin(id, other);
             }
         }

@@ -149,7 +149,11 @@ mod platform {
 
     pub fn find_working_in(dir: &Path) -> Vec<ProcessId> {
         let works_there = |stat: &Stat| {
-            std::fs::read_link(format!("/proc/{}/cwd", stat.id.pid)).is_ok_and(|place| place.starts_with(dir))
+            let Ok(place) = std::fs::read_link(format!("/proc/{}/cwd", stat.id.pid)) else { return false };
+            // So the kernel says that the directory itself is gone.
+            let bytes = place.as_os_str().as_bytes();
+            let place = Path::new(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)));
+            place.starts_with(dir)
         };
         others(|stat| !stat.terminal && works_there(stat))
     }

@@ -16,6 +16,7 @@ mod log;
 mod order;
 mod ownership;
 mod prompt;
+pub mod pulse;
 mod start;
 mod verify;
 mod watch;
@@ -97,6 +98,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
     write_projected(&job_dir.join(WORKER), &own)?;
     let order = Order::read(job_dir)?;
+    pulse::beat(job_dir, order.limits.stall())?;
     let ports = order.common_dir.join("mahabharatha/ports");
     let _ports = order.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
     let interrupt =

@@ -83,33 +83,20 @@ impl Integration {
             .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
     }
 
+    /// Whatever a commit was made on: only what it changes itself comes along.
     fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
-        let mut commits: Vec<TaskCommit> = Vec::new();
-        for run in works.chunk_by(|_, next| next.text.parents.first() == Some(base)) {
-            let top = commits.last().map_or(base, |last| &last.commit);
-            let on = self.place_of(&run[0], base, top)?;
-            let new: Vec<NewCommit> =
-                run.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
-            let made = self.objects.pile_commits(&on, &new)?;
-            commits.extend(run.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }));
+        if works.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(commits)
-    }
-
-    /// A commit that was made on top of staging (a remedy) stays there, where that has all that came before it: a
-    /// person may have resolved a conflict there. Any other comes on top of the one before.
-    fn place_of(&self, work: &Work, base: &Oid, top: &Oid) -> Result<Oid> {
-        let Some(parent) = work.text.parents.first().filter(|parent| **parent != *base && **parent != *top) else {
-            return Ok(top.clone());
-        };
-        let Some(tip) = self.repository.resolve_ref(&self.paths.staging_branch())? else { return Ok(top.clone()) };
-        // What was never on staging was never looked at.
-        let was_staging = self.repository.is_ancestor(parent, &tip)?;
-        Ok(if was_staging && self.repository.is_ancestor(top, parent)? { parent.clone() } else { top.clone() })
+        let new: Vec<NewCommit> =
+            works.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
+        let made = self.objects.pile_commits(base, &new)?;
+        Ok(works.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }).collect())
     }
 }
 
-fn objection(change: &Change, owned: &[OwnedPath]) -> Option<&'static str> {
+/// Why a task that owns these paths may not make the change.
+pub(in crate::host) fn objection(change: &Change, owned: &[OwnedPath]) -> Option<&'static str> {
     if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
         Some("is a submodule")
     } else if !is_plain(&change.path) {
