@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::EffectId;
-use crate::ids::{Attempt, Feature, Level, Oid, TaskId, WorkerId};
+use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::spec::GraphFile;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -200,12 +200,35 @@ pub enum JobEnd {
     Escalated {
         reason: String,
     },
+    /// The agent's service could not be had. That says nothing about the task and uses up no attempt.
+    Unavailable {
+        outage: Outage,
+        /// When it will be there again, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Time>,
+        /// The service's own words.
+        detail: String,
+    },
     /// The worker ended without a result.
     Died {
         started: bool,
     },
     /// Called off; its work is kept.
     Interrupted,
+}
+
+/// Why an agent's service could not be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outage {
+    /// A rate limit, or a usage limit of the account.
+    RateLimit,
+    /// The service answers with errors of its own.
+    Overload,
+    /// It cannot be reached.
+    Network,
+    /// It does not let us in: no login, no credit.
+    Access,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -242,6 +242,12 @@ impl Run {
             }
             JobEnd::Blocked { reason } => self.block(now, index, reason),
             JobEnd::Escalated { reason } => self.block(now, index, &format!("a person must decide: {reason}")),
+            JobEnd::Unavailable { until, .. } => {
+                if wip.is_some() {
+                    self.tasks[index].carry.wip = wip;
+                }
+                self.rest_until(index, until.unwrap_or(now + self.cooldown()));
+            }
             JobEnd::Interrupted => {
                 if wip.is_some() {
                     self.tasks[index].carry.wip = wip;
@@ -271,10 +277,13 @@ impl Run {
         if pause.is_zero() {
             self.requeue(index);
         } else {
-            let until = now + pause;
-            self.tasks[index].status = TaskStatus::Resting { until };
-            self.resting.insert((until, index));
+            self.rest_until(index, now + pause);
         }
+    }
+
+    fn rest_until(&mut self, index: usize, until: Time) {
+        self.tasks[index].status = TaskStatus::Resting { until };
+        self.resting.insert((until, index));
     }
 
     fn cooldown(&self) -> Duration {

@@ -95,6 +95,13 @@ impl TaskBook {
                 }
             }
             JobEnd::Blocked { .. } | JobEnd::Escalated { .. } => self.standing = Standing::Blocked,
+            JobEnd::Unavailable { until, .. } => {
+                if report.wip.is_some() {
+                    self.carry.wip = report.wip.clone();
+                }
+                let cooldown = Duration::from_millis(policy.backoff.max_ms.max(1_000));
+                self.rests_until = Some(until.unwrap_or(now + cooldown));
+            }
             JobEnd::Interrupted => {
                 if report.wip.is_some() {
                     self.carry.wip = report.wip.clone();
@@ -180,14 +187,14 @@ impl LevelBook {
                 self.staging = Some(commit.clone());
                 (None, None)
             }
-            JobEnd::Interrupted => (None, None),
+            JobEnd::Interrupted | JobEnd::Unavailable { .. } => (None, None),
             JobEnd::Checkpoint { note } => (None, text(note)),
             JobEnd::Died { .. } => (text("The worker ended without a result."), None),
             JobEnd::Failed { feedback: why, .. }
             | JobEnd::Blocked { reason: why }
             | JobEnd::Escalated { reason: why } => (text(why), None),
         };
-        self.remedies -= u32::from(free || report.end == JobEnd::Interrupted);
+        self.remedies -= u32::from(free || matches!(report.end, JobEnd::Interrupted | JobEnd::Unavailable { .. }));
         self.remedy_carry = Carry { feedback, note, wip: report.wip.clone() };
     }
 }
