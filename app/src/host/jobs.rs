@@ -17,7 +17,7 @@ use crate::proc::{self, Canceller, ProcessId};
 use crate::project::FeaturePaths;
 use crate::store::atomic::{make_dir, write_atomic};
 use crate::store::locks::JobLock;
-use crate::worker::{self, FENCE, MARKER, Order, WORKER};
+use crate::worker::{self, FENCE, MARKER, Order, Progress, WORKER};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
         let report = worker::read_result(&dir).ok().flatten().unwrap_or_else(|| {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
-            report_of(end_without_result(&dir), ran)
+            cut_short(&dir, ran)
         });
         let _ = events.send(ended(&job, report));
     });
@@ -132,7 +132,7 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobRepor
     if let Some(commit) = finished_commit(context, job) {
         return report_of(JobEnd::Done { commit }, ran);
     }
-    let mut report = report_of(end_without_result(dir), ran.max(NOT_EARLY));
+    let mut report = cut_short(dir, ran.max(NOT_EARLY));
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
@@ -145,6 +145,12 @@ fn end_without_result(dir: &Path) -> JobEnd {
         return JobEnd::Interrupted;
     }
     JobEnd::Died { started: read_identity(dir).is_some() }
+}
+
+/// What is known of an attempt whose worker could not tell.
+fn cut_short(dir: &Path, ran: Duration) -> JobReport {
+    let tokens = Progress::read(dir).map_or(0, |progress| progress.tokens);
+    JobReport { tokens, ..report_of(end_without_result(dir), ran) }
 }
 
 fn report_of(end: JobEnd, ran: Duration) -> JobReport {

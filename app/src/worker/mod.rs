@@ -15,6 +15,7 @@ mod keep;
 mod log;
 mod order;
 mod ownership;
+mod progress;
 mod prompt;
 mod start;
 mod verify;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 
+use crate::agent::Spent;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
 use crate::store::atomic::{write_atomic, write_projected};
@@ -35,7 +37,8 @@ use attempt::Attempt;
 use log::{Log, Severity};
 use watch::Interrupt;
 
-pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext};
+pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules};
+pub use progress::Progress;
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.
@@ -107,12 +110,19 @@ fn work(job_dir: &Path) -> Result<JobReport> {
 
     let log = Log::open(&order);
     log.info("started", &format!("base {}", order.job.base));
-    let mut attempt = Attempt { order: &order, job_dir, interrupt: &interrupt, log: &log, warnings: Vec::new() };
+    let mut attempt = Attempt {
+        order: &order,
+        job_dir,
+        interrupt: &interrupt,
+        log: &log,
+        warnings: Vec::new(),
+        spent: Spent::default(),
+    };
     let (end, wip) = attempt.run().unwrap_or_else(|error| {
         proc::end_descendants(Duration::ZERO);
         (attempt::setup_failure(&error), None)
     });
-    let report = attempt::report(end, wip, started, attempt.warnings);
+    let report = attempt::report(end, wip, started, attempt.spent, attempt.warnings);
     log_end(&log, &report);
     let path = job_dir.join(RESULT);
     let bytes = serde_json::to_vec_pretty(&report)
