@@ -86,7 +86,7 @@ pub struct AttemptView {
     pub worker: u32,
     pub started_at: Stamp,
     pub ended_at: Option<Stamp>,
-    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unavailable`, `died`, `interrupted`.
+    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `died`, `interrupted`.
     pub outcome: &'static str,
     /// Of a failure.
     pub cause: Option<FailCause>,
@@ -259,7 +259,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         Some(JobEnd::Checkpoint { note }) => ("checkpoint", Some(note.clone()), Vec::new()),
         Some(JobEnd::Blocked { reason }) => ("blocked", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Escalated { reason }) => ("escalated", Some(reason.clone()), Vec::new()),
-        Some(JobEnd::Unavailable { detail, .. }) => ("unavailable", Some(detail.clone()), Vec::new()),
+        Some(JobEnd::Unserved { why, .. }) => ("unserved", Some(why.clone()), Vec::new()),
         Some(JobEnd::Died { .. }) => ("died", Some("the worker ended without a result".to_string()), Vec::new()),
         Some(JobEnd::Interrupted) => ("interrupted", None, Vec::new()),
     };

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::prompt::Prompt;
-use mahabharatha_core::run::event::Outage;
 use mahabharatha_core::spec::TaskSpec;
 use serde::{Deserialize, Serialize};
 
@@ -80,8 +79,8 @@ pub enum Said {
     Checkpoint(String),
     Blocked(String),
     Escalated(String),
-    /// Its service could not be had; when it will be there again, and the service's words.
-    Unavailable(Outage, Option<Time>, String),
+    /// The service behind it did not serve, which says nothing about the task.
+    Unserved { why: String, until: Option<Time> },
     /// Its output goes to the next attempt.
     Failed(String),
 }

@@ -160,7 +160,7 @@ impl Attempt<'_> {
                 return Ok(Some(match said {
                     Said::Checkpoint(note) => JobEnd::Checkpoint { note },
                     Said::Escalated(reason) => JobEnd::Escalated { reason },
-                    Said::Unavailable(outage, until, detail) => JobEnd::Unavailable { outage, until, detail },
+                    Said::Unserved { why, until } => JobEnd::Unserved { why, until },
                     Said::Blocked(reason) | Said::Failed(reason) => JobEnd::Blocked { reason },
                     Said::Done => return Ok(None),
                 }));

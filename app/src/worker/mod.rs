@@ -81,7 +81,7 @@ pub fn exit_code(end: &JobEnd) -> i32 {
         JobEnd::Checkpoint { .. } => 2,
         JobEnd::Blocked { .. } => 3,
         JobEnd::Escalated { .. } => 4,
-        JobEnd::Failed { .. } | JobEnd::Unavailable { .. } | JobEnd::Died { .. } | JobEnd::Interrupted => 1,
+        JobEnd::Failed { .. } | JobEnd::Unserved { .. } | JobEnd::Died { .. } | JobEnd::Interrupted => 1,
     }
 }
 
@@ -141,7 +141,7 @@ fn log_end(log: &Log, report: &JobReport) {
         JobEnd::Checkpoint { note } => (Severity::Info, format!("checkpoint: {note}")),
         JobEnd::Blocked { reason } => (Severity::Warn, format!("blocked: {reason}")),
         JobEnd::Escalated { reason } => (Severity::Warn, format!("escalated: {reason}")),
-        JobEnd::Unavailable { detail, .. } => (Severity::Warn, format!("unavailable: {detail}")),
+        JobEnd::Unserved { why, .. } => (Severity::Warn, format!("not served: {why}")),
         JobEnd::Interrupted | JobEnd::Died { .. } => (Severity::Warn, "called off".to_owned()),
     };
     log.write(level, "ended", &text);

@@ -200,14 +200,13 @@ pub enum JobEnd {
     Escalated {
         reason: String,
     },
-    /// The agent's service could not be had. That says nothing about the task and uses up no attempt.
-    Unavailable {
-        outage: Outage,
-        /// When it will be there again, where that is known.
+    /// The service behind the agent did not serve: a limit was reached, it was overloaded or out of reach. The attempt is
+    /// made again without having used up a retry.
+    Unserved {
+        why: String,
+        /// When it says that it will serve again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Time>,
-        /// The service's own words.
-        detail: String,
     },
     /// The worker ended without a result.
     Died {
@@ -215,20 +214,6 @@ pub enum JobEnd {
     },
     /// Called off; its work is kept.
     Interrupted,
-}
-
-/// Why an agent's service could not be had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outage {
-    /// A rate limit, or a usage limit of the account.
-    RateLimit,
-    /// The service answers with errors of its own.
-    Overload,
-    /// It cannot be reached.
-    Network,
-    /// It does not let us in: no login, no credit.
-    Access,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

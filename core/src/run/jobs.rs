@@ -242,7 +242,7 @@ impl Run {
             }
             JobEnd::Blocked { reason } => self.block(now, index, reason),
             JobEnd::Escalated { reason } => self.block(now, index, &format!("a person must decide: {reason}")),
-            JobEnd::Unavailable { until, .. } => {
+            JobEnd::Unserved { until, .. } => {
                 if wip.is_some() {
                     self.tasks[index].carry.wip = wip;
                 }

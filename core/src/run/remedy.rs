@@ -67,7 +67,7 @@ impl Run {
                 self.levels[current].status = LevelStatus::Gating;
                 return;
             }
-            JobEnd::Interrupted | JobEnd::Unavailable { .. } => return self.remedy_called_off(current),
+            JobEnd::Interrupted | JobEnd::Unserved { .. } => return self.remedy_called_off(current),
             JobEnd::Checkpoint { note } => {
                 self.checkpointed_remedy(current, task);
                 Carry { feedback: None, note: Some(note.clone()), wip }

@@ -95,7 +95,7 @@ impl TaskBook {
                 }
             }
             JobEnd::Blocked { .. } | JobEnd::Escalated { .. } => self.standing = Standing::Blocked,
-            JobEnd::Unavailable { until, .. } => {
+            JobEnd::Unserved { until, .. } => {
                 if report.wip.is_some() {
                     self.carry.wip = report.wip.clone();
                 }
@@ -187,14 +187,14 @@ impl LevelBook {
                 self.staging = Some(commit.clone());
                 (None, None)
             }
-            JobEnd::Interrupted | JobEnd::Unavailable { .. } => (None, None),
+            JobEnd::Interrupted | JobEnd::Unserved { .. } => (None, None),
             JobEnd::Checkpoint { note } => (None, text(note)),
             JobEnd::Died { .. } => (text("The worker ended without a result."), None),
             JobEnd::Failed { feedback: why, .. }
             | JobEnd::Blocked { reason: why }
             | JobEnd::Escalated { reason: why } => (text(why), None),
         };
-        self.remedies -= u32::from(free || matches!(report.end, JobEnd::Interrupted | JobEnd::Unavailable { .. }));
+        self.remedies -= u32::from(free || matches!(report.end, JobEnd::Interrupted | JobEnd::Unserved { .. }));
         self.remedy_carry = Carry { feedback, note, wip: report.wip.clone() };
     }
 }

@@ -49,12 +49,14 @@ pub const OWN_ENV: &[&str] = &[
 const SECRETS: &str = "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN";
 
 /// Nothing in the background, nothing remembered between attempts, no word more than needed in each request.
-const QUIET: [(&str, &str); 6] = [
+const QUIET: [(&str, &str); 7] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
     ("CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS", "1"),
     ("CLAUDE_CODE_SIMPLE_SYSTEM_PROMPT", "1"),
+    // It differs from session to session and stands before everything that could be shared.
+    ("CLAUDE_CODE_ATTRIBUTION_HEADER", "0"),
     ("DISABLE_AUTOUPDATER", "1"),
 ];
 

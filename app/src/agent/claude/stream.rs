@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::run::event::Outage;
 use serde_json::{Map, Value, json};
 
 use super::super::{AgentEvent, Said, Spent, Tell};
@@ -239,15 +238,14 @@ impl Conversation {
     fn service_error(&self, outcome: &Outcome) -> Said {
         let (word, status) =
             (self.trouble.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.trouble.1));
-        let outage = match (word, status) {
-            ("rate_limit", _) | (_, Some(429)) => Outage::RateLimit,
-            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => Outage::Access,
-            ("overloaded", _) | (_, Some(500..)) => Outage::Overload,
-            ("server_error" | "unknown", None) => Outage::Network,
+        let trouble = match (word, status) {
+            ("rate_limit", _) | (_, Some(429)) => "its limit is reached",
+            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => "it does not let us in",
+            ("overloaded", _) | (_, Some(500..)) => "it is overloaded or out of order",
+            ("server_error" | "unknown", None) => "it cannot be reached",
             _ => return Said::Failed(format!("The agent's service refused the request: {}", outcome.result)),
         };
-        let until = self.limited_until.filter(|_| outage == Outage::RateLimit);
-        Said::Unavailable(outage, until, outcome.result.clone())
+        Said::Unserved { why: format!("{trouble} ({})", outcome.result.trim()), until: self.limited_until }
     }
 }
 
