@@ -20,7 +20,7 @@ use crate::store::atomic::write_atomic;
 use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
 use crate::worker::pulse::Watch;
-use crate::worker::{self, FENCE, MARKER, Order, WORKER, result_ref};
+use crate::worker::{self, FENCE, MARKER, Order, Progress, WORKER, result_ref};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -180,7 +180,9 @@ fn settle(
         return checked(context, job, report_of(JobEnd::Done { commit }, ran));
     }
     let end = end_without_result(dir, silent.then_some(context.config.workers.stall));
-    let mut report = report_of(end, watched.unwrap_or(ran.max(NOT_EARLY)));
+    // What is known of an attempt whose worker could not tell.
+    let tokens = Progress::read(dir).map_or(0, |progress| progress.tokens);
+    let mut report = JobReport { tokens, ..report_of(end, watched.unwrap_or(ran.max(NOT_EARLY))) };
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
@@ -230,6 +232,8 @@ fn checked(context: &Context, job: &Job, mut report: JobReport) -> JobReport {
         report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays: Vec::new() };
     }
     report
+}
+
 }
 
 fn report_of(end: JobEnd, ran: Duration) -> JobReport {
