@@ -275,7 +275,14 @@ pub fn alive(feature_dir: &Path) -> Vec<(PathBuf, Option<u32>)> {
 
 /// Waits until nobody is at the attempt any more.
 pub fn wait_for_end(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> Result<()> {
-    JobLock::wait_until_free(&paths.job(task, attempt))
+    let dir = paths.job(task, attempt);
+    let identity = read_identity(&dir);
+    JobLock::wait_until_free(&dir)?;
+    // It lets go of the lock with its last steps.
+    if let Some(id) = identity {
+        id.wait_until_gone();
+    }
+    Ok(())
 }
 
 /// Ends workers that outlived their orchestrator, all or one, and what escaped from them; whether there was anything.
