@@ -234,10 +234,8 @@ fn checked(context: &Context, job: &Job, mut report: JobReport) -> JobReport {
     report
 }
 
-}
-
 fn report_of(end: JobEnd, ran: Duration) -> JobReport {
-    JobReport { end, wip: None, ran_ms: ran.as_millis() as u64, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+    JobReport::new(end, ran.as_millis() as u64)
 }
 
 fn ended(job: &Job, report: JobReport) -> Event {

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
 use mahabharatha_core::run::Host;
 use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
-use mahabharatha_core::run::event::{Command, Event, GateFailure, Note, Obstacle};
+use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
 
 pub use context::Context;
 use integrate::{GateCall, Integration, Outcome};
@@ -85,7 +85,7 @@ impl LocalHost {
         thread::spawn(move || {
             let _at_work = at_work;
             let event = match work(&context) {
-                Ok(Outcome::Answer(event)) => event,
+                Ok(Outcome::Answer(event)) => event.answering(id),
                 Ok(Outcome::Interrupted) => Event::Interrupted { effect: id },
                 Err(error) if error.is_lack_of_space() => {
                     let _ = events.send(Event::OutOfSpace { why: error.message().to_owned() });
@@ -118,7 +118,7 @@ impl LocalHost {
                 }
             };
             let outcome = work(context, &context.integration(tell(events))?, &lock)?;
-            if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {
+            if matches!(&outcome, Outcome::Answer(event) if event.goes_on_integrating()) {
                 *held = Some(lock);
             }
             Ok(outcome)
@@ -262,7 +262,7 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let left: Vec<clear::What> = left.into_iter().map(|leftover| leftover.what).collect();
     clear::remove(&context.project, &context.paths, &left)?;
     match checked? {
-        Outcome::Answer(Event::BaseChecked { red }) => Ok(red),
+        Outcome::Answer(Event::BaseChecked { red, .. }) => Ok(red),
         _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
     }
 }
@@ -276,16 +276,6 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
             integrate::Note::Ran(_) => return,
         };
         let _ = events.send(Event::Noted { level, note });
-    }
-}
-
-/// Whether the level's next effect follows at once, so that nobody may land in between.
-fn goes_on_integrating(event: &Event) -> bool {
-    match event {
-        Event::Staged { .. } | Event::GatesPassed { .. } => true,
-        Event::NotLanded { obstacle, .. } => *obstacle == Obstacle::BaseMoved,
-        Event::GateFailed { failure, .. } => failure.task.is_none(),
-        _ => false,
     }
 }
 

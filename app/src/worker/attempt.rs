@@ -303,5 +303,5 @@ pub fn setup_failure(error: &Error) -> JobEnd {
 
 pub fn report(end: JobEnd, wip: Option<Oid>, started: Instant, spent: Spent, warnings: Vec<String>) -> JobReport {
     let Spent { cost_usd, tokens } = spent;
-    JobReport { end, wip, ran_ms: started.elapsed().as_millis() as u64, cost_usd, tokens, warnings }
+    JobReport { wip, warnings, cost_usd, tokens, ..JobReport::new(end, started.elapsed().as_millis() as u64) }
 }

@@ -7,8 +7,7 @@ use crate::ids::Time;
 /// So many times in a row a launch may go unserved before the run pauses.
 pub const MAX_UNSERVED: u32 = 10;
 /// Between two tries where the service does not say when it will serve again.
-const BETWEEN_TRIES: Backoff =
-    Backoff { strategy: BackoffStrategy::Exponential, base_ms: 5_000, max_ms: 300_000 };
+const BETWEEN_TRIES: Backoff = Backoff { strategy: BackoffStrategy::Exponential, base_ms: 5_000, max_ms: 300_000 };
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Service {

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::breaker::Breaker;
-use super::service::{Pause, Service};
 use super::effect::{Answer, Carry, Effect, EffectId};
 use super::event::{
     Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
 };
+use super::service::{Pause, Service};
 use crate::graph::TaskGraph;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::plan;

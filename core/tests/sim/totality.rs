@@ -109,7 +109,9 @@ fn answer(rng: &mut Rng, run: &Run, id: EffectId, effect: &Effect) -> Event {
             let task = rng.pick(commits).map(|of| of.task.clone());
             Event::Blamed { effect: None, level: *level, task, why: String::new() }
         }
-        Effect::Land { level, .. } if rng.chance(30) => Event::NotLanded { effect: None, level: *level, obstacle: obstacle(rng) },
+        Effect::Land { level, .. } if rng.chance(30) => {
+            Event::NotLanded { effect: None, level: *level, obstacle: obstacle(rng) }
+        }
         Effect::Land { level, .. } => Event::Landed { effect: None, level: *level, commit: any_oid(rng) },
         Effect::Close => Event::Closed,
         Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("never outstanding"),

@@ -32,7 +32,7 @@ impl Integration {
         let name = self.paths.staging_branch();
         self.repository
             .update_refs(&[RefChange::Set { name, new: staging.clone() }], &format!("stage level {level}"))?;
-        Ok(Event::Staged { level, staging, commits })
+        Ok(Event::Staged { effect: None, level, staging, commits })
     }
 
     /// A fix that a person committed on staging is not of the level that is put together anew, and not to be lost.
@@ -40,7 +40,10 @@ impl Integration {
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?.filter(|tip| tip != base);
         let Some(tip) = tip else { return Ok(()) };
         let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
-        let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &format!("{base}..{tip}")];
+        // What the base branch has is not lost, though it was merged into staging.
+        let landed = self.repository.resolve_ref(&self.base_branch)?.map(|tip| format!("^{tip}"));
+        let range = format!("{base}..{tip}");
+        let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &range].into_iter().chain(landed.as_deref());
         if self.repository.run(theirs)?.bytes.is_empty() {
             return Ok(());
         }
@@ -83,14 +86,12 @@ impl Integration {
             .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
     }
 
-    /// Whatever a commit was made on: only what it changes itself comes along.
+    /// Each on top of the one before, whatever it was made on: a remedy was made on staging as it stood then, with the
+    /// work of tasks that may be done anew or skipped by now.
     fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
-        if works.is_empty() {
-            return Ok(Vec::new());
-        }
         let new: Vec<NewCommit> =
             works.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
-        let made = self.objects.pile_commits(base, &new)?;
+        let made = if new.is_empty() { Vec::new() } else { self.objects.pile_commits(base, &new)? };
         Ok(works.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }).collect())
     }
 }
