@@ -144,6 +144,7 @@ impl Telling<'_> {
             Event::Replanned { .. } => self.replanned(),
             Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
             Event::Noted { level, note } => self.noted(*level, note),
+            Event::OutOfSpace { why } => self.effect_failed(why),
             Event::Woke | Event::SlotReady { .. } | Event::Closed | Event::Asked { .. } => {}
             // The others answer an effect; one that answers none came late and was not heeded.
             _ if !self.is_heeded() => {}

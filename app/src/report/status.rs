@@ -195,7 +195,7 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
         text.push_str(&format!("  {}\n", one_line(warning)));
     }
     if attempt.wip.is_some() {
-        text.push_str(&format!("  work kept: {}\n", wip_ref(&view.feature, task, attempt)));
+        text.push_str(&format!("  work kept: {}\n", wip_ref(&view.feature, task.id.as_str(), attempt.attempt)));
     }
     text
 }

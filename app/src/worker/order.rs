@@ -70,6 +70,18 @@ pub struct PromptContext {
     pub max_attempts: u32,
     /// None: the task alone.
     pub budget_tokens: Option<u32>,
+    #[serde(default)]
+    pub rules: Rules,
+}
+
+/// Which of the project's security rules an agent is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rules {
+    #[default]
+    All,
+    /// Those that concern the files of its task.
+    OfTheTask,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

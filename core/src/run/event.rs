@@ -105,6 +105,10 @@ pub enum Event {
         effect: EffectId,
         error: String,
     },
+    /// The disk is full: nothing can go on before a person has made room. What failed of it is told as called off.
+    OutOfSpace {
+        why: String,
+    },
     /// The time that `next_wakeup` named has come.
     Woke,
 }

@@ -295,10 +295,13 @@ impl Run {
         if pause.is_zero() {
             self.requeue(index);
         } else {
-            let until = now + pause;
-            self.tasks[index].status = TaskStatus::Resting { until };
-            self.resting.insert((until, index));
+            self.rest_until(index, now + pause);
         }
+    }
+
+    fn rest_until(&mut self, index: usize, until: Time) {
+        self.tasks[index].status = TaskStatus::Resting { until };
+        self.resting.insert((until, index));
     }
 
     fn cooldown(&self) -> Duration {

@@ -63,6 +63,7 @@ impl Run {
                     self.wind_down(End::Failed { why: error.clone() }, &mut effects);
                 }
             }
+            Event::OutOfSpace { why } => self.wind_down(End::Paused { why: why.clone() }, &mut effects),
             Event::Noted { .. } | Event::Woke => {}
         }
         self.pursue(now, &mut effects);

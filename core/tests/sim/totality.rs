@@ -62,7 +62,7 @@ fn any_event(rng: &mut Rng, run: &Run) -> Event {
 
 fn noise(rng: &mut Rng, run: &Run) -> Event {
     let level = level(rng, run);
-    match rng.between(0, 17) {
+    match rng.between(0, 18) {
         0 => Event::Resumed { policy: graphs::policy(rng), intent: intent(rng, level) },
         1 => Event::Replanned { graph: Box::new(graph(rng, run)) },
         2 => Event::BaseChecked { effect: None, red: red(rng) },
@@ -79,6 +79,7 @@ fn noise(rng: &mut Rng, run: &Run) -> Event {
         13 => Event::Asked { request: format!("r{}", rng.between(0, 99)), command: person::random_command(rng, run) },
         14 => Event::Woke,
         15 => Event::Started(Box::new(Setup { start: any_oid(rng), ..run.setup().clone() })),
+        17 => Event::OutOfSpace { why: String::new() },
         16 => Event::Noted { level: Some(level), note: Note::OnlyReported { failure: failure(rng, None) } },
         _ => {
             let effect = EffectId(rng.between(0, 99));

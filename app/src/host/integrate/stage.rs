@@ -96,7 +96,8 @@ impl Integration {
     }
 }
 
-fn objection(change: &Change, owned: &[OwnedPath]) -> Option<&'static str> {
+/// Why a task that owns these paths may not make the change.
+pub(in crate::host) fn objection(change: &Change, owned: &[OwnedPath]) -> Option<&'static str> {
     if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
         Some("is a submodule")
     } else if !is_plain(&change.path) {

@@ -104,6 +104,8 @@ fn what_a_commit_was_made_on_does_not_ride_along() {
     let base = lab.oid("trunk");
     let planted = lab.writes("A", &base, "tool.sh", "not owned");
     let on_top = lab.writes("A", &planted.commit, "a.txt", "owned");
+    // Nor where it is said to have been on staging.
+    lab.git(&["update-ref", "refs/heads/mahabharatha/x/staging", planted.commit.as_str()]);
     for tasks in [vec![lab.writes("B", &base, "b.txt", "b"), on_top.clone()], vec![on_top]] {
         let (staging, _) = integration.staged(&base, &tasks);
         assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "owned");

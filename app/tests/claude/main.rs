@@ -1,0 +1,12 @@
+//! The real program with the real Claude Code client, which talks to a Messages API of ours on loopback.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod client;
+#[path = "../support/messages_api.rs"]
+mod messages_api;
+#[expect(dead_code, reason = "shared with the other tests of the whole program")]
+#[path = "../e2e/support.rs"]
+mod support;
+
+mod whole_way;
