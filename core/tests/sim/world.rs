@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
-use mahabharatha_core::run::event::{Event, JobEnd, Note};
+use mahabharatha_core::run::event::{Event, JobEnd, JobReport, Note};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
 use crate::faults::{Fault, Faults};
@@ -101,6 +101,11 @@ impl World {
             Effect::RunJob(job) if self.strikes(Fault::EffectFails) => {
                 let error = format!("{} could not be launched: the disk is full", job.task);
                 self.tell(soon, Event::EffectFailed { effect: id, error });
+            }
+            Effect::RunJob(job) if self.strikes(Fault::DiskFull) => {
+                self.tell(soon, disk_full());
+                let (task, attempt) = (job.task.clone(), job.attempt);
+                self.tell(soon, Event::JobEnded { task, attempt, report: JobReport::interrupted() });
             }
             Effect::RunJob(job) => {
                 let attempted = self.attempt(id, job);
@@ -342,6 +347,10 @@ impl World {
             let error = "the disk is full".to_string();
             return Event::EffectFailed { effect: id, error };
         }
+        if self.strikes(Fault::DiskFull) {
+            self.tell(self.time, disk_full());
+            return Event::Interrupted { effect: id };
+        }
         match effect {
             Effect::CheckBase { .. } => self.repo.check_base(),
             Effect::PrepareSlot { worker } => Event::SlotReady { worker: *worker },
@@ -402,4 +411,8 @@ impl World {
             }
         }
     }
+}
+
+fn disk_full() -> Event {
+    Event::OutOfSpace { why: "the disk is full".to_string() }
 }
