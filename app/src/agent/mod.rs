@@ -80,7 +80,10 @@ pub enum Said {
     Blocked(String),
     Escalated(String),
     /// The service behind it did not serve, which says nothing about the task.
-    Unserved { why: String, until: Option<Time> },
+    Unserved {
+        why: String,
+        until: Option<Time>,
+    },
     /// Its output goes to the next attempt.
     Failed(String),
 }

@@ -68,14 +68,14 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
     let control = Control::Child(running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
-    let (job, events) = (job.clone(), events.clone());
+    let (paths, job, events) = (context.paths.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         let waited = running.wait();
         let ran = waited.map(|ended| ended.duration).unwrap_or_default();
         let report = worker::read_result(&dir).ok().flatten().unwrap_or_else(|| {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
-            cut_short(&dir, ran)
+            cut_short(&paths, &job, ran)
         });
         let _ = events.send(ended(&job, report));
     });
@@ -132,7 +132,7 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobRepor
     if let Some(commit) = finished_commit(context, job) {
         return report_of(JobEnd::Done { commit }, ran);
     }
-    let mut report = cut_short(dir, ran.max(NOT_EARLY));
+    let mut report = cut_short(&context.paths, job, ran.max(NOT_EARLY));
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
@@ -148,9 +148,10 @@ fn end_without_result(dir: &Path) -> JobEnd {
 }
 
 /// What is known of an attempt whose worker could not tell.
-fn cut_short(dir: &Path, ran: Duration) -> JobReport {
-    let tokens = Progress::read(dir).map_or(0, |progress| progress.tokens);
-    JobReport { tokens, ..report_of(end_without_result(dir), ran) }
+fn cut_short(paths: &FeaturePaths, job: &Job, ran: Duration) -> JobReport {
+    let progress = Progress::read(paths.dir(), job.worker, &job.task, job.attempt);
+    let tokens = progress.map_or(0, |progress| progress.tokens);
+    JobReport { tokens, ..report_of(end_without_result(&paths.job(&job.task, job.attempt)), ran) }
 }
 
 fn report_of(end: JobEnd, ran: Duration) -> JobReport {

@@ -94,7 +94,7 @@ impl Attempt<'_> {
             spec_dir: &order.spec_dir,
             job_dir: self.job_dir,
             env: order.agent_environment(),
-            tell: progress::teller(self.log, self.job_dir),
+            tell: progress::teller(self.log, order),
         };
         if self.interrupt.called_off() {
             return Ok(AgentEnd::Interrupted);

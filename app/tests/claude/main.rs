@@ -9,4 +9,10 @@ mod messages_api;
 #[path = "../e2e/support.rs"]
 mod support;
 
+mod context;
+mod endings;
+mod kills;
+mod ownership;
+mod preflight;
+mod service;
 mod whole_way;
