@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+#[path = "../support/claude_client.rs"]
+mod claude_client;
 mod client;
 #[path = "../support/messages_api.rs"]
 mod messages_api;
