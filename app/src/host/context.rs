@@ -14,7 +14,7 @@ use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
 
-use super::integrate::{Cancel, Integration, KnownFiles, Note, Outcome, Verification};
+use super::integrate::{Cancel, Integration, KnownFiles, Note, Outcome, Verification, objection};
 use crate::agent::{self, AgentOrder, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
@@ -67,7 +67,7 @@ impl Context {
     ) -> Result<Context> {
         let repository = Git::repository(project.common_dir());
         Ok(Context(Arc::new(Inner {
-            identity: repository.identity()?,
+            identity: project.identity()?,
             project: project.clone(),
             paths: paths.clone(),
             program: subprocess::own_program()?,
@@ -156,6 +156,20 @@ impl Inner {
         {
             failure.task = None;
         }
+    }
+
+    /// What speaks against taking the commit as this job's.
+    pub fn objections_to(&self, job: &Job, commit: &Oid) -> Result<Vec<String>> {
+        let commits = std::slice::from_ref(commit);
+        let owned = self.graph.task(&job.task).map_or(&[][..], |task| task.owned.as_slice());
+        let texts = self.repository.read_commits(commits)?;
+        let mut found: Vec<String> = Vec::new();
+        if texts.iter().any(|text| text.parents != [job.base.clone()]) {
+            found.push(format!("- {} was not made on {}", commit.short(), job.base.short()));
+        }
+        let changes = self.repository.diff_commits(commits)?.into_iter().flatten();
+        found.extend(changes.filter_map(|change| Some(format!("- {} {}", change.path, objection(&change, owned)?))));
+        Ok(found)
     }
 
     /// As they stand now: a person may note one while the run is on.

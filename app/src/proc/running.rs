@@ -147,6 +147,8 @@ impl Running {
             if kill_at.is_some() && !terminated {
                 terminated = true;
                 self.signal_group(Signal::TERM);
+                // Who is stopped hears nothing until it goes on.
+                self.signal_group(Signal::CONT);
             }
             if !killed && kill_at.is_some_and(|at| at <= Instant::now()) {
                 killed = true;

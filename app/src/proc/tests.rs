@@ -164,6 +164,19 @@ fn a_process_is_found_by_where_it_works() {
     }
     assert_eq!(find_working_in(inside.parent().unwrap()), vec![running.id()]);
     assert!(find_working_in(&inside.join("deeper")).is_empty());
+    std::fs::remove_dir(&inside).unwrap();
+    assert_eq!(find_working_in(&inside), vec![running.id()], "also when the directory is gone");
+}
+
+#[test]
+fn who_is_stopped_hears_that_it_is_to_end() {
+    let running = sh("trap 'exit 7' TERM; kill -STOP $$; sleep 300 & wait").spawn().unwrap();
+    let (id, canceller) = (running.id(), running.canceller());
+    while !std::fs::read_to_string(format!("/proc/{}/stat", id.pid)).unwrap().contains(") T ") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    canceller.cancel(Duration::from_secs(1000));
+    assert_eq!(running.wait().unwrap().status, Exit::Code(7));
 }
 
 #[test]

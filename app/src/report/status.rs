@@ -11,7 +11,7 @@ use super::columns::{Cell, cell, columns, styled};
 use super::failure::wip_ref;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
-use super::text::{blocked_tasks, branch_name, count, few, note, outcome, task_counts, usd, worked};
+use super::text::{blocked_tasks, branch_name, count, few, headline, note, outcome, task_counts, usd, worked};
 use crate::ui::{Paint, Style, fit, one_line, width};
 
 /// What `-v` adds to a view, by worker.
@@ -76,6 +76,10 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
     );
     if let Some(breaker) = &view.breaker {
         text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &format!("breaker {breaker}"))));
+    }
+    if let Some(pause) = &view.pause {
+        let why = format!("no launches until {}: {}", pause.until.0, headline(&pause.why));
+        text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &why)));
     }
     text
 }
@@ -204,7 +208,7 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
         text.push_str(&format!("  {}\n", one_line(warning)));
     }
     if attempt.wip.is_some() {
-        text.push_str(&format!("  work kept: {}\n", wip_ref(&view.feature, task, attempt)));
+        text.push_str(&format!("  work kept: {}\n", wip_ref(&view.feature, task.id.as_str(), attempt.attempt)));
     }
     text
 }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::atomic::{make_dir, write_projected};
+use super::fault;
 use crate::error::{Error, ExitCode, Result, io};
 
 /// Who holds a feature, as far as the lock file tells: it is read while the holder may be writing it.
@@ -211,6 +212,7 @@ impl OsLock {
 
     fn write(&self, text: &str) -> std_io::Result<()> {
         let mut file = &self.file;
+        fault::disk()?;
         file.set_len(0)?;
         file.rewind()?;
         file.write_all(text.as_bytes())

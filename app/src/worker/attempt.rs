@@ -16,7 +16,7 @@ use super::ownership::{self, Changes};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
-use super::{FENCE, files, progress, prompt};
+use super::{FENCE, progress, prompt};
 use crate::agent::{Said, Session, Spent};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, RefChange};
@@ -55,8 +55,9 @@ impl Attempt<'_> {
             let text = format!("{} was removed while the agent ran", self.order.worktree.display());
             return Err(Error::new(ExitCode::Failed, text));
         }
-        let git = private_git(self.order, self.job_dir)?.index(self.job_dir.join("index"));
-        pristine.write(&self.job_dir.join("index"))?;
+        let index = self.order.slot_file("scratch");
+        let git = private_git(self.order)?.index(&index);
+        pristine.write(&index)?;
         let planted = guard.restore(&git, self.job_dir)?;
         let changes = ownership::look(&git, self.order)?;
         self.warnings.extend(planted.warnings.iter().cloned());
@@ -73,9 +74,6 @@ impl Attempt<'_> {
         };
         changes.take_out(self.order, self.job_dir)?;
         start::vacate(self.order)?;
-        for scratch in ["git", "index"] {
-            files::remove(&self.job_dir.join(scratch))?;
-        }
         Ok((end, wip))
     }
 
@@ -244,7 +242,7 @@ impl Attempt<'_> {
             }
             Verdict::Passed => {}
         }
-        let git = private_git(order, self.job_dir)?;
+        let git = private_git(order)?;
         if self.job_dir.join(FENCE).exists() {
             return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
         }
@@ -261,9 +259,9 @@ impl Attempt<'_> {
 
     /// Keeps everything that was changed, the task's own part first.
     fn keep(&mut self, pristine: &Pristine, changes: &Changes) -> Result<Option<Oid>> {
-        let index = self.job_dir.join("index");
+        let index = self.order.slot_file("scratch");
         pristine.write(&index)?;
-        let git = private_git(self.order, self.job_dir)?.index(&index);
+        let git = private_git(self.order)?.index(&index);
         let (owned, others): (Vec<_>, Vec<_>) = (changes.owned.iter().collect(), changes.others().collect());
         let keeper = Keeper::of(self.order);
         let kept = keep::keep(&keeper, &git, &owned, &others)?;
@@ -305,5 +303,5 @@ pub fn setup_failure(error: &Error) -> JobEnd {
 
 pub fn report(end: JobEnd, wip: Option<Oid>, started: Instant, spent: Spent, warnings: Vec<String>) -> JobReport {
     let Spent { cost_usd, tokens } = spent;
-    JobReport { end, wip, ran_ms: started.elapsed().as_millis() as u64, cost_usd, tokens, warnings }
+    JobReport { wip, warnings, cost_usd, tokens, ..JobReport::new(end, started.elapsed().as_millis() as u64) }
 }

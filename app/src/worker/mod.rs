@@ -17,6 +17,7 @@ mod order;
 mod ownership;
 mod progress;
 mod prompt;
+pub mod pulse;
 mod start;
 mod verify;
 mod watch;
@@ -30,15 +31,16 @@ use mahabharatha_core::run::event::{JobEnd, JobReport};
 use crate::agent::Spent;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
-use crate::store::atomic::{write_atomic, write_projected};
+use crate::store::atomic::write_projected;
 use crate::store::locks::JobLock;
 use crate::store::ports;
 use attempt::Attempt;
 use log::{Log, Severity};
 use watch::Interrupt;
 
-pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules};
+pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules, result_ref};
 pub use progress::Progress;
+pub use start::save_leftovers;
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.
@@ -99,6 +101,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
     write_projected(&job_dir.join(WORKER), &own)?;
     let order = Order::read(job_dir)?;
+    pulse::beat(job_dir, order.limits.stall())?;
     let ports = order.common_dir.join("mahabharatha/ports");
     let _ports = order.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
     let interrupt =
@@ -127,7 +130,8 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let path = job_dir.join(RESULT);
     let bytes = serde_json::to_vec_pretty(&report)
         .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
-    write_atomic(&path, &bytes)?;
+    // The commit and the kept work are on the disk; that there was a result the journal will say.
+    write_projected(&path, &bytes)?;
     Ok(report)
 }
 

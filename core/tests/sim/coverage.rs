@@ -17,7 +17,7 @@ const STATES: [&str; 10] = [
     "draining",
     "ended",
 ];
-const EVENTS: [&str; 21] = [
+const EVENTS: [&str; 22] = [
     "Started",
     "Resumed",
     "Replanned",
@@ -38,6 +38,7 @@ const EVENTS: [&str; 21] = [
     "Skip",
     "Interrupted",
     "EffectFailed",
+    "OutOfSpace",
     "Woke",
 ];
 
@@ -204,6 +205,7 @@ fn name(event: &Event) -> &'static str {
         Event::Asked { command: Command::Skip { .. }, .. } => "Skip",
         Event::Interrupted { .. } => "Interrupted",
         Event::EffectFailed { .. } => "EffectFailed",
+        Event::OutOfSpace { .. } => "OutOfSpace",
         Event::Woke => "Woke",
     }
 }

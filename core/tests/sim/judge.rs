@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 /// No schedule may take more steps.
 const MOST_STEPS: usize = 30_000;
 /// What people see is checked every so many steps.
-const VIEW_EVERY: usize = 11;
+const VIEW_EVERY: usize = 17;
 
 pub struct Judge {
     pub journal: Vec<(Time, Event)>,
