@@ -57,3 +57,17 @@ fn an_agent_says_that_it_cannot_be_done_or_that_a_person_must_choose() {
     assert_eq!(bench.repo.task("A-1")["reason"], "there is no database");
     assert_eq!(bench.repo.task("A-2")["reason"], "a person must decide: red or blue?");
 }
+
+#[test]
+fn what_an_agent_decided_is_told_to_the_tasks_after_it() {
+    let api = Api::start(|ask| match (ask.task().as_str(), ask.turn()) {
+        (id, 0) => ask.write(&format!("{id}.txt"), id),
+        ("A-1", _) => Reply::says("It is made.\nDECISION: ids are written without a line end"),
+        _ => Reply::says("Done."),
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("B-1", 2, "B-1.txt")]);
+    bench.run(&["run"]).code(0);
+    assert!(bench.repo.read(".gsd/STATE.md").contains("ids are written without a line end"));
+    assert!(bench.api.asked_about("B-1")[0].system().contains("ids are written without a line end"));
+}

@@ -85,6 +85,12 @@ impl Conversation {
         Spent { cost_usd, tokens: told.max(self.tokens) }
     }
 
+    /// The last that it said.
+    pub fn answer(&self) -> &str {
+        let result = self.outcome.as_ref().map(|outcome| outcome.result.trim()).unwrap_or_default();
+        if result.is_empty() { self.last_text.trim() } else { result }
+    }
+
     fn hear(&mut self, line: &[u8]) {
         let Ok(line) = serde_json::from_slice::<Line>(line) else { return };
         match line {
@@ -206,8 +212,7 @@ impl Conversation {
         if outcome.is_error && outcome.subtype == "success" {
             return self.service_error(outcome);
         }
-        let answer = if outcome.result.trim().is_empty() { &self.last_text } else { &outcome.result };
-        let answer = bounded_text(answer.trim().as_bytes(), FEEDBACK);
+        let answer = bounded_text(self.answer().as_bytes(), FEEDBACK);
         let completed = !outcome.is_error
             && outcome.subtype == "success"
             && outcome.terminal_reason.as_deref() == Some("completed")
