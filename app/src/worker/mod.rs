@@ -120,12 +120,13 @@ fn work(job_dir: &Path) -> Result<JobReport> {
         log: &log,
         warnings: Vec::new(),
         spent: Spent::default(),
+        decisions: Vec::new(),
     };
     let (end, wip) = attempt.run().unwrap_or_else(|error| {
         proc::end_descendants(Duration::ZERO);
         (attempt::setup_failure(&error), None)
     });
-    let report = attempt::report(end, wip, started, attempt.spent, attempt.warnings);
+    let report = attempt.report(end, wip, started);
     log_end(&log, &report);
     let path = job_dir.join(RESULT);
     let bytes = serde_json::to_vec_pretty(&report)
