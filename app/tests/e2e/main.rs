@@ -21,6 +21,7 @@ mod peers_steering;
 mod plan;
 mod preflight;
 mod progress;
+mod races;
 mod resume;
 mod specs;
 mod state_files;
