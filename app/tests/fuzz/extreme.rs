@@ -188,6 +188,19 @@ fn journals() -> Vec<(&'static str, Vec<u8>)> {
             "one long record",
             format!("{header}{{\"seq\":1,\"at\":0,\"event\":{{\"event\":\"{}\"}}}}\n", "x".repeat(LONG)).into_bytes(),
         ),
-        ("times at the ends", then(vec![r#"{"event":"woke"}"#.to_owned(); 3]).repeat(1).iter().copied().collect()),
+        ("the latest of all times", timed(&whole, i64::MAX)),
+        ("the earliest of all times", timed(&whole, i64::MIN)),
     ]
+}
+
+/// The same journal, with every record at this time.
+fn timed(journal: &str, at: i64) -> Vec<u8> {
+    let lines = journal.lines().map(|line| {
+        let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+        if record["at"].is_i64() {
+            record["at"] = at.into();
+        }
+        format!("{record}\n")
+    });
+    lines.collect::<String>().into_bytes()
 }
