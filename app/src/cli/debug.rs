@@ -143,7 +143,7 @@ fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
 /// Refs that hold what was not merged.
 fn kept_work(place: &Place, task: Option<&str>) -> Result<Vec<KeptWork>> {
     let prefix = format!("refs/mahabharatha/{}/", place.feature);
-    let refs = place.project.git().for_each_ref(&prefix)?.into_iter().filter_map(|(name, commit)| {
+    let refs = place.project.git().for_each_ref(&[&prefix])?.into_iter().filter_map(|(name, commit)| {
         let mut parts = name.strip_prefix(&prefix)?.split('/');
         let (kind, of) = (parts.next()?, parts.next().unwrap_or_default().to_owned());
         let wanted = matches!(kind, "wip" | "unfinished") && task.is_none_or(|task| task == of);

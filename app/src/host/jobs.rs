@@ -11,14 +11,14 @@ use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{Event, JobEnd, JobReport};
 
 use super::Context;
-use crate::error::Result;
+use crate::error::{Result, io};
 use crate::launch::subprocess;
 use crate::proc::{self, Canceller, ProcessId};
 use crate::project::FeaturePaths;
-use crate::store::atomic::{make_dir, write_atomic};
+use crate::store::atomic::write_atomic;
 use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
-use crate::worker::{self, FENCE, MARKER, Order, WORKER};
+use crate::worker::{self, FENCE, MARKER, Order, WORKER, result_ref};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -76,7 +76,7 @@ fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
 
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
-    make_dir(&dir)?;
+    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
     let order = context.order(job)?;
     order.write(&dir)?;
     let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
@@ -101,7 +101,10 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
 pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
     if Order::read(&dir).is_err() {
-        return start(context, job, events);
+        // It was not begun, unless a loss of power took the order away again.
+        let Some(commit) = finished_commit(context, job) else { return start(context, job, events) };
+        let _ = events.send(ended(job, report_of(JobEnd::Done { commit }, NOT_EARLY)));
+        return None;
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
@@ -197,8 +200,7 @@ fn read_identity(dir: &Path) -> Option<ProcessId> {
 
 /// The commit of an attempt that ended between its commit and its result.
 fn finished_commit(context: &Context, job: &Job) -> Option<Oid> {
-    let order = Order::read(&context.paths.job(&job.task, job.attempt)).ok()?;
-    let commit = context.repository.resolve_ref(&order.result_ref()).ok()??;
+    let commit = context.repository.resolve_ref(&result_ref(context.paths.feature(), job)).ok()??;
     let format = "--format=%P %(trailers:key=Mahabharatha-Attempt,valueonly)";
     let output = context.repository.run(["log", "-1", format, commit.as_str()]).ok()?;
     (output.text().ok()?.trim() == format!("{} {}", job.base, job.attempt)).then_some(commit)

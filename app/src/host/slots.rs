@@ -11,20 +11,20 @@ use crate::git::Git;
 use crate::project::Project;
 use crate::store::locks::WorktreesLock;
 
-/// Makes the worker's worktree, empty: its first job checks out what it needs.
+/// Makes the worker's worktree, empty: its first job puts it on its branch and checks out what it needs.
 pub fn prepare(context: &Context, worker: WorkerId) -> Result<Event> {
-    ensure(&context.project, &context.paths.worktree(worker), &context.paths.worker_branch(worker), &context.start)?;
+    ensure(&context.project, &context.paths.worktree(worker), &context.start)?;
     Ok(Event::SlotReady { worker })
 }
 
 /// Makes a worktree where there is none; one that is there stays as it is, with what lies in it.
-pub fn ensure(project: &Project, path: &Path, branch: &str, commit: &Oid) -> Result<()> {
+pub fn ensure(project: &Project, path: &Path, commit: &Oid) -> Result<()> {
     let git = Git::repository(project.common_dir());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
     if git.worktree_git_dir(path).is_some() && path.is_dir() {
         return Ok(());
     }
     git.worktree_remove(path)?;
-    git.worktree_add(path, branch, commit)?;
+    git.worktree_add(path, commit)?;
     Ok(())
 }
