@@ -36,6 +36,7 @@ impl Pristine {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
+        remove_lock(path)?;
         write_projected(path, &self.bytes)?;
         let file = File::options().write(true).open(path).map_err(io("write", path))?;
         file.set_times(FileTimes::new().set_modified(self.written)).map_err(io("write", path))
