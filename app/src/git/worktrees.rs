@@ -1,5 +1,6 @@
 //! Worktrees of the repository: made, found, removed. The caller sees to it that this happens one at a time.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,16 +10,10 @@ use super::{Call, Git, GitError, Result};
 use crate::crash;
 
 impl Git {
-    /// Makes a worktree without files, on a branch that is set to the commit.
-    pub fn worktree_add(&self, path: &Path, branch: &str, commit: &Oid) -> Result<()> {
-        let name = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-        let mut args: Vec<&std::ffi::OsStr> = Vec::new();
-        for arg in ["worktree", "add", "--quiet", "--no-checkout", "--force", "-B", name] {
-            args.push(arg.as_ref());
-        }
-        args.push(path.as_os_str());
-        args.push(commit.as_str().as_ref());
-        self.call(Call::new(args)).map(drop)
+    /// Makes a worktree without files, which stands at the commit.
+    pub fn worktree_add(&self, path: &Path, commit: &Oid) -> Result<()> {
+        let args = ["worktree", "add", "--quiet", "--no-checkout", "--force", "--detach"].map(OsStr::new);
+        self.call(Call::new(args.into_iter().chain([path.as_os_str(), commit.as_str().as_ref()]))).map(drop)
     }
 
     /// Takes a worktree away, files and administration, also one whose files are gone.
@@ -34,6 +29,16 @@ impl Git {
             }
         }
         Ok(())
+    }
+
+    /// The worktrees that the repository knows of in this directory, whether their files are there or not.
+    pub fn worktrees_in(&self, dir: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.git_dir().join("worktrees")).into_iter().flatten().flatten();
+        let known = entries.filter_map(|entry| {
+            let text = fs::read_to_string(entry.path().join("gitdir")).ok()?;
+            entry.path().join(text.trim_end_matches('\n')).parent().map(Path::to_owned)
+        });
+        known.filter(|path| path.parent() == Some(dir)).collect()
     }
 
     /// Where the repository keeps a worktree's HEAD and index. Asked of the repository, since the worktree's own `.git`

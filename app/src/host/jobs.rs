@@ -7,18 +7,21 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
-use mahabharatha_core::run::effect::Job;
-use mahabharatha_core::run::event::{Event, JobEnd, JobReport};
+use mahabharatha_core::run::Run;
+use mahabharatha_core::run::effect::{Effect, Job, Purpose};
+use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 
-use super::Context;
+use super::{Context, slots};
 use crate::crash;
-use crate::error::Result;
+use crate::error::{Result, io};
 use crate::launch::subprocess;
 use crate::proc::{self, Canceller, ProcessId};
 use crate::project::FeaturePaths;
-use crate::store::atomic::{make_dir, write_atomic};
+use crate::store::atomic::write_atomic;
+use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
-use crate::worker::{self, FENCE, MARKER, Order, WORKER};
+use crate::worker::pulse::Watch;
+use crate::worker::{self, FENCE, MARKER, Order, Progress, WORKER, result_ref};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -39,7 +42,11 @@ impl Control {
     pub fn interrupt(&self, job_dir: &Path, force: bool, grace: Duration) {
         let limit = if force { Duration::ZERO } else { grace + TIME_TO_SAVE };
         // The worker reads it when the signal comes; without it, it gives its agent the usual time.
-        let _ = write_atomic(&job_dir.join(worker::GRACE), grace.as_millis().to_string().as_bytes());
+        let file = job_dir.join(worker::GRACE);
+        if write_atomic(&file, grace.as_millis().to_string().as_bytes()).is_err() {
+            // On a full disk there is room for a name at least, which tells that the end was not the worker's own.
+            let _ = fs::File::create(&file);
+        }
         match self {
             Control::Child(canceller) => canceller.cancel(limit),
             Control::Adopted(dir) => {
@@ -55,37 +62,53 @@ pub fn start(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Con
     match try_start(context, job, events) {
         Ok(control) => Some(control),
         Err(error) => {
-            let mut report = report_of(JobEnd::Died { started: false }, Duration::ZERO);
+            let lack = error.is_lack_of_space().then(|| error.message().to_owned());
+            let end = if lack.is_some() { JobEnd::Interrupted } else { JobEnd::Died { started: false } };
+            let mut report = report_of(end, Duration::ZERO);
             report.warnings.push(error.to_string());
-            let _ = events.send(ended(job, report));
+            tell(events, lack, ended(job, report));
             None
         }
+    }
+}
+
+/// A lack of room comes first, so that nothing is tried again before there is some.
+fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
+    let lack = lack_of_space.map(|why| Event::OutOfSpace { why });
+    for event in lack.into_iter().chain([event]) {
+        let _ = events.send(event);
     }
 }
 
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
-    make_dir(&dir)?;
+    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
     point("has a directory");
+    if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
+        // It was there when the slot was made ready, and somebody has pruned it since.
+        slots::prepare(context, job.worker)?;
+    }
     let order = context.order(job)?;
     order.write(&dir)?;
     point("has an order");
     let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
     point("has a worker");
-    let control = Control::Child(running.canceller());
+    let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
+    let watch = Watch::start(&dir, order.limits.stall(), move || canceller.cancel(Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         let waited = running.wait();
         let ran = waited.map(|ended| ended.duration).unwrap_or_default();
-        let report = worker::read_result(&dir).ok().flatten().unwrap_or_else(|| {
+        let silent = watch.end();
+        if !matches!(worker::read_result(&dir), Ok(Some(_))) {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
-            without_result(&context, &job, &dir, ran)
-        });
-        let _ = events.send(ended(&job, report));
+        }
+        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, Some(ran), silent));
+        conclude(&context, &job, &events, report);
     });
     Ok(control)
 }
@@ -94,11 +117,15 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
 pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
     if Order::read(&dir).is_err() {
-        return start(context, job, events);
+        // It was not begun, unless a loss of power took the order away again.
+        let Some(commit) = finished_commit(context, job) else { return start(context, job, events) };
+        let report = checked(context, job, report_of(JobEnd::Done { commit }, NOT_EARLY));
+        let _ = events.send(ended(job, report));
+        return None;
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
-            let _ = events.send(ended(job, settle(context, job, &dir, &lock)));
+            conclude(context, job, events, settle(context, job, &dir, &lock, None, false));
             None
         }
         Ok(None) => Some(adopt(context, job, events)),
@@ -114,58 +141,108 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
 /// A worker that outlived the process that started it goes on; we wait for its lock.
 fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let dir = context.paths.job(&job.task, job.attempt);
-    let control = Control::Adopted(dir.clone());
+    let (control, at) = (Control::Adopted(dir.clone()), dir.clone());
+    let watch = Watch::start(&dir, context.config.workers.stall, move || end_holder(&at, Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         if let Some(ProcessId { pid, .. }) = holder(&dir) {
             let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
         }
-        let report = match JobLock::wait(&dir) {
-            Ok(lock) => settle(&context, &job, &dir, &lock),
-            Err(_) => report_of(JobEnd::Died { started: true }, NOT_EARLY),
-        };
-        let _ = events.send(ended(&job, report));
+        let report = when_gone(&dir, |lock| {
+            let silent = watch.end();
+            settle(&context, &job, &dir, lock, None, silent)
+        });
+        conclude(&context, &job, &events, report);
     });
     control
 }
 
-/// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
-fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobReport {
-    if let Ok(Some(report)) = worker::read_result(dir) {
-        return report;
+/// Waits for the job's lock, which is free when its worker is gone.
+fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) -> JobReport {
+    match JobLock::wait(dir) {
+        Ok(lock) => report(&lock),
+        Err(_) => report_of(JobEnd::Died { started: true }, NOT_EARLY),
     }
-    // Nobody was there to whom they could fall; the next attempt must be alone in its worktree.
-    end_escaped(dir);
+}
+
+/// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
+/// `watched` is how long it lived, where its end was seen; `silent` that it was ended for giving no sign of life.
+fn settle(
+    context: &Context,
+    job: &Job,
+    dir: &Path,
+    _gone: &JobLock,
+    watched: Option<Duration>,
+    silent: bool,
+) -> JobReport {
+    if let Ok(Some(report)) = worker::read_result(dir) {
+        return checked(context, job, report);
+    }
+    // There may have been nobody to whom they could fall; the next attempt must be alone in its worktree.
+    end_left_of(dir);
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
-    let mut report = without_result(context, job, dir, ran.max(NOT_EARLY));
-    if !matches!(report.end, JobEnd::Done { .. })
-        && let Err(error) = write_atomic(&dir.join(FENCE), b"")
-    {
+    if let Some(commit) = finished_commit(context, job) {
+        return checked(context, job, report_of(JobEnd::Done { commit }, ran));
+    }
+    let end = end_without_result(dir, silent.then_some(context.config.workers.stall));
+    // What is known of an attempt whose worker could not tell.
+    let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
+    let tokens = progress.map_or(0, |progress| progress.tokens);
+    let mut report = JobReport { tokens, ..report_of(end, watched.unwrap_or(ran.max(NOT_EARLY))) };
+    if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
     report
 }
 
-/// How an attempt ended whose worker is gone and left no result. It may have come as far as its commit.
-fn without_result(context: &Context, job: &Job, dir: &Path, ran: Duration) -> JobReport {
-    let end = match finished_commit(context, job) {
-        Some(commit) => JobEnd::Done { commit },
-        None => end_without_result(dir),
-    };
-    report_of(end, ran)
+/// Tells how a job ended. Where the disk is full the attempt is not to blame: it uses up no retry, and the run pauses until
+/// there is room.
+fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: JobReport) {
+    let mut lack = None;
+    if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. }) {
+        let places = [context.paths.job(&job.task, job.attempt), context.paths.worktree(job.worker)];
+        lack = places.iter().find_map(|dir| lack_of_space(dir));
+    }
+    if lack.is_some()
+        && let JobEnd::Failed { feedback, .. } = std::mem::replace(&mut report.end, JobEnd::Interrupted)
+    {
+        report.warnings.push(feedback);
+    }
+    tell(events, lack, ended(job, report));
 }
 
 /// A worker that we called off did not die of itself, though it could not say so: that uses up no retry.
-fn end_without_result(dir: &Path) -> JobEnd {
+fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
     if dir.join(worker::GRACE).exists() {
         return JobEnd::Interrupted;
     }
-    JobEnd::Died { started: read_identity(dir).is_some() }
+    match silent_for {
+        None => JobEnd::Died { started: read_identity(dir).is_some() },
+        Some(limit) => JobEnd::Failed {
+            cause: FailCause::Stalled,
+            feedback: format!("The worker gave no sign of life for {:.0} s, so it was ended.", limit.as_secs_f64()),
+            strays: Vec::new(),
+        },
+    }
+}
+
+/// A remedy goes onto staging as it is, so here it is what guarantees that it changes nothing unowned; other work is
+/// looked at when it is staged.
+fn checked(context: &Context, job: &Job, mut report: JobReport) -> JobReport {
+    if let (JobEnd::Done { commit }, Purpose::Remedy { .. }) = (&report.end, &job.purpose) {
+        let feedback = match context.objections_to(job, commit) {
+            Ok(objections) if objections.is_empty() => return report,
+            Ok(objections) => format!("The fix is not taken:\n{}", objections.join("\n")),
+            Err(error) => format!("The fix cannot be read: {error}"),
+        };
+        report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays: Vec::new() };
+    }
+    report
 }
 
 fn report_of(end: JobEnd, ran: Duration) -> JobReport {
-    JobReport { end, wip: None, ran_ms: ran.as_millis() as u64, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+    JobReport::new(end, ran.as_millis() as u64)
 }
 
 fn ended(job: &Job, report: JobReport) -> Event {
@@ -179,8 +256,7 @@ fn read_identity(dir: &Path) -> Option<ProcessId> {
 
 /// The commit of an attempt that ended between its commit and its result.
 fn finished_commit(context: &Context, job: &Job) -> Option<Oid> {
-    let order = Order::read(&context.paths.job(&job.task, job.attempt)).ok()?;
-    let commit = context.repository.resolve_ref(&order.result_ref()).ok()??;
+    let commit = context.repository.resolve_ref(&result_ref(context.paths.feature(), job)).ok()??;
     let format = "--format=%P %(trailers:key=Mahabharatha-Attempt,valueonly)";
     let output = context.repository.run(["log", "-1", format, commit.as_str()]).ok()?;
     (output.text().ok()?.trim() == format!("{} {}", job.base, job.attempt)).then_some(commit)
@@ -191,14 +267,32 @@ pub fn is_alive(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> bool {
     JobLock::is_held(&paths.job(task, attempt))
 }
 
+/// The job directories that a worker is at now, and which process it is.
+pub fn alive(feature_dir: &Path) -> Vec<(PathBuf, Option<u32>)> {
+    let dirs = fs::read_dir(feature_dir.join("jobs")).into_iter().flatten().flatten().map(|entry| entry.path());
+    dirs.filter(|dir| JobLock::is_held(dir))
+        .map(|dir| {
+            let pid = read_identity(&dir).map(|id| id.pid);
+            (dir, pid)
+        })
+        .collect()
+}
+
 /// Waits until nobody is at the attempt any more.
 pub fn wait_for_end(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> Result<()> {
-    JobLock::wait_until_free(&paths.job(task, attempt))
+    let dir = paths.job(task, attempt);
+    let identity = read_identity(&dir);
+    JobLock::wait_until_free(&dir)?;
+    // It lets go of the lock with its last steps.
+    if let Some(id) = identity {
+        id.wait_until_gone();
+    }
+    Ok(())
 }
 
 /// Ends workers that outlived their orchestrator, all or one, and what escaped from them; whether there was anything.
 /// The caller holds the feature's lock: nobody drives them.
-pub fn end_survivors(paths: &FeaturePaths, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
+pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
     let is_meant =
         |dir: &PathBuf| only.is_none_or(|worker| Order::read(dir).is_ok_and(|order| order.job.worker == worker));
     let entries = fs::read_dir(paths.dir().join("jobs")).into_iter().flatten();
@@ -219,10 +313,15 @@ pub fn end_survivors(paths: &FeaturePaths, only: Option<WorkerId>, grace: Durati
         // Freed when it is gone, by itself or by the kill.
         drop(JobLock::wait(dir)?);
     }
-    let escaped = match only {
-        None => end_escaped(paths.dir()),
-        Some(_) => dirs.iter().map(|dir| end_escaped(dir)).sum(),
-    };
+    // Who wrote a result had ended everything before.
+    let unfinished = dirs.iter().filter(|dir| !matches!(worker::read_result(dir), Ok(Some(_))));
+    let mut escaped: usize = unfinished.map(|dir| end_left_of(dir)).sum();
+    if only.is_none() {
+        escaped += end_escaped(paths.dir());
+        if run.is_some_and(|run| run.outstanding().any(|(_, effect)| runs_commands_in_staging(effect))) {
+            escaped += end_working_in(&paths.staging_worktree());
+        }
+    }
     Ok(!ending.is_empty() || escaped > 0)
 }
 
@@ -250,7 +349,26 @@ fn end_holder(dir: &Path, limit: Duration) {
     }
 }
 
+/// Ends what outlived a worker that is gone: by its mark, and by where it works if it has none; how many there were.
+fn end_left_of(dir: &Path) -> usize {
+    end_escaped(dir) + Order::read(dir).map_or(0, |order| end_working_in(&order.worktree))
+}
+
 /// Ends every process that belongs to this directory or one below it; how many there were.
 pub fn end_escaped(dir: &Path) -> usize {
-    proc::find_marked(MARKER, dir).into_iter().filter(|id| proc::end_process(*id)).count()
+    end_each(proc::find_marked(MARKER, dir))
+}
+
+/// Ends every process that works in a worktree where nobody but our own has any business; how many there were.
+pub fn end_working_in(worktree: &Path) -> usize {
+    end_each(proc::find_working_in(worktree))
+}
+
+fn end_each(found: Vec<ProcessId>) -> usize {
+    found.into_iter().filter(|id| proc::end_process(*id)).count()
+}
+
+/// Whether commands of the repository run in staging's worktree for the effect; at other times a person may be there.
+pub fn runs_commands_in_staging(effect: &Effect) -> bool {
+    matches!(effect, Effect::CheckBase { .. } | Effect::Gate { .. } | Effect::Blame { .. })
 }

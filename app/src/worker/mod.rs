@@ -15,7 +15,9 @@ mod keep;
 mod log;
 mod order;
 mod ownership;
+mod progress;
 mod prompt;
+pub mod pulse;
 mod start;
 mod verify;
 mod watch;
@@ -26,17 +28,21 @@ use std::time::{Duration, Instant};
 
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 
+use crate::agent::Spent;
 use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
-use crate::store::atomic::{write_atomic, write_projected};
+use crate::store::atomic::write_projected;
 use crate::store::locks::JobLock;
 use crate::store::ports;
 use attempt::Attempt;
 use log::{Log, Severity};
 use watch::Interrupt;
 
-pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext};
+pub use include::wanted_files;
+pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules, result_ref};
+pub use progress::Progress;
+pub use start::save_leftovers;
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.
@@ -79,7 +85,7 @@ pub fn exit_code(end: &JobEnd) -> i32 {
         JobEnd::Checkpoint { .. } => 2,
         JobEnd::Blocked { .. } => 3,
         JobEnd::Escalated { .. } => 4,
-        JobEnd::Failed { .. } | JobEnd::Died { .. } | JobEnd::Interrupted => 1,
+        JobEnd::Failed { .. } | JobEnd::Unserved { .. } | JobEnd::Died { .. } | JobEnd::Interrupted => 1,
     }
 }
 
@@ -100,6 +106,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     write_projected(&job_dir.join(WORKER), &own)?;
     crash::point(|| "with a name");
     let order = Order::read(job_dir)?;
+    pulse::beat(job_dir, order.limits.stall())?;
     let ports = order.common_dir.join("mahabharatha/ports");
     let _ports = order.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
     let interrupt =
@@ -111,18 +118,27 @@ fn work(job_dir: &Path) -> Result<JobReport> {
 
     let log = Log::open(&order);
     log.info("started", &format!("base {}", order.job.base));
-    let mut attempt = Attempt { order: &order, job_dir, interrupt: &interrupt, log: &log, warnings: Vec::new() };
+    let mut attempt = Attempt {
+        order: &order,
+        job_dir,
+        interrupt: &interrupt,
+        log: &log,
+        warnings: Vec::new(),
+        spent: Spent::default(),
+        decisions: Vec::new(),
+    };
     let (end, wip) = attempt.run().unwrap_or_else(|error| {
         proc::end_descendants(Duration::ZERO);
         (attempt::setup_failure(&error), None)
     });
-    let report = attempt::report(end, wip, started, attempt.warnings);
+    let report = attempt.report(end, wip, started);
     log_end(&log, &report);
     crash::point(|| "before the result");
     let path = job_dir.join(RESULT);
     let bytes = serde_json::to_vec_pretty(&report)
         .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
-    write_atomic(&path, &bytes)?;
+    // The commit and the kept work are on the disk; that there was a result the journal will say.
+    write_projected(&path, &bytes)?;
     crash::point(|| "after the result");
     Ok(report)
 }
@@ -137,6 +153,7 @@ fn log_end(log: &Log, report: &JobReport) {
         JobEnd::Checkpoint { note } => (Severity::Info, format!("checkpoint: {note}")),
         JobEnd::Blocked { reason } => (Severity::Warn, format!("blocked: {reason}")),
         JobEnd::Escalated { reason } => (Severity::Warn, format!("escalated: {reason}")),
+        JobEnd::Unserved { why, .. } => (Severity::Warn, format!("not served: {why}")),
         JobEnd::Interrupted | JobEnd::Died { .. } => (Severity::Warn, "called off".to_owned()),
     };
     log.write(level, "ended", &text);

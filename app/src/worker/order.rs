@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::graph::OwnedPath;
-use mahabharatha_core::ids::Feature;
+use mahabharatha_core::ids::{Feature, WorkerId};
 use mahabharatha_core::run::effect::{Job, Purpose};
 use mahabharatha_core::spec::TaskSpec;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::agent::AgentOrder;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Identity, Pinned};
 use crate::proc::base_env;
-use crate::store::atomic::write_atomic;
+use crate::store::atomic::write_projected;
 
 pub const FILE: &str = "order.json";
 
@@ -70,6 +70,18 @@ pub struct PromptContext {
     pub max_attempts: u32,
     /// None: the task alone.
     pub budget_tokens: Option<u32>,
+    #[serde(default)]
+    pub rules: Rules,
+}
+
+/// Which of the project's security rules an agent is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rules {
+    #[default]
+    All,
+    /// Those that concern the files of its task.
+    OfTheTask,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +114,21 @@ pub struct Logs {
     pub task: PathBuf,
 }
 
+const SLOTS: &str = "slots";
+
+pub fn slot_file(feature_dir: &Path, worker: WorkerId, extension: &str) -> PathBuf {
+    feature_dir.join(SLOTS).join(format!("worker-{worker}.{extension}"))
+}
+
+/// Where verified work goes.
+pub fn result_ref(feature: &Feature, job: &Job) -> String {
+    let kind = match job.purpose {
+        Purpose::Build => "tasks",
+        Purpose::Remedy { .. } => "fixes",
+    };
+    format!("refs/mahabharatha/{feature}/{kind}/{}", job.task)
+}
+
 impl Order {
     pub fn read(job_dir: &Path) -> Result<Order> {
         let path = job_dir.join(FILE);
@@ -114,25 +141,21 @@ impl Order {
         let path = job_dir.join(FILE);
         let bytes = serde_json::to_vec_pretty(self)
             .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
-        write_atomic(&path, &bytes)
+        // Without it the attempt has not begun.
+        write_projected(&path, &bytes)
     }
 
-    /// Where verified work goes.
     pub fn result_ref(&self) -> String {
-        let kind = match self.job.purpose {
-            Purpose::Build => "tasks",
-            Purpose::Remedy { .. } => "fixes",
-        };
-        format!("refs/mahabharatha/{}/{kind}/{}", self.feature, self.job.task)
+        result_ref(&self.feature, &self.job)
     }
 
     /// What is ours in this worker's slot, from one attempt to the next.
     pub fn slot_file(&self, extension: &str) -> PathBuf {
-        self.slots_dir().join(format!("worker-{}.{extension}", self.job.worker))
+        slot_file(&self.feature_dir(), self.job.worker, extension)
     }
 
     pub fn slots_dir(&self) -> PathBuf {
-        self.feature_dir().join("slots")
+        self.feature_dir().join(SLOTS)
     }
 
     fn feature_dir(&self) -> PathBuf {

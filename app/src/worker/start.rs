@@ -15,7 +15,7 @@ use super::{files, include, ownership};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Git, RefChange};
 use crate::proc;
-use crate::store::atomic::{make_dir, write_atomic, write_projected};
+use crate::store::atomic::{make_dir, write_projected};
 
 /// What belongs into a worktree's own directory; the rest is of an operation that somebody did not finish.
 const ADMINISTRATION: [&str; 10] =
@@ -36,6 +36,7 @@ impl Pristine {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
+        remove_lock(path)?;
         write_projected(path, &self.bytes)?;
         let file = File::options().write(true).open(path).map_err(io("write", path))?;
         file.set_times(FileTimes::new().set_modified(self.written)).map_err(io("write", path))
@@ -55,7 +56,8 @@ struct Occupant {
 pub fn occupy(order: &Order, guard: &Guard<'_>) -> Result<()> {
     let Job { task, attempt, base, .. } = order.job.clone();
     let occupant = Occupant { task, attempt, base, guard: guard.snapshot() };
-    write_atomic(&order.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
+    // What the agent writes from now on does not survive a loss of power either.
+    write_projected(&order.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
 }
 
 /// Everything that the attempt left is committed or kept.
@@ -72,7 +74,7 @@ pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     remove_lock(&index)?;
     let mut warnings = save_what_a_dead_worker_left(order, job_dir)?;
     administrate(order, &quarantine)?;
-    let git = private_git(order, job_dir)?.index(&index);
+    let git = private_git(order)?.index(&index);
     reset(order, &git, &index)?;
     set_branch(order)?;
     let pristine = Pristine::read(&index)?;
@@ -85,9 +87,9 @@ pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     Ok((pristine, warnings))
 }
 
-/// A git directory of ours for this attempt, written now.
-pub fn private_git(order: &Order, job_dir: &Path) -> Result<Git> {
-    let git = Git::objects(&job_dir.join("git"), &order.common_dir, &order.pinned)?;
+/// The slot's git directory of ours, made right now.
+pub fn private_git(order: &Order) -> Result<Git> {
+    let git = Git::objects(&order.slot_file("git"), &order.common_dir, &order.pinned)?;
     git.detach_head(&order.job.base)?;
     Ok(git.work_tree(&order.worktree))
 }
@@ -113,6 +115,22 @@ fn administrate(order: &Order, quarantine: &Path) -> Result<()> {
     files::ensure(&admin.join("HEAD"), &format!("ref: {}\n", order.branch), quarantine)
 }
 
+/// Keeps what attempts whose workers were killed left in their worktrees, where no later attempt did. Nobody may be at work.
+/// What cannot be told whose it is stays where it is.
+pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(feature_dir.join("slots")).into_iter().flatten().flatten() {
+        let Ok(bytes) = fs::read(entry.path()) else { continue };
+        let Ok(Occupant { task, attempt, .. }) = serde_json::from_slice(&bytes) else { continue };
+        let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));
+        let Ok(order) = Order::read(&job_dir) else { continue };
+        if order.slot_file("json") == entry.path() {
+            administrate(&order, &job_dir.join("quarantine"))?;
+            save_what_a_dead_worker_left(&order, &job_dir)?;
+        }
+    }
+    Ok(())
+}
+
 /// A worker that was killed could not keep what its agent had done.
 fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<String>> {
     let record = order.slot_file("json");
@@ -127,7 +145,7 @@ fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<Str
     };
     let keeper = Keeper::new(order, &occupant.task, occupant.attempt, &occupant.base);
     let whose = format!("{} attempt {}, whose worker was killed", occupant.task, occupant.attempt);
-    let git = private_git(order, job_dir)?;
+    let git = private_git(order)?;
     let planted = Guard::from_snapshot(order, occupant.guard).restore(&git, job_dir)?;
     let mut warnings: Vec<String> = planted
         .strays
@@ -151,7 +169,7 @@ fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<Str
 fn save(order: &Order, job_dir: &Path, keeper: &Keeper<'_>) -> Result<Kept> {
     let scratch = job_dir.join("left.index");
     Pristine::read(&order.slot_file("index"))?.write(&scratch)?;
-    let git = private_git(order, job_dir)?.index(&scratch);
+    let git = private_git(order)?.index(&scratch);
     git.detach_head(keeper.base())?;
     let found = ownership::look(&git, order)?;
     found.take_out(order, job_dir)?;
