@@ -28,7 +28,19 @@ impl Git {
                 _ => {}
             }
         }
+        self.remove_half_made(path);
         Ok(())
+    }
+
+    /// What a git that was killed as it began to add a worktree of this name left: a directory with at most a lock in it.
+    fn remove_half_made(&self, path: &Path) {
+        let dir = self.git_dir().join("worktrees").join(path.file_name().unwrap_or_default());
+        let names: Vec<_> = fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+        if names == ["locked"] {
+            let _ = fs::remove_file(dir.join("locked"));
+        }
+        // Goes when it is empty, and only then.
+        let _ = fs::remove_dir(&dir);
     }
 
     /// The worktrees that the repository knows of in this directory, whether their files are there or not.

@@ -139,6 +139,8 @@ fn sweep(what: &str, usual: &Uninterrupted, crashes: Vec<Crash>) -> usize {
     let tried = crashes.len() - missed.len();
     let seconds = started.elapsed().as_secs();
     tell(&format!("{what}: {tried} points tried in {seconds} s, {} not come to {missed:?}", missed.len()));
+    // Which slot a worker has is chance, and with it the names of the files that are the slot's.
+    assert!(missed.iter().all(|point| point.contains("write worker-")), "not come to: {missed:?}");
     assert!(
         failures.is_empty(),
         "{} of {tried} failed:\n{}",
@@ -227,6 +229,8 @@ fn a_worker_killed_at_any_point_is_replaced_unless_its_attempt_was_finished() {
 fn a_worker_killed_together_with_its_orchestrator_is_replaced_unless_its_attempt_was_finished() {
     let usual = Uninterrupted::run();
     let mut crashes = worker_crashes(&usual, &JOBS, Some("parent"));
+    // What is unfinished in a slot is written anew by the next attempt, whoever lives: the other sweep has it.
+    crashes.retain(|crash| !crash.point.contains(" write worker-"));
     for (count, crash) in crashes.iter_mut().enumerate().step_by(3) {
         crash.again = Some(count * 5 % 60 + 1);
     }
