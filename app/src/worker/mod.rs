@@ -38,6 +38,7 @@ use attempt::Attempt;
 use log::{Log, Severity};
 use watch::Interrupt;
 
+pub use include::wanted_files;
 pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules, result_ref};
 pub use progress::Progress;
 pub use start::save_leftovers;

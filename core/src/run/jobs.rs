@@ -295,13 +295,10 @@ impl Run {
         if pause.is_zero() {
             self.requeue(index);
         } else {
-            self.rest_until(index, now + pause);
+            let until = now + pause;
+            self.tasks[index].status = TaskStatus::Resting { until };
+            self.resting.insert((until, index));
         }
-    }
-
-    fn rest_until(&mut self, index: usize, until: Time) {
-        self.tasks[index].status = TaskStatus::Resting { until };
-        self.resting.insert((until, index));
     }
 
     fn cooldown(&self) -> Duration {

@@ -202,7 +202,7 @@ impl LevelBook {
             | JobEnd::Blocked { reason: why }
             | JobEnd::Escalated { reason: why } => (text(why), None),
         };
-        self.remedies -= u32::from(free || matches!(report.end, JobEnd::Interrupted | JobEnd::Unserved { .. }));
+        self.remedies -= u32::from(free || report.end == JobEnd::Interrupted);
         self.remedy_carry = Carry { feedback, note, wip: report.wip.clone() };
     }
 }

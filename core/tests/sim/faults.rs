@@ -29,6 +29,7 @@ pub enum Fault {
     Conflict,
     CheckoutInTheWay,
     EffectFails,
+    DiskFull,
     ClockGoesBack,
     PersonAsks,
     SpuriousWake,
@@ -45,7 +46,7 @@ const KINDS: usize = Fault::OtherPolicy as usize + 1;
 
 /// Faults that show their worst together; a schedule may have one such set beside what it draws otherwise.
 const THEMES: [&[Fault]; 9] = [
-    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails],
+    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull],
     &[Fault::Outage, Fault::JobCheckpoints, Fault::BadCommit, Fault::RemedyFails, Fault::OrchestratorDies],
     &[Fault::BaseMoves, Fault::EventRepeated, Fault::LateAnswer, Fault::BadCommit, Fault::CheckoutInTheWay],
     &[Fault::JobFails, Fault::JobBlocks, Fault::JobCheckpoints, Fault::DiesLate, Fault::Hangs, Fault::PersonAsks],

@@ -295,10 +295,8 @@ pub fn check_end(ledger: &Ledger, run: &Run, end: &End) {
         End::Paused { .. } => {
             let poor = ledger.policy.max_usd.is_some_and(|limit| ledger.spent >= limit);
             let unfinished = matches!(ledger.intent, Intent::Merge(_));
-            let unserved = ledger.outages.given_up;
-            poor || unfinished
-                || unserved
-                || failed && !matches!(ledger.obstacle, None | Some(Obstacle::Conflict { .. }))
+            let hindered = failed && !matches!(ledger.obstacle, None | Some(Obstacle::Conflict { .. }));
+            poor || unfinished || hindered || ledger.outages.given_up || ledger.out_of_space
         }
         End::Stopped => ledger.stop_asked || (0..ledger.policy.workers).all(|worker| ledger.stopped.contains(&worker)),
         End::Failed { .. } => ledger.effect_failed,

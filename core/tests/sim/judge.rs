@@ -86,6 +86,7 @@ impl Judge {
                 let due = !self.answers.contains_key(request) && worker.map_or(under_way, on_it);
                 due.then_some((*force, *grace_ms, *worker))
             }
+            Event::OutOfSpace { .. } => under_way.then_some((false, 10_000, None)),
             _ => (failing && under_way).then_some((false, 10_000, None)),
         };
         let interrupt = effects.iter().find_map(|(_, effect)| match effect {

@@ -40,6 +40,7 @@ pub struct Ledger {
     /// Since the latest process took over.
     pub stop_asked: bool,
     pub effect_failed: bool,
+    pub out_of_space: bool,
     pub gate_failed: bool,
     pub obstacle: Option<Obstacle>,
     pub now: Time,
@@ -70,6 +71,7 @@ impl Ledger {
             base_is_good: false,
             stop_asked: false,
             effect_failed: false,
+            out_of_space: false,
             gate_failed: false,
             obstacle: None,
             now,
@@ -198,6 +200,7 @@ impl Ledger {
                     self.job_ended(id, &job, report);
                 }
             }
+            Event::OutOfSpace { .. } => self.out_of_space = true,
             Event::Closed => {
                 self.take(|effect| matches!(effect, Effect::Close));
             }
@@ -220,6 +223,7 @@ impl Ledger {
         self.outages = Outages::default();
         self.stop_asked = false;
         self.effect_failed = false;
+        self.out_of_space = false;
         self.gate_failed = self.levels.iter().any(|book| book.failure.is_some());
         self.obstacle = None;
         for book in &mut self.levels {

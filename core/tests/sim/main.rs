@@ -70,12 +70,14 @@ fn every_schedule_keeps_the_promises() {
     }
     let sum = sum.into_inner().expect("no panic holds it");
     tell(&format!(
-        "{count} schedules, {} features, {} steps, {} processes\n\nHow often each event came in each state:\n{}\n\nNever:\n{}",
+        "{count} schedules, {} features, {} steps, {} processes\n\nHow often each event came in each state:\n{}\n\nNever:\n{}\nHow often an \
+         attempt ended in each way:\n{}",
         sum.features,
         sum.steps,
         sum.processes,
         sum.coverage.table(),
-        sum.coverage.never()
+        sum.coverage.never(),
+        sum.coverage.ends()
     ));
     if count >= 5_000 {
         assert_eq!(sum.coverage.missing(), [], "important pairs never came");

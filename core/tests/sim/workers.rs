@@ -28,6 +28,8 @@ pub struct Attempted {
 /// Without a sign of life for so long an attempt is ended; and so it is after so long in any case.
 const STALL: i64 = 600_000;
 const TIMEOUT: i64 = 3_600_000;
+/// No attempt goes on for longer while somebody watches it.
+pub const LONGEST: i64 = TIMEOUT + STALL;
 
 /// The service behind the agents does not serve until then, and may say so.
 #[derive(Debug)]

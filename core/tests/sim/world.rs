@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
-use mahabharatha_core::run::event::{Event, JobEnd, Note};
+use mahabharatha_core::run::event::{Event, JobEnd, JobReport, Note};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
 use crate::faults::{Fault, Faults};
@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::person;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
-use crate::workers::{Attempted, Outage, Workers, draw};
+use crate::workers::{Attempted, LONGEST, Outage, Workers, draw};
 
 #[derive(Debug)]
 pub struct World {
@@ -102,6 +102,11 @@ impl World {
                 let error = format!("{} could not be launched: the disk is full", job.task);
                 self.tell(soon, Event::EffectFailed { effect: id, error });
             }
+            Effect::RunJob(job) if self.strikes(Fault::DiskFull) => {
+                self.tell(soon, disk_full());
+                let (task, attempt) = (job.task.clone(), job.attempt);
+                self.tell(soon, Event::JobEnded { task, attempt, report: JobReport::interrupted() });
+            }
             Effect::RunJob(job) => {
                 let attempted = self.attempt(id, job);
                 self.workers.begin(attempted);
@@ -141,6 +146,8 @@ impl World {
         let attempted = self.workers.get_mut(job).expect("a job that was begun");
         attempted.end_if_frozen(now, &mut self.rng);
         let attempted = attempted.clone();
+        let longest = attempted.started_at.max(now) + LONGEST;
+        assert!(attempted.ends_at <= longest, "nobody ends {:?}, which hangs", attempted.job);
         if attempted.alive && !attempted.is_over(self.time) {
             let pid = 1_000 + self.sequence as u32;
             self.tell(attempted.started_at + 5, Event::JobStarted { task: task.clone(), attempt, pid });
@@ -340,6 +347,10 @@ impl World {
             let error = "the disk is full".to_string();
             return Event::EffectFailed { effect: id, error };
         }
+        if self.strikes(Fault::DiskFull) {
+            self.tell(self.time, disk_full());
+            return Event::Interrupted { effect: id };
+        }
         match effect {
             Effect::CheckBase { .. } => self.repo.check_base(),
             Effect::PrepareSlot { worker } => Event::SlotReady { worker: *worker },
@@ -400,4 +411,8 @@ impl World {
             }
         }
     }
+}
+
+fn disk_full() -> Event {
+    Event::OutOfSpace { why: "the disk is full".to_string() }
 }
