@@ -219,7 +219,7 @@ impl Session<'_> {
         write_plan(paths, &run, &leases)?;
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
-        let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
+        let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
         let end = drive(&mut run, &mut recorder, &mut host);
         if end.is_err() {

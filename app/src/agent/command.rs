@@ -49,4 +49,8 @@ impl Agent for Program {
     fn spent(&self) -> Spent {
         Spent::default()
     }
+
+    fn decisions(&self, ended: &Ended) -> Vec<String> {
+        super::decisions_in(&String::from_utf8_lossy(&ended.stdout))
+    }
 }

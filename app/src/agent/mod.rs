@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::prompt::Prompt;
+use mahabharatha_core::prompt::{Prompt, bound_text};
 use mahabharatha_core::spec::TaskSpec;
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +103,14 @@ pub trait Agent {
     fn said(&self, ended: &Ended) -> Said;
     /// As far as it is known, also of one that was ended.
     fn spent(&self) -> Spent;
+    /// What it decided and later tasks should know.
+    fn decisions(&self, ended: &Ended) -> Vec<String>;
+}
+
+/// The lines of an agent's last answer that begin with `DECISION:`, as many and as long as anybody would read.
+fn decisions_in(answer: &str) -> Vec<String> {
+    let lines = answer.lines().filter_map(|line| line.trim().strip_prefix("DECISION:"));
+    lines.map(|decision| bound_text(decision.trim(), 500)).filter(|decision| !decision.is_empty()).take(20).collect()
 }
 
 impl AgentOrder {

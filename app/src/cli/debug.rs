@@ -101,7 +101,7 @@ fn journal_state(place: &Place, examined: &Examined, senseless: Option<&Error>) 
         Health::Missing => ("missing", None),
         Health::Torn { bytes } => ("torn", Some(format!("its last {bytes} bytes are of a record that was cut short"))),
         Health::Damaged { line, byte, what } => ("damaged", Some(format!("line {line}, byte {byte}: {what}"))),
-        Health::Newer { version } => ("newer", Some(format!("it has version {version}"))),
+        Health::Newer { what } => ("newer", Some(what.clone())),
         Health::Foreign { feature } => ("foreign", Some(format!("it is the journal of {feature}"))),
         Health::Good => match senseless {
             Some(error) => ("senseless", Some(error.message().to_owned())),

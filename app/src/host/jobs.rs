@@ -181,7 +181,8 @@ fn settle(
     }
     let end = end_without_result(dir, silent.then_some(context.config.workers.stall));
     // What is known of an attempt whose worker could not tell.
-    let tokens = Progress::read(dir).map_or(0, |progress| progress.tokens);
+    let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
+    let tokens = progress.map_or(0, |progress| progress.tokens);
     let mut report = JobReport { tokens, ..report_of(end, watched.unwrap_or(ran.max(NOT_EARLY))) };
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());

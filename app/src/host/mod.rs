@@ -1,6 +1,7 @@
 //! Carries out effects in the real world: each on a thread of its own, answered by an event.
 
 pub mod clear;
+mod clock;
 mod close;
 mod context;
 pub mod integrate;
@@ -13,12 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
 use mahabharatha_core::run::Host;
 use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
 use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
 
+use clock::Clock;
 pub use context::Context;
 use integrate::{GateCall, Integration, Outcome};
 
@@ -42,13 +43,15 @@ pub struct LocalHost {
     reporter: Arc<Reporter>,
     /// Each thread holds a sender as long as it is at work.
     threads: (Sender<()>, Receiver<()>),
+    clock: Clock,
 }
 
 /// What threads that nobody waits for any more are given at the end.
 const LAST_WORK: Duration = Duration::from_secs(5);
 
 impl LocalHost {
-    pub fn new(context: Context, reporter: Arc<Reporter>) -> Result<LocalHost> {
+    /// `last` is the latest time that the journal has.
+    pub fn new(context: Context, reporter: Arc<Reporter>, last: Time) -> Result<LocalHost> {
         let (events, inbox) = mpsc::channel();
         let asked = events.clone();
         let spool = Spool::watch(context.paths.dir(), move |request, command| {
@@ -65,6 +68,7 @@ impl LocalHost {
             staging_prepared: false,
             reporter,
             threads: mpsc::channel(),
+            clock: Clock::after(last),
         })
     }
 
@@ -171,7 +175,7 @@ impl LocalHost {
 
 impl Host for LocalHost {
     fn now(&self) -> Time {
-        Time(Timestamp::now().as_millisecond())
+        self.clock.now()
     }
 
     fn begin(&mut self, id: EffectId, effect: &Effect) {

@@ -225,7 +225,7 @@ mod tests {
             ("garbage in the middle", good.replace(r#""seq":3"#, r#""seq":}"#) + lines[3] + "\n", to_third, 4),
             ("a gap", good.replace(r#""seq":3"#, r#""seq":4"#), to_third, 4),
             ("zeros in the middle", good.replace(r#""seq":3"#, "\0\0") + lines[3] + "\n", to_third, 4),
-            ("an unknown event at the end", good.replace(r#"ready","worker":2"#, r#"x","worker":2"#), to_third, 4),
+            ("a record of another shape", good.replace(r#""worker":2"#, r#""worker":"2""#), to_third, 4),
             ("no header", good.replace(r#""journal""#, r#""x""#), 0, 1),
             ("nothing", String::new(), 0, 1),
         ];
@@ -247,6 +247,12 @@ mod tests {
         let place = Place::new();
         fs::write(place.path(), "{\"journal\":2,\"more\":true}\n").unwrap();
         assert!(place.open().unwrap_err().message().contains("version 2"));
+        let unknown =
+            fs::read_to_string(Place::with(2).path()).unwrap().replace(r#""slot_ready","worker":1"#, r#""slept""#);
+        fs::write(place.path(), &unknown).unwrap();
+        let error = place.open().unwrap_err();
+        assert!(error.message().contains("line 3 tells of the event \"slept\""), "{error}");
+        assert!(error.what_to_do().unwrap().contains("newer mahabharatha"), "{error}");
         fs::write(place.path(), "{\"journal\":1,\"feature\":\"y\"}\n").unwrap();
         assert!(place.open().unwrap_err().message().contains("journal of y"));
     }

@@ -94,10 +94,12 @@ impl FeatureLock {
     /// Who holds the feature now, without getting in anybody's way.
     pub fn holder(dir: &Path) -> Result<Option<Holder>> {
         let path = lock_file(dir);
-        if !path.exists() {
-            return Ok(None);
-        }
-        let file = open(&path)?;
+        // Who only looks needs no right to write there.
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std_io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io("open", &path)(error)),
+        };
         Ok(if held_by_another(&file, &path)? { Some(read_holder(dir)) } else { None })
     }
 

@@ -29,6 +29,7 @@ pub struct Attempt<'a> {
     pub log: &'a Log,
     pub warnings: Vec<String>,
     pub spent: Spent,
+    pub decisions: Vec<String>,
 }
 
 /// How the agent's part ended.
@@ -77,6 +78,12 @@ impl Attempt<'_> {
         Ok((end, wip))
     }
 
+    pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
+        let Attempt { warnings, decisions, spent: Spent { cost_usd, tokens }, .. } = self;
+        let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
+        JobReport { wip, warnings, cost_usd, tokens, decisions, ..bare }
+    }
+
     fn run_agent(&mut self) -> Result<AgentEnd> {
         let order = self.order;
         let prompt = prompt::prompt(order);
@@ -92,7 +99,7 @@ impl Attempt<'_> {
             spec_dir: &order.spec_dir,
             job_dir: self.job_dir,
             env: order.agent_environment(),
-            tell: progress::teller(self.log, self.job_dir),
+            tell: progress::teller(self.log, order),
         };
         if self.interrupt.called_off() {
             return Ok(AgentEnd::Interrupted);
@@ -111,6 +118,7 @@ impl Attempt<'_> {
         let (ended, stalled) =
             watch::wait_for_agent(running, self.interrupt, stall, grace, &order.worktree).map_err(failed)?;
         self.spent = agent.spent();
+        self.decisions = agent.decisions(&ended);
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
         Ok(match (stalled, ended.timed_out, ended.cancelled) {
             (true, _, _) => AgentEnd::Stalled,
@@ -299,9 +307,4 @@ fn message(order: &Order) -> String {
 /// Anything that kept an attempt from being made.
 pub fn setup_failure(error: &Error) -> JobEnd {
     JobEnd::Failed { cause: FailCause::Setup, feedback: error.to_string(), strays: Vec::new() }
-}
-
-pub fn report(end: JobEnd, wip: Option<Oid>, started: Instant, spent: Spent, warnings: Vec<String>) -> JobReport {
-    let Spent { cost_usd, tokens } = spent;
-    JobReport { wip, warnings, cost_usd, tokens, ..JobReport::new(end, started.elapsed().as_millis() as u64) }
 }

@@ -38,6 +38,7 @@ use attempt::Attempt;
 use log::{Log, Severity};
 use watch::Interrupt;
 
+pub use include::wanted_files;
 pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules, result_ref};
 pub use progress::Progress;
 pub use start::save_leftovers;
@@ -120,12 +121,13 @@ fn work(job_dir: &Path) -> Result<JobReport> {
         log: &log,
         warnings: Vec::new(),
         spent: Spent::default(),
+        decisions: Vec::new(),
     };
     let (end, wip) = attempt.run().unwrap_or_else(|error| {
         proc::end_descendants(Duration::ZERO);
         (attempt::setup_failure(&error), None)
     });
-    let report = attempt::report(end, wip, started, attempt.spent, attempt.warnings);
+    let report = attempt.report(end, wip, started);
     log_end(&log, &report);
     let path = job_dir.join(RESULT);
     let bytes = serde_json::to_vec_pretty(&report)

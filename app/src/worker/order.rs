@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::graph::OwnedPath;
-use mahabharatha_core::ids::Feature;
+use mahabharatha_core::ids::{Feature, WorkerId};
 use mahabharatha_core::run::effect::{Job, Purpose};
 use mahabharatha_core::spec::TaskSpec;
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,12 @@ pub struct Logs {
     pub task: PathBuf,
 }
 
+const SLOTS: &str = "slots";
+
+pub fn slot_file(feature_dir: &Path, worker: WorkerId, extension: &str) -> PathBuf {
+    feature_dir.join(SLOTS).join(format!("worker-{worker}.{extension}"))
+}
+
 /// Where verified work goes.
 pub fn result_ref(feature: &Feature, job: &Job) -> String {
     let kind = match job.purpose {
@@ -145,11 +151,11 @@ impl Order {
 
     /// What is ours in this worker's slot, from one attempt to the next.
     pub fn slot_file(&self, extension: &str) -> PathBuf {
-        self.slots_dir().join(format!("worker-{}.{extension}", self.job.worker))
+        slot_file(&self.feature_dir(), self.job.worker, extension)
     }
 
     pub fn slots_dir(&self) -> PathBuf {
-        self.feature_dir().join("slots")
+        self.feature_dir().join(SLOTS)
     }
 
     fn feature_dir(&self) -> PathBuf {

@@ -3,40 +3,45 @@
 use std::fs;
 use std::path::Path;
 
+use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::log::{Log, Severity};
+use super::order::{Order, slot_file};
 use crate::agent::{AgentEvent, Tell};
 use crate::store::atomic::write_projected;
 
-const FILE: &str = "progress.json";
+const EXTENSION: &str = "doing";
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
+    task: TaskId,
+    attempt: Attempt,
     /// Such as `editing src/x.rs`.
-    #[serde(default)]
     pub doing: String,
     /// So far.
-    #[serde(default)]
     pub tokens: u64,
 }
 
 impl Progress {
     /// Of an attempt that has told of any.
-    pub fn read(job_dir: &Path) -> Option<Progress> {
-        serde_json::from_slice(&fs::read(job_dir.join(FILE)).ok()?).ok()
+    pub fn read(feature_dir: &Path, worker: WorkerId, task: &TaskId, attempt: Attempt) -> Option<Progress> {
+        let bytes = fs::read(slot_file(feature_dir, worker, EXTENSION)).ok()?;
+        let progress: Progress = serde_json::from_slice(&bytes).ok()?;
+        (progress.task == *task && progress.attempt == attempt).then_some(progress)
     }
 
-    pub fn write(&self, job_dir: &Path) {
+    fn write(&self, path: &Path) {
         // For people; a full disk shows where something depends on it.
-        let _ = serde_json::to_vec(self).map(|bytes| write_projected(&job_dir.join(FILE), &bytes));
+        let _ = serde_json::to_vec(self).map(|bytes| write_projected(path, &bytes));
     }
 }
 
-/// Writes what happens in the agent into the log, and what it does now into the job directory.
-pub fn teller(log: &Log, job_dir: &Path) -> Tell {
-    let (log, job_dir) = (log.clone(), job_dir.to_owned());
-    let mut progress = Progress::default();
+/// Writes what happens in the agent into the log, and what it does now into its slot.
+pub fn teller(log: &Log, order: &Order) -> Tell {
+    let (log, path) = (log.clone(), order.slot_file(EXTENSION));
+    let (task, attempt) = (order.job.task.clone(), order.job.attempt);
+    let mut progress = Progress { task, attempt, doing: String::new(), tokens: 0 };
     Box::new(move |event| {
         let severity = match &event {
             AgentEvent::Usage { .. } => Severity::Debug,
@@ -48,9 +53,11 @@ pub fn teller(log: &Log, job_dir: &Path) -> Tell {
         if let AgentEvent::Usage { tokens, .. } = event {
             progress.tokens = tokens;
         }
-        progress.doing = event.doing().unwrap_or(progress.doing.clone());
+        if let Some(doing) = event.doing() {
+            progress.doing = doing;
+        }
         if progress != before {
-            progress.write(&job_dir);
+            progress.write(&path);
         }
     })
 }

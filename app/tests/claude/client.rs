@@ -1,21 +1,14 @@
 //! A repository whose agent is the real client, with a home of its own.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::claude_client;
 use crate::messages_api::Api;
 use crate::support::{Background, Ran, Repo};
-
-/// Where `./test` has put the client.
-fn program() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
-    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-    let package = format!("target/claude-client/node_modules/@anthropic-ai/claude-code-linux-{arch}/claude");
-    Some(root.join(package)).filter(|path| path.is_file())
-}
 
 pub struct Bench {
     pub repo: Repo,
@@ -26,7 +19,7 @@ pub struct Bench {
 impl Bench {
     /// Nothing where there is no client: that is said, and on CI it is a failure.
     pub fn new(api: Api, config: &str) -> Option<Bench> {
-        let Some(program) = program() else {
+        let Some(program) = claude_client::program() else {
             assert!(!std::env::var("CI").is_ok_and(|value| value == "true"), "the Claude Code client is not installed");
             eprintln!("NOT TESTED: the Claude Code client is not installed; ./test does that");
             return None;

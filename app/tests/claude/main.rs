@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+#[path = "../support/claude_client.rs"]
+mod claude_client;
 mod client;
 #[path = "../support/messages_api.rs"]
 mod messages_api;
@@ -9,4 +11,10 @@ mod messages_api;
 #[path = "../e2e/support.rs"]
 mod support;
 
+mod context;
+mod endings;
+mod kills;
+mod ownership;
+mod preflight;
+mod service;
 mod whole_way;

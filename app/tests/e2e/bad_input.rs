@@ -229,6 +229,27 @@ fn places_that_cannot_be_written() {
 }
 
 #[test]
+fn a_state_directory_that_can_only_be_read() {
+    let repo = half_done();
+    let dir = repo.join(".git/mahabharatha");
+    let again = |args: &[&str]| Command::new("mount").args(args).arg(&dir).status().unwrap().success();
+    if !Disk::may_mount() {
+        return;
+    }
+    assert!(Command::new("mount").arg("--bind").arg(&dir).arg(&dir).status().unwrap().success());
+    let unwritable = Unwritable(dir.clone());
+    assert!(again(&["-o", "remount,bind,ro"]));
+    repo.run(&["status"]).code(0).says("x: blocked");
+    repo.run(&["debug"]).code(0).says("journal: good");
+    repo.run(&["logs"]).code(0);
+    for args in [&["run"][..], &["retry", "--all"], &["skip", "B", "--reason", "r"], &["stop"], &["cleanup"]] {
+        repo.run(args).code(1).says(".git/mahabharatha").says("Read-only").says("writable");
+    }
+    drop(unwritable);
+    goes_on(&repo);
+}
+
+#[test]
 fn a_disk_that_fills_up_in_the_middle() {
     let repo = Repo::new();
     let Some(disk) = Disk::new("260m") else { return };

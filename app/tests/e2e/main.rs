@@ -22,6 +22,7 @@ mod peers_steering;
 mod plan;
 mod preflight;
 mod progress;
+mod races;
 mod resume;
 mod specs;
 mod state_files;

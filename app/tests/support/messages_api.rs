@@ -13,9 +13,6 @@ pub struct Ask {
     pub body: Value,
     /// The length of the body.
     pub bytes: usize,
-    pub raw: Vec<u8>,
-    /// How many requests with the same task, attempt and turn came before: of one that failed, how often it was repeated.
-    pub repeated: usize,
 }
 
 /// What it is answered.
@@ -203,13 +200,8 @@ fn serve(mut stream: TcpStream, script: &Arc<Script>, asked: &Mutex<Vec<Ask>>) -
             continue;
         }
         let body: Value = serde_json::from_slice(&raw).unwrap_or_default();
-        let mut ask = Ask { body, bytes: length, raw, repeated: 0 };
-        {
-            let mut asked = asked.lock().unwrap();
-            let key = |ask: &Ask| (ask.task(), ask.attempt(), ask.turn());
-            ask.repeated = asked.iter().filter(|before| key(before) == key(&ask)).count();
-            asked.push(ask.clone());
-        }
+        let ask = Ask { body, bytes: length };
+        asked.lock().unwrap().push(ask.clone());
         match script(&ask) {
             Reply::Message { blocks, input_tokens } => {
                 let body = events(&ask, &blocks, input_tokens);

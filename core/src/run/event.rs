@@ -168,6 +168,9 @@ pub struct Setup {
     pub policy: Policy,
 }
 
+/// More than anybody can ask for.
+const MAX_WORKERS: u32 = 10_000;
+
 /// What the configuration and the command line decide about a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
@@ -182,6 +185,13 @@ pub struct Policy {
     /// Levels stay on the staging branch, and the base branch as it is.
     #[serde(default)]
     pub onto_staging: bool,
+}
+
+impl Policy {
+    /// A journal that was tampered with must not make us take all memory.
+    pub(super) fn worker_count(&self) -> usize {
+        self.workers.min(MAX_WORKERS) as usize
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

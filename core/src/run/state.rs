@@ -230,7 +230,7 @@ impl Run {
             intent: Intent::Complete,
             phase: Phase::CheckingBase,
             base_checked: false,
-            workers: vec![WorkerStatus::Unprepared; setup.policy.workers as usize],
+            workers: vec![WorkerStatus::Unprepared; setup.policy.worker_count()],
             ready: BTreeSet::new(),
             resting: BTreeSet::new(),
             outstanding: BTreeMap::new(),

@@ -153,7 +153,7 @@ impl Run {
         self.phase = Phase::CheckingBase;
         self.breaker = Breaker::Closed { deaths: 0 };
         self.service = Service::default();
-        self.workers = self.workers_under_way(policy.workers as usize);
+        self.workers = self.workers_under_way(policy.worker_count());
         if let Some(current) = self.current() {
             let level = &mut self.levels[current];
             level.remedies = u32::from(matches!(level.status, LevelStatus::Remedying { job: Some(_), .. }));

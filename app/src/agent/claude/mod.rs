@@ -7,6 +7,8 @@
 mod client;
 mod permissions;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::collections::hash_map::RandomState;
@@ -73,7 +75,8 @@ Write and Edit; run one plain command at a time.
 
 When you are done, answer with a sentence or two on what you did. If the task cannot be done as it is written, begin your \
 last answer with `BLOCKED:` and say what is in the way. If a person must choose between ways to do it, begin it with \
-`ESCALATE:` and put the question.
+`ESCALATE:` and put the question. A line of it that begins with `DECISION:` is passed on to the tasks after yours: a choice that \
+they must know of.
 
 ";
 
@@ -177,6 +180,10 @@ impl Agent for Claude {
     fn spent(&self) -> Spent {
         self.conversation().spent()
     }
+
+    fn decisions(&self, _ended: &Ended) -> Vec<String> {
+        super::decisions_in(self.conversation().answer())
+    }
 }
 
 fn user_message(text: &str) -> String {
@@ -184,15 +191,16 @@ fn user_message(text: &str) -> String {
     format!("{message}\n")
 }
 
-/// The same for all workers of a feature, byte by byte, so that the service's cache can serve it.
+/// The same for all workers of a feature, byte by byte, so that the service's cache can serve it; what is decided on the way
+/// comes last.
 fn system_prompt(session: &Session<'_>) -> String {
-    let mut text = format!("{PROTOCOL}{}", session.prompt.shared);
+    let mut text = PROTOCOL.to_owned();
     for name in ["CLAUDE.md", ".claude/CLAUDE.md"] {
         if let Ok(memory) = fs::read_to_string(session.worktree.join(name)) {
             text.push_str(&format!("# The Project's {name}\n\n{}\n\n", bound_text(memory.trim(), MAX_MEMORY)));
         }
     }
-    text
+    text + &session.prompt.shared
 }
 
 /// A random UUID.
@@ -207,19 +215,4 @@ fn session_id() -> String {
         low >> 48 & 0x3fff | 0x8000,
         low & 0xffff_ffff_ffff
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn session_ids_are_uuids_and_differ() {
-        let (one, other) = (session_id(), session_id());
-        assert_ne!(one, other);
-        let lengths: Vec<usize> = one.split('-').map(str::len).collect();
-        assert_eq!(lengths, [8, 4, 4, 4, 12], "{one}");
-        assert!(one.split('-').nth(2).is_some_and(|part| part.starts_with('4')));
-        assert!(one.split('-').nth(3).is_some_and(|part| part.starts_with(['8', '9', 'a', 'b'])), "{one}");
-    }
 }

@@ -37,6 +37,7 @@ pub struct Conversation {
     tell: Tell,
     /// How many tools were used since it was asked to stop.
     asked: Option<u32>,
+    interrupted: bool,
     /// What the tools do whose results are to come.
     tools: BTreeMap<String, String>,
     /// Messages whose tokens are counted; each block of a message comes on its own.
@@ -58,6 +59,7 @@ impl Conversation {
             worktree: PathBuf::new(),
             tell: Box::new(|_| ()),
             asked: None,
+            interrupted: false,
             tools: BTreeMap::new(),
             counted: BTreeSet::new(),
             tokens: 0,
@@ -83,6 +85,12 @@ impl Conversation {
         Spent { cost_usd, tokens: told.max(self.tokens) }
     }
 
+    /// The last that it said.
+    pub fn answer(&self) -> &str {
+        let result = self.outcome.as_ref().map(|outcome| outcome.result.trim()).unwrap_or_default();
+        if result.is_empty() { self.last_text.trim() } else { result }
+    }
+
     fn hear(&mut self, line: &[u8]) {
         let Ok(line) = serde_json::from_slice::<Line>(line) else { return };
         match line {
@@ -106,9 +114,13 @@ impl Conversation {
                     "{} after {} turns: {text}",
                     outcome.subtype, outcome.num_turns
                 )));
+                // An urgent request ends a turn and begins the next, whose result is the one that counts.
+                let urged = outcome.terminal_reason.as_deref() == Some("aborted_tools") && !self.interrupted;
+                if !(urged && self.asked.is_some()) {
+                    // It would wait for another task.
+                    self.feed.close();
+                }
                 self.outcome = Some(outcome);
-                // It would wait for another task.
-                self.feed.close();
             }
             Line::RateLimitEvent { .. } | Line::Other => {}
         }
@@ -172,6 +184,7 @@ impl Conversation {
             let message = json!({ "role": "user", "content": STOP });
             self.feed.give(format!("{}\n", json!({ "type": "user", "priority": "now", "message": message })));
         } else if used == 2 * PATIENCE {
+            self.interrupted = true;
             let request = json!({ "subtype": "interrupt" });
             self.feed
                 .give(format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request })));
@@ -199,8 +212,7 @@ impl Conversation {
         if outcome.is_error && outcome.subtype == "success" {
             return self.service_error(outcome);
         }
-        let answer = if outcome.result.trim().is_empty() { &self.last_text } else { &outcome.result };
-        let answer = bounded_text(answer.trim().as_bytes(), FEEDBACK);
+        let answer = bounded_text(self.answer().as_bytes(), FEEDBACK);
         let completed = !outcome.is_error
             && outcome.subtype == "success"
             && outcome.terminal_reason.as_deref() == Some("completed")

@@ -5,7 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use mahabharatha_core::ids::Feature;
+use mahabharatha_core::run::event::Event;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Header, Record, VERSION};
 use crate::error::{Error, ExitCode, Result, io};
@@ -24,9 +26,8 @@ pub(super) struct Content {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trouble {
-    Newer {
-        version: u32,
-    },
+    /// Nothing is wrong with it, but a newer program wrote it; this says by what that shows.
+    Newer { what: String },
     Damaged {
         /// Counted from 1, and the byte that it starts at.
         line: u64,
@@ -40,11 +41,7 @@ impl Content {
     pub fn whole(self, path: &Path) -> Result<Content> {
         match self.trouble {
             None => Ok(self),
-            Some(Trouble::Newer { version }) => Err(Error::new(
-                ExitCode::Invalid,
-                format!("{} has version {version}; this program reads up to {VERSION}", path.display()),
-            )
-            .hint("It was written by a newer mahabharatha: use that one, or a newer one still.")),
+            Some(Trouble::Newer { what }) => Err(newer(path, &what)),
             Some(Trouble::Damaged { line, byte, what }) => {
                 let error = Error::new(ExitCode::Invalid, format!("the journal {} is damaged", path.display()))
                     .detail(format!("line {line}, byte {byte}: {what}"));
@@ -63,6 +60,11 @@ impl Content {
             }
         }
     }
+}
+
+pub(super) fn newer(path: &Path, what: &str) -> Error {
+    Error::new(ExitCode::Invalid, format!("the journal {} cannot be read: {what}", path.display()))
+        .hint("It was written by a newer mahabharatha and is not damaged: use that one, or a newer one still.")
 }
 
 pub(super) fn foreign(path: &Path, of: Option<&Feature>, wanted: &Feature) -> Error {
@@ -132,18 +134,30 @@ impl Lines<'_> {
             journal: u32,
         }
         match serde_json::from_slice::<AnyVersion>(bytes) {
-            Ok(AnyVersion { journal }) if journal > VERSION => Err(Trouble::Newer { version: journal }),
+            Ok(AnyVersion { journal }) if journal > VERSION => Err(Trouble::Newer {
+                what: format!("it has version {journal}, and this program reads up to {VERSION}"),
+            }),
             _ => serde_json::from_slice(bytes).map_err(|error| self.damage(&format!("not a header: {error}"))),
         }
     }
 
     fn record(&self, bytes: &[u8], expected: u64) -> Result<Record, Trouble> {
-        let record: Record =
-            serde_json::from_slice(bytes).map_err(|error| self.damage(&format!("not a record: {error}")))?;
+        let record: Record = serde_json::from_slice(bytes).map_err(|error| {
+            self.unknown_event(bytes, expected).unwrap_or_else(|| self.damage(&format!("not a record: {error}")))
+        })?;
         if record.seq != expected {
             return Err(self.damage(&format!("record {expected} was expected here, and this is {}", record.seq)));
         }
         Ok(record)
+    }
+
+    /// A good record of something that this program has no word for.
+    fn unknown_event(&self, bytes: &[u8], expected: u64) -> Option<Trouble> {
+        let record: Value = serde_json::from_slice(bytes).ok()?;
+        let name = record["event"]["event"].as_str().filter(|_| record["seq"] == expected)?;
+        let unknown = serde_json::from_value::<Event>(record["event"].clone()).err()?.to_string();
+        let what = format!("line {} tells of the event {name:?}, which this program does not know", self.number);
+        unknown.starts_with("unknown variant").then_some(Trouble::Newer { what })
     }
 
     fn damage(&self, what: &str) -> Trouble {

@@ -9,7 +9,7 @@ use mahabharatha_core::ids::Feature;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::read::{Trouble, foreign, read_all};
+use super::read::{Trouble, foreign, newer, read_all};
 use super::{FILE_NAME, Header, Record, VERSION, line};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::store::atomic::{sync_dir, write_atomic};
@@ -30,7 +30,7 @@ pub enum Health {
     },
     /// Of a newer program; nothing is wrong with it.
     Newer {
-        version: u32,
+        what: String,
     },
     Foreign {
         feature: Feature,
@@ -58,7 +58,7 @@ pub fn examine(path: &Path, feature: &Feature) -> Result<Examined> {
     let bytes = file.metadata().map_err(io("read", path))?.len();
     let content = read_all(&file, path)?;
     let health = match (content.trouble, content.feature) {
-        (Some(Trouble::Newer { version }), _) => Health::Newer { version },
+        (Some(Trouble::Newer { what }), _) => Health::Newer { what },
         (_, Some(of)) if of != *feature => Health::Foreign { feature: of },
         (Some(Trouble::Damaged { line, byte, what }), _) => Health::Damaged { line, byte, what },
         (None, _) if !content.torn.is_empty() => Health::Torn { bytes: content.torn.len() as u64 },
@@ -96,10 +96,7 @@ impl Repair {
         let path = lock.dir().join(FILE_NAME);
         let examined = examine(&path, feature)?;
         match &examined.health {
-            Health::Newer { version } => {
-                let message = format!("{} has version {version} and is not damaged", path.display());
-                return Err(Error::new(ExitCode::Invalid, message).hint("Use the newer mahabharatha that wrote it."));
-            }
+            Health::Newer { what } => return Err(newer(&path, what)),
             Health::Foreign { feature: of } => return Err(foreign(&path, Some(of), feature)),
             Health::Missing => return Ok(None),
             Health::Good | Health::Torn { .. } if keep >= examined.records.len() => return Ok(None),
