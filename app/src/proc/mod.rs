@@ -200,6 +200,8 @@ pub struct Ended {
     /// Both streams where they were merged.
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
+    /// Something else still held its output open, and was ended with it.
+    pub left_others: bool,
     /// Something in the middle of a stream was left out.
     pub truncated: bool,
     pub duration: Duration,

@@ -54,6 +54,10 @@ impl Attempt<'_> {
             let text = format!("{} was removed while the agent ran", self.order.worktree.display());
             return Err(Error::new(ExitCode::Failed, text));
         }
+        if let Some(tip) = start::moved_branch(self.order) {
+            let branch = self.order.branch.trim_start_matches("refs/heads/");
+            self.log.info("branch_moved", &format!("{branch} was moved to {tip}; nothing is merged through it"));
+        }
         let git = private_git(self.order, self.job_dir)?.index(self.job_dir.join("index"));
         pristine.write(&self.job_dir.join("index"))?;
         let planted = guard.restore(&git, self.job_dir)?;
@@ -108,6 +112,9 @@ impl Attempt<'_> {
         let (ended, stalled) =
             watch::wait_for_agent(running, self.interrupt, stall, grace, &order.worktree).map_err(failed)?;
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
+        if ended.left_others || !proc::descendants(std::process::id()).is_empty() {
+            self.log.write(Severity::Warn, "left_running", "the agent left processes running; they are ended");
+        }
         Ok(match (stalled, ended.timed_out, ended.cancelled) {
             (true, _, _) => AgentEnd::Stalled,
             (_, true, _) => AgentEnd::TimedOut,

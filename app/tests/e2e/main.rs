@@ -12,6 +12,8 @@ mod completion;
 mod failing_attempts;
 mod features;
 mod gates;
+mod hostile;
+mod hostile_books;
 mod killed;
 mod landing;
 mod ownership;
