@@ -21,7 +21,9 @@ pub use env::{base_env, find_program, is_program};
 pub use id::{ProcessId, find_marked, find_working_in, ignores};
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
-pub use tree::{become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in};
+pub use tree::{
+    become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
+};
 
 /// How much of a stream is kept where nobody says otherwise.
 const DEFAULT_KEEP: (usize, usize) = (64 * 1024, 64 * 1024);

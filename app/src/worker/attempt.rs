@@ -112,7 +112,7 @@ impl Attempt<'_> {
         let (ended, stalled) =
             watch::wait_for_agent(running, self.interrupt, stall, grace, &order.worktree).map_err(failed)?;
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
-        if ended.left_others || !proc::descendants(std::process::id()).is_empty() {
+        if ended.left_others || proc::has_descendants() {
             self.log.write(Severity::Warn, "left_running", "the agent left processes running; they are ended");
         }
         Ok(match (stalled, ended.timed_out, ended.cancelled) {
