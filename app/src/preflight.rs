@@ -175,7 +175,7 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
             report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
         }
     }
-    if let Err(error) = project.git().pinned_config() {
+    if let Err(error) = project.pinned_config() {
         report.fail_with("repository", Error::from(error))?;
     }
     // In the middle of something HEAD may be anywhere.
@@ -193,25 +193,19 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
 /// A branch named like a directory of ours keeps git from making ours.
 fn check_branches(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let (git, staging) = (ground.project.git(), ground.paths.staging_branch());
-    let mut above = staging.as_str();
-    while let Some((parent, _)) = above.rsplit_once('/') {
-        if parent == "refs/heads" {
-            break;
-        }
-        if git.resolve_ref(parent)?.is_some() {
-            let name = parent.trim_start_matches("refs/heads/");
-            report.fail(
-                "branches",
-                format!("the branch {name} is in the way of {}.", staging.trim_start_matches("refs/heads/")),
-                format!("Rename it: `git branch -m {name} <other name>`."),
-            );
-        }
-        above = parent;
+    let short = |name: &str| name.trim_start_matches("refs/heads/").to_owned();
+    let feature = staging.trim_end_matches("staging");
+    let ours = git.for_each_ref(&["refs/heads/mahabharatha"])?.into_iter().map(|(name, _)| name);
+    let (below, others): (Vec<String>, Vec<String>) = ours.partition(|name| name.starts_with(feature));
+    for name in others.iter().filter(|name| feature.starts_with(&format!("{name}/"))).map(|name| short(name)) {
+        report.fail(
+            "branches",
+            format!("the branch {name} is in the way of {}.", short(&staging)),
+            format!("Rename it: `git branch -m {name} <other name>`."),
+        );
     }
-    let feature = staging.trim_end_matches("/staging");
-    let left: Vec<String> = git.for_each_ref(&format!("{feature}/"))?.into_iter().map(|(name, _)| name).collect();
-    if !ground.resumed && !left.is_empty() {
-        let names: Vec<&str> = left.iter().map(|name| name.trim_start_matches("refs/heads/")).collect();
+    if !ground.resumed && !below.is_empty() {
+        let names: Vec<String> = below.iter().map(|name| short(name)).collect();
         report.fail(
             "branches",
             format!("branches of an earlier run, or of yours, are in the way: {}.", names.join(", ")),

@@ -5,11 +5,12 @@ mod paths;
 mod which_feature;
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use mahabharatha_core::ids::Feature;
 
 use crate::error::{Error, ExitCode, Result};
-use crate::git::{self, Git, GitError};
+use crate::git::{self, Git, GitError, Identity, Pinned, Settings};
 
 pub use paths::FeaturePaths;
 
@@ -20,6 +21,8 @@ pub struct Project {
     /// Where the command was given: the main checkout or a linked worktree, and its git directory.
     checkout: PathBuf,
     git_dir: PathBuf,
+    /// Read once: what an agent configures later does not count.
+    settings: OnceLock<Settings>,
 }
 
 impl Project {
@@ -37,8 +40,9 @@ impl Project {
             _ => main_worktree(&found.common_dir)?,
         };
         let checkout = found.top.unwrap_or_else(|| root.clone());
-        let project = Project { root, checkout, common_dir: found.common_dir, git_dir: found.git_dir };
-        if project.head().rev_parse("HEAD^{commit}")?.is_none() {
+        let project =
+            Project { root, checkout, common_dir: found.common_dir, git_dir: found.git_dir, settings: OnceLock::new() };
+        if project.find_head()?.is_none() {
             let root = project.root.display();
             return Err(Error::new(ExitCode::Preflight, format!("the repository {root} has no commit yet"))
                 .hint("Make one first: git add -A && git commit -m \"First commit\"."));
@@ -68,6 +72,23 @@ impl Project {
     /// The git directory of that checkout.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
+    }
+
+    pub fn pinned_config(&self) -> Result<Pinned> {
+        Ok(self.settings()?.pinned()?)
+    }
+
+    /// Who the user is.
+    pub fn identity(&self) -> Result<Identity> {
+        Ok(self.settings()?.identity())
+    }
+
+    fn settings(&self) -> Result<&Settings> {
+        if let Some(known) = self.settings.get() {
+            return Ok(known);
+        }
+        let settings = self.git().settings()?;
+        Ok(self.settings.get_or_init(|| settings))
     }
 
     /// What is ours below the git directory, common to all features.

@@ -176,7 +176,7 @@ impl Session<'_> {
         preflight::check(&self.ground(graph, true))?.tell(self.ui)?;
         let mut events = Vec::new();
         if start != run.setup().start {
-            let git_config = self.project.git().pinned_config()?.0;
+            let git_config = self.project.pinned_config()?.0;
             events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
         }
         events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
@@ -229,7 +229,7 @@ fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid,
         base_branch,
         start,
         mode: "subprocess".to_string(),
-        git_config: ground.project.git().pinned_config()?.0,
+        git_config: ground.project.pinned_config()?.0,
         policy,
     })
 }

@@ -65,19 +65,23 @@ pub(super) fn user_environment() -> BTreeMap<OsString, OsString> {
     base_env(&["XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"].map(String::from))
 }
 
-impl Git {
-    /// Everything that is configured, the user's and the system's included. A key may occur more than once; the last counts.
-    pub fn settings(&self) -> Result<Vec<(String, String)>> {
-        let reader = Git { user_config: true, ..self.clone() };
-        let output = reader.call(Call::new(["config", "--list", "-z", "--includes"]))?;
-        Ok(output.parts().map(split_setting).collect())
+/// Everything that is configured for a repository, the user's and the system's included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    git_dir: PathBuf,
+    /// A key may occur more than once; the last counts.
+    all: Vec<(String, String)>,
+}
+
+impl Settings {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.all.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// What must stay as it is now for the whole run. An error for a repository that we cannot read on our own.
-    pub fn pinned_config(&self) -> Result<Pinned> {
-        let settings = self.settings()?;
+    pub fn pinned(&self) -> Result<Pinned> {
         let mut pinned = Vec::new();
-        for (key, value) in &settings {
+        for (key, value) in &self.all {
             if let Some(extension) = key.strip_prefix("extensions.") {
                 check_extension(extension, value)?;
             }
@@ -85,14 +89,13 @@ impl Git {
                 pinned.push((key.clone(), value.clone()));
             }
         }
-        if !settings.iter().any(|(key, _)| key == "lfs.storage") {
+        if self.get("lfs.storage").is_none() {
             pinned.push(("lfs.storage".into(), self.git_dir.join("lfs").to_string_lossy().into_owned()));
         }
-        let setting = |key: &str| settings.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
-        pinned.extend(setting("core.hookspath").map(|path| (HOOKS_PATH.to_owned(), path.to_owned())));
+        pinned.extend(self.get("core.hookspath").map(|path| (HOOKS_PATH.to_owned(), path.to_owned())));
         for (key, path) in [
-            (EXCLUDES_FILE, user_file(setting("core.excludesfile"), "ignore")),
-            (ATTRIBUTES_FILE, user_file(setting("core.attributesfile"), "attributes")),
+            (EXCLUDES_FILE, user_file(self.get("core.excludesfile"), "ignore")),
+            (ATTRIBUTES_FILE, user_file(self.get("core.attributesfile"), "attributes")),
             (INFO_EXCLUDE, Some(self.git_dir.join("info/exclude"))),
             (INFO_ATTRIBUTES, Some(self.git_dir.join("info/attributes"))),
         ] {
@@ -101,6 +104,31 @@ impl Git {
             }
         }
         Ok(Pinned(pinned))
+    }
+
+    /// Who the user is, by environment or configuration.
+    pub fn identity(&self) -> Identity {
+        let find = |variable: &str, key: &str, fallback: String| {
+            std::env::var(variable)
+                .ok()
+                .or_else(|| self.get(key).map(str::to_owned))
+                .map(|text| clean(&text))
+                .filter(|text| !text.is_empty())
+                .unwrap_or(fallback)
+        };
+        let unknown = Identity::default();
+        Identity {
+            name: find("GIT_AUTHOR_NAME", "user.name", unknown.name),
+            email: find("GIT_AUTHOR_EMAIL", "user.email", unknown.email),
+        }
+    }
+}
+
+impl Git {
+    pub fn settings(&self) -> Result<Settings> {
+        let reader = Git { user_config: true, ..self.clone() };
+        let output = reader.call(Call::new(["config", "--list", "-z", "--includes"]))?;
+        Ok(Settings { git_dir: self.git_dir.clone(), all: output.parts().map(split_setting).collect() })
     }
 
     /// What one file says, without what it includes. Nothing in it takes effect.
@@ -123,25 +151,6 @@ impl Git {
             self.call(Call::new(file.into_iter().chain(["--add", key, value].map(OsStr::new))))?;
         }
         Ok(())
-    }
-
-    /// Who the user is, by environment or configuration.
-    pub fn identity(&self) -> Result<Identity> {
-        let settings = self.settings()?;
-        let find = |variable: &str, key: &str, fallback: String| {
-            let configured = || settings.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone());
-            std::env::var(variable)
-                .ok()
-                .or_else(configured)
-                .map(|text| clean(&text))
-                .filter(|text| !text.is_empty())
-                .unwrap_or(fallback)
-        };
-        let unknown = Identity::default();
-        Ok(Identity {
-            name: find("GIT_AUTHOR_NAME", "user.name", unknown.name),
-            email: find("GIT_AUTHOR_EMAIL", "user.email", unknown.email),
-        })
     }
 }
 

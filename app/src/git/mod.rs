@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
 pub use batch::{CommitText, NewCommit};
-pub use config::{Identity, Pinned};
+pub use config::{Identity, Pinned, Settings};
 pub use discover::{Found as Discovered, discover, init};
 pub use error::{GitError, Result};
 pub use merge::{IndexInput, Merged, Stage};

@@ -1,10 +1,10 @@
 //! A git directory of ours over the repository's objects: no configuration, hooks, attributes or refs of the
 //! repository's are seen through it, only what was pinned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use mahabharatha_core::ids::Oid;
 
@@ -12,37 +12,11 @@ use super::config::{ATTRIBUTES_FILE, EXCLUDES_FILE, INFO_ATTRIBUTES, INFO_EXCLUD
 use super::{Git, GitError, Pinned, Result};
 
 impl Git {
-    /// Writes the directory anew: whatever stands there is removed first. Call it when no agent is alive.
+    /// Makes the directory exactly this, whatever stands there. Call it when no agent is alive.
     pub fn objects(private_dir: &Path, common_dir: &Path, pinned: &Pinned) -> Result<Git> {
-        let wrap = |error| GitError::file("cannot write", private_dir, error);
-        match fs::symlink_metadata(private_dir) {
-            Ok(found) if found.is_dir() => fs::remove_dir_all(private_dir).map_err(wrap)?,
-            Ok(_) => fs::remove_file(private_dir).map_err(wrap)?,
-            Err(_) => {}
-        }
-        fs::create_dir_all(private_dir.join("refs")).map_err(wrap)?;
-        fs::create_dir(private_dir.join("info")).map_err(wrap)?;
-        let mut files: Vec<(PathBuf, String)> = vec![
-            (private_dir.join("HEAD"), "ref: refs/heads/none\n".into()),
-            (private_dir.join("config"), config_text(private_dir, pinned)),
-        ];
-        for (key, place) in [
-            (EXCLUDES_FILE, "excludes"),
-            (ATTRIBUTES_FILE, "attributes"),
-            (INFO_EXCLUDE, "info/exclude"),
-            (INFO_ATTRIBUTES, "info/attributes"),
-        ] {
-            if let Some(text) = pinned.get(key) {
-                files.push((private_dir.join(place), text.to_owned()));
-            }
-        }
-        for (path, text) in files {
-            fs::write(path, text).map_err(wrap)?;
-        }
-        // Where history was cut off by a shallow clone it must not be looked for.
-        let shallow = common_dir.join("shallow");
-        if shallow.is_file() {
-            fs::copy(&shallow, private_dir.join("shallow")).map_err(wrap)?;
+        let files = files(private_dir, common_dir, pinned)?;
+        if !stands(private_dir, &files) {
+            write(private_dir, &files).map_err(|error| GitError::file("cannot write", private_dir, error))?;
         }
         Ok(Git { objects: Some(common_dir.join("objects")), ..Git::repository(private_dir) })
     }
@@ -50,9 +24,69 @@ impl Git {
     /// Puts HEAD of a git directory of ours at a commit; the repository's HEAD is never touched this way.
     pub fn detach_head(&self, commit: &Oid) -> Result<()> {
         assert!(self.objects.is_some(), "only a git directory of ours has a HEAD to be set freely");
-        let head = self.git_dir.join("HEAD");
-        fs::write(&head, format!("{commit}\n")).map_err(|error| GitError::file("cannot write", &head, error))
+        let (head, text) = (self.git_dir.join("HEAD"), format!("{commit}\n"));
+        if fs::read(&head).is_ok_and(|bytes| bytes == text.as_bytes()) {
+            return Ok(());
+        }
+        fs::write(&head, text).map_err(|error| GitError::file("cannot write", &head, error))
     }
+}
+
+const DIRECTORIES: [&str; 2] = ["info", "refs"];
+
+/// What belongs into the directory, by its place there. HEAD is whoever's turn it is to set.
+fn files(private_dir: &Path, common_dir: &Path, pinned: &Pinned) -> Result<BTreeMap<&'static str, Vec<u8>>> {
+    let mut files = BTreeMap::from([("config", config_text(private_dir, pinned).into_bytes())]);
+    for (key, place) in [
+        (EXCLUDES_FILE, "excludes"),
+        (ATTRIBUTES_FILE, "attributes"),
+        (INFO_EXCLUDE, "info/exclude"),
+        (INFO_ATTRIBUTES, "info/attributes"),
+    ] {
+        files.extend(pinned.get(key).map(|text| (place, text.as_bytes().to_vec())));
+    }
+    // Where history was cut off by a shallow clone it must not be looked for.
+    let shallow = common_dir.join("shallow");
+    if shallow.is_file() {
+        let bytes = fs::read(&shallow).map_err(|error| GitError::file("cannot read", &shallow, error))?;
+        files.insert("shallow", bytes);
+    }
+    Ok(files)
+}
+
+/// Whether the directory holds these files and nothing else: to look is cheaper than to write.
+fn stands(dir: &Path, files: &BTreeMap<&str, Vec<u8>>) -> bool {
+    let names = |below: &Path| -> Option<BTreeSet<PathBuf>> {
+        let entries = fs::read_dir(dir.join(below)).ok()?;
+        entries.map(|entry| Some(below.join(entry.ok()?.file_name()))).collect()
+    };
+    let is = |place: &str, fits: fn(&fs::Metadata) -> bool| {
+        fs::symlink_metadata(dir.join(place)).is_ok_and(|found| fits(&found))
+    };
+    let found: Option<Vec<BTreeSet<PathBuf>>> =
+        ["", "info", "refs"].map(|below| names(Path::new(below))).into_iter().collect();
+    let wanted: BTreeSet<PathBuf> =
+        files.keys().copied().chain(DIRECTORIES).chain(["HEAD"]).map(PathBuf::from).collect();
+    found.is_some_and(|found| found.into_iter().flatten().collect::<BTreeSet<_>>() == wanted)
+        && DIRECTORIES.iter().all(|place| is(place, fs::Metadata::is_dir))
+        && is("HEAD", fs::Metadata::is_file)
+        && files.iter().all(|(place, bytes)| {
+            is(place, fs::Metadata::is_file) && fs::read(dir.join(place)).is_ok_and(|found| found == *bytes)
+        })
+}
+
+fn write(dir: &Path, files: &BTreeMap<&str, Vec<u8>>) -> io::Result<()> {
+    match fs::symlink_metadata(dir) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(dir)?,
+        Ok(_) => fs::remove_file(dir)?,
+        Err(_) => {}
+    }
+    fs::create_dir_all(dir)?;
+    for place in DIRECTORIES {
+        fs::create_dir(dir.join(place))?;
+    }
+    fs::write(dir.join("HEAD"), "ref: refs/heads/none\n")?;
+    files.iter().try_for_each(|(place, bytes)| fs::write(dir.join(place), bytes))
 }
 
 fn config_text(private_dir: &Path, pinned: &Pinned) -> String {

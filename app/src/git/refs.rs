@@ -1,5 +1,6 @@
 //! Refs, history and the list of worktrees: asked of the repository itself.
 
+use std::fs;
 use std::path::PathBuf;
 
 use mahabharatha_core::ids::Oid;
@@ -35,13 +36,25 @@ impl Git {
         self.ask(call)?.map(|output| output.oid()).transpose()
     }
 
-    /// The commit that a full ref name stands at.
+    /// The commit that a full ref name stands at. One that has a file of its own is read from there: no process is needed.
     pub fn resolve_ref(&self, name: &str) -> Result<Option<Oid>> {
-        self.rev_parse(name)
+        match self.loose(name).and_then(|text| Oid::new(text).ok()) {
+            Some(oid) => Ok(Some(oid)),
+            None => self.rev_parse(name),
+        }
+    }
+
+    fn loose(&self, name: &str) -> Option<String> {
+        let path = self.git_dir.join(name);
+        let text = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()).then(|| fs::read_to_string(path));
+        Some(text?.ok()?.trim_end_matches('\n').to_owned())
     }
 
     /// The branch that HEAD is attached to, as a full ref name; none: detached.
     pub fn head_branch(&self) -> Result<Option<String>> {
+        if let Some(branch) = self.loose("HEAD").as_deref().and_then(|text| text.strip_prefix("ref: ")) {
+            return Ok(Some(branch.to_owned()));
+        }
         self.ask(Call::new(["symbolic-ref", "--quiet", "HEAD"]))?.map(|output| output.text()).transpose()
     }
 
@@ -77,9 +90,9 @@ impl Git {
         self.call(call).map(drop)
     }
 
-    /// Every ref below `prefix`, with what it stands at.
-    pub fn for_each_ref(&self, prefix: &str) -> Result<Vec<(String, Oid)>> {
-        let output = self.call(Call::new(["for-each-ref", "--format=%(objectname) %(refname)", prefix]))?;
+    /// Every ref that is named, or lies below what is named, with what it stands at.
+    pub fn for_each_ref(&self, names: &[&str]) -> Result<Vec<(String, Oid)>> {
+        let output = self.call(Call::new([&["for-each-ref", "--format=%(objectname) %(refname)"], names].concat()))?;
         let text = output.text()?;
         text.lines()
             .map(|line| {
@@ -94,6 +107,9 @@ impl Git {
     }
 
     pub fn is_ancestor(&self, ancestor: &Oid, of: &Oid) -> Result<bool> {
+        if ancestor == of {
+            return Ok(true);
+        }
         let call = Call::new(["merge-base", "--is-ancestor", ancestor.as_str(), of.as_str()]);
         Ok(self.ask(call)?.is_some())
     }

@@ -85,11 +85,11 @@ fn refs_are_swapped_only_from_what_they_were() {
     let other = git.commit_tree(&tree, std::slice::from_ref(&head), "two\n", &Identity::default()).unwrap();
     assert!(git.update_ref(name, &head, Some(&other)).is_err());
     git.update_ref(name, &other, Some(&head)).unwrap();
-    assert_eq!(git.for_each_ref("refs/mahabharatha/").unwrap(), vec![(name.to_owned(), other.clone())]);
+    assert_eq!(git.for_each_ref(&["refs/mahabharatha/"]).unwrap(), vec![(name.to_owned(), other.clone())]);
     assert!(git.is_ancestor(&head, &other).unwrap() && !git.is_ancestor(&other, &head).unwrap());
     assert_eq!(git.merge_base(&head, &other).unwrap(), Some(head.clone()));
     git.delete_ref(name, Some(&other)).unwrap();
-    assert_eq!(git.for_each_ref("refs/mahabharatha/").unwrap(), vec![]);
+    assert_eq!(git.for_each_ref(&["refs/mahabharatha/"]).unwrap(), vec![]);
     assert_eq!(git.head_branch().unwrap().as_deref(), Some("refs/heads/trunk"));
 }
 
@@ -123,7 +123,7 @@ fn trees_are_read_and_compared_byte_for_byte() {
 #[test]
 fn a_sha256_repository_works() {
     let repo = Repo::new(&["--object-format=sha256"]);
-    let pinned = repo.real().pinned_config().unwrap();
+    let pinned = repo.real().settings().unwrap().pinned().unwrap();
     let git = repo.ours(&pinned);
     fs::write(repo.path("a.txt"), "changed\n").unwrap();
     git.update_index(&["a.txt".into()]).unwrap();
@@ -140,7 +140,7 @@ fn pinned_filters_run_and_planted_ones_do_not() {
     fs::write(repo.path(".git/info/attributes"), "*.up filter=up\n").unwrap();
     fs::write(repo.path(".git/info/exclude"), "ignored.txt\n").unwrap();
     repo.git(&["config", "filter.up.clean", "tr a-z A-Z"]);
-    let pinned = repo.real().pinned_config().unwrap();
+    let pinned = repo.real().settings().unwrap().pinned().unwrap();
 
     let trace = repo.path("executed");
     let plant = format!("touch {}; cat", trace.display());
@@ -205,7 +205,7 @@ fn a_repository_that_cannot_be_worked_on_is_refused_by_name() {
     let repo = Repo::new(&[]);
     repo.git(&["config", "core.repositoryformatversion", "1"]);
     repo.git(&["config", "extensions.partialClone", "origin"]);
-    let error = repo.real().pinned_config().unwrap_err().to_string();
+    let error = repo.real().settings().unwrap().pinned().unwrap_err().to_string();
     assert!(error.contains("partial clone"), "{error}");
 }
 
@@ -226,7 +226,7 @@ fn the_identity_is_the_users_or_ours() {
     let repo = Repo::new(&[]);
     repo.git(&["config", "user.name", "A <b>"]);
     repo.git(&["config", "user.email", "a@b"]);
-    let identity = repo.real().identity().unwrap();
+    let identity = repo.real().settings().unwrap().identity();
     assert_eq!((identity.name.as_str(), identity.email.as_str()), ("A b", "a@b"));
 }
 

@@ -1,5 +1,6 @@
 //! Worktrees of the repository: made, found, removed. The caller sees to it that this happens one at a time.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,16 +9,10 @@ use mahabharatha_core::ids::Oid;
 use super::{Call, Git, GitError, Result};
 
 impl Git {
-    /// Makes a worktree without files, on a branch that is set to the commit.
-    pub fn worktree_add(&self, path: &Path, branch: &str, commit: &Oid) -> Result<()> {
-        let name = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-        let mut args: Vec<&std::ffi::OsStr> = Vec::new();
-        for arg in ["worktree", "add", "--quiet", "--no-checkout", "--force", "-B", name] {
-            args.push(arg.as_ref());
-        }
-        args.push(path.as_os_str());
-        args.push(commit.as_str().as_ref());
-        self.call(Call::new(args)).map(drop)
+    /// Makes a worktree without files, which stands at the commit.
+    pub fn worktree_add(&self, path: &Path, commit: &Oid) -> Result<()> {
+        let args = ["worktree", "add", "--quiet", "--no-checkout", "--force", "--detach"].map(OsStr::new);
+        self.call(Call::new(args.into_iter().chain([path.as_os_str(), commit.as_str().as_ref()]))).map(drop)
     }
 
     /// Takes a worktree away, files and administration, also one whose files are gone.

@@ -42,7 +42,10 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
     let mut found = worktrees(&git, paths)?;
     let merged = |task: &str| TaskId::new(task).ok().is_some_and(|task| run.is_some_and(|run| is_merged(run, &task)));
     let feature = paths.feature().as_str();
-    for (name, oid) in git.for_each_ref(&format!("refs/heads/mahabharatha/{feature}/"))? {
+    let (heads, refs) = (format!("refs/heads/mahabharatha/{feature}/"), format!("refs/mahabharatha/{feature}/"));
+    let (branches, others): (Vec<_>, Vec<_>) =
+        git.for_each_ref(&[&heads, &refs])?.into_iter().partition(|(name, _)| name.starts_with(&heads));
+    for (name, oid) in branches {
         let precious = if name == paths.staging_branch() && !is_landed(&git, run, &oid)? {
             Some("it is not merged".to_string())
         } else {
@@ -50,8 +53,8 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
         };
         found.push(Leftover { what: What::Ref(name, oid), precious });
     }
-    for (name, oid) in git.for_each_ref(&format!("refs/mahabharatha/{feature}/"))? {
-        let below = name.trim_start_matches(&format!("refs/mahabharatha/{feature}/")).to_owned();
+    for (name, oid) in others {
+        let below = name.trim_start_matches(&refs).to_owned();
         let mut parts = below.split('/');
         let (kind, task) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let unfinished = kind == "unfinished";

@@ -67,7 +67,7 @@ impl Context {
     ) -> Result<Context> {
         let repository = Git::repository(project.common_dir());
         Ok(Context(Arc::new(Inner {
-            identity: repository.identity()?,
+            identity: project.identity()?,
             project: project.clone(),
             paths: paths.clone(),
             program: subprocess::own_program()?,

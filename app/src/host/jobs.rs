@@ -12,14 +12,14 @@ use mahabharatha_core::run::effect::{Effect, Job, Purpose};
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 
 use super::{Context, slots};
-use crate::error::Result;
+use crate::error::{Result, io};
 use crate::launch::subprocess;
 use crate::proc::{self, Canceller, Ended, Exit, ProcessId};
 use crate::project::FeaturePaths;
-use crate::store::atomic::{make_dir, write_atomic};
+use crate::store::atomic::write_atomic;
 use crate::store::locks::JobLock;
 use crate::worker::pulse::Watch;
-use crate::worker::{self, FENCE, MARKER, Order, WORKER};
+use crate::worker::{self, FENCE, MARKER, Order, WORKER, result_ref};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ pub fn start(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Con
 
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
-    make_dir(&dir)?;
+    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
     if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
         // It was there when the slot was made ready, and somebody has pruned it since.
         slots::prepare(context, job.worker)?;
@@ -93,7 +93,11 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
 pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
     if Order::read(&dir).is_err() {
-        return start(context, job, events);
+        // It was not begun, unless a loss of power took the order away again.
+        let Some(commit) = finished_commit(context, job) else { return start(context, job, events) };
+        let report = report_of(JobEnd::Done { commit }, NOT_EARLY);
+        let _ = events.send(ended(job, checked(context, job, report, &Watched::default())));
+        return None;
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
@@ -219,8 +223,7 @@ fn read_identity(dir: &Path) -> Option<ProcessId> {
 
 /// The commit of an attempt that ended between its commit and its result.
 fn finished_commit(context: &Context, job: &Job) -> Option<Oid> {
-    let order = Order::read(&context.paths.job(&job.task, job.attempt)).ok()?;
-    let commit = context.repository.resolve_ref(&order.result_ref()).ok()??;
+    let commit = context.repository.resolve_ref(&result_ref(context.paths.feature(), job)).ok()??;
     let format = "--format=%P %(trailers:key=Mahabharatha-Attempt,valueonly)";
     let output = context.repository.run(["log", "-1", format, commit.as_str()]).ok()?;
     (output.text().ok()?.trim() == format!("{} {}", job.base, job.attempt)).then_some(commit)

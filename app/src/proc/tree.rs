@@ -27,7 +27,7 @@ struct Registry {
 impl Registry {
     /// Children that fell to us, dead ones included.
     fn orphans(&self) -> Vec<Stat> {
-        if !self.subreaper {
+        if !self.subreaper || !has_children() {
             return Vec::new();
         }
         let own = std::process::id();

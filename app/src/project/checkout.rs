@@ -10,7 +10,15 @@ use crate::git::Found;
 
 impl Project {
     pub fn head_commit(&self) -> Result<Oid> {
-        self.head().rev_parse("HEAD^{commit}")?.ok_or_else(|| Error::new(ExitCode::Preflight, "HEAD is no commit"))
+        self.find_head()?.ok_or_else(|| Error::new(ExitCode::Preflight, "HEAD is no commit"))
+    }
+
+    /// None where nothing is committed yet.
+    pub(super) fn find_head(&self) -> Result<Option<Oid>> {
+        Ok(match self.head().head_branch()? {
+            Some(branch) => self.git().resolve_ref(&branch)?,
+            None => self.head().rev_parse("HEAD^{commit}")?,
+        })
     }
 
     /// The branch that levels land on, by its full name.

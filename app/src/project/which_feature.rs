@@ -104,7 +104,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(".gsd")).unwrap();
         let (root, git_dir) = (dir.path().to_owned(), dir.path().join(".git"));
-        let project = Project { checkout: root.clone(), root, common_dir: git_dir.clone(), git_dir };
+        let project = Project {
+            checkout: root.clone(),
+            root,
+            common_dir: git_dir.clone(),
+            git_dir,
+            settings: std::sync::OnceLock::new(),
+        };
         Place { dir, project }
     }
 

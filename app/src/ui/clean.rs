@@ -1,6 +1,6 @@
 //! Text of others made harmless: nothing in it moves the cursor, sets a title, or turns the reading direction.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 /// Without escape sequences and control characters. Line breaks and tabs stay.
 pub fn clean(text: &str) -> String {
@@ -27,19 +27,11 @@ pub fn fit(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_string();
     }
-    let mut fitted = String::new();
-    let mut used = 1;
-    for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        if used > columns {
-            break;
-        }
-        fitted.push(c);
-    }
-    if columns > 0 {
-        fitted.push('…');
-    }
-    fitted
+    // The width is that of the whole, since some characters change how wide the one before them is; and a heap of
+    // characters without any width is not all looked at.
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).take(4 * columns);
+    let fitted = ends.map(|end| &text[..end]).filter(|part| width(part) < columns).last().unwrap_or_default();
+    if columns > 0 { format!("{fitted}…") } else { String::new() }
 }
 
 /// In columns of a terminal.
@@ -132,6 +124,7 @@ mod tests {
         assert_eq!(fit("漢字漢字", 5), "漢字…");
         assert_eq!(fit("ab", 1), "…");
         assert_eq!(fit("ab", 0), "");
+        assert_eq!(fit("a0\u{fe0f}b", 3), "a0…", "as an emoji the digit takes two columns");
     }
 
     /// Text in which control characters and pieces of sequences are frequent.

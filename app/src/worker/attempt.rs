@@ -16,7 +16,7 @@ use super::ownership::{self, Changes};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
-use super::{FENCE, files, prompt};
+use super::{FENCE, prompt};
 use crate::agent::{Said, Session};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, RefChange};
@@ -58,8 +58,9 @@ impl Attempt<'_> {
             let branch = self.order.branch.trim_start_matches("refs/heads/");
             self.log.info("branch_moved", &format!("{branch} was moved to {tip}; nothing is merged through it"));
         }
-        let git = private_git(self.order, self.job_dir)?.index(self.job_dir.join("index"));
-        pristine.write(&self.job_dir.join("index"))?;
+        let index = self.order.slot_file("scratch");
+        let git = private_git(self.order)?.index(&index);
+        pristine.write(&index)?;
         let planted = guard.restore(&git, self.job_dir)?;
         let changes = ownership::look(&git, self.order)?;
         self.warnings.extend(planted.warnings.iter().cloned());
@@ -76,9 +77,6 @@ impl Attempt<'_> {
         };
         changes.take_out(self.order, self.job_dir)?;
         start::vacate(self.order)?;
-        for scratch in ["git", "index"] {
-            files::remove(&self.job_dir.join(scratch))?;
-        }
         Ok((end, wip))
     }
 
@@ -244,7 +242,7 @@ impl Attempt<'_> {
             }
             Verdict::Passed => {}
         }
-        let git = private_git(order, self.job_dir)?;
+        let git = private_git(order)?;
         if self.job_dir.join(FENCE).exists() {
             return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
         }
@@ -261,9 +259,9 @@ impl Attempt<'_> {
 
     /// Keeps everything that was changed, the task's own part first.
     fn keep(&mut self, pristine: &Pristine, changes: &Changes) -> Result<Option<Oid>> {
-        let index = self.job_dir.join("index");
+        let index = self.order.slot_file("scratch");
         pristine.write(&index)?;
-        let git = private_git(self.order, self.job_dir)?.index(&index);
+        let git = private_git(self.order)?.index(&index);
         let (owned, others): (Vec<_>, Vec<_>) = (changes.owned.iter().collect(), changes.others().collect());
         let keeper = Keeper::of(self.order);
         let kept = keep::keep(&keeper, &git, &owned, &others)?;

@@ -29,14 +29,14 @@ use mahabharatha_core::run::event::{JobEnd, JobReport};
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
-use crate::store::atomic::{write_atomic, write_projected};
+use crate::store::atomic::write_projected;
 use crate::store::locks::JobLock;
 use crate::store::ports;
 use attempt::Attempt;
 use log::{Log, Severity};
 use watch::Interrupt;
 
-pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext};
+pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, result_ref};
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.
@@ -119,7 +119,8 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let path = job_dir.join(RESULT);
     let bytes = serde_json::to_vec_pretty(&report)
         .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
-    write_atomic(&path, &bytes)?;
+    // The commit and the kept work are on the disk; that there was a result the journal will say.
+    write_projected(&path, &bytes)?;
     Ok(report)
 }
 

@@ -16,7 +16,7 @@ use crate::agent::AgentOrder;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Identity, Pinned};
 use crate::proc::base_env;
-use crate::store::atomic::write_atomic;
+use crate::store::atomic::write_projected;
 
 pub const FILE: &str = "order.json";
 
@@ -102,6 +102,15 @@ pub struct Logs {
     pub task: PathBuf,
 }
 
+/// Where verified work goes.
+pub fn result_ref(feature: &Feature, job: &Job) -> String {
+    let kind = match job.purpose {
+        Purpose::Build => "tasks",
+        Purpose::Remedy { .. } => "fixes",
+    };
+    format!("refs/mahabharatha/{feature}/{kind}/{}", job.task)
+}
+
 impl Order {
     pub fn read(job_dir: &Path) -> Result<Order> {
         let path = job_dir.join(FILE);
@@ -114,16 +123,12 @@ impl Order {
         let path = job_dir.join(FILE);
         let bytes = serde_json::to_vec_pretty(self)
             .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
-        write_atomic(&path, &bytes)
+        // Without it the attempt has not begun.
+        write_projected(&path, &bytes)
     }
 
-    /// Where verified work goes.
     pub fn result_ref(&self) -> String {
-        let kind = match self.job.purpose {
-            Purpose::Build => "tasks",
-            Purpose::Remedy { .. } => "fixes",
-        };
-        format!("refs/mahabharatha/{}/{kind}/{}", self.feature, self.job.task)
+        result_ref(&self.feature, &self.job)
     }
 
     /// What is ours in this worker's slot, from one attempt to the next.

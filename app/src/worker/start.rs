@@ -15,7 +15,7 @@ use super::{files, include, ownership};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Git, RefChange};
 use crate::proc;
-use crate::store::atomic::{make_dir, write_atomic, write_projected};
+use crate::store::atomic::{make_dir, write_projected};
 
 /// What belongs into a worktree's own directory; the rest is of an operation that somebody did not finish.
 const ADMINISTRATION: [&str; 10] =
@@ -55,7 +55,8 @@ struct Occupant {
 pub fn occupy(order: &Order, guard: &Guard<'_>) -> Result<()> {
     let Job { task, attempt, base, .. } = order.job.clone();
     let occupant = Occupant { task, attempt, base, guard: guard.snapshot() };
-    write_atomic(&order.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
+    // What the agent writes from now on does not survive a loss of power either.
+    write_projected(&order.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
 }
 
 /// Everything that the attempt left is committed or kept.
@@ -72,7 +73,7 @@ pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     remove_lock(&index)?;
     let mut warnings = save_what_a_dead_worker_left(order, job_dir)?;
     administrate(order, &quarantine)?;
-    let git = private_git(order, job_dir)?.index(&index);
+    let git = private_git(order)?.index(&index);
     reset(order, &git, &index)?;
     set_branch(order)?;
     let pristine = Pristine::read(&index)?;
@@ -85,9 +86,9 @@ pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     Ok((pristine, warnings))
 }
 
-/// A git directory of ours for this attempt, written now.
-pub fn private_git(order: &Order, job_dir: &Path) -> Result<Git> {
-    let git = Git::objects(&job_dir.join("git"), &order.common_dir, &order.pinned)?;
+/// The slot's git directory of ours, made right now.
+pub fn private_git(order: &Order) -> Result<Git> {
+    let git = Git::objects(&order.slot_file("git"), &order.common_dir, &order.pinned)?;
     git.detach_head(&order.job.base)?;
     Ok(git.work_tree(&order.worktree))
 }
@@ -127,7 +128,7 @@ fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<Str
     };
     let keeper = Keeper::new(order, &occupant.task, occupant.attempt, &occupant.base);
     let whose = format!("{} attempt {}, whose worker was killed", occupant.task, occupant.attempt);
-    let git = private_git(order, job_dir)?;
+    let git = private_git(order)?;
     let planted = Guard::from_snapshot(order, occupant.guard).restore(&git, job_dir)?;
     let mut warnings: Vec<String> = planted
         .strays
@@ -151,7 +152,7 @@ fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<Str
 fn save(order: &Order, job_dir: &Path, keeper: &Keeper<'_>) -> Result<Kept> {
     let scratch = job_dir.join("left.index");
     Pristine::read(&order.slot_file("index"))?.write(&scratch)?;
-    let git = private_git(order, job_dir)?.index(&scratch);
+    let git = private_git(order)?.index(&scratch);
     git.detach_head(keeper.base())?;
     let found = ownership::look(&git, order)?;
     found.take_out(order, job_dir)?;

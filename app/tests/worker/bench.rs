@@ -134,7 +134,7 @@ impl Bench {
             worktree_git_dir: self.admin(),
             branch: "refs/heads/mahabharatha/x/worker-0".into(),
             spec_dir: self.root().join(".gsd/specs/x"),
-            pinned: Git::repository(self.common()).pinned_config().unwrap(),
+            pinned: Git::repository(self.common()).settings().unwrap().pinned().unwrap(),
             identity: Identity::default(),
             agent: AgentOrder { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new(), model: None },
             env_pass: Vec::new(),

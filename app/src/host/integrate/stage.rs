@@ -53,7 +53,8 @@ impl Integration {
 
     /// A fix that a person committed on staging is not of the level that is put together anew, and not to be lost.
     fn keep_what_people_committed(&self, base: &Oid) -> Result<()> {
-        let Some(tip) = self.repository.resolve_ref(&self.paths.staging_branch())? else { return Ok(()) };
+        let tip = self.repository.resolve_ref(&self.paths.staging_branch())?.filter(|tip| tip != base);
+        let Some(tip) = tip else { return Ok(()) };
         let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
         let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &format!("{base}..{tip}")];
         if self.repository.run(theirs)?.bytes.is_empty() {

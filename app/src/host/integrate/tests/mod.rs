@@ -105,7 +105,7 @@ impl Lab {
         let feature = Feature::new("x").unwrap();
         let paths = project.feature(&feature);
         let repository = project.git();
-        let pinned = repository.pinned_config().unwrap();
+        let pinned = repository.settings().unwrap().pinned().unwrap();
         let notes = Arc::clone(&self.notes);
         Integration {
             objects: self.objects(&pinned),
