@@ -63,6 +63,16 @@ impl Error {
         self.exit
     }
 
+    /// The same trouble under another code.
+    pub fn with_exit(self, exit: ExitCode) -> Self {
+        Error { exit, ..self }
+    }
+
+    /// Whether there was no room on the disk, as the system says it, or git in the system's words.
+    pub fn is_lack_of_space(&self) -> bool {
+        ["No space left on device", "Disk quota exceeded"].iter().any(|words| self.message.contains(words))
+    }
+
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -98,6 +108,9 @@ pub fn io<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error 
         match cause.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 error.hint("The disk is full. Free some space, then run the same command again: nothing is lost.")
+            }
+            io::ErrorKind::FileTooLarge => {
+                error.hint("Files may not grow so long here (ulimit -f, or the file system): raise the limit.")
             }
             io::ErrorKind::PermissionDenied => error.hint("Check who owns it and its permissions."),
             io::ErrorKind::ReadOnlyFilesystem => {

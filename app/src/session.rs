@@ -16,7 +16,7 @@ use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::error::{Error, ExitCode, Result, io};
-use crate::host::{self, Context, LocalHost};
+use crate::host::{self, Context, LocalHost, clear};
 use crate::preflight::{self, Ground, Report};
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
@@ -59,8 +59,11 @@ pub fn start_commit(project: &Project, run: Option<&Run>) -> Result<Oid> {
 /// The run that a journal adds up to.
 pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> {
     replay(records.iter().map(|record| (record.at, &record.event))).map_err(|why| {
-        Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display()))
-            .hint("The journal was changed by hand, or belongs to another version of this program.")
+        Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display())).hint(format!(
+            "It was changed by hand, or belongs to another version of this program: put a good copy in its place, or \
+                 `mahabharatha debug --repair -f {}`, which keeps the original.",
+            paths.feature()
+        ))
     })
 }
 
@@ -85,6 +88,11 @@ pub fn load_config(project: &Project) -> Result<Config> {
 
 /// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
+    let paused = |error: Error| if error.is_lack_of_space() { error.with_exit(ExitCode::Paused) } else { error };
+    try_run(project, paths, ui, options).map_err(paused)
+}
+
+fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     let lock =
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     let config = load_config(project)?;
@@ -207,16 +215,20 @@ impl Session<'_> {
         let Begun { mut run, opening } = begun;
         // Whatever a dying worker leaves behind falls to us.
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+        clear::remove_stale_locks(project, paths);
         let leases = lease_ports(project, &config, run.workers().len() as u32)?;
         write_plan(paths, &run, &leases)?;
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
-        let mut host = LocalHost::new(context, Arc::clone(&reporter))?;
+        let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
         let end = drive(&mut run, &mut recorder, &mut host);
+        if end.is_err() {
+            host.give_up();
+        }
         // When the command returns, nothing runs.
+        host.finish();
         proc::end_descendants(std::time::Duration::ZERO);
-        drop(host);
         reporter.finish();
         end
     }

@@ -313,7 +313,7 @@ fn keys_without_effect_are_used_by_nothing() {
     let rows = rows(section(&text, "## Keys"));
     let marked: Vec<&str> =
         rows.iter().filter(|row| row[3].contains(NO_EFFECT)).filter_map(|row| code(row[0])).collect();
-    assert!(marked.len() > 5, "{marked:?}");
+    assert!(marked.len() > 2, "{marked:?}");
     let sources = sources("core/src").into_iter().chain(sources("app/src"));
     for (path, code) in sources.filter(|(path, _)| !path.to_string_lossy().contains("/config/")) {
         for key in &marked {
@@ -330,7 +330,10 @@ fn the_environment_is_as_documented() {
     let text = read("docs/config.md");
     let environment = section(&text, "## Environment");
     let in_name = |c: char| c.is_ascii_uppercase() || c == '_';
-    let ours = |text: &&str| text.starts_with("MAHABHARATHA_") && text.chars().all(in_name);
+    let ours = |text: &&str| {
+        // What only tests set is not for people.
+        text.starts_with("MAHABHARATHA_") && !text.starts_with("MAHABHARATHA_TEST_") && text.chars().all(in_name)
+    };
     let sources = sources("app/src");
     let set: BTreeSet<String> =
         sources.iter().flat_map(|(_, code)| literals(code)).filter(ours).map(str::to_owned).collect();

@@ -1,6 +1,7 @@
 //! One file per command: its arguments and `run`. Nothing depends on this room.
 
 mod cleanup;
+mod debug;
 mod demo;
 mod design;
 mod doctor;
@@ -86,6 +87,8 @@ enum Command {
     Merge(merge::MergeArgs),
     /// Remove what runs left behind; never unmerged or unsaved work
     Cleanup(cleanup::CleanupArgs),
+    /// Show what stands in the way: blockers, failed attempts, kept work, the state of files; mend a damaged journal
+    Debug(debug::DebugArgs),
     /// Check a task graph
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
@@ -133,6 +136,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Skip(args) => skip::run(global, ui, &args),
         Command::Merge(args) => merge::run(global, ui, &args),
         Command::Cleanup(args) => cleanup::run(global, ui, &args),
+        Command::Debug(args) => debug::run(global, ui, &args),
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),

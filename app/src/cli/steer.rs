@@ -20,7 +20,7 @@ pub fn read_run(place: &Place) -> Result<Run> {
     session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?.ok_or_else(|| no_run(place))
 }
 
-fn no_run(place: &Place) -> Error {
+pub fn no_run(place: &Place) -> Error {
     Error::new(ExitCode::Invalid, format!("there has been no run of {}", place.feature))
         .hint(format!("Start one: mahabharatha run {}", place.feature))
 }

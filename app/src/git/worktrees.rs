@@ -29,6 +29,16 @@ impl Git {
         Ok(())
     }
 
+    /// The worktrees that the repository knows of in this directory, whether their files are there or not.
+    pub fn worktrees_in(&self, dir: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.git_dir().join("worktrees")).into_iter().flatten().flatten();
+        let known = entries.filter_map(|entry| {
+            let text = fs::read_to_string(entry.path().join("gitdir")).ok()?;
+            entry.path().join(text.trim_end_matches('\n')).parent().map(Path::to_owned)
+        });
+        known.filter(|path| path.parent() == Some(dir)).collect()
+    }
+
     /// Where the repository keeps a worktree's HEAD and index. Asked of the repository, since the worktree's own `.git`
     /// may have been changed by an agent.
     pub fn worktree_git_dir(&self, path: &Path) -> Option<PathBuf> {

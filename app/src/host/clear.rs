@@ -1,7 +1,10 @@
 //! What a run leaves in the repository, and taking it away again: never work that is neither merged nor saved.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::{LevelStatus, Run};
@@ -95,18 +98,20 @@ fn is_landed(git: &Git, run: Option<&Run>, commit: &Oid) -> Result<bool> {
 fn worktrees(git: &Git, paths: &FeaturePaths) -> Result<Vec<Leftover>> {
     let dir = paths.worktrees();
     let entries = match fs::read_dir(&dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Ok(entries) => Some(entries),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(io("read", &dir)(error)),
     };
     let mut found = Vec::new();
-    for entry in entries.flatten() {
-        let path = entry.path();
+    let mut there: BTreeSet<PathBuf> = entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    // Also what git knows of a worktree whose files are gone, or were never made.
+    there.extend(git.worktrees_in(&dir));
+    for path in there {
         let in_merge = git.worktree_git_dir(&path).is_some_and(|admin| admin.join("MERGE_HEAD").exists());
         let precious = if in_merge {
             Some("a conflict is being resolved in it".to_string())
         } else {
-            unsaved(paths, &entry.file_name().to_string_lossy())
+            unsaved(paths, &path.file_name().unwrap_or_default().to_string_lossy())
         };
         found.push(Leftover { what: What::Worktree(path), precious });
     }
@@ -147,6 +152,41 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
         let _ = fs::remove_dir(dir);
     }
     Ok(())
+}
+
+/// Removes the locks on refs of the feature that a killed git left. Nobody but us writes these refs; a worker that outlived
+/// the run before may be at one now, for a moment.
+pub fn remove_stale_locks(project: &Project, paths: &FeaturePaths) {
+    let feature = paths.feature();
+    let mut open = ["refs/heads/mahabharatha", "refs/mahabharatha"]
+        .map(|place| project.common_dir().join(place).join(feature.as_str()))
+        .to_vec();
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "lock") {
+                remove_when_stale(&path);
+            }
+        }
+    }
+}
+
+/// No git of ours holds a ref so long.
+const LONGEST_HOLD: Duration = Duration::from_secs(3);
+
+fn remove_when_stale(lock: &Path) {
+    let give_up = Instant::now() + LONGEST_HOLD;
+    let age = |made: SystemTime| SystemTime::now().duration_since(made).unwrap_or_default();
+    while let Ok(made) = fs::symlink_metadata(lock).and_then(|found| found.modified()) {
+        if age(made) > LONGEST_HOLD || Instant::now() > give_up {
+            // Where it cannot be removed, git says so.
+            let _ = fs::remove_file(lock);
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn remove_dir(path: &PathBuf) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::error::{Error, ExitCode, Result};
 use crate::report::Reporter;
 use crate::report::completion_md::{GateResult, GateStatus};
 use crate::store::journal::Journal;
+use crate::worker;
 
 /// Completed only if it is so: the report is written from what the journal says, after git has been asked.
 pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
@@ -29,6 +30,7 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
     }
     reporter.write_completion(gate_results(context, &run)?, commits(context, &tip)?)?;
     if context.config.cleanup.on_completion {
+        worker::save_leftovers(context.paths.dir())?;
         let leftovers = clear::leftovers(&context.project, &context.paths, Some(&run), false)?.into_iter();
         let things: Vec<clear::What> =
             leftovers.filter(|leftover| leftover.precious.is_none()).map(|leftover| leftover.what).collect();

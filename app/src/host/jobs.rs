@@ -17,9 +17,10 @@ use crate::launch::subprocess;
 use crate::proc::{self, Canceller, Ended, Exit, ProcessId};
 use crate::project::FeaturePaths;
 use crate::store::atomic::write_atomic;
+use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
 use crate::worker::pulse::Watch;
-use crate::worker::{self, FENCE, MARKER, Order, WORKER, result_ref};
+use crate::worker::{self, FENCE, MARKER, Order, Progress, WORKER, result_ref};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -37,7 +38,11 @@ impl Control {
     pub fn interrupt(&self, job_dir: &Path, force: bool, grace: Duration) {
         let limit = if force { Duration::ZERO } else { grace + TIME_TO_SAVE };
         // The worker reads it when the signal comes; without it, it gives its agent the usual time.
-        let _ = write_atomic(&job_dir.join(worker::GRACE), grace.as_millis().to_string().as_bytes());
+        let file = job_dir.join(worker::GRACE);
+        if write_atomic(&file, grace.as_millis().to_string().as_bytes()).is_err() {
+            // On a full disk there is room for a name at least, which tells that the end was not the worker's own.
+            let _ = fs::File::create(&file);
+        }
         match self {
             Control::Child(canceller) => canceller.cancel(limit),
             Control::Adopted(id) => {
@@ -53,11 +58,21 @@ pub fn start(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Con
     match try_start(context, job, events) {
         Ok(control) => Some(control),
         Err(error) => {
-            let mut report = report_of(JobEnd::Died { started: false }, Duration::ZERO);
+            let lack = error.is_lack_of_space().then(|| error.message().to_owned());
+            let end = if lack.is_some() { JobEnd::Interrupted } else { JobEnd::Died { started: false } };
+            let mut report = report_of(end, Duration::ZERO);
             report.warnings.push(error.to_string());
-            let _ = events.send(ended(job, report));
+            tell(events, lack, ended(job, report));
             None
         }
+    }
+}
+
+/// A lack of room comes first, so that nothing is tried again before there is some.
+fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
+    let lack = lack_of_space.map(|why| Event::OutOfSpace { why });
+    for event in lack.into_iter().chain([event]) {
+        let _ = events.send(event);
     }
 }
 
@@ -84,7 +99,7 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
             proc::end_orphans();
         }
         let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, &end));
-        let _ = events.send(ended(&job, report));
+        conclude(&context, &job, &events, report);
     });
     Ok(control)
 }
@@ -101,7 +116,7 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
-            let _ = events.send(ended(job, settle(context, job, &dir, &lock, &Watched::default())));
+            conclude(context, job, events, settle(context, job, &dir, &lock, &Watched::default()));
             None
         }
         Ok(None) => Some(adopt(context, job, events)),
@@ -130,7 +145,7 @@ fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
             let end = Watched { seen: None, silent: watch.end() };
             settle(&context, &job, &dir, lock, &end)
         });
-        let _ = events.send(ended(&job, report));
+        conclude(&context, &job, &events, report);
     });
     Control::Adopted(identity.unwrap_or(ProcessId { pid: 0, start: 0, boot: 0 }))
 }
@@ -163,12 +178,32 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watch
     if let Some(commit) = finished_commit(context, job) {
         return checked(context, job, report_of(JobEnd::Done { commit }, ran), end);
     }
-    let ran = end.seen.as_ref().map_or(ran.max(NOT_EARLY), |seen| seen.duration);
-    let mut report = report_of(end_without_result(dir, end.silent.then_some(context.config.workers.stall)), ran);
+    let lived = end.seen.as_ref().map_or(ran.max(NOT_EARLY), |seen| seen.duration);
+    let end = end_without_result(dir, end.silent.then_some(context.config.workers.stall));
+    // What is known of an attempt whose worker could not tell.
+    let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
+    let tokens = progress.map_or(0, |progress| progress.tokens);
+    let mut report = JobReport { tokens, ..report_of(end, lived) };
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
     report
+}
+
+/// Tells how a job ended. Where the disk is full the attempt is not to blame: it uses up no retry, and the run pauses until
+/// there is room.
+fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: JobReport) {
+    let mut lack = None;
+    if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. }) {
+        let places = [context.paths.job(&job.task, job.attempt), context.paths.worktree(job.worker)];
+        lack = places.iter().find_map(|dir| lack_of_space(dir));
+    }
+    if lack.is_some()
+        && let JobEnd::Failed { feedback, .. } = std::mem::replace(&mut report.end, JobEnd::Interrupted)
+    {
+        report.warnings.push(feedback);
+    }
+    tell(events, lack, ended(job, report));
 }
 
 /// A worker that we called off did not die of itself, though it could not say so: that uses up no retry.
@@ -209,7 +244,7 @@ fn checked(context: &Context, job: &Job, mut report: JobReport, end: &Watched) -
 }
 
 fn report_of(end: JobEnd, ran: Duration) -> JobReport {
-    JobReport { end, wip: None, ran_ms: ran.as_millis() as u64, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+    JobReport::new(end, ran.as_millis() as u64)
 }
 
 fn ended(job: &Job, report: JobReport) -> Event {
@@ -234,9 +269,27 @@ pub fn is_alive(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> bool {
     JobLock::is_held(&paths.job(task, attempt))
 }
 
+/// The job directories that a worker is at now, and which process it is.
+pub fn alive(feature_dir: &Path) -> Vec<(PathBuf, Option<u32>)> {
+    let dirs = fs::read_dir(feature_dir.join("jobs")).into_iter().flatten().flatten().map(|entry| entry.path());
+    dirs.filter(|dir| JobLock::is_held(dir))
+        .map(|dir| {
+            let pid = read_identity(&dir).map(|id| id.pid);
+            (dir, pid)
+        })
+        .collect()
+}
+
 /// Waits until nobody is at the attempt any more.
 pub fn wait_for_end(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> Result<()> {
-    JobLock::wait_until_free(&paths.job(task, attempt))
+    let dir = paths.job(task, attempt);
+    let identity = read_identity(&dir);
+    JobLock::wait_until_free(&dir)?;
+    // It lets go of the lock with its last steps.
+    if let Some(id) = identity {
+        id.wait_until_gone();
+    }
+    Ok(())
 }
 
 /// Ends workers that outlived their orchestrator, all or one, and what escaped from them; whether there was anything.

@@ -1,6 +1,7 @@
 //! Carries out effects in the real world: each on a thread of its own, answered by an event.
 
 pub mod clear;
+mod clock;
 mod close;
 mod context;
 pub mod integrate;
@@ -13,12 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
 use mahabharatha_core::run::Host;
 use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
-use mahabharatha_core::run::event::{Command, Event, GateFailure, Note, Obstacle};
+use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
 
+use clock::Clock;
 pub use context::Context;
 use integrate::{GateCall, Integration, Outcome};
 
@@ -40,10 +41,17 @@ pub struct LocalHost {
     integration: Arc<Mutex<Option<IntegrationLock>>>,
     staging_prepared: bool,
     reporter: Arc<Reporter>,
+    /// Each thread holds a sender as long as it is at work.
+    threads: (Sender<()>, Receiver<()>),
+    clock: Clock,
 }
 
+/// What threads that nobody waits for any more are given at the end.
+const LAST_WORK: Duration = Duration::from_secs(5);
+
 impl LocalHost {
-    pub fn new(context: Context, reporter: Arc<Reporter>) -> Result<LocalHost> {
+    /// `last` is the latest time that the journal has.
+    pub fn new(context: Context, reporter: Arc<Reporter>, last: Time) -> Result<LocalHost> {
         let (events, inbox) = mpsc::channel();
         let asked = events.clone();
         let spool = Spool::watch(context.paths.dir(), move |request, command| {
@@ -59,6 +67,8 @@ impl LocalHost {
             integration: Arc::default(),
             staging_prepared: false,
             reporter,
+            threads: mpsc::channel(),
+            clock: Clock::after(last),
         })
     }
 
@@ -80,11 +90,16 @@ impl LocalHost {
 
     /// Does the work of an effect on a thread, which sends the event that answers it.
     fn in_background(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Outcome> + Send + 'static) {
-        let (context, events) = (self.context.clone(), self.events.clone());
+        let (context, events, at_work) = (self.context.clone(), self.events.clone(), self.threads.0.clone());
         thread::spawn(move || {
+            let _at_work = at_work;
             let event = match work(&context) {
-                Ok(Outcome::Answer(event)) => event,
+                Ok(Outcome::Answer(event)) => event.answering(id),
                 Ok(Outcome::Interrupted) => Event::Interrupted { effect: id },
+                Err(error) if error.is_lack_of_space() => {
+                    let _ = events.send(Event::OutOfSpace { why: error.message().to_owned() });
+                    Event::Interrupted { effect: id }
+                }
                 Err(error) => Event::EffectFailed { effect: id, error: error.to_string() },
             };
             let _ = events.send(event);
@@ -112,7 +127,7 @@ impl LocalHost {
                 }
             };
             let outcome = work(context, &context.integration(tell(events))?, &lock)?;
-            if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {
+            if matches!(&outcome, Outcome::Answer(event) if event.goes_on_integrating()) {
                 *held = Some(lock);
             }
             Ok(outcome)
@@ -126,11 +141,28 @@ impl LocalHost {
             return;
         }
         let (context, integration, base) = (self.context.clone(), Arc::clone(&self.integration), base.clone());
-        let events = self.events.clone();
+        let (events, at_work) = (self.events.clone(), self.threads.0.clone());
         thread::spawn(move || {
+            let _at_work = at_work;
             let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
             context.integration(tell(events)).and_then(|integration| integration.prepare_staging_worktree(&base))
         });
+    }
+
+    /// Where nothing more can be noted down: ends what is under way, at once. It is done again when the run goes on.
+    pub fn give_up(&mut self) {
+        self.interrupt(true, Duration::ZERO, None);
+        for (job, _) in self.jobs.values() {
+            let _ = jobs::wait_for_end(&self.context.paths, &job.task, job.attempt);
+        }
+    }
+
+    /// Lets threads come to their end: a git that is killed in the middle leaves locks and half a worktree behind.
+    pub fn finish(self) {
+        let (running, ended) = self.threads;
+        drop(running);
+        // Nobody sends anything: this waits until the last of them is gone.
+        let _ = ended.recv_timeout(LAST_WORK);
     }
 
     fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
@@ -148,7 +180,7 @@ impl LocalHost {
 
 impl Host for LocalHost {
     fn now(&self) -> Time {
-        Time(Timestamp::now().as_millisecond())
+        self.clock.now()
     }
 
     fn begin(&mut self, id: EffectId, effect: &Effect) {
@@ -239,7 +271,7 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let left: Vec<clear::What> = left.into_iter().map(|leftover| leftover.what).collect();
     clear::remove(&context.project, &context.paths, &left)?;
     match checked? {
-        Outcome::Answer(Event::BaseChecked { red }) => Ok(red),
+        Outcome::Answer(Event::BaseChecked { red, .. }) => Ok(red),
         _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
     }
 }
@@ -255,16 +287,6 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
             integrate::Note::Ran(_) => return,
         };
         let _ = events.send(Event::Noted { level, note });
-    }
-}
-
-/// Whether the level's next effect follows at once, so that nobody may land in between.
-fn goes_on_integrating(event: &Event) -> bool {
-    match event {
-        Event::Staged { .. } | Event::GatesPassed { .. } => true,
-        Event::NotLanded { obstacle, .. } => *obstacle == Obstacle::BaseMoved,
-        Event::GateFailed { failure, .. } => failure.task.is_none(),
-        _ => false,
     }
 }
 

@@ -15,6 +15,8 @@ const OUTPUT_FILE: &str = "output.log";
 pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> Result<Running> {
     let output = job_dir.join(OUTPUT_FILE);
     let file = File::create(&output).map_err(io("create", &output))?;
+    // Somebody may have removed the program, or be about to put a newer one in its place: what runs can still be run.
+    let program = if program.exists() { program } else { Path::new("/proc/self/exe") };
     Cmd::new(program)
         .args(["worker", job.task.as_str(), "--job-dir"])
         .arg(job_dir)

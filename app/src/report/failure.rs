@@ -28,7 +28,7 @@ fn about_attempt(feature: &str, task: &TaskView, attempt: &AttemptView) -> Strin
         text.push_str(&format!("- {}\n", inline(warning)));
     }
     if let Some(wip) = &attempt.wip {
-        let kept = wip_ref(feature, task, attempt);
+        let kept = wip_ref(feature, task.id.as_str(), attempt.attempt);
         text.push_str(&format!("- Its work is kept: {} ({})\n", code(&kept), wip.short()));
     }
     match &attempt.detail {
@@ -39,15 +39,15 @@ fn about_attempt(feature: &str, task: &TaskView, attempt: &AttemptView) -> Strin
 }
 
 /// Where work is kept that was not verified.
-pub fn wip_ref(feature: &str, task: &TaskView, attempt: &AttemptView) -> String {
-    format!("refs/mahabharatha/{feature}/wip/{}/{}", task.id, attempt.attempt)
+pub fn wip_ref(feature: &str, task: &str, attempt: u32) -> String {
+    format!("refs/mahabharatha/{feature}/wip/{task}/{attempt}")
 }
 
 fn what_next(feature: &str, task: &TaskView) -> String {
     let id = &task.id;
     let mut text = String::from("\n### What to do next\n\n");
     if let Some(kept) = task.attempts.iter().rev().find(|attempt| attempt.wip.is_some()) {
-        let show = format!("git show {}", wip_ref(feature, task, kept));
+        let show = format!("git show {}", wip_ref(feature, task.id.as_str(), kept.attempt));
         text.push_str(&format!("- See how far it came: {}\n", code(&show)));
     }
     text.push_str(&format!(

@@ -2,8 +2,10 @@
 
 mod columns;
 pub mod completion_md;
+pub mod debug;
 pub mod failure;
 pub mod files;
+pub mod hypotheses;
 pub mod logs;
 mod markdown;
 pub mod narrate;

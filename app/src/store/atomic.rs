@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
+use super::fault;
 use crate::error::{Error, ExitCode, Result, io};
 
 /// Replaces the file; it survives a loss of power once this has returned.
@@ -24,7 +25,7 @@ pub fn make_dir(path: &Path) -> Result<()> {
     if let Some(parent) = path.parent() {
         make_dir(parent)?;
     }
-    match fs::create_dir(path) {
+    match fault::disk().and_then(|()| fs::create_dir(path)) {
         Ok(()) => path.parent().map_or(Ok(()), sync_dir),
         Err(_) if path.is_dir() => Ok(()),
         Err(error) => Err(io("make the directory", path)(error)),
@@ -46,7 +47,7 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .tempfile_in(parent)
         .map_err(io("make a file in", parent))?;
-    file.write_all(bytes).map_err(io("write", path))?;
+    fault::disk().and_then(|()| file.write_all(bytes)).map_err(io("write", path))?;
     if durable {
         file.as_file().sync_all().map_err(io("write", path))?;
     }

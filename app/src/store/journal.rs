@@ -1,7 +1,10 @@
 //! The journal of a run: every event once, in order, on disk before it is acted on.
 
+mod read;
+mod repair;
+
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +12,10 @@ use mahabharatha_core::ids::{Feature, Time};
 use mahabharatha_core::run::event::Event;
 use serde::{Deserialize, Serialize};
 
+use self::read::{foreign, read_all};
+pub use self::repair::{Examined, Health, Repair, Repaired, examine};
 use super::atomic::write_atomic;
+use super::fault;
 use super::locks::FeatureLock;
 use crate::error::{Error, ExitCode, Result, io};
 
@@ -70,13 +76,9 @@ impl Journal {
             write_atomic(&path, &line(&Header { journal: VERSION, feature: feature.clone() }))?;
         }
         let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(io("open", &path))?;
-        let content = read_all(&file, &path)?;
-        if content.feature != *feature {
-            return Err(Error::new(
-                ExitCode::Invalid,
-                format!("{} is the journal of {}, not of {feature}", path.display(), content.feature),
-            )
-            .hint("Move it back to the directory of the feature that it belongs to."));
+        let content = read_all(&file, &path)?.whole(&path)?;
+        if content.feature.as_ref() != Some(feature) {
+            return Err(foreign(&path, content.feature.as_ref(), feature));
         }
         if !content.torn.is_empty() {
             keep_aside(&path, &content.torn)?;
@@ -92,7 +94,7 @@ impl Journal {
     /// Everything that the journal tells so far, for those who only look. Where there is none, nothing has happened.
     pub fn read(path: &Path) -> Result<Vec<Record>> {
         match File::open(path) {
-            Ok(file) => Ok(read_all(&file, path)?.records),
+            Ok(file) => Ok(read_all(&file, path)?.whole(path)?.records),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(io("open", path)(error)),
         }
@@ -108,7 +110,8 @@ impl Journal {
             self.put_back()?;
         }
         let bytes = line(&RecordRef { seq: self.next_seq, at, event });
-        if let Err(error) = self.file.write_all(&bytes).and_then(|()| self.file.sync_data()) {
+        let room = fault::disk();
+        if let Err(error) = room.and_then(|()| self.file.write_all(&bytes)).and_then(|()| self.file.sync_data()) {
             self.spoilt = self.take_back().is_err();
             return Err(io("write", &self.path)(error));
         }
@@ -163,101 +166,6 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(value).expect("headers and events have string keys only, so JSON can hold them");
     bytes.push(b'\n');
     bytes
-}
-
-struct Content {
-    feature: Feature,
-    records: Vec<Record>,
-    /// Where the good part ends.
-    length: u64,
-    /// What follows it: a record whose writing was cut short.
-    torn: Vec<u8>,
-}
-
-fn read_all(file: &File, path: &Path) -> Result<Content> {
-    let mut reader = Lines { reader: BufReader::new(file), path, number: 0, start: 0, end: 0 };
-    let Some(first) = reader.next_line()? else { return Err(reader.damage("the file is empty")) };
-    let header = reader.header(&first)?;
-    let mut content = Content { feature: header.feature, records: Vec::new(), length: 0, torn: Vec::new() };
-    content.length = first.len() as u64;
-    while let Some(bytes) = reader.next_line()? {
-        let torn = !bytes.ends_with(b"\n") || (bytes.contains(&0) && reader.at_end()?);
-        if torn {
-            content.torn = bytes;
-            break;
-        }
-        let record = reader.record(&bytes, content.records.len() as u64 + 1)?;
-        content.length += bytes.len() as u64;
-        content.records.push(record);
-    }
-    Ok(content)
-}
-
-struct Lines<'a> {
-    reader: BufReader<&'a File>,
-    path: &'a Path,
-    /// Of the line that was read last, counted from 1, and the bytes that it starts and ends at.
-    number: u64,
-    start: u64,
-    end: u64,
-}
-
-impl Lines<'_> {
-    fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
-        let mut bytes = Vec::new();
-        let read = self.reader.read_until(b'\n', &mut bytes).map_err(io("read", self.path))?;
-        self.number += 1;
-        self.start = self.end;
-        self.end += read as u64;
-        Ok((read > 0).then_some(bytes))
-    }
-
-    /// Zeros at the very end are a block that was allotted when the power went, before the record reached it.
-    fn at_end(&mut self) -> Result<bool> {
-        self.reader.fill_buf().map(<[u8]>::is_empty).map_err(io("read", self.path))
-    }
-
-    fn header(&self, bytes: &[u8]) -> Result<Header> {
-        #[derive(Deserialize)]
-        struct AnyVersion {
-            journal: u32,
-        }
-        match serde_json::from_slice::<AnyVersion>(bytes) {
-            Ok(AnyVersion { journal }) if journal > VERSION => Err(Error::new(
-                ExitCode::Invalid,
-                format!("{} has version {journal}; this program reads up to {VERSION}", self.path.display()),
-            )
-            .hint("It was written by a newer mahabharatha: use that one, or a newer one still.")),
-            _ => serde_json::from_slice(bytes).map_err(|error| self.damage(&format!("not a header: {error}"))),
-        }
-    }
-
-    fn record(&self, bytes: &[u8], expected: u64) -> Result<Record> {
-        let record: Record =
-            serde_json::from_slice(bytes).map_err(|error| self.damage(&format!("not a record: {error}")))?;
-        if record.seq != expected {
-            return Err(self.damage(&format!("record {expected} was expected here, and this is {}", record.seq)));
-        }
-        Ok(record)
-    }
-
-    fn damage(&self, what: &str) -> Error {
-        let (number, start) = (self.number, self.start);
-        let error = Error::new(ExitCode::Invalid, format!("the journal {} is damaged", self.path.display()))
-            .detail(format!("line {number}, byte {start}: {what}"));
-        // As a shell takes it, whatever is in the name.
-        let path = self.path.display().to_string().replace('\'', r"'\''");
-        if number == 1 {
-            return error.hint(format!(
-                "Put a good copy in its place. If there is none, move it away (mv '{path}' '{path}.damaged') and run again: \
-                 the run begins anew, and what was merged stays merged."
-            ));
-        }
-        error.detail(format!("the {start} bytes before it, {} lines, are good", number - 1)).hint(format!(
-            "Put a good copy in its place, or keep a copy and cut it where the good part ends \
-             (cp '{path}' '{path}.damaged' && truncate -s {start} '{path}'): what happened after that is then forgotten."
-        ))
-    }
 }
 
 fn keep_aside(path: &Path, torn: &[u8]) -> Result<()> {
@@ -369,7 +277,7 @@ mod tests {
             ("garbage in the middle", good.replace(r#""seq":3"#, r#""seq":}"#) + lines[3] + "\n", to_third, 4),
             ("a gap", good.replace(r#""seq":3"#, r#""seq":4"#), to_third, 4),
             ("zeros in the middle", good.replace(r#""seq":3"#, "\0\0") + lines[3] + "\n", to_third, 4),
-            ("an unknown event at the end", good.replace(r#"ready","worker":2"#, r#"x","worker":2"#), to_third, 4),
+            ("a record of another shape", good.replace(r#""worker":2"#, r#""worker":"2""#), to_third, 4),
             ("no header", good.replace(r#""journal""#, r#""x""#), 0, 1),
             ("nothing", String::new(), 0, 1),
         ];
@@ -380,7 +288,7 @@ mod tests {
                 assert_eq!(error.exit(), ExitCode::Invalid, "{name}");
                 assert!(error.message().contains(place.path().to_str().unwrap()), "{name}: {error}");
                 assert!(error.details()[0].starts_with(&format!("line {line}, byte {offset}: ")), "{name}: {error}");
-                assert!(error.what_to_do().unwrap().contains(".damaged"), "{name}: {error}");
+                assert!(error.what_to_do().unwrap().contains("debug --repair -f x"), "{name}: {error}");
             }
             assert_eq!(fs::read_to_string(place.path()).unwrap(), text, "{name}");
         }
@@ -391,6 +299,12 @@ mod tests {
         let place = Place::new();
         fs::write(place.path(), "{\"journal\":2,\"more\":true}\n").unwrap();
         assert!(place.open().unwrap_err().message().contains("version 2"));
+        let unknown =
+            fs::read_to_string(Place::with(2).path()).unwrap().replace(r#""slot_ready","worker":1"#, r#""slept""#);
+        fs::write(place.path(), &unknown).unwrap();
+        let error = place.open().unwrap_err();
+        assert!(error.message().contains("line 3 tells of the event \"slept\""), "{error}");
+        assert!(error.what_to_do().unwrap().contains("newer mahabharatha"), "{error}");
         fs::write(place.path(), "{\"journal\":1,\"feature\":\"y\"}\n").unwrap();
         assert!(place.open().unwrap_err().message().contains("journal of y"));
     }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::atomic::{make_dir, write_projected};
+use super::fault;
 use crate::error::{Error, ExitCode, Result, io};
 
 /// Who holds a feature, as far as the lock file tells: it is read while the holder may be writing it.
@@ -93,10 +94,12 @@ impl FeatureLock {
     /// Who holds the feature now, without getting in anybody's way.
     pub fn holder(dir: &Path) -> Result<Option<Holder>> {
         let path = lock_file(dir);
-        if !path.exists() {
-            return Ok(None);
-        }
-        let file = open(&path)?;
+        // Who only looks needs no right to write there.
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std_io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io("open", &path)(error)),
+        };
         Ok(if held_by_another(&file, &path)? { Some(read_holder(dir)) } else { None })
     }
 
@@ -211,6 +214,7 @@ impl OsLock {
 
     fn write(&self, text: &str) -> std_io::Result<()> {
         let mut file = &self.file;
+        fault::disk()?;
         file.set_len(0)?;
         file.rewind()?;
         file.write_all(text.as_bytes())

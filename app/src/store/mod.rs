@@ -1,6 +1,8 @@
 //! Everything that outlives the process: the journal, its projection, locks, and the spool.
 
 pub mod atomic;
+pub mod disk;
+mod fault;
 pub mod journal;
 pub mod locks;
 pub mod ports;

@@ -15,6 +15,7 @@ use mahabharatha_core::run::event::{Command, RequestId};
 use notify::RecommendedWatcher;
 
 use super::atomic::{TEMPORARY, make_dir, write_projected};
+use super::fault;
 use super::locks::{FeatureLock, OsLock, held_by_another, lock_file};
 use super::watch::on_change;
 use crate::error::{Error, ExitCode, Result, io};
@@ -149,7 +150,11 @@ impl Posted {
         let mut file =
             tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir).map_err(io("make a file in", dir))?;
         let text = serde_json::to_vec(command).expect("commands have string keys only, so JSON can hold them");
-        file.as_file().lock().and_then(|()| file.write_all(&text)).map_err(io("write", &path))?;
+        file.as_file()
+            .lock()
+            .and_then(|()| fault::disk())
+            .and_then(|()| file.write_all(&text))
+            .map_err(io("write", &path))?;
         let file = file.persist(&path).map_err(|error| io("write", &path)(error.error))?;
         let answer = dir.join(format!("{request}{ANSWER}"));
         Ok(Posted { request, path, answer, _file: file })

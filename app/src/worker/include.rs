@@ -14,6 +14,8 @@ use crate::error::Result;
 use crate::git::{Git, RepoPath};
 
 const FILE: &str = ".worktreeinclude";
+/// Nobody names so much by hand, and every pattern takes time.
+const MAX_LIST: u64 = 256 << 10;
 const MAX_VISITED: usize = 500_000;
 const MAX_FILES: usize = 10_000;
 const MAX_BYTES: u64 = 1 << 30;
@@ -25,8 +27,7 @@ pub fn include(order: &Order, git: &Git) -> Result<Vec<String>> {
     if !fs::symlink_metadata(&list).is_ok_and(|found| found.is_file()) {
         return Ok(Vec::new());
     }
-    let mut warnings = Vec::new();
-    let wanted = wanted(order, &list, &mut warnings);
+    let (wanted, mut warnings) = wanted_files(&order.root);
     let ignored: BTreeSet<RepoPath> = git.clone().work_tree(&order.root).ignored(&wanted)?.into_iter().collect();
     let mut room = MAX_BYTES;
     for path in wanted.iter().filter(|path| ignored.contains(path)) {
@@ -39,22 +40,28 @@ pub fn include(order: &Order, git: &Git) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-fn wanted(order: &Order, list: &Path, warnings: &mut Vec<String>) -> Vec<RepoPath> {
-    let mut builder = GitignoreBuilder::new(&order.root);
-    if let Some(error) = builder.add(list) {
+/// The files that the list names, and what is wrong with it.
+pub fn wanted_files(root: &Path) -> (Vec<RepoPath>, Vec<String>) {
+    let mut warnings = Vec::new();
+    if fs::metadata(root.join(FILE)).is_ok_and(|found| found.len() > MAX_LIST) {
+        warnings.push(format!("{FILE} is not read: it is longer than {} KB", MAX_LIST >> 10));
+        return (Vec::new(), warnings);
+    }
+    let mut builder = GitignoreBuilder::new(root);
+    if let Some(error) = builder.add(root.join(FILE)) {
         warnings.push(format!("{FILE}: {error}"));
     }
     let matcher = match builder.build() {
         Ok(matcher) => matcher,
         Err(error) => {
             warnings.push(format!("{FILE}: {error}"));
-            return Vec::new();
+            return (Vec::new(), warnings);
         }
     };
     // Caches are large, and are wanted only where they are named themselves.
     let generated = Generated::default();
     let (mut found, mut visited) = (Vec::new(), 0);
-    files::walk(&order.root, |path, entry| {
+    files::walk(root, |path, entry| {
         visited += 1;
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let matched = matcher.matched_path_or_any_parents(path, is_dir).is_ignore();
@@ -67,7 +74,7 @@ fn wanted(order: &Order, list: &Path, warnings: &mut Vec<String>) -> Vec<RepoPat
     if visited >= MAX_VISITED || found.len() >= MAX_FILES {
         warnings.push(format!("{FILE}: there are too many files, so some were not looked at"));
     }
-    found
+    (found, warnings)
 }
 
 fn copy(order: &Order, path: &Path, room: &mut u64) -> std::io::Result<bool> {

@@ -143,3 +143,47 @@ impl Drop for Lines {
         self.end_line();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a program says, in whatever pieces it comes, as the log file has it.
+    fn logged(pieces: &[Vec<u8>]) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logs/worker-0.jsonl");
+        let files = vec![append(&path).unwrap()];
+        let log = Log(Arc::new(Inner { files, worker: 0, task: "A".to_owned(), attempt: 1 }));
+        let mut lines = log.lines("output");
+        pieces.iter().for_each(|piece| lines.write_all(piece).unwrap());
+        drop(lines);
+        fs::read_to_string(path).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_program_says_becomes_one_record_for_each_line(
+            pieces in prop::collection::vec(prop_oneof![any::<Vec<u8>>(), Just(b"\n".to_vec()), Just(b"text\r\n".to_vec())], 0..20)
+        ) {
+            let whole = pieces.concat();
+            let text = logged(&pieces);
+            prop_assert_eq!(text.lines().count(), logged(std::slice::from_ref(&whole)).lines().count());
+            for line in text.lines() {
+                let record: serde_json::Value = serde_json::from_str(line).unwrap();
+                prop_assert!(record["message"].as_str().is_some_and(|message| !message.trim().is_empty()));
+            }
+        }
+    }
+
+    #[test]
+    fn output_without_end_takes_a_bounded_log() {
+        let long = logged(&vec![vec![b'x'; 1 << 20]; 8]);
+        assert_eq!(long.lines().count(), 1);
+        assert!(long.len() < 2 * MAX_LINE);
+        let many = logged(&vec![b"line\n".repeat(1_000); 40]);
+        assert_eq!(many.lines().count() as u32, MAX_LINES + 1);
+        assert!(many.lines().last().unwrap().contains("more output than the log takes"));
+    }
+}

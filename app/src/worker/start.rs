@@ -114,6 +114,22 @@ fn administrate(order: &Order, quarantine: &Path) -> Result<()> {
     files::ensure(&admin.join("HEAD"), &format!("ref: {}\n", order.branch), quarantine)
 }
 
+/// Keeps what attempts whose workers were killed left in their worktrees, where no later attempt did. Nobody may be at work.
+/// What cannot be told whose it is stays where it is.
+pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(feature_dir.join("slots")).into_iter().flatten().flatten() {
+        let Ok(bytes) = fs::read(entry.path()) else { continue };
+        let Ok(Occupant { task, attempt, .. }) = serde_json::from_slice(&bytes) else { continue };
+        let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));
+        let Ok(order) = Order::read(&job_dir) else { continue };
+        if order.slot_file("json") == entry.path() {
+            administrate(&order, &job_dir.join("quarantine"))?;
+            save_what_a_dead_worker_left(&order, &job_dir)?;
+        }
+    }
+    Ok(())
+}
+
 /// A worker that was killed could not keep what its agent had done.
 fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<String>> {
     let record = order.slot_file("json");

@@ -286,6 +286,11 @@ impl Disk {
         false
     }
 
+    /// Whether anything can be mounted, told as above.
+    pub fn may_mount() -> bool {
+        Disk::new("1m").is_some()
+    }
+
     pub fn path(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap()
     }

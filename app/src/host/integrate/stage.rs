@@ -32,20 +32,21 @@ impl Integration {
         let staging = commits.last().map_or(base, |last| &last.commit).clone();
         let name = self.paths.staging_branch();
         let mut changes = vec![RefChange::Set { name, new: staging.clone() }];
-        changes.extend(self.put_back_task_refs(tasks));
+        changes.extend(self.put_back_task_refs(&works));
         self.repository.update_refs(&changes, &format!("stage level {level}"))?;
-        Ok(Event::Staged { level, staging, commits })
+        Ok(Event::Staged { effect: None, level, staging, commits })
     }
 
     /// What is staged is what the journal says; a ref that says something else would only keep the wrong commit.
-    fn put_back_task_refs(&self, tasks: &[TaskCommit]) -> Vec<RefChange> {
+    fn put_back_task_refs(&self, works: &[Work]) -> Vec<RefChange> {
         let mut changes = Vec::new();
-        for TaskCommit { task, commit } in tasks {
+        // What mended something has a ref of its own, which only tells of the last time.
+        for Work { task, commit, .. } in works.iter().filter(|work| work.text.message.starts_with(b"feat(")) {
             let name = format!("refs/mahabharatha/{}/tasks/{task}", self.paths.feature());
             let found = fs::read_to_string(self.project.common_dir().join(&name));
             if found.is_ok_and(|text| text.trim() != commit.as_str()) {
                 (self.report)(Note::PutBack { name: name.clone() });
-                changes.push(RefChange::Set { name, new: commit.clone() });
+                changes.push(RefChange::Set { name, new: (*commit).clone() });
             }
         }
         changes
@@ -56,7 +57,10 @@ impl Integration {
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?.filter(|tip| tip != base);
         let Some(tip) = tip else { return Ok(()) };
         let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
-        let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &format!("{base}..{tip}")];
+        // What the base branch has is not lost, though it was merged into staging.
+        let landed = self.repository.resolve_ref(&self.base_branch)?.map(|tip| format!("^{tip}"));
+        let range = format!("{base}..{tip}");
+        let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &range].into_iter().chain(landed.as_deref());
         if self.repository.run(theirs)?.bytes.is_empty() {
             return Ok(());
         }
@@ -99,14 +103,12 @@ impl Integration {
             .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
     }
 
-    /// Whatever a commit was made on: only what it changes itself comes along.
+    /// Each on top of the one before, whatever it was made on: a remedy was made on staging as it stood then, with the
+    /// work of tasks that may be done anew or skipped by now.
     fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
-        if works.is_empty() {
-            return Ok(Vec::new());
-        }
         let new: Vec<NewCommit> =
             works.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
-        let made = self.objects.pile_commits(base, &new)?;
+        let made = if new.is_empty() { Vec::new() } else { self.objects.pile_commits(base, &new)? };
         Ok(works.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }).collect())
     }
 }

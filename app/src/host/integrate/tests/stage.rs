@@ -165,6 +165,24 @@ fn a_file_where_another_task_has_a_directory_is_an_error() {
 }
 
 #[test]
+fn a_remedy_brings_its_own_change_and_nothing_that_it_was_made_on() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let base = lab.oid("trunk");
+    let (a, b) = (lab.writes("A", &base, "a.txt", "wrong"), lab.writes("B", &base, "b.txt", "skipped later"));
+    let (staging, _) = integration.staged(&base, &[a.clone(), b]);
+    let fix = lab.writes("A", &staging, "a.txt", "right");
+    lab.git(&["update-ref", "refs/heads/mahabharatha/x/staging", fix.commit.as_str()]);
+
+    let (staging, commits) = integration.staged(&base, &[a.clone(), fix.clone()]);
+    assert_eq!(commits.iter().map(|of| of.task.as_str()).collect::<Vec<_>>(), ["A", "A"]);
+    assert_eq!(log(&lab, &base, &staging).len(), 2);
+    assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "right");
+    assert_eq!(lab.git(&["show", &format!("{staging}:b.txt")]), "b.txt", "what B did is not there any more");
+    assert_eq!(integration.staged(&base, &[a, fix]).0, staging, "again, the same comes out");
+}
+
+#[test]
 fn a_hundred_tasks_are_staged_in_one_go() {
     let lab = Lab::new();
     let base = lab.oid("trunk");

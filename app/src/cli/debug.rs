@@ -1,0 +1,234 @@
+//! `debug`: what stands in the way of a feature and in which state everything is; `--repair` mends what can be mended.
+
+use std::fs;
+use std::path::Path;
+
+use clap::Args;
+use mahabharatha_core::run::Run;
+use mahabharatha_core::view::RunView;
+use serde_json::json;
+
+use super::Global;
+use super::place::Place;
+use crate::error::{Error, ExitCode, Result};
+use crate::host::{clear, jobs};
+use crate::report::debug::{
+    Alive, Findings, JournalState, KeptWork, LockState, TroubledTask, WorktreeState, blockers_of, render,
+};
+use crate::report::files;
+use crate::report::hypotheses::hypotheses;
+use crate::report::projection::projection;
+use crate::report::text::count;
+use crate::session;
+use crate::store::atomic::sweep;
+use crate::store::disk::lack_of_space;
+use crate::store::journal::{Examined, Health, Repair, Repaired, examine};
+use crate::store::locks::FeatureLock;
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct DebugArgs {
+    /// Only this task, with all that its attempts left
+    task: Option<String>,
+    /// Mend a damaged journal and write anew what is made from it; the original is kept beside it
+    #[arg(long, conflicts_with = "task")]
+    repair: bool,
+}
+
+pub fn run(global: &Global, ui: &Ui, args: &DebugArgs) -> Result<ExitCode> {
+    let place = global.place(None)?;
+    if args.repair {
+        return repair(&place, ui);
+    }
+    let findings = look(&place, args.task.as_deref())?;
+    if ui.json() {
+        ui.data(&(serde_json::to_string_pretty(&findings).expect("findings have string keys only") + "\n"));
+    } else {
+        ui.data(&render(&findings, args.task.is_some(), ui.paint()));
+    }
+    let sound = matches!(findings.journal.health, "good" | "torn");
+    Ok(if sound { ExitCode::Done } else { ExitCode::Invalid })
+}
+
+fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
+    let paths = &place.paths;
+    // Asked first, so that what is read then is the last where nobody holds it.
+    let holder = FeatureLock::holder(paths.dir())?;
+    let examined = examine(&paths.journal(), &place.feature)?;
+    let rebuilt = session::rebuild(paths, &examined.records);
+    let run = rebuilt.as_ref().ok().and_then(Option::as_ref);
+    if examined.health == Health::Missing && !paths.dir().join("jobs").exists() {
+        return Err(super::steer::no_run(place));
+    }
+    let mut view = run.map(RunView::of);
+    if holder.is_none() {
+        view = view.map(|view| view.undriven(|task, attempt| jobs::is_alive(paths, task, attempt)));
+    }
+    if let (Some(task), Some(view)) = (task, &view)
+        && !view.tasks.iter().any(|known| known.id.as_str() == task)
+    {
+        return Err(Error::new(ExitCode::Usage, format!("{} has no task {task}", place.feature))
+            .hint("`mahabharatha status` lists them."));
+    }
+    let mut findings = Findings {
+        feature: place.feature.to_string(),
+        status: view.as_ref().map(|view| view.status),
+        journal: journal_state(place, &examined, rebuilt.as_ref().err()),
+        lock: LockState {
+            held: holder.is_some(),
+            pid: holder.and_then(|holder| holder.pid),
+            holder: holder.map(|holder| holder.to_string()),
+            stale_sign: holder.is_none() && paths.lock_sign().exists(),
+        },
+        projection: if holder.is_some() { "in use" } else { projection_state(place, run) },
+        lack_of_space: [paths.dir(), place.project.root()].into_iter().find_map(lack_of_space),
+        workers: alive(paths.dir()),
+        worktrees: worktrees(place, run)?,
+        wip: kept_work(place, task)?,
+        tasks: view.as_ref().map(|view| troubled_tasks(view, run, task)).unwrap_or_default(),
+        blockers: view.as_ref().map(blockers_of).unwrap_or_default(),
+        hypotheses: Vec::new(),
+    };
+    if let Some(task) = task {
+        findings.blockers.retain(|blocker| blocker.what == task);
+    }
+    findings.hypotheses = hypotheses(&findings);
+    Ok(findings)
+}
+
+fn journal_state(place: &Place, examined: &Examined, senseless: Option<&Error>) -> JournalState {
+    let (health, problem) = match &examined.health {
+        Health::Missing => ("missing", None),
+        Health::Torn { bytes } => ("torn", Some(format!("its last {bytes} bytes are of a record that was cut short"))),
+        Health::Damaged { line, byte, what } => ("damaged", Some(format!("line {line}, byte {byte}: {what}"))),
+        Health::Newer { what } => ("newer", Some(what.clone())),
+        Health::Foreign { feature } => ("foreign", Some(format!("it is the journal of {feature}"))),
+        Health::Good => match senseless {
+            Some(error) => ("senseless", Some(error.message().to_owned())),
+            None => ("good", None),
+        },
+    };
+    let Examined { good_bytes, bytes, .. } = *examined;
+    JournalState { path: place.paths.journal(), health, problem, records: examined.records.len(), good_bytes, bytes }
+}
+
+fn projection_state(place: &Place, run: Option<&Run>) -> &'static str {
+    let Ok(text) = fs::read(place.paths.projection()) else { return "missing" };
+    match serde_json::from_slice::<serde_json::Value>(&text) {
+        Err(_) => "unreadable",
+        Ok(found) if run.is_some_and(|run| projection(&RunView::of(run)) == found) => "current",
+        Ok(_) => "outdated",
+    }
+}
+
+fn alive(feature_dir: &Path) -> Vec<Alive> {
+    let name = |dir: &Path| dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    jobs::alive(feature_dir).into_iter().map(|(dir, pid)| Alive { job: name(&dir), pid }).collect()
+}
+
+fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
+    let git = place.project.git();
+    let state = |leftover: clear::Leftover| match leftover.what {
+        clear::What::Worktree(path) => Some(WorktreeState {
+            files: path.is_dir(),
+            known_to_git: git.worktree_git_dir(&path).is_some(),
+            precious: leftover.precious,
+            path,
+        }),
+        _ => None,
+    };
+    Ok(clear::leftovers(&place.project, &place.paths, run, false)?.into_iter().filter_map(state).collect())
+}
+
+/// Refs that hold what was not merged.
+fn kept_work(place: &Place, task: Option<&str>) -> Result<Vec<KeptWork>> {
+    let prefix = format!("refs/mahabharatha/{}/", place.feature);
+    let refs = place.project.git().for_each_ref(&[&prefix])?.into_iter().filter_map(|(name, commit)| {
+        let mut parts = name.strip_prefix(&prefix)?.split('/');
+        let (kind, of) = (parts.next()?, parts.next().unwrap_or_default().to_owned());
+        let wanted = matches!(kind, "wip" | "unfinished") && task.is_none_or(|task| task == of);
+        wanted.then(|| KeptWork { name: name.clone(), commit: commit.to_string(), task: of })
+    });
+    Ok(refs.collect())
+}
+
+fn troubled_tasks(view: &RunView, run: Option<&Run>, only: Option<&str>) -> Vec<TroubledTask> {
+    let wanted = view.tasks.iter().filter(|task| match only {
+        Some(only) => task.id.as_str() == only,
+        None => TroubledTask::is_troubled(task),
+    });
+    let verification = |id| run.and_then(|run| run.graph().task(id)).map(|task| task.spec.verification.command.clone());
+    wanted
+        .map(|task| TroubledTask {
+            id: task.id.to_string(),
+            status: task.status,
+            reason: task.reason.clone(),
+            verification: verification(&task.id).unwrap_or_default(),
+            attempts: task.attempts.clone(),
+        })
+        .collect()
+}
+
+fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
+    let paths = &place.paths;
+    let lock =
+        FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(&place.feature))?;
+    let examined = examine(&paths.journal(), &place.feature)?;
+    if examined.health == Health::Missing {
+        return Err(super::steer::no_run(place));
+    }
+    // Records that can be read and make no sense are of no use either.
+    let keep = if session::rebuild(paths, &examined.records).is_ok() { usize::MAX } else { 0 };
+    let planned = Repair::plan(&lock, &place.feature, keep)?;
+    if let Some(repair) = &planned
+        && repair.outcome.records_kept == 0
+    {
+        confirm_new_beginning(place, ui)?;
+    }
+    let repaired = planned.map(|repair| repair.carry_out(&lock)).transpose()?;
+    let records = examine(&paths.journal(), &place.feature)?.records;
+    if let Some(run) = session::rebuild(paths, &records)? {
+        files::write_all(&place.project, paths, &run)?;
+    }
+    for dir in [paths.specs(), &paths.task_files()] {
+        sweep(dir);
+    }
+    tell(place, ui, repaired.as_ref());
+    Ok(ExitCode::Done)
+}
+
+fn confirm_new_beginning(place: &Place, ui: &Ui) -> Result<()> {
+    let question = format!("Nothing of the journal of {} can be read. Begin the run anew?", place.feature);
+    match ui.confirm(&question, "--yes") {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::new(ExitCode::Failed, "nothing was changed")),
+        Err(no_answer) => Err(Error::new(ExitCode::Usage, no_answer.to_string())
+            .hint("The original is kept, and what was merged stays merged; but the run forgets that it was.")),
+    }
+}
+
+fn tell(place: &Place, ui: &Ui, repaired: Option<&Repaired>) {
+    if ui.json() {
+        let data = json!({ "feature": place.feature.as_str(), "journal": repaired });
+        ui.data(&(data.to_string() + "\n"));
+        return;
+    }
+    let feature = &place.feature;
+    let Some(Repaired { original, records_kept, lines_dropped, bytes_dropped, events_dropped, header_replaced }) =
+        repaired
+    else {
+        ui.note(&format!("the journal of {feature} is good; what is made from it is written anew"));
+        return;
+    };
+    let path = place.paths.journal();
+    ui.note(&format!("{} is repaired: {} are kept", path.display(), count(*records_kept, "record")));
+    if *header_replaced {
+        ui.note("its header is made anew");
+    }
+    let events: Vec<String> = events_dropped.iter().map(|(name, times)| format!("{times} {name}")).collect();
+    ui.warn(&format!("dropped: {}, {bytes_dropped} bytes ({})", count(*lines_dropped, "line"), events.join(", ")));
+    if let Some(original) = original {
+        ui.note(&format!("the original is {}", original.display()));
+    }
+    ui.note(&format!("Go on with: mahabharatha run {feature}. What the dropped lines told is found again in git and in the job directories, or done again."));
+}
