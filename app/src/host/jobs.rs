@@ -195,7 +195,7 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watch
 fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: JobReport) {
     let mut lack = None;
     if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. }) {
-        let places = [context.paths.job(&job.task, job.attempt), context.paths.worktree(job.worker)];
+        let places = [context.paths.job(&job.task, job.attempt), context.paths.worktrees()];
         lack = places.iter().find_map(|dir| lack_of_space(dir));
     }
     if lack.is_some()

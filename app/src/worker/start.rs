@@ -36,7 +36,6 @@ impl Pristine {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
-        remove_lock(path)?;
         write_projected(path, &self.bytes)?;
         let file = File::options().write(true).open(path).map_err(io("write", path))?;
         file.set_times(FileTimes::new().set_modified(self.written)).map_err(io("write", path))
@@ -71,7 +70,7 @@ pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     administrate(order, &quarantine)?;
     let index = order.slot_file("index");
     make_dir(&order.slots_dir())?;
-    remove_lock(&index)?;
+    remove_locks(order)?;
     let mut warnings = save_what_a_dead_worker_left(order, job_dir)?;
     administrate(order, &quarantine)?;
     let git = private_git(order)?.index(&index);
@@ -229,7 +228,25 @@ pub fn moved_branch(order: &Order) -> Option<String> {
     (now.trim() != order.job.base.as_str()).then(|| now.trim().to_owned())
 }
 
-/// Left by a git that was killed: this slot is ours alone while we hold the job.
+/// Of the slot and of the task's refs, which nobody else writes while we hold the job.
+fn remove_locks(order: &Order) -> Result<()> {
+    for index in ["index", "scratch"] {
+        remove_lock(&order.slot_file(index))?;
+    }
+    let (feature, task) = (&order.feature, &order.job.task);
+    let refs = order.common_dir.join(format!("refs/mahabharatha/{feature}"));
+    for kind in ["tasks", "fixes"] {
+        remove_lock(&refs.join(kind).join(task.as_str()))?;
+    }
+    for entry in fs::read_dir(refs.join("wip").join(task.as_str())).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "lock") {
+            files::remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Left by a git that was killed.
 fn remove_lock(path: &Path) -> Result<()> {
     let mut lock = path.as_os_str().to_owned();
     lock.push(".lock");
