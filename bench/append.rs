@@ -100,7 +100,7 @@ fn answer(effect: &Effect) -> Vec<Event> {
         Effect::PrepareSlot { worker } => vec![Event::SlotReady { worker: *worker }],
         Effect::RunJob(job) => {
             let end = JobEnd::Done { commit: job.base.clone() };
-            let report = JobReport { end, wip: None, ran_ms: 100, cost_usd: 0.0, tokens: 0, warnings: vec![] };
+            let report = JobReport::new(end, 100);
             let (task, attempt) = (job.task.clone(), job.attempt);
             vec![Event::JobStarted { task: task.clone(), attempt, pid: 1 }, Event::JobEnded { task, attempt, report }]
         }

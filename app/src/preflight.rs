@@ -7,7 +7,7 @@ use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::run::event::Event;
 use serde::Serialize;
 
-use crate::agent;
+use crate::agent::{self, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::Git;
 use crate::project::{FeaturePaths, Project};
@@ -235,11 +235,10 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
 
 fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &AgentConfig) {
     if agent.kind == AgentKind::Claude {
-        report.fail(
-            "agent",
-            format!("{name} is of kind claude, which this version cannot drive yet."),
-            "Use an agent of kind command, or give each task a `run`.",
-        );
+        match claude::check(project.root(), &agent.command, &agent.env) {
+            Ok(found) => report.ok("agent", format!("{name}: {found}")),
+            Err(trouble) => report.fail("agent", format!("{name}: {}.", trouble.what), trouble.hint),
+        }
         return;
     }
     let missing = agent.command.first().filter(|program| agent::find_program(project.root(), program).is_none());

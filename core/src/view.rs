@@ -42,6 +42,24 @@ pub struct RunView {
     pub updated_at: Stamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<String>,
+    /// While the agents' service does not serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseView>,
+    /// What agents decided on the way to what is done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PauseView {
+    pub until: Stamp,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    pub task: TaskId,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -55,6 +73,8 @@ pub struct LevelView {
     pub commit: Option<Oid>,
     pub started_at: Option<Stamp>,
     pub merged_at: Option<Stamp>,
+    pub cost_usd: f64,
+    pub tokens: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -86,7 +106,7 @@ pub struct AttemptView {
     pub worker: u32,
     pub started_at: Stamp,
     pub ended_at: Option<Stamp>,
-    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `died`, `interrupted`.
+    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `died`, `interrupted`.
     pub outcome: &'static str,
     /// Of a failure.
     pub cause: Option<FailCause>,
@@ -142,16 +162,18 @@ impl RunView {
             status: status_of(run),
             mode: run.setup().mode.clone(),
             level: run.current_level().or(run.levels().last()).map(|level| level.level),
-            levels: run.levels().iter().map(|level| level_view(level, run.tasks())).collect(),
+            levels: run.levels().iter().map(|level| level_view(level, run.tasks(), &tasks)).collect(),
             workers: workers_of(run),
             cost_usd: run.spent_usd(),
-            tokens: tasks.iter().map(|task| task.tokens).sum(),
+            tokens: run.spent_tokens(),
             blockers: blockers::blockers_of(run),
             base_branch: run.setup().base_branch.clone(),
             landing_branch: run.landing_branch(),
             started_at: Stamp(run.started_at()),
             updated_at: Stamp(run.updated_at()),
             breaker: breaker_of(run),
+            pause: pause_of(run),
+            decisions: decisions_of(run),
             tasks,
         }
     }
@@ -175,7 +197,8 @@ fn is_stuck(task: &TaskState) -> bool {
 /// A task's commit is made anew on staging; once that has landed it is the one that people find.
 fn name_landed_commits(run: &Run, tasks: &mut [TaskView]) {
     for level in run.levels().iter().filter(|level| matches!(level.status, LevelStatus::Merged { .. })) {
-        for landed in &level.commits {
+        // Its own commit, not one that mended it.
+        for landed in level.commits.iter().rev() {
             if let Some(view) = run.graph().index(&landed.task).and_then(|index| tasks.get_mut(index)) {
                 view.commit = Some(landed.commit.clone());
             }
@@ -183,7 +206,8 @@ fn name_landed_commits(run: &Run, tasks: &mut [TaskView]) {
     }
 }
 
-fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {
+fn level_view(level: &LevelState, tasks: &[TaskState], views: &[TaskView]) -> LevelView {
+    let views = &views[level.tasks.clone()];
     let count = |is: fn(&TaskStatus) -> bool| tasks[level.tasks.clone()].iter().filter(|task| is(&task.status)).count();
     let (commit, merged_at) = match &level.status {
         LevelStatus::Merged { commit, at } => (Some(commit.clone()), Some(Stamp(*at))),
@@ -206,6 +230,8 @@ fn level_view(level: &LevelState, tasks: &[TaskState]) -> LevelView {
         commit,
         started_at: level.started_at.map(Stamp),
         merged_at,
+        cost_usd: views.iter().map(|task| task.cost_usd).sum(),
+        tokens: total(views.iter().map(|task| task.tokens)),
     }
 }
 
@@ -236,7 +262,7 @@ fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
         completed_at,
         commit,
         cost_usd: attempts.iter().map(|attempt| attempt.cost_usd).sum(),
-        tokens: attempts.iter().map(|attempt| attempt.tokens).sum(),
+        tokens: total(attempts.iter().map(|attempt| attempt.tokens)),
         reason,
         next_attempt_at: match state.status {
             TaskStatus::Resting { until } => Some(Stamp(until)),
@@ -259,6 +285,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         Some(JobEnd::Checkpoint { note }) => ("checkpoint", Some(note.clone()), Vec::new()),
         Some(JobEnd::Blocked { reason }) => ("blocked", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Escalated { reason }) => ("escalated", Some(reason.clone()), Vec::new()),
+        Some(JobEnd::Unserved { why, .. }) => ("unserved", Some(why.clone()), Vec::new()),
         Some(JobEnd::Died { .. }) => ("died", Some("the worker ended without a result".to_string()), Vec::new()),
         Some(JobEnd::Interrupted) => ("interrupted", None, Vec::new()),
     };
@@ -280,6 +307,11 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         cost_usd: report.as_ref().map_or(0.0, |report| report.cost_usd),
         tokens: report.as_ref().map_or(0, |report| report.tokens),
     }
+}
+
+/// As agents tell it, so perhaps more than there can be.
+fn total(tokens: impl Iterator<Item = u64>) -> u64 {
+    tokens.fold(0, u64::saturating_add)
 }
 
 fn is_under_way(run: &Run, task: &TaskId, record: &AttemptRecord) -> bool {
@@ -312,6 +344,33 @@ fn breaker_of(run: &Run) -> Option<String> {
         }
         Breaker::HalfOpen { .. } => Some("half open: one worker is tried".to_string()),
     }
+}
+
+fn pause_of(run: &Run) -> Option<PauseView> {
+    let pause = run.service_pause().filter(|_| run.ended().is_none())?;
+    Some(PauseView { until: Stamp(pause.until), why: pause.why.clone() })
+}
+
+/// Of the attempts that led to what is completed: a task that is done anew is decided anew.
+fn decisions_of(run: &Run) -> Vec<Decision> {
+    let mut all = Vec::new();
+    for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
+        if !matches!(state.status, TaskStatus::Completed { .. }) {
+            continue;
+        }
+        let (mut since, mut led_here) = (Vec::new(), Vec::new());
+        for record in &state.attempts {
+            let Some((_, report)) = &record.ended else { continue };
+            since.extend(&report.decisions);
+            match report.end {
+                JobEnd::Done { .. } if record.remedy => led_here.append(&mut since),
+                JobEnd::Done { .. } => led_here = std::mem::take(&mut since),
+                _ => {}
+            }
+        }
+        all.extend(led_here.into_iter().map(|text| Decision { task: task.id.clone(), text: text.clone() }));
+    }
+    all
 }
 
 pub fn first_line(text: &str) -> &str {

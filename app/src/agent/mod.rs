@@ -1,18 +1,26 @@
 //! How a coding agent is driven. One file for each kind.
 
+pub mod claude;
 mod command;
+mod event;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_core::ids::Time;
+use mahabharatha_core::prompt::{Prompt, bound_text};
+use mahabharatha_core::spec::TaskSpec;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::proc::{self, Cmd, Ended};
 
+pub use event::AgentEvent;
+
 /// Which agent, and how it is called.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentOrder {
     pub kind: AgentKind,
     /// The program and its arguments. Empty, with kind `command`: the task's own `run`.
@@ -21,13 +29,12 @@ pub struct AgentOrder {
     /// Variables of the caller that this agent gets.
     #[serde(default)]
     pub env_pass: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentKind {
+    Claude(claude::Terms),
     Command,
 }
 
@@ -39,16 +46,30 @@ pub fn find_program(root: &Path, program: &str) -> Option<PathBuf> {
     Some(root.join(program)).filter(|path| proc::is_program(path))
 }
 
+/// A program and its arguments; a relative path starts from the main checkout.
+fn program(root: &Path, program: &str, args: &[String]) -> Cmd {
+    let relative = program.contains('/') && !program.starts_with('/');
+    let program = if relative { root.join(program) } else { PathBuf::from(program) };
+    Cmd::new(program).args(args)
+}
+
 /// What an agent is given for one attempt.
 pub struct Session<'a> {
-    pub prompt: &'a str,
-    /// The task's own command.
-    pub run: Option<&'a str>,
-    /// The main checkout, which a relative path of the agent's program starts from.
+    pub prompt: &'a Prompt,
+    pub task: &'a TaskSpec,
+    pub owned: &'a [OwnedPath],
+    /// The main checkout.
     pub root: &'a Path,
     pub worktree: &'a Path,
+    pub spec_dir: &'a Path,
+    /// For the agent's own files.
+    pub job_dir: &'a Path,
     pub env: BTreeMap<OsString, OsString>,
+    /// Hears what happens, while it happens.
+    pub tell: Tell,
 }
+
+pub type Tell = Box<dyn FnMut(AgentEvent) + Send>;
 
 /// What an agent that ended by itself has to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,20 +79,45 @@ pub enum Said {
     Checkpoint(String),
     Blocked(String),
     Escalated(String),
+    /// The service behind it did not serve, which says nothing about the task.
+    Unserved {
+        why: String,
+        until: Option<Time>,
+    },
     /// Its output goes to the next attempt.
     Failed(String),
 }
 
-impl AgentOrder {
-    pub fn command(&self, session: &Session<'_>) -> Result<Cmd> {
-        match self.kind {
-            AgentKind::Command => command::command(&self.command, session),
-        }
-    }
+/// What an attempt cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    pub cost_usd: f64,
+    pub tokens: u64,
+}
 
-    pub fn said(&self, ended: &Ended) -> Said {
-        match self.kind {
-            AgentKind::Command => command::said(ended),
+/// One attempt's agent.
+pub trait Agent {
+    /// The program to run.
+    fn command(&self, session: Session<'_>) -> Result<Cmd>;
+    /// What it has to say, once it ended by itself.
+    fn said(&self, ended: &Ended) -> Said;
+    /// As far as it is known, also of one that was ended.
+    fn spent(&self) -> Spent;
+    /// What it decided and later tasks should know.
+    fn decisions(&self, ended: &Ended) -> Vec<String>;
+}
+
+/// The lines of an agent's last answer that begin with `DECISION:`, as many and as long as anybody would read.
+fn decisions_in(answer: &str) -> Vec<String> {
+    let lines = answer.lines().filter_map(|line| line.trim().strip_prefix("DECISION:"));
+    lines.map(|decision| bound_text(decision.trim(), 500)).filter(|decision| !decision.is_empty()).take(20).collect()
+}
+
+impl AgentOrder {
+    pub fn agent(&self) -> Box<dyn Agent> {
+        match &self.kind {
+            AgentKind::Command => Box::new(command::Program::new(&self.command)),
+            AgentKind::Claude(terms) => Box::new(claude::Claude::new(&self.command, terms)),
         }
     }
 }

@@ -60,10 +60,10 @@ fn clean(
     gone: &mut Vec<What>,
     kept: &mut Vec<Leftover>,
 ) -> Result<()> {
-    if !args.dry_run {
-        jobs::end_survivors(&place.paths, None, Duration::ZERO)?;
-    }
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    if !args.dry_run {
+        jobs::end_survivors(&place.paths, run.as_ref(), None, Duration::ZERO)?;
+    }
     let leftovers = clear::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
     let (going, staying): (Vec<Leftover>, Vec<Leftover>) =
         leftovers.into_iter().partition(|leftover| args.force || leftover.precious.is_none());

@@ -1,8 +1,10 @@
 //! `status`: how far a feature is.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use jiff::Timestamp;
-use mahabharatha_core::ids::{Attempt, TaskId, Time};
+use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
 use mahabharatha_core::view::RunView;
 
 use super::place::Place;
@@ -13,7 +15,7 @@ use crate::report::logs::{LogFilter, read_logs};
 use crate::report::status::{Details, Show, status_json, status_text};
 use crate::store::watch::{self, Changes};
 use crate::ui::Ui;
-use crate::worker::Order;
+use crate::worker::{Order, Progress};
 
 /// So many lines of each worker's log are shown.
 const LOG_TAIL: usize = 3;
@@ -63,13 +65,26 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     let view = RunView::of(&run);
     let is_alive = |task: &TaskId, attempt| jobs::is_alive(&place.paths, task, attempt);
     let view = if driven { view } else { view.undriven(is_alive) };
+    let doing = doing(place, &view);
     if ui.json() {
-        return Ok(Look { text: status_json(&view).to_string(), driven });
+        return Ok(Look { text: status_json(&view, &doing).to_string(), driven });
     }
     let details = ui.verbose().then(|| details(place, &view)).transpose()?;
     let now = Time(Timestamp::now().as_millisecond());
-    let show = Show { now, details: details.as_ref(), columns: ui.columns(), paint: ui.paint() };
+    let show = Show { now, doing: &doing, details: details.as_ref(), columns: ui.columns(), paint: ui.paint() };
     Ok(Look { text: status_text(&view, show), driven })
+}
+
+/// What the agents at work do now, by worker, where they tell.
+fn doing(place: &Place, view: &RunView) -> BTreeMap<u32, String> {
+    let mut doing = BTreeMap::new();
+    for worker in view.workers.iter().filter(|worker| worker.status == "running") {
+        let task = view.tasks.iter().find(|task| worker.task.as_ref() == Some(&task.id));
+        let progress = task
+            .and_then(|task| Progress::read(place.paths.dir(), WorkerId(worker.id), &task.id, Attempt(task.attempt)));
+        doing.extend(progress.map(|progress| (worker.id, progress.doing)));
+    }
+    doing
 }
 
 /// What is known of each worker besides: the ports of its latest job, the end of its log.

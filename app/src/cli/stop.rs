@@ -91,5 +91,5 @@ fn wait_for_worker(place: &Place, worker: WorkerId) -> Result<()> {
 
 /// Ends workers that outlived their orchestrator. The lock shows that none is alive.
 fn end_survivors(place: &Place, _nobody_drives: &FeatureLock, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
-    jobs::end_survivors(&place.paths, only, grace)
+    jobs::end_survivors(&place.paths, Some(&steer::read_run(place)?), only, grace)
 }

@@ -14,8 +14,8 @@ use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
 
-use super::integrate::{Cancel, Integration, KnownFiles, Note, Outcome, Verification};
-use crate::agent::{self, AgentOrder};
+use super::integrate::{Cancel, Integration, KnownFiles, Note, Outcome, Verification, objection};
+use crate::agent::{self, AgentOrder, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
@@ -24,7 +24,7 @@ use crate::project::{FeaturePaths, Project};
 use crate::report::state_md;
 use crate::session;
 use crate::store::ports::PortLease;
-use crate::worker::{Limits, Logs, MARKER, Order, PromptContext};
+use crate::worker::{Limits, Logs, MARKER, Order, PromptContext, Rules};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -158,6 +158,20 @@ impl Inner {
         }
     }
 
+    /// What speaks against taking the commit as this job's.
+    pub fn objections_to(&self, job: &Job, commit: &Oid) -> Result<Vec<String>> {
+        let commits = std::slice::from_ref(commit);
+        let owned = self.graph.task(&job.task).map_or(&[][..], |task| task.owned.as_slice());
+        let texts = self.repository.read_commits(commits)?;
+        let mut found: Vec<String> = Vec::new();
+        if texts.iter().any(|text| text.parents != [job.base.clone()]) {
+            found.push(format!("- {} was not made on {}", commit.short(), job.base.short()));
+        }
+        let changes = self.repository.diff_commits(commits)?.into_iter().flatten();
+        found.extend(changes.filter_map(|change| Some(format!("- {} {}", change.path, objection(&change, owned)?))));
+        Ok(found)
+    }
+
     /// As they stand now: a person may note one while the run is on.
     fn decisions(&self) -> Vec<String> {
         let state = fs::read_to_string(self.project.state_file()).unwrap_or_default();
@@ -189,7 +203,7 @@ impl Inner {
             spec_dir: self.paths.specs().to_owned(),
             pinned: self.pinned.clone(),
             identity: self.identity.clone(),
-            agent: agent_order(agent),
+            agent: self.agent_order(agent),
             env_pass: self.config.env.pass.clone(),
             ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
             task_list_id: Some(self.paths.feature().to_string()),
@@ -206,20 +220,38 @@ impl Inner {
                 decisions: self.decisions(),
                 max_attempts: self.config.retry.max_attempts,
                 budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
+                rules: if engineering.security_rule_filtering { Rules::OfTheTask } else { Rules::All },
             },
             logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
         })
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+impl Inner {
+    fn agent_order(&self, agent: &AgentConfig) -> AgentOrder {
+        let (command, mut env_pass) = (agent.command.clone(), agent.env.clone());
+        let kind = match agent.kind {
+            AgentKind::Command => agent::AgentKind::Command,
+            AgentKind::Claude => {
+                env_pass.extend(claude::OWN_ENV.iter().map(|name| (*name).to_owned()));
+                agent::AgentKind::Claude(self.claude_terms(agent))
+            }
+        };
+        AgentOrder { kind, command, env_pass }
+    }
+
+    fn claude_terms(&self, agent: &AgentConfig) -> claude::Terms {
+        let gates = self.config.quality_gates.iter().map(|gate| gate.command.clone());
+        claude::Terms {
+            model: agent.model.clone(),
+            max_usd: self.config.budget.max_usd_per_task,
+            context_threshold: self.config.workers.context_threshold,
+            task_list: self.config.claude_tasks.enabled,
+            commands: gates.chain(self.config.merge.prepare.clone()).collect(),
+        }
+    }
 }
 
-fn agent_order(agent: &AgentConfig) -> AgentOrder {
-    let kind = match agent.kind {
-        // Refused by the preflight; driven as a command it would fail with its own words.
-        AgentKind::Claude | AgentKind::Command => agent::AgentKind::Command,
-    };
-    AgentOrder { kind, command: agent.command.clone(), env_pass: agent.env.clone(), model: agent.model.clone() }
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -7,10 +7,11 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
-use mahabharatha_core::run::effect::Job;
-use mahabharatha_core::run::event::{Event, JobEnd, JobReport};
+use mahabharatha_core::run::Run;
+use mahabharatha_core::run::effect::{Effect, Job, Purpose};
+use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 
-use super::Context;
+use super::{Context, slots};
 use crate::error::{Result, io};
 use crate::launch::subprocess;
 use crate::proc::{self, Canceller, ProcessId};
@@ -18,7 +19,8 @@ use crate::project::FeaturePaths;
 use crate::store::atomic::write_atomic;
 use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
-use crate::worker::{self, FENCE, MARKER, Order, WORKER, result_ref};
+use crate::worker::pulse::Watch;
+use crate::worker::{self, FENCE, MARKER, Order, Progress, WORKER, result_ref};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -77,21 +79,27 @@ fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
     fs::create_dir_all(&dir).map_err(io("make", &dir))?;
+    if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
+        // It was there when the slot was made ready, and somebody has pruned it since.
+        slots::prepare(context, job.worker)?;
+    }
     let order = context.order(job)?;
     order.write(&dir)?;
     let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
-    let control = Control::Child(running.canceller());
+    let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
+    let watch = Watch::start(&dir, order.limits.stall(), move || canceller.cancel(Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         let waited = running.wait();
         let ran = waited.map(|ended| ended.duration).unwrap_or_default();
-        let report = worker::read_result(&dir).ok().flatten().unwrap_or_else(|| {
+        let silent = watch.end();
+        if !matches!(worker::read_result(&dir), Ok(Some(_))) {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
-            report_of(end_without_result(&context, &job, &dir), ran)
-        });
+        }
+        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, Some(ran), silent));
         conclude(&context, &job, &events, report);
     });
     Ok(control)
@@ -103,12 +111,13 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
     if Order::read(&dir).is_err() {
         // It was not begun, unless a loss of power took the order away again.
         let Some(commit) = finished_commit(context, job) else { return start(context, job, events) };
-        let _ = events.send(ended(job, report_of(JobEnd::Done { commit }, NOT_EARLY)));
+        let report = checked(context, job, report_of(JobEnd::Done { commit }, NOT_EARLY));
+        let _ = events.send(ended(job, report));
         return None;
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
-            conclude(context, job, events, settle(context, job, &dir, &lock));
+            conclude(context, job, events, settle(context, job, &dir, &lock, None, false));
             None
         }
         Ok(None) => Some(adopt(context, job, events)),
@@ -127,30 +136,54 @@ fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let identity = read_identity(&dir);
     let pid = identity.map_or(0, |id| id.pid);
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
+    let at = dir.clone();
+    let watch = Watch::start(&dir, context.config.workers.stall, move || {
+        end_each(read_identity(&at).into_iter().collect());
+    });
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
-        let report = match JobLock::wait(&dir) {
-            Ok(lock) => settle(&context, &job, &dir, &lock),
-            Err(_) => report_of(JobEnd::Died { started: true }, NOT_EARLY),
-        };
+        let report = when_gone(&dir, |lock| {
+            let silent = watch.end();
+            settle(&context, &job, &dir, lock, None, silent)
+        });
         conclude(&context, &job, &events, report);
     });
     Control::Adopted(identity.unwrap_or(ProcessId { pid: 0, start: 0, boot: 0 }))
 }
 
-/// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
-fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock) -> JobReport {
-    if let Ok(Some(report)) = worker::read_result(dir) {
-        return report;
+/// Waits for the job's lock, which is free when its worker is gone.
+fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) -> JobReport {
+    match JobLock::wait(dir) {
+        Ok(lock) => report(&lock),
+        Err(_) => report_of(JobEnd::Died { started: true }, NOT_EARLY),
     }
-    // Nobody was there to whom they could fall; the next attempt must be alone in its worktree.
-    end_escaped(dir);
+}
+
+/// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
+/// `watched` is how long it lived, where its end was seen; `silent` that it was ended for giving no sign of life.
+fn settle(
+    context: &Context,
+    job: &Job,
+    dir: &Path,
+    _gone: &JobLock,
+    watched: Option<Duration>,
+    silent: bool,
+) -> JobReport {
+    if let Ok(Some(report)) = worker::read_result(dir) {
+        return checked(context, job, report);
+    }
+    // There may have been nobody to whom they could fall; the next attempt must be alone in its worktree.
+    end_left_of(dir);
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
-    let mut report = report_of(end_without_result(context, job, dir), ran.max(NOT_EARLY));
-    if matches!(report.end, JobEnd::Done { .. }) {
-        return report;
+    if let Some(commit) = finished_commit(context, job) {
+        return checked(context, job, report_of(JobEnd::Done { commit }, ran));
     }
+    let end = end_without_result(dir, silent.then_some(context.config.workers.stall));
+    // What is known of an attempt whose worker could not tell.
+    let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
+    let tokens = progress.map_or(0, |progress| progress.tokens);
+    let mut report = JobReport { tokens, ..report_of(end, watched.unwrap_or(ran.max(NOT_EARLY))) };
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
@@ -173,20 +206,37 @@ fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: Jo
     tell(events, lack, ended(job, report));
 }
 
-/// Work that was committed is done. A worker that we called off did not die of itself, though it could not say so: that
-/// uses up no retry.
-fn end_without_result(context: &Context, job: &Job, dir: &Path) -> JobEnd {
-    if let Some(commit) = finished_commit(context, job) {
-        return JobEnd::Done { commit };
-    }
+/// A worker that we called off did not die of itself, though it could not say so: that uses up no retry.
+fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
     if dir.join(worker::GRACE).exists() {
         return JobEnd::Interrupted;
     }
-    JobEnd::Died { started: read_identity(dir).is_some() }
+    match silent_for {
+        None => JobEnd::Died { started: read_identity(dir).is_some() },
+        Some(limit) => JobEnd::Failed {
+            cause: FailCause::Stalled,
+            feedback: format!("The worker gave no sign of life for {:.0} s, so it was ended.", limit.as_secs_f64()),
+            strays: Vec::new(),
+        },
+    }
+}
+
+/// A remedy goes onto staging as it is, so here it is what guarantees that it changes nothing unowned; other work is
+/// looked at when it is staged.
+fn checked(context: &Context, job: &Job, mut report: JobReport) -> JobReport {
+    if let (JobEnd::Done { commit }, Purpose::Remedy { .. }) = (&report.end, &job.purpose) {
+        let feedback = match context.objections_to(job, commit) {
+            Ok(objections) if objections.is_empty() => return report,
+            Ok(objections) => format!("The fix is not taken:\n{}", objections.join("\n")),
+            Err(error) => format!("The fix cannot be read: {error}"),
+        };
+        report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays: Vec::new() };
+    }
+    report
 }
 
 fn report_of(end: JobEnd, ran: Duration) -> JobReport {
-    JobReport { end, wip: None, ran_ms: ran.as_millis() as u64, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+    JobReport::new(end, ran.as_millis() as u64)
 }
 
 fn ended(job: &Job, report: JobReport) -> Event {
@@ -224,12 +274,19 @@ pub fn alive(feature_dir: &Path) -> Vec<(PathBuf, Option<u32>)> {
 
 /// Waits until nobody is at the attempt any more.
 pub fn wait_for_end(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> Result<()> {
-    JobLock::wait_until_free(&paths.job(task, attempt))
+    let dir = paths.job(task, attempt);
+    let identity = read_identity(&dir);
+    JobLock::wait_until_free(&dir)?;
+    // It lets go of the lock with its last steps.
+    if let Some(id) = identity {
+        id.wait_until_gone();
+    }
+    Ok(())
 }
 
 /// Ends workers that outlived their orchestrator, all or one, and what escaped from them; whether there was anything.
 /// The caller holds the feature's lock: nobody drives them.
-pub fn end_survivors(paths: &FeaturePaths, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
+pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
     let is_meant =
         |dir: &PathBuf| only.is_none_or(|worker| Order::read(dir).is_ok_and(|order| order.job.worker == worker));
     let entries = fs::read_dir(paths.dir().join("jobs")).into_iter().flatten();
@@ -245,10 +302,15 @@ pub fn end_survivors(paths: &FeaturePaths, only: Option<WorkerId>, grace: Durati
         // Freed when it is gone, by itself or by the kill.
         drop(JobLock::wait(dir)?);
     }
-    let escaped = match only {
-        None => end_escaped(paths.dir()),
-        Some(_) => dirs.iter().map(|dir| end_escaped(dir)).sum(),
-    };
+    // Who wrote a result had ended everything before.
+    let unfinished = dirs.iter().filter(|dir| !matches!(worker::read_result(dir), Ok(Some(_))));
+    let mut escaped: usize = unfinished.map(|dir| end_left_of(dir)).sum();
+    if only.is_none() {
+        escaped += end_escaped(paths.dir());
+        if run.is_some_and(|run| run.outstanding().any(|(_, effect)| runs_commands_in_staging(effect))) {
+            escaped += end_working_in(&paths.staging_worktree());
+        }
+    }
     Ok(!ending.is_empty() || escaped > 0)
 }
 
@@ -269,7 +331,26 @@ fn survivor(dir: &Path) -> Result<Option<ProcessId>> {
     }
 }
 
+/// Ends what outlived a worker that is gone: by its mark, and by where it works if it has none; how many there were.
+fn end_left_of(dir: &Path) -> usize {
+    end_escaped(dir) + Order::read(dir).map_or(0, |order| end_working_in(&order.worktree))
+}
+
 /// Ends every process that belongs to this directory or one below it; how many there were.
 pub fn end_escaped(dir: &Path) -> usize {
-    proc::find_marked(MARKER, dir).into_iter().filter(|id| proc::end_process(*id)).count()
+    end_each(proc::find_marked(MARKER, dir))
+}
+
+/// Ends every process that works in a worktree where nobody but our own has any business; how many there were.
+pub fn end_working_in(worktree: &Path) -> usize {
+    end_each(proc::find_working_in(worktree))
+}
+
+fn end_each(found: Vec<ProcessId>) -> usize {
+    found.into_iter().filter(|id| proc::end_process(*id)).count()
+}
+
+/// Whether commands of the repository run in staging's worktree for the effect; at other times a person may be there.
+pub fn runs_commands_in_staging(effect: &Effect) -> bool {
+    matches!(effect, Effect::CheckBase { .. } | Effect::Gate { .. } | Effect::Blame { .. })
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
 use mahabharatha_core::run::Host;
 use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
-use mahabharatha_core::run::event::{Command, Event, GateFailure, Note, Obstacle};
+use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
 
 use clock::Clock;
 pub use context::Context;
@@ -89,7 +89,7 @@ impl LocalHost {
         thread::spawn(move || {
             let _at_work = at_work;
             let event = match work(&context) {
-                Ok(Outcome::Answer(event)) => event,
+                Ok(Outcome::Answer(event)) => event.answering(id),
                 Ok(Outcome::Interrupted) => Event::Interrupted { effect: id },
                 Err(error) if error.is_lack_of_space() => {
                     let _ = events.send(Event::OutOfSpace { why: error.message().to_owned() });
@@ -122,7 +122,7 @@ impl LocalHost {
                 }
             };
             let outcome = work(context, &context.integration(tell(events))?, &lock)?;
-            if matches!(&outcome, Outcome::Answer(event) if goes_on_integrating(event)) {
+            if matches!(&outcome, Outcome::Answer(event) if event.goes_on_integrating()) {
                 *held = Some(lock);
             }
             Ok(outcome)
@@ -233,6 +233,9 @@ impl Host for LocalHost {
             // Everything else finds out for itself what is done already, once nothing of it runs any more.
             other => {
                 jobs::end_escaped(&self.context.integration_dir());
+                if jobs::runs_commands_in_staging(other) {
+                    jobs::end_working_in(&self.context.paths.staging_worktree());
+                }
                 self.begin(id, other);
             }
         }
@@ -263,7 +266,7 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let left: Vec<clear::What> = left.into_iter().map(|leftover| leftover.what).collect();
     clear::remove(&context.project, &context.paths, &left)?;
     match checked? {
-        Outcome::Answer(Event::BaseChecked { red }) => Ok(red),
+        Outcome::Answer(Event::BaseChecked { red, .. }) => Ok(red),
         _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
     }
 }
@@ -277,16 +280,6 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
             integrate::Note::Ran(_) => return,
         };
         let _ = events.send(Event::Noted { level, note });
-    }
-}
-
-/// Whether the level's next effect follows at once, so that nobody may land in between.
-fn goes_on_integrating(event: &Event) -> bool {
-    match event {
-        Event::Staged { .. } | Event::GatesPassed { .. } => true,
-        Event::NotLanded { obstacle, .. } => *obstacle == Obstacle::BaseMoved,
-        Event::GateFailed { failure, .. } => failure.task.is_none(),
-        _ => false,
     }
 }
 

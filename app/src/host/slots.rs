@@ -1,12 +1,13 @@
 //! Worktrees of workers. Git loses some when they are made side by side, so that is done one at a time.
 
+use std::fs;
 use std::path::Path;
 
 use mahabharatha_core::ids::{Oid, WorkerId};
 use mahabharatha_core::run::event::Event;
 
 use super::Context;
-use crate::error::Result;
+use crate::error::{Result, io};
 use crate::git::Git;
 use crate::project::Project;
 use crate::store::locks::WorktreesLock;
@@ -21,10 +22,28 @@ pub fn prepare(context: &Context, worker: WorkerId) -> Result<Event> {
 pub fn ensure(project: &Project, path: &Path, commit: &Oid) -> Result<()> {
     let git = Git::repository(project.common_dir());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
-    if git.worktree_git_dir(path).is_some() && path.is_dir() {
-        return Ok(());
+    match (git.worktree_git_dir(path).is_some(), path.is_dir()) {
+        (true, true) => return Ok(()),
+        // Git has forgotten it; what lies there may be saved nowhere else.
+        (false, true) => return add_around(&git, path, commit),
+        _ => {}
     }
     git.worktree_remove(path)?;
+    Ok(git.worktree_add(path, commit)?)
+}
+
+/// Makes the repository know a directory with files as a worktree again.
+fn add_around(git: &Git, path: &Path, commit: &Oid) -> Result<()> {
+    // By this name `cleanup` knows it as somebody's work, should we die in between.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = path.with_file_name(format!("left-{name}"));
+    fs::rename(path, &aside).map_err(io("move", path))?;
     git.worktree_add(path, commit)?;
-    Ok(())
+    let link = aside.join(".git");
+    if fs::symlink_metadata(&link).is_ok_and(|found| found.is_dir()) {
+        fs::remove_dir_all(&link).map_err(io("remove", &link))?;
+    }
+    fs::rename(path.join(".git"), &link).map_err(io("write", &link))?;
+    fs::remove_dir(path).map_err(io("remove", path))?;
+    fs::rename(&aside, path).map_err(io("move", &aside))
 }

@@ -30,6 +30,11 @@ impl ProcessId {
         platform::identify(pid)
     }
 
+    /// Returns when the process has ended; that of a child nobody has waited for counts too.
+    pub fn wait_until_gone(&self) {
+        platform::wait_until_gone(self);
+    }
+
     pub(super) fn signal(&self, signal: rustix::process::Signal) {
         platform::signal(self, signal);
     }
@@ -71,6 +76,7 @@ mod platform {
     use std::path::Path;
     use std::sync::OnceLock;
 
+    use rustix::event::{PollFd, PollFlags, poll};
     use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
     use super::{ProcessId, Stat};
@@ -121,6 +127,17 @@ mod platform {
         Stat::read(id.pid).is_some_and(|now| now.id == *id && !now.zombie)
     }
 
+    pub fn wait_until_gone(id: &ProcessId) {
+        let handle = Pid::from_raw(id.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        while alive(id) {
+            match &handle {
+                // Becomes readable with the end of the process.
+                Some(handle) => drop(poll(&mut [PollFd::new(handle, PollFlags::IN)], None)),
+                None => std::thread::sleep(std::time::Duration::from_millis(5)),
+            }
+        }
+    }
+
     /// Through a pidfd, so that a pid used again in between is not hit.
     pub fn signal(id: &ProcessId, signal: Signal) {
         let Some(pid) = Pid::from_raw(id.pid as i32) else { return };
@@ -149,7 +166,11 @@ mod platform {
 
     pub fn find_working_in(dir: &Path) -> Vec<ProcessId> {
         let works_there = |stat: &Stat| {
-            std::fs::read_link(format!("/proc/{}/cwd", stat.id.pid)).is_ok_and(|place| place.starts_with(dir))
+            let Ok(place) = std::fs::read_link(format!("/proc/{}/cwd", stat.id.pid)) else { return false };
+            // So the kernel says that the directory itself is gone.
+            let bytes = place.as_os_str().as_bytes();
+            let place = Path::new(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)));
+            place.starts_with(dir)
         };
         others(|stat| !stat.terminal && works_there(stat))
     }
@@ -184,6 +205,12 @@ mod platform {
 
     pub fn alive(id: &ProcessId) -> bool {
         Pid::from_raw(id.pid as i32).is_some_and(|pid| test_kill_process(pid).is_ok())
+    }
+
+    pub fn wait_until_gone(id: &ProcessId) {
+        while alive(id) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
     }
 
     pub fn signal(id: &ProcessId, signal: Signal) {

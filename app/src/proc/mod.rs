@@ -2,6 +2,7 @@
 //! the whole tree of processes.
 
 mod env;
+mod feed;
 mod id;
 mod output;
 mod running;
@@ -18,6 +19,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 pub use env::{base_env, find_program, is_program};
+pub use feed::Feed;
 pub use id::{ProcessId, find_marked, find_working_in, ignores};
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
@@ -32,12 +34,13 @@ pub struct Cmd {
     args: Vec<OsString>,
     cwd: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
-    stdin: Option<Vec<u8>>,
+    stdin: Option<Feed>,
     timeout: Option<Duration>,
     grace: Duration,
     keep: (usize, usize),
     streams: Streams,
     copy: Option<Box<dyn Write + Send>>,
+    listener: Option<Box<dyn Write + Send>>,
 }
 
 enum Streams {
@@ -59,6 +62,7 @@ impl Cmd {
             keep: DEFAULT_KEEP,
             streams: Streams::Apart,
             copy: None,
+            listener: None,
         }
     }
 
@@ -92,8 +96,16 @@ impl Cmd {
         self
     }
 
-    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.stdin = Some(bytes.into());
+    pub fn stdin(self, bytes: impl Into<Vec<u8>>) -> Self {
+        let feed = Feed::default();
+        feed.give(bytes);
+        feed.close();
+        self.fed_by(feed)
+    }
+
+    /// Its standard input stays open until the feed is closed.
+    pub fn fed_by(mut self, feed: Feed) -> Self {
+        self.stdin = Some(feed);
         self
     }
 
@@ -130,6 +142,13 @@ impl Cmd {
     /// What is read is also written here, up to a bound.
     pub fn copy_to(mut self, sink: impl Write + Send + 'static) -> Self {
         self.copy = Some(Box::new(sink));
+        self
+    }
+
+    /// All of its standard output goes here as it comes, and not into the copy. What the listener gives to the program's
+    /// feed is passed on at once.
+    pub fn listen(mut self, listener: impl Write + Send + 'static) -> Self {
+        self.listener = Some(Box::new(listener));
         self
     }
 
@@ -177,6 +196,7 @@ impl Cmd {
                 timeout: self.timeout,
                 grace: self.grace,
                 copy: self.copy,
+                listener: self.listener,
             },
         )
     }

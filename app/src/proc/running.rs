@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use super::feed::Feed;
 use super::id::ProcessId;
 use super::output::Kept;
 use super::{Ended, tree};
@@ -24,10 +25,11 @@ const CHUNK: usize = 64 * 1024;
 pub(super) struct Plan {
     pub readers: Vec<PipeReader>,
     pub keep: (usize, usize),
-    pub stdin: Option<Vec<u8>>,
+    pub stdin: Option<Feed>,
     pub timeout: Option<Duration>,
     pub grace: Duration,
     pub copy: Option<Box<dyn Write + Send>>,
+    pub listener: Option<Box<dyn Write + Send>>,
 }
 
 pub struct Running {
@@ -41,6 +43,7 @@ pub struct Running {
     timeout: Option<Duration>,
     grace: Duration,
     copy: Option<(Box<dyn Write + Send>, u64)>,
+    listener: Option<Box<dyn Write + Send>>,
 }
 
 struct Stream {
@@ -50,8 +53,7 @@ struct Stream {
 
 struct Input {
     pipe: ChildStdin,
-    bytes: Vec<u8>,
-    written: usize,
+    feed: Feed,
 }
 
 /// Ends a running program from another thread.
@@ -88,7 +90,7 @@ impl Running {
         let (wake, waker) = io::pipe()?;
         let exit_waker = waker.try_clone()?;
         let started = Instant::now();
-        let input = plan.stdin.zip(child.stdin.take()).map(|(bytes, pipe)| Input { pipe, bytes, written: 0 });
+        let input = plan.stdin.zip(child.stdin.take()).map(|(feed, pipe)| Input { pipe, feed });
         // Not reaped yet, so neither pid nor group can be used again before we are through with them.
         std::thread::Builder::new().name(format!("wait-{pid}")).stack_size(64 * 1024).spawn(move || {
             if let Some(pid) = Pid::from_raw(pid as i32) {
@@ -117,6 +119,7 @@ impl Running {
             timeout: plan.timeout,
             grace: plan.grace,
             copy: plan.copy.map(|sink| (sink, COPY_LIMIT)),
+            listener: plan.listener,
         };
         for stream in &running.streams {
             stream.reader.as_ref().map(set_nonblocking).transpose()?;
@@ -144,6 +147,8 @@ impl Running {
             if kill_at.is_some() && !terminated {
                 terminated = true;
                 self.signal_group(Signal::TERM);
+                // Who is stopped hears nothing until it goes on.
+                self.signal_group(Signal::CONT);
             }
             if !killed && kill_at.is_some_and(|at| at <= Instant::now()) {
                 killed = true;
@@ -180,11 +185,12 @@ impl Running {
 
     /// One round of reading and writing; `true` when the program has ended.
     fn poll_until(&mut self, until: Option<Instant>) -> io::Result<bool> {
+        self.feed();
         let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
         for reader in self.streams.iter().filter_map(|stream| stream.reader.as_ref()) {
             fds.push(PollFd::new(reader, PollFlags::IN));
         }
-        if let Some(input) = &self.input {
+        if let Some(input) = self.input.as_ref().filter(|input| input.feed.has_waiting()) {
             fds.push(PollFd::new(&input.pipe, PollFlags::OUT));
         }
         let timeout = until.map(|at| {
@@ -200,7 +206,6 @@ impl Running {
         for index in 0..self.streams.len() {
             self.read_some(index, CHUNK);
         }
-        self.feed();
         let mut bytes = [0; 16];
         match (&self.wake).read(&mut bytes) {
             Ok(count) => Ok(bytes[..count].contains(&0)),
@@ -222,7 +227,9 @@ impl Running {
                     stream.kept.push(&buffer[..count]);
                     let since_start = self.started.elapsed().as_millis() as u64;
                     self.control.last_output_ms.store(since_start, Ordering::Relaxed);
-                    if let Some((sink, room)) = &mut self.copy {
+                    if let Some(listener) = self.listener.as_mut().filter(|_| index == 0) {
+                        let _ = listener.write_all(&buffer[..count]);
+                    } else if let Some((sink, room)) = &mut self.copy {
                         let part = &buffer[..count.min(*room as usize)];
                         *room -= part.len() as u64;
                         // The copy is for people; a full disk shows where something depends on it.
@@ -237,17 +244,10 @@ impl Running {
     }
 
     fn feed(&mut self) {
-        let Some(input) = &mut self.input else { return };
-        while input.written < input.bytes.len() {
-            match input.pipe.write(&input.bytes[input.written..]) {
-                Ok(count) => input.written += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // It does not want to read on; that is its affair.
-                Err(_) => break,
-            }
+        let goes_on = self.input.as_mut().is_none_or(|input| input.feed.pass_on(&mut input.pipe));
+        if !goes_on {
+            self.input = None;
         }
-        self.input = None;
     }
 
     /// The program has ended: kills its group, reads its last words; `true` if somebody else still holds its pipes.

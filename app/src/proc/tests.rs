@@ -26,6 +26,34 @@ fn input_that_nobody_reads_does_not_hang() {
 }
 
 #[test]
+fn a_listener_answers_the_program_until_it_closes_the_feed() {
+    struct Answer(Feed);
+    impl Write for Answer {
+        fn write(&mut self, heard: &[u8]) -> io::Result<usize> {
+            match heard {
+                b"name?\n" => self.0.give("Arjuna\n"),
+                _ => self.0.close(),
+            }
+            Ok(heard.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let feed = Feed::default();
+    feed.give("first\n");
+    let script = "read a; echo name?; read b; echo \"$a $b\"; cat; echo aside >&2";
+    let mut copy = tempfile::tempfile().unwrap();
+    let cmd = sh(script).fed_by(feed.clone()).listen(Answer(feed)).copy_to(copy.try_clone().unwrap());
+    assert_eq!(cmd.run().unwrap().stdout, b"name?\nfirst Arjuna\n");
+    copy.rewind().unwrap();
+    let mut copied = String::new();
+    copy.read_to_string(&mut copied).unwrap();
+    assert_eq!(copied, "aside\n");
+    assert!(sh("cat").stdin("").run().unwrap().success());
+}
+
+#[test]
 fn endless_output_is_read_but_not_kept() {
     let mut copy = tempfile::tempfile().unwrap();
     let ended = sh("head -c 5000000 /dev/zero; echo end").keep(10, 4).copy_to(copy.try_clone().unwrap()).run().unwrap();
@@ -136,6 +164,19 @@ fn a_process_is_found_by_where_it_works() {
     }
     assert_eq!(find_working_in(inside.parent().unwrap()), vec![running.id()]);
     assert!(find_working_in(&inside.join("deeper")).is_empty());
+    std::fs::remove_dir(&inside).unwrap();
+    assert_eq!(find_working_in(&inside), vec![running.id()], "also when the directory is gone");
+}
+
+#[test]
+fn who_is_stopped_hears_that_it_is_to_end() {
+    let running = sh("trap 'exit 7' TERM; kill -STOP $$; sleep 300 & wait").spawn().unwrap();
+    let (id, canceller) = (running.id(), running.canceller());
+    while !std::fs::read_to_string(format!("/proc/{}/stat", id.pid)).unwrap().contains(") T ") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    canceller.cancel(Duration::from_secs(1000));
+    assert_eq!(running.wait().unwrap().status, Exit::Code(7));
 }
 
 #[test]

@@ -92,7 +92,7 @@ pub fn end_descendants(grace: Duration) -> bool {
         with_roots(&roots)
     };
     if !grace.is_zero() {
-        ours().iter().for_each(|id| id.signal(Signal::TERM));
+        ours().iter().for_each(ask_to_end);
         let until = Instant::now() + grace;
         while Instant::now() < until && !ours().is_empty() {
             registry().reap_orphans();
@@ -115,13 +115,19 @@ pub fn end_orphans() -> bool {
 
 /// Asks one process to end, and ends it with everything below it when the time is over.
 pub fn end_process_in(id: ProcessId, grace: Duration) -> bool {
-    id.signal(Signal::TERM);
+    ask_to_end(&id);
     let until = Instant::now() + grace;
     while id.alive() && Instant::now() < until {
         // Not our child: there is nothing to wait on.
         std::thread::sleep(Duration::from_millis(20));
     }
     end_process(id)
+}
+
+/// Who is stopped hears nothing until it goes on.
+fn ask_to_end(id: &ProcessId) {
+    id.signal(Signal::TERM);
+    id.signal(Signal::CONT);
 }
 
 /// Ends one process and everything below it; `false` if some would not die.

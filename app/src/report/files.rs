@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::{sweep, write_atomic, write_projected};
 use crate::store::locks::WorktreesLock;
+use crate::ui::one_line;
 
 /// Everything, as it is at a stop.
 pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
@@ -38,7 +39,15 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
         sweep(dir);
     }
     let before = fs::read_to_string(&path).unwrap_or_default();
-    let section = StateSection::of(&RunView::of(run), state_md::decisions_in(&before, feature));
+    let view = RunView::of(run);
+    let mut decisions = state_md::decisions_in(&before, feature);
+    for decision in &view.decisions {
+        let line = one_line(&format!("{}: {}", decision.task, decision.text));
+        if !decisions.contains(&line) {
+            decisions.push(line);
+        }
+    }
+    let section = StateSection::of(&view, decisions);
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
     write_projected(&path, after.as_bytes())
 }

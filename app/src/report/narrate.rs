@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time};
 use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
-use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Phase, Run, TaskStatus};
+use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Pause, Phase, Run, TaskStatus};
 
 use super::human_duration;
 use super::text::{branch_name, count, few, gate_gist, headline, usd};
@@ -42,6 +42,8 @@ struct Glimpse {
     merged_levels: usize,
     running_level: Option<Level>,
     breaker: Option<Breaker>,
+    /// The pause that the agents' service asks for.
+    pause: Option<Pause>,
     ended: bool,
 }
 
@@ -78,6 +80,7 @@ impl Glimpse {
                 .filter(|level| matches!(level.status, LevelStatus::Running))
                 .map(|level| level.level),
             breaker: Some(*run.breaker()),
+            pause: run.service_pause().cloned(),
             ended: run.ended().is_some(),
         }
     }
@@ -107,6 +110,7 @@ impl Narrator {
             _ => telling.event(event),
         }
         telling.breaker();
+        telling.pause();
         telling.empty_levels(event);
         telling.level_begun();
         // Between two processes the run is still as the earlier one left it.
@@ -144,14 +148,14 @@ impl Telling<'_> {
             Event::Woke | Event::SlotReady { .. } | Event::Closed | Event::Asked { .. } => {}
             // The others answer an effect; one that answers none came late and was not heeded.
             _ if !self.is_heeded() => {}
-            Event::BaseChecked { red } => self.base_checked(red),
+            Event::BaseChecked { red, .. } => self.base_checked(red),
             Event::JobEnded { task, attempt, report } => self.job_ended(task, *attempt, report),
-            Event::Staged { level, staging, commits } => self.staged(*level, staging, commits.len()),
+            Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits.len()),
             Event::GatesPassed { level, passed, .. } => self.gates_passed(*level, passed),
             Event::GateFailed { level, failure, .. } => self.gate_failed(*level, failure),
-            Event::Blamed { level, task, why } => self.blamed(*level, task.as_ref(), why),
-            Event::Landed { level, commit } => self.landed(*level, commit),
-            Event::NotLanded { level, obstacle } => self.not_landed(*level, obstacle),
+            Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
+            Event::Landed { level, commit, .. } => self.landed(*level, commit),
+            Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
             Event::Interrupted { effect } => self.interrupted(*effect),
             Event::EffectFailed { error, .. } => self.effect_failed(error),
         }
@@ -270,6 +274,19 @@ impl Telling<'_> {
             }
             (_, Some(message)) => self.say(Severity::Warn, message),
             (_, None) => {}
+        }
+    }
+
+    fn pause(&mut self) {
+        let (before, now) = (self.before.pause.as_ref(), self.run.service_pause());
+        match (before, now) {
+            (_, Some(pause)) if before.is_none_or(|before| before.until < pause.until) => {
+                let lasts = human_duration(pause.until.since(self.run.updated_at()));
+                let text = format!("no launches until {} (for {lasts}): {}", pause.until, headline(&pause.why));
+                self.say(Severity::Warn, text);
+            }
+            (Some(_), None) if self.run.ended().is_none() => self.say(Severity::Info, "launches go on"),
+            _ => {}
         }
     }
 

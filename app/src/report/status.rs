@@ -11,7 +11,7 @@ use super::columns::{Cell, cell, columns, styled};
 use super::failure::wip_ref;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
-use super::text::{blocked_tasks, branch_name, count, few, note, outcome, task_counts, usd, worked};
+use super::text::{blocked_tasks, branch_name, count, few, headline, note, outcome, task_counts, usd, worked};
 use crate::ui::{Paint, Style, fit, one_line, width};
 
 /// What `-v` adds to a view, by worker.
@@ -26,6 +26,8 @@ pub struct Details {
 #[derive(Debug, Clone, Copy)]
 pub struct Show<'a> {
     pub now: Time,
+    /// What the workers' agents do, by worker.
+    pub doing: &'a BTreeMap<u32, String>,
     /// With it, every attempt is shown too, with what is kept of it.
     pub details: Option<&'a Details>,
     /// The terminal's columns, where there is one.
@@ -34,8 +36,11 @@ pub struct Show<'a> {
 }
 
 /// As the contract has it.
-pub fn status_json(view: &RunView) -> Value {
+pub fn status_json(view: &RunView, doing: &BTreeMap<u32, String>) -> Value {
     let mut status = json!(view);
+    for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
+        shown["doing"] = json!(doing.get(&worker.id));
+    }
     // Differences from a task list that others keep; none is kept yet.
     status["mismatches"] = json!([]);
     status
@@ -71,6 +76,10 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
     );
     if let Some(breaker) = &view.breaker {
         text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &format!("breaker {breaker}"))));
+    }
+    if let Some(pause) = &view.pause {
+        let why = format!("no launches until {}: {}", pause.until.0, headline(&pause.why));
+        text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &why)));
     }
     text
 }
@@ -139,14 +148,22 @@ fn workers(view: &RunView, show: Show<'_>) -> String {
             cell(worker.pid.map(|pid| pid.to_string()).unwrap_or_default()),
         ];
         row.extend(show.details.map(|_| cell(ports.join(","))));
+        if !show.doing.is_empty() {
+            row.push(cell(show.doing.get(&worker.id).map(|doing| one_line(doing)).unwrap_or_default()));
+        }
         row.push(cell(&worker.branch));
         row
     };
     let rows: Vec<Vec<Cell>> = view.workers.iter().map(row).collect();
     let mut head = vec!["Worker", "Status", "Task", "Pid"];
     head.extend(show.details.map(|_| "Ports"));
+    let mut shrinking = vec![head.len()];
+    if !show.doing.is_empty() {
+        head.push("Doing");
+        shrinking.push(head.len());
+    }
     head.push("Branch");
-    columns(&head, &rows, &[head.len() - 1], show.columns, show.paint)
+    columns(&head, &rows, &shrinking, show.columns, show.paint)
 }
 
 fn logs(details: &Details, show: Show<'_>) -> Option<String> {
@@ -216,8 +233,8 @@ mod tests {
     use super::*;
 
     fn shown(story: &mut Story, details: Option<&Details>, columns: Option<usize>) -> String {
-        let now = story.after(3.0).now;
-        status_text(&story.view(), Show { now, details, columns, paint: Paint::OFF })
+        let (now, doing) = (story.after(3.0).now, BTreeMap::new());
+        status_text(&story.view(), Show { now, doing: &doing, details, columns, paint: Paint::OFF })
     }
 
     #[test]
@@ -279,11 +296,11 @@ mod tests {
         let mut running = Story::unattended();
         running.base_is_green().starts("TASK-001").done("TASK-002");
         for story in [running, Story::stuck(), Story::eventful()] {
-            let status = status_json(&story.view());
+            let status = status_json(&story.view(), &BTreeMap::new());
             assert_holds(&contract, &status, "");
             assert!(!status["tasks"].as_array().unwrap().is_empty());
         }
-        let status = status_json(&Story::stuck().view());
+        let status = status_json(&Story::stuck().view(), &[(0, "editing src/x.rs".to_string())].into());
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["blockers"], json!(["TASK-001: The API <v2> is not there"]));
     }

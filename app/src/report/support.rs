@@ -117,7 +117,7 @@ impl Story {
     }
 
     pub fn base_is_green(&mut self) -> &mut Self {
-        self.happens(Event::BaseChecked { red: Vec::new() })
+        self.happens(Event::BaseChecked { effect: None, red: Vec::new() })
     }
 
     pub fn attempt(&self, task: &str) -> (EffectId, Attempt) {
@@ -135,7 +135,7 @@ impl Story {
 
     pub fn ends(&mut self, task: &str, end: JobEnd) -> &mut Self {
         let wip = (!matches!(end, JobEnd::Done { .. } | JobEnd::Died { .. })).then(|| oid('f'));
-        self.ends_with(task, JobReport { end, wip, ran_ms: 9_000, cost_usd: 0.25, tokens: 1_500, warnings: Vec::new() })
+        self.ends_with(task, JobReport { wip, cost_usd: 0.25, tokens: 1_500, ..JobReport::new(end, 9_000) })
     }
 
     pub fn ends_with(&mut self, task: &str, report: JobReport) -> &mut Self {
@@ -152,17 +152,17 @@ impl Story {
             Effect::Stage { tasks, .. } => Some(tasks.clone()),
             _ => None,
         });
-        self.happens(Event::Staged { level: Level(level), staging: oid('5'), commits: commits.unwrap() })
+        self.happens(Event::Staged { effect: None, level: Level(level), staging: oid('5'), commits: commits.unwrap() })
     }
 
     pub fn gates_pass(&mut self, level: u32) -> &mut Self {
         let candidate = Candidate { base: oid('0'), staging: oid('5'), tree: oid('7') };
         let passed = vec![GatePass { command: "cargo test".to_string(), tree: oid('7') }];
-        self.happens(Event::GatesPassed { level: Level(level), candidate, passed })
+        self.happens(Event::GatesPassed { effect: None, level: Level(level), candidate, passed })
     }
 
     pub fn lands(&mut self, level: u32) -> &mut Self {
-        self.happens(Event::Landed { level: Level(level), commit: oid('c') })
+        self.happens(Event::Landed { effect: None, level: Level(level), commit: oid('c') })
     }
 
     pub fn merges(&mut self, level: u32) -> &mut Self {
@@ -170,7 +170,7 @@ impl Story {
     }
 
     pub fn not_landed(&mut self, level: u32, obstacle: Obstacle) -> &mut Self {
-        self.happens(Event::NotLanded { level: Level(level), obstacle })
+        self.happens(Event::NotLanded { effect: None, level: Level(level), obstacle })
     }
 
     pub fn asked(&mut self, command: Command) -> &mut Self {

@@ -37,6 +37,7 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
         ("blocked", _) => "cannot be done, says its agent",
         ("escalated", _) => "asks a person to decide",
         ("died", _) => "ended without a result: its worker died",
+        ("unserved", _) => "was not served",
         ("interrupted", _) => "was interrupted",
         (_, Some(FailCause::Strays)) => "changed what it does not own",
         (_, Some(FailCause::Missing)) => "did not make a file that it should have made",

@@ -25,13 +25,16 @@ pub fn changes(dir: &Path) -> Result<Changes> {
     Ok(Changes { changed, _watcher: watcher })
 }
 
-/// Watches the directory of a feature, and the going of its holder, which changes no file.
+/// Watches the directory of a feature, what its workers do, and the going of its holder, which changes no file.
 pub fn feature_changes(dir: &Path) -> Result<Changes> {
     let (sender, changed) = mpsc::channel();
     let (noticed, left) = (sender.clone(), sender);
-    let watcher = watch(dir, RecursiveMode::NonRecursive, move || {
+    let slots = dir.join("slots");
+    make_dir(&slots)?;
+    let mut watcher = watch(dir, RecursiveMode::NonRecursive, move || {
         let _ = noticed.send(());
     })?;
+    watcher.watch(&slots, RecursiveMode::NonRecursive).map_err(|error| cannot_watch(&slots, &error))?;
     let lock = lock_file(dir);
     thread::spawn(move || {
         if wait_until_free(&lock).is_ok() {
@@ -63,9 +66,11 @@ fn watch(dir: &Path, mode: RecursiveMode, mut call: impl FnMut() + Send + 'stati
     };
     notify::recommended_watcher(noticed)
         .and_then(|mut watcher| watcher.watch(dir, mode).map(|()| watcher))
-        .map_err(|error| {
-            Error::new(ExitCode::Failed, format!("cannot watch {}: {error}", dir.display())).hint(
-                "Where the limit is reached, raise it (sysctl fs.inotify.max_user_instances, fs.inotify.max_user_watches).",
-            )
-        })
+        .map_err(|error| cannot_watch(dir, &error))
+}
+
+fn cannot_watch(dir: &Path, error: &notify::Error) -> Error {
+    Error::new(ExitCode::Failed, format!("cannot watch {}: {error}", dir.display())).hint(
+        "Where the limit is reached, raise it (sysctl fs.inotify.max_user_instances, fs.inotify.max_user_watches).",
+    )
 }

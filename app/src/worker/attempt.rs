@@ -16,8 +16,8 @@ use super::ownership::{self, Changes};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
-use super::{FENCE, prompt};
-use crate::agent::{Said, Session};
+use super::{FENCE, progress, prompt};
+use crate::agent::{Said, Session, Spent};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, RefChange};
 use crate::proc;
@@ -28,6 +28,8 @@ pub struct Attempt<'a> {
     pub interrupt: &'a Interrupt,
     pub log: &'a Log,
     pub warnings: Vec<String>,
+    pub spent: Spent,
+    pub decisions: Vec<String>,
 }
 
 /// How the agent's part ended.
@@ -76,26 +78,36 @@ impl Attempt<'_> {
         Ok((end, wip))
     }
 
-    fn run_agent(&self) -> Result<AgentEnd> {
+    pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
+        let Attempt { warnings, decisions, spent: Spent { cost_usd, tokens }, .. } = self;
+        let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
+        JobReport { wip, warnings, cost_usd, tokens, decisions, ..bare }
+    }
+
+    fn run_agent(&mut self) -> Result<AgentEnd> {
         let order = self.order;
         let prompt = prompt::prompt(order);
         if !prompt.cut.is_empty() {
             self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
         }
         let session = Session {
-            prompt: &prompt.text,
-            run: order.task.run.as_deref(),
+            prompt: &prompt,
+            task: &order.task,
+            owned: &order.owned,
             root: &order.root,
             worktree: &order.worktree,
+            spec_dir: &order.spec_dir,
+            job_dir: self.job_dir,
             env: order.agent_environment(),
+            tell: progress::teller(self.log, order),
         };
         if self.interrupt.called_off() {
             return Ok(AgentEnd::Interrupted);
         }
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
-        let running = order
-            .agent
-            .command(&session)?
+        let agent = order.agent.agent();
+        let running = agent
+            .command(session)?
             .timeout(order.limits.attempt())
             .grace(order.limits.grace())
             .copy_to(self.log.lines("output"))
@@ -105,12 +117,14 @@ impl Attempt<'_> {
         let (stall, grace) = (order.limits.stall(), order.limits.grace());
         let (ended, stalled) =
             watch::wait_for_agent(running, self.interrupt, stall, grace, &order.worktree).map_err(failed)?;
+        self.spent = agent.spent();
+        self.decisions = agent.decisions(&ended);
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
         Ok(match (stalled, ended.timed_out, ended.cancelled) {
             (true, _, _) => AgentEnd::Stalled,
             (_, true, _) => AgentEnd::TimedOut,
             (_, _, true) => AgentEnd::Interrupted,
-            _ => AgentEnd::Said(order.agent.said(&ended)),
+            _ => AgentEnd::Said(agent.said(&ended)),
         })
     }
 
@@ -152,6 +166,7 @@ impl Attempt<'_> {
                 return Ok(Some(match said {
                     Said::Checkpoint(note) => JobEnd::Checkpoint { note },
                     Said::Escalated(reason) => JobEnd::Escalated { reason },
+                    Said::Unserved { why, until } => JobEnd::Unserved { why, until },
                     Said::Blocked(reason) | Said::Failed(reason) => JobEnd::Blocked { reason },
                     Said::Done => return Ok(None),
                 }));
@@ -292,8 +307,4 @@ fn message(order: &Order) -> String {
 /// Anything that kept an attempt from being made.
 pub fn setup_failure(error: &Error) -> JobEnd {
     JobEnd::Failed { cause: FailCause::Setup, feedback: error.to_string(), strays: Vec::new() }
-}
-
-pub fn report(end: JobEnd, wip: Option<Oid>, started: Instant, warnings: Vec<String>) -> JobReport {
-    JobReport { end, wip, ran_ms: started.elapsed().as_millis() as u64, cost_usd: 0.0, tokens: 0, warnings }
 }

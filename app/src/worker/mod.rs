@@ -15,7 +15,9 @@ mod keep;
 mod log;
 mod order;
 mod ownership;
+mod progress;
 mod prompt;
+pub mod pulse;
 mod start;
 mod verify;
 mod watch;
@@ -26,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 
+use crate::agent::Spent;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
 use crate::store::atomic::write_projected;
@@ -36,7 +39,8 @@ use log::{Log, Severity};
 use watch::Interrupt;
 
 pub use include::wanted_files;
-pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, result_ref};
+pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules, result_ref};
+pub use progress::Progress;
 pub use start::save_leftovers;
 
 const RESULT: &str = "result.json";
@@ -80,7 +84,7 @@ pub fn exit_code(end: &JobEnd) -> i32 {
         JobEnd::Checkpoint { .. } => 2,
         JobEnd::Blocked { .. } => 3,
         JobEnd::Escalated { .. } => 4,
-        JobEnd::Failed { .. } | JobEnd::Died { .. } | JobEnd::Interrupted => 1,
+        JobEnd::Failed { .. } | JobEnd::Unserved { .. } | JobEnd::Died { .. } | JobEnd::Interrupted => 1,
     }
 }
 
@@ -98,6 +102,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
     write_projected(&job_dir.join(WORKER), &own)?;
     let order = Order::read(job_dir)?;
+    pulse::beat(job_dir, order.limits.stall())?;
     let ports = order.common_dir.join("mahabharatha/ports");
     let _ports = order.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
     let interrupt =
@@ -109,12 +114,20 @@ fn work(job_dir: &Path) -> Result<JobReport> {
 
     let log = Log::open(&order);
     log.info("started", &format!("base {}", order.job.base));
-    let mut attempt = Attempt { order: &order, job_dir, interrupt: &interrupt, log: &log, warnings: Vec::new() };
+    let mut attempt = Attempt {
+        order: &order,
+        job_dir,
+        interrupt: &interrupt,
+        log: &log,
+        warnings: Vec::new(),
+        spent: Spent::default(),
+        decisions: Vec::new(),
+    };
     let (end, wip) = attempt.run().unwrap_or_else(|error| {
         proc::end_descendants(Duration::ZERO);
         (attempt::setup_failure(&error), None)
     });
-    let report = attempt::report(end, wip, started, attempt.warnings);
+    let report = attempt.report(end, wip, started);
     log_end(&log, &report);
     let path = job_dir.join(RESULT);
     let bytes = serde_json::to_vec_pretty(&report)
@@ -134,6 +147,7 @@ fn log_end(log: &Log, report: &JobReport) {
         JobEnd::Checkpoint { note } => (Severity::Info, format!("checkpoint: {note}")),
         JobEnd::Blocked { reason } => (Severity::Warn, format!("blocked: {reason}")),
         JobEnd::Escalated { reason } => (Severity::Warn, format!("escalated: {reason}")),
+        JobEnd::Unserved { why, .. } => (Severity::Warn, format!("not served: {why}")),
         JobEnd::Interrupted | JobEnd::Died { .. } => (Severity::Warn, "called off".to_owned()),
     };
     log.write(level, "ended", &text);

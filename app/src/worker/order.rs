@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::graph::OwnedPath;
-use mahabharatha_core::ids::Feature;
+use mahabharatha_core::ids::{Feature, WorkerId};
 use mahabharatha_core::run::effect::{Job, Purpose};
 use mahabharatha_core::spec::TaskSpec;
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,18 @@ pub struct PromptContext {
     pub max_attempts: u32,
     /// None: the task alone.
     pub budget_tokens: Option<u32>,
+    #[serde(default)]
+    pub rules: Rules,
+}
+
+/// Which of the project's security rules an agent is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rules {
+    #[default]
+    All,
+    /// Those that concern the files of its task.
+    OfTheTask,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +112,12 @@ impl Limits {
 pub struct Logs {
     pub worker: PathBuf,
     pub task: PathBuf,
+}
+
+const SLOTS: &str = "slots";
+
+pub fn slot_file(feature_dir: &Path, worker: WorkerId, extension: &str) -> PathBuf {
+    feature_dir.join(SLOTS).join(format!("worker-{worker}.{extension}"))
 }
 
 /// Where verified work goes.
@@ -133,11 +151,11 @@ impl Order {
 
     /// What is ours in this worker's slot, from one attempt to the next.
     pub fn slot_file(&self, extension: &str) -> PathBuf {
-        self.slots_dir().join(format!("worker-{}.{extension}", self.job.worker))
+        slot_file(&self.feature_dir(), self.job.worker, extension)
     }
 
     pub fn slots_dir(&self) -> PathBuf {
-        self.feature_dir().join("slots")
+        self.feature_dir().join(SLOTS)
     }
 
     fn feature_dir(&self) -> PathBuf {

@@ -4,14 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use mahabharatha_core::ids::Oid;
+use mahabharatha_core::prompt::rules::concern;
 use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
 use mahabharatha_core::run::effect::Purpose;
 
-use super::order::Order;
+use super::order::{Order, Rules};
 
 pub fn prompt(order: &Order) -> Prompt {
     let [project, requirements, design] = [&order.context.project, &order.context.requirements, &order.context.design]
         .map(|path| order.context.budget_tokens.and_then(|_| read(path)));
+    let rules = rules(order);
+    let rules: Vec<Document<'_>> = rules.iter().map(|(path, text)| Document { path, text }).collect();
     let job = &order.job;
     Prompt::new(&PromptInput {
         feature: &order.feature,
@@ -31,8 +34,21 @@ pub fn prompt(order: &Order) -> Prompt {
         },
         worktree: &order.worktree.to_string_lossy(),
         ports: &order.ports,
+        rules: &rules,
         budget_tokens: order.context.budget_tokens.unwrap_or(0),
     })
+}
+
+/// The security rules of the project, as they were at the start of the attempt.
+fn rules(order: &Order) -> Vec<(String, String)> {
+    let entries = fs::read_dir(order.worktree.join(".claude/rules")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| name.ends_with(".md"));
+    if order.context.rules == Rules::OfTheTask {
+        names.retain(|name| concern(name, order.owned.iter().map(|owned| owned.path.as_str())));
+    }
+    names.sort();
+    names.iter().filter_map(|name| read(&order.worktree.join(".claude/rules").join(name))).collect()
 }
 
 /// A document that is not there, or is no text, is left out.

@@ -36,6 +36,7 @@ impl Pristine {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
+        remove_lock(path)?;
         write_projected(path, &self.bytes)?;
         let file = File::options().write(true).open(path).map_err(io("write", path))?;
         file.set_times(FileTimes::new().set_modified(self.written)).map_err(io("write", path))
@@ -223,9 +224,7 @@ fn set_branch(order: &Order) -> Result<()> {
 
 /// Of the slot and of the task's refs, which nobody else writes while we hold the job.
 fn remove_locks(order: &Order) -> Result<()> {
-    for index in ["index", "scratch"] {
-        remove_lock(&order.slot_file(index))?;
-    }
+    remove_lock(&order.slot_file("index"))?;
     let (feature, task) = (&order.feature, &order.job.task);
     let refs = order.common_dir.join(format!("refs/mahabharatha/{feature}"));
     for kind in ["tasks", "fixes"] {

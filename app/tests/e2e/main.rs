@@ -14,6 +14,7 @@ mod disk;
 mod failing_attempts;
 mod features;
 mod gates;
+mod killed;
 mod landing;
 mod ownership;
 mod peers_integration;

@@ -57,6 +57,7 @@ fn prompt_of(task: &TaskSpec, document: &str) -> Prompt {
         remedy: None,
         worktree: "/w",
         ports: &[1],
+        rules: &[],
         budget_tokens: 500,
     })
 }
@@ -353,7 +354,7 @@ impl Reader for Requirements {
     fn read(&self, input: &[u8]) {
         let task = GraphFile::parse(r#"{"feature":"x","tasks":[{"id":"A","title":"T","level":1}]}"#).unwrap().tasks;
         let prompt = prompt_of(&task[0], &text(input));
-        assert!(prompt.text.len() < 200_000, "{} bytes of prompt", prompt.text.len());
+        assert!(prompt.text().len() < 200_000, "{} bytes of prompt", prompt.text().len());
     }
 }
 
@@ -420,7 +421,7 @@ impl Reader for AgentStream {
     }
 
     fn read(&self, input: &[u8]) {
-        let agent = AgentOrder { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new(), model: None };
+        let agent = AgentOrder { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() };
         for code in 0..6 {
             let ended = Ended {
                 status: Exit::Code(code),
@@ -431,7 +432,7 @@ impl Reader for AgentStream {
                 truncated: false,
                 duration: Duration::ZERO,
             };
-            let said = format!("{:?}", agent.said(&ended));
+            let said = format!("{:?}", agent.agent().said(&ended));
             assert!(said.len() < 400_000, "{} bytes", said.len());
         }
         let cleaned = mahabharatha::ui::clean(&text(input));

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use mahabharatha::agent::{AgentKind, AgentOrder};
 use mahabharatha::git::{Git, Identity};
-use mahabharatha::worker::{Limits, Logs, Order, PromptContext, read_result};
+use mahabharatha::worker::{Limits, Logs, Order, PromptContext, Rules, read_result};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, Feature, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Carry, Job, Purpose};
@@ -136,7 +136,7 @@ impl Bench {
             spec_dir: self.root().join(".gsd/specs/x"),
             pinned: Git::repository(self.common()).settings().unwrap().pinned().unwrap(),
             identity: Identity::default(),
-            agent: AgentOrder { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new(), model: None },
+            agent: AgentOrder { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() },
             env_pass: Vec::new(),
             ports: Vec::new(),
             task_list_id: None,
@@ -149,6 +149,7 @@ impl Bench {
                 decisions: Vec::new(),
                 max_attempts: 3,
                 budget_tokens: Some(4000),
+                rules: Rules::All,
             },
             logs: Logs { worker: self.outside("worker-0.jsonl"), task: self.outside("TASK-1.jsonl") },
         }

@@ -2,6 +2,7 @@
 
 mod context;
 mod markdown;
+pub mod rules;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,8 @@ pub struct PromptInput<'a> {
     pub remedy: Option<&'a GateFailure>,
     pub worktree: &'a str,
     pub ports: &'a [u16],
+    /// Security rules that concern the task's files.
+    pub rules: &'a [Document<'a>],
     /// For the documents and decisions; the task comes on top.
     pub budget_tokens: u32,
 }
@@ -51,17 +54,21 @@ pub struct Document<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    pub text: String,
+    /// The same for all workers of a feature, so that a model's prompt cache can serve it where it goes first.
+    pub shared: String,
+    /// About this attempt at this task.
+    pub own: String,
     /// The sections that the budget had no room for, such as `Requirements › Out of Scope`.
     pub cut: Vec<String>,
 }
 
 impl Prompt {
     pub fn new(input: &PromptInput<'_>) -> Prompt {
-        // Shared text goes first and is the same for all, so that a model's prompt cache can serve it.
-        let (mut text, cut) = context::write(input);
-        text.push_str("---\n\n");
-        text.push_str(&task::write(input));
-        Prompt { text, cut }
+        let (shared, cut) = context::write(input);
+        Prompt { shared, own: task::write(input), cut }
+    }
+
+    pub fn text(&self) -> String {
+        format!("{}---\n\n{}", self.shared, self.own)
     }
 }

@@ -30,6 +30,7 @@ pub fn write(input: &PromptInput<'_>) -> String {
     section(&mut text, "Done When", task.done.as_deref());
     verification(&mut text, task);
     section(&mut text, "Security Requirements", task.security.as_deref());
+    rules(&mut text, input);
     before(&mut text, input);
     remedy(&mut text, input);
     text
@@ -82,6 +83,18 @@ fn verification(text: &mut String, task: &TaskSpec) {
         verification.timeout_seconds
     );
     push(text, "Verification", &body);
+}
+
+fn rules(text: &mut String, input: &PromptInput<'_>) {
+    if input.rules.is_empty() {
+        return;
+    }
+    let rules: Vec<String> = input
+        .rules
+        .iter()
+        .map(|rules| format!("From {}:\n\n{}", code(rules.path), embed(&bound_text(rules.text, MAX_REPORT), 3)))
+        .collect();
+    push(text, "Security Rules of the Project", &rules.join("\n\n"));
 }
 
 /// What the attempts before this one left.

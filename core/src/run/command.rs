@@ -139,9 +139,7 @@ impl Run {
         let index = self.level_of(task);
         let level = &mut self.levels[index];
         level.open += usize::from(reopened);
-        if matches!(level.status, LevelStatus::Failed { .. }) {
-            level.run_again();
-        }
+        level.without(&self.graph.tasks()[task].id);
         self.requeue(task);
     }
 
@@ -156,9 +154,7 @@ impl Run {
         let index = self.level_of(task);
         let level = &mut self.levels[index];
         level.open -= usize::from(was_open);
-        if matches!(level.status, LevelStatus::Failed { .. }) {
-            level.run_again();
-        }
+        level.without(&self.graph.tasks()[task].id);
         Ok(())
     }
 }

@@ -24,13 +24,24 @@ pub trait Host {
 
 /// Carries a started or resumed run on until it ends.
 pub fn drive<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -> Result<End, J::Error> {
+    take_over(run, host);
+    loop {
+        if let Some(end) = turn(run, journal, host)? {
+            return Ok(end);
+        }
+    }
+}
+
+/// Has the host find out what became of everything that is not answered yet.
+pub fn take_over(run: &Run, host: &mut impl Host) {
     for (id, effect) in run.outstanding() {
         host.reconcile(id, effect);
     }
-    loop {
-        if let Some(end) = run.ended() {
-            return Ok(end.clone());
-        }
+}
+
+/// Lets one event happen; how the run ended, once it has.
+pub fn turn<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -> Result<Option<End>, J::Error> {
+    if run.ended().is_none() {
         let event = host.next(run.next_wakeup());
         let now = host.now();
         journal.append(now, &event)?;
@@ -38,6 +49,7 @@ pub fn drive<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -
             host.begin(id, &effect);
         }
     }
+    Ok(run.ended().cloned())
 }
 
 /// The run that a journal adds up to; nothing where it is empty.

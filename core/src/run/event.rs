@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::EffectId;
-use crate::ids::{Attempt, Feature, Level, Oid, TaskId, WorkerId};
+use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::spec::GraphFile;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub enum Event {
     },
     /// The gates ran on the base; these were red.
     BaseChecked {
+        /// The effect that it answers; older journals do not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<EffectId>,
         red: Vec<GateFailure>,
     },
     SlotReady {
@@ -40,31 +43,43 @@ pub enum Event {
     },
     /// The level's task commits stand on staging, one after the other.
     Staged {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<EffectId>,
         level: Level,
         staging: Oid,
         commits: Vec<TaskCommit>,
     },
     GatesPassed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<EffectId>,
         level: Level,
         candidate: Candidate,
         passed: Vec<GatePass>,
     },
     GateFailed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<EffectId>,
         level: Level,
         failure: GateFailure,
         passed: Vec<GatePass>,
     },
     /// Who made a gate fail, where that could be told.
     Blamed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<EffectId>,
         level: Level,
         task: Option<TaskId>,
         why: String,
     },
     Landed {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<EffectId>,
         level: Level,
         commit: Oid,
     },
     NotLanded {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<EffectId>,
         level: Level,
         obstacle: Obstacle,
     },
@@ -96,6 +111,47 @@ pub enum Event {
     },
     /// The time that `next_wakeup` named has come.
     Woke,
+}
+
+impl Event {
+    /// Says which effect it answers, where that is not plain from what it tells.
+    pub fn answering(mut self, id: EffectId) -> Event {
+        if let Event::BaseChecked { effect, .. }
+        | Event::Staged { effect, .. }
+        | Event::GatesPassed { effect, .. }
+        | Event::GateFailed { effect, .. }
+        | Event::Blamed { effect, .. }
+        | Event::Landed { effect, .. }
+        | Event::NotLanded { effect, .. } = &mut self
+        {
+            *effect = Some(id);
+        }
+        self
+    }
+
+    /// The effect that it says to answer.
+    pub fn answers(&self) -> Option<EffectId> {
+        match self {
+            Event::BaseChecked { effect, .. }
+            | Event::Staged { effect, .. }
+            | Event::GatesPassed { effect, .. }
+            | Event::GateFailed { effect, .. }
+            | Event::Blamed { effect, .. }
+            | Event::Landed { effect, .. }
+            | Event::NotLanded { effect, .. } => *effect,
+            _ => None,
+        }
+    }
+
+    /// Whether the level's next effect follows at once, so that no other feature may land in between.
+    pub fn goes_on_integrating(&self) -> bool {
+        match self {
+            Event::Staged { .. } | Event::GatesPassed { .. } => true,
+            Event::NotLanded { obstacle, .. } => *obstacle == Obstacle::BaseMoved,
+            Event::GateFailed { failure, .. } => failure.task.is_none(),
+            _ => false,
+        }
+    }
 }
 
 /// Everything that a run is about, so that a replay needs nothing but the journal.
@@ -180,12 +236,19 @@ pub struct JobReport {
     /// What a person should know though nothing failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What the agent decided and later tasks should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<String>,
 }
 
 impl JobReport {
+    pub fn new(end: JobEnd, ran_ms: u64) -> JobReport {
+        JobReport { end, wip: None, ran_ms, cost_usd: 0.0, tokens: 0, warnings: Vec::new(), decisions: Vec::new() }
+    }
+
     /// Of an attempt that was called off before anything is known of it.
     pub fn interrupted() -> JobReport {
-        JobReport { end: JobEnd::Interrupted, wip: None, ran_ms: 0, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+        JobReport::new(JobEnd::Interrupted, 0)
     }
 }
 
@@ -213,6 +276,14 @@ pub enum JobEnd {
     },
     Escalated {
         reason: String,
+    },
+    /// The service behind the agent did not serve: a limit was reached, it was overloaded or out of reach. The attempt is
+    /// made again without having used up a retry.
+    Unserved {
+        why: String,
+        /// When it says that it will serve again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Time>,
     },
     /// The worker ended without a result.
     Died {

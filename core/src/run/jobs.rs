@@ -26,9 +26,8 @@ impl Run {
             self.tasks[task].status = TaskStatus::Pending;
             self.enqueue(task);
         }
-        self.breaker.cool(now);
         while let Some(&(_, task)) = self.ready.first()
-            && self.breaker.may_launch()
+            && self.may_launch(now)
             && self.within_budget()
         {
             let Some(worker) = self.idle_worker(effects) else { break };
@@ -62,6 +61,12 @@ impl Run {
         } else if self.no_worker_left() {
             self.drain(End::Stopped);
         }
+    }
+
+    /// Whether neither the breaker nor the agents' service holds launches back.
+    pub(super) fn may_launch(&mut self, now: Time) -> bool {
+        self.breaker.cool(now);
+        self.breaker.may_launch() && self.service.may_launch(now)
     }
 
     pub(super) fn no_worker_left(&self) -> bool {
@@ -150,6 +155,7 @@ impl Run {
         // An agent's word: a negative cost must not buy anything, one that is no number must not stop everything.
         let cost_usd = report.cost_usd.max(0.0);
         self.spent_usd += cost_usd;
+        self.spent_tokens = self.spent_tokens.saturating_add(report.tokens);
         let outdated = self.outdated.remove(&id);
         match report.end {
             JobEnd::Died { .. } if Duration::from_millis(report.ran_ms) < EARLY => {
@@ -158,7 +164,8 @@ impl Run {
             JobEnd::Interrupted => self.breaker.called_off(id),
             _ => self.breaker.lived(now),
         }
-        self.close_record(now, &job, JobReport { cost_usd, ..report.clone() });
+        let began = self.close_record(now, &job, JobReport { cost_usd, ..report.clone() });
+        self.note_service(now, began, &report.end);
         let Some(index) = self.graph.index(task) else { return };
         match job.purpose {
             Purpose::Build if outdated => {
@@ -166,7 +173,7 @@ impl Run {
                 self.requeue(index);
             }
             Purpose::Build => self.built(now, index, report),
-            Purpose::Remedy { failure } => self.remedied(id, &failure, task, report),
+            Purpose::Remedy { failure } => self.remedied(id, &failure, task, &job.carry, report),
         }
     }
 
@@ -187,15 +194,32 @@ impl Run {
         }
     }
 
-    /// Also of a task that is no longer in the graph: it may come back.
-    fn close_record(&mut self, now: Time, job: &Job, report: JobReport) {
+    fn note_service(&mut self, now: Time, began: Time, end: &JobEnd) {
+        match end {
+            JobEnd::Unserved { why, until } => {
+                self.service.not_served(now, began, *until, why);
+                if self.service.is_given_up() {
+                    let times = self.service.unserved;
+                    self.drain(End::Paused { why: format!("not served {times} times in a row, at last: {why}") });
+                }
+            }
+            // Nothing is known of whether it would have been served.
+            JobEnd::Died { .. } | JobEnd::Interrupted => {}
+            _ => self.service.served(),
+        }
+    }
+
+    /// When the attempt began. Also of a task that is no longer in the graph: it may come back.
+    fn close_record(&mut self, now: Time, job: &Job, report: JobReport) -> Time {
         let attempts = match self.graph.index(&job.task) {
             Some(index) => Some(&mut self.tasks[index].attempts),
             None => self.removed.get_mut(&job.task),
         };
-        if let Some(record) = attempts.and_then(|all| all.iter_mut().rfind(|record| record.attempt == job.attempt)) {
+        let record = attempts.and_then(|all| all.iter_mut().rfind(|record| record.attempt == job.attempt));
+        record.map_or(now, |record| {
             record.ended = Some((now, report));
-        }
+            record.started_at
+        })
     }
 
     fn free(&mut self, worker: WorkerId) {
@@ -242,7 +266,7 @@ impl Run {
             }
             JobEnd::Blocked { reason } => self.block(now, index, reason),
             JobEnd::Escalated { reason } => self.block(now, index, &format!("a person must decide: {reason}")),
-            JobEnd::Interrupted => {
+            JobEnd::Interrupted | JobEnd::Unserved { .. } => {
                 if wip.is_some() {
                     self.tasks[index].carry.wip = wip;
                 }

@@ -2,7 +2,7 @@
 
 use super::effect::{Carry, Effect};
 use super::event::{Candidate, GateFailure, GatePass, Intent, Obstacle, TaskCommit};
-use super::state::{End, LevelFailure, LevelStatus, Phase, Run, TaskStatus};
+use super::state::{End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskStatus};
 use super::step::Effects;
 use crate::ids::{Level, Oid, TaskId, Time};
 
@@ -89,16 +89,7 @@ impl Run {
 
     fn begin_staging(&mut self, now: Time, current: usize, effects: &mut Effects) {
         let base = self.base_of(current);
-        let tasks: Vec<TaskCommit> = self.levels[current]
-            .tasks
-            .clone()
-            .filter_map(|task| match &self.tasks[task].status {
-                TaskStatus::Completed { commit, .. } => {
-                    Some(TaskCommit { task: self.graph.tasks()[task].id.clone(), commit: commit.clone() })
-                }
-                _ => None,
-            })
-            .collect();
+        let tasks = self.commits_to_stage(current);
         let number = self.levels[current].level;
         if tasks.is_empty() && !self.is_last(current) {
             // Everything was skipped: there is nothing to merge.
@@ -108,6 +99,22 @@ impl Run {
         }
         self.levels[current].status = LevelStatus::Staging;
         self.emit(Effect::Stage { level: number, base, tasks }, effects);
+    }
+
+    /// Each task's commit with what mended it, then what tasks of lower levels mended here.
+    fn commits_to_stage(&self, level: usize) -> Vec<TaskCommit> {
+        let LevelState { tasks, fixes, .. } = &self.levels[level];
+        let mut commits = Vec::new();
+        for index in tasks.clone() {
+            if let TaskStatus::Completed { commit, .. } = &self.tasks[index].status {
+                let task = &self.graph.tasks()[index].id;
+                commits.push(TaskCommit { task: task.clone(), commit: commit.clone() });
+                commits.extend(fixes.iter().filter(|fix| fix.task == *task).cloned());
+            }
+        }
+        let is_here = |fix: &TaskCommit| self.graph.index(&fix.task).is_some_and(|index| tasks.contains(&index));
+        commits.extend(fixes.iter().filter(|fix| !is_here(fix)).cloned());
+        commits
     }
 
     fn begin_gating(&mut self, now: Time, current: usize, effects: &mut Effects) {
@@ -142,8 +149,10 @@ impl Run {
     pub(super) fn gates_passed(&mut self, now: Time, level: Level, candidate: &Candidate, passed: &[GatePass]) {
         let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Gate { .. })) else { return };
         self.passed.extend(passed.iter().cloned());
+        let verified = self.is_last(current);
         let state = &mut self.levels[current];
         state.staging = Some(candidate.staging.clone());
+        state.verified = verified;
         state.status = if candidate.staging == candidate.base {
             LevelStatus::Merged { commit: candidate.base.clone(), at: now }
         } else {

@@ -11,13 +11,15 @@ mod jobs;
 mod levels;
 mod remedy;
 mod replan;
+mod service;
 mod state;
 mod step;
 
 pub use breaker::Breaker;
-pub use drive::{Host, Journal, drive, replay};
+pub use drive::{Host, Journal, drive, replay, take_over, turn};
 pub use effect::{Effect, EffectId};
 pub use event::Event;
+pub use service::{Pause, Service};
 pub use state::{
     AttemptRecord, End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus,
 };

@@ -1,7 +1,7 @@
 //! Mending what made a gate fail.
 
 use super::effect::{Carry, EffectId, Purpose};
-use super::event::{GateFailure, Intent, JobEnd, JobReport};
+use super::event::{GateFailure, Intent, JobEnd, JobReport, TaskCommit};
 use super::jobs::MAX_CHECKPOINTS;
 use super::state::{End, LevelStatus, Run};
 use super::step::Effects;
@@ -38,8 +38,7 @@ impl Run {
             self.drain(End::Stopped);
             return;
         }
-        self.breaker.cool(now);
-        if !self.breaker.may_launch() {
+        if !self.may_launch(now) {
             return;
         }
         let Some(worker) = self.idle_worker(effects) else { return };
@@ -58,16 +57,29 @@ impl Run {
         waits.then_some(current)
     }
 
-    pub(super) fn remedied(&mut self, id: EffectId, failure: &GateFailure, task: &TaskId, report: &JobReport) {
+    pub(super) fn remedied(
+        &mut self,
+        id: EffectId,
+        failure: &GateFailure,
+        task: &TaskId,
+        given: &Carry,
+        report: &JobReport,
+    ) {
         let Some(current) = self.remedied_by(id) else { return };
         let wip = report.wip.clone();
         let carry = match &report.end {
             JobEnd::Done { commit } => {
-                self.levels[current].staging = Some(commit.clone());
-                self.levels[current].status = LevelStatus::Gating;
+                let level = &mut self.levels[current];
+                level.staging = Some(commit.clone());
+                level.fixes.push(TaskCommit { task: task.clone(), commit: commit.clone() });
+                level.status = LevelStatus::Gating;
                 return;
             }
             JobEnd::Interrupted => return self.remedy_called_off(current),
+            JobEnd::Unserved { .. } => {
+                self.uncount_remedy(current);
+                Carry { wip: wip.or_else(|| given.wip.clone()), ..given.clone() }
+            }
             JobEnd::Checkpoint { note } => {
                 self.checkpointed_remedy(current, task);
                 Carry { feedback: None, note: Some(note.clone()), wip }
@@ -90,9 +102,8 @@ impl Run {
 
     /// As if the remedy had not been begun.
     pub(super) fn remedy_called_off(&mut self, level: usize) {
-        let level = &mut self.levels[level];
-        level.remedies = level.remedies.saturating_sub(1);
-        level.status = LevelStatus::Gating;
+        self.uncount_remedy(level);
+        self.levels[level].status = LevelStatus::Gating;
     }
 
     /// A checkpoint uses up no remedy, as it uses up no retry; but not without end.
@@ -100,8 +111,12 @@ impl Run {
         let Some(index) = self.graph.index(task) else { return };
         self.tasks[index].checkpoints += 1;
         if self.tasks[index].checkpoints <= MAX_CHECKPOINTS {
-            let level = &mut self.levels[level];
-            level.remedies = level.remedies.saturating_sub(1);
+            self.uncount_remedy(level);
         }
+    }
+
+    fn uncount_remedy(&mut self, level: usize) {
+        let level = &mut self.levels[level];
+        level.remedies = level.remedies.saturating_sub(1);
     }
 }

@@ -43,6 +43,16 @@ impl Run {
                 reasons.push(format!("{} comes too late for level {}", task.id, task.level));
             }
         }
+        if let Some(level) = graph.levels().last()
+            && let Some(last) = self.levels.iter().find(|state| state.level == *level)
+            && is_on_its_way(last)
+            && !last.verified
+        {
+            reasons.push(format!(
+                "level {level} cannot become the last one: it is merged or about to be, and every task is verified once \
+                 more with the last level; skip the tasks above it instead (`mahabharatha skip`)"
+            ));
+        }
         reasons
     }
 

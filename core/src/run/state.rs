@@ -9,6 +9,7 @@ use super::effect::{Answer, Carry, Effect, EffectId};
 use super::event::{
     Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
 };
+use super::service::{Pause, Service};
 use crate::graph::TaskGraph;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::plan;
@@ -36,10 +37,12 @@ pub struct Run {
     pub(super) removed: BTreeMap<TaskId, Vec<AttemptRecord>>,
     pub(super) next_effect: u64,
     pub(super) breaker: Breaker,
+    pub(super) service: Service,
     pub(super) passed: BTreeSet<GatePass>,
     pub(super) red_gates: Vec<GateFailure>,
     pub(super) answers: BTreeMap<RequestId, Answer>,
     pub(super) spent_usd: f64,
+    pub(super) spent_tokens: u64,
     pub(super) started_at: Time,
     pub(super) updated_at: Time,
 }
@@ -154,6 +157,10 @@ pub struct LevelState {
     /// What stands on staging, with remedies on top.
     pub staging: Option<Oid>,
     pub commits: Vec<TaskCommit>,
+    /// What remedies made, in their order; of no use once their task is done anew or skipped.
+    pub fixes: Vec<TaskCommit>,
+    /// Every task was verified once more on the tree that passed its gates.
+    pub verified: bool,
     pub remedies: u32,
     pub base_moves: u32,
     pub started_at: Option<Time>,
@@ -231,10 +238,12 @@ impl Run {
             removed: BTreeMap::new(),
             next_effect: 0,
             breaker: Breaker::Closed { deaths: 0 },
+            service: Service::default(),
             passed: BTreeSet::new(),
             red_gates: Vec::new(),
             answers: BTreeMap::new(),
             spent_usd: 0.0,
+            spent_tokens: 0,
             started_at: now,
             updated_at: now,
         };
@@ -255,13 +264,18 @@ impl Run {
             return None;
         }
         let rested = self.resting.first().map(|(until, _)| *until);
-        let cooled = if self.has_work_to_launch() { self.breaker.wakeup() } else { None };
-        rested.into_iter().chain(cooled).min()
+        let held_back = if self.has_work_to_launch() { self.launches_again_at() } else { None };
+        rested.into_iter().chain(held_back).min()
     }
 
     /// Whether any level has, so that it is settled which commit the run starts from.
     pub fn has_begun(&self) -> bool {
         self.levels.iter().any(|level| level.base.is_some())
+    }
+
+    /// When nothing holds launches back any more that a time is known of.
+    fn launches_again_at(&self) -> Option<Time> {
+        self.breaker.wakeup().into_iter().chain(self.service.wakeup(self.updated_at)).max()
     }
 
     fn has_work_to_launch(&self) -> bool {
@@ -337,8 +351,17 @@ impl Run {
         self.answers.get(request)
     }
 
+    /// The pause that the agents' service asks for, while it lasts.
+    pub fn service_pause(&self) -> Option<&Pause> {
+        self.service.pause.as_ref().filter(|pause| pause.until > self.updated_at)
+    }
+
     pub fn spent_usd(&self) -> f64 {
         self.spent_usd
+    }
+
+    pub fn spent_tokens(&self) -> u64 {
+        self.spent_tokens
     }
 
     pub fn started_at(&self) -> Time {
@@ -392,6 +415,8 @@ pub(super) fn levels_of(graph: &TaskGraph, tasks: &[TaskState]) -> Vec<LevelStat
                 base: None,
                 staging: None,
                 commits: Vec::new(),
+                fixes: Vec::new(),
+                verified: false,
                 remedies: 0,
                 base_moves: 0,
                 started_at: None,
@@ -430,6 +455,14 @@ impl TaskState {
 }
 
 impl LevelState {
+    /// A task is to be done anew or not at all: what mended it is of no use, and staging is put together anew.
+    pub(super) fn without(&mut self, task: &TaskId) {
+        self.fixes.retain(|fix| fix.task != *task);
+        if matches!(self.status, LevelStatus::Failed { .. }) {
+            self.run_again();
+        }
+    }
+
     /// Its tasks are no longer what stands on staging: that is put together anew.
     pub(super) fn run_again(&mut self) {
         self.status = LevelStatus::Running;

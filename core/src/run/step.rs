@@ -3,6 +3,7 @@
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId};
 use super::event::{Event, GateFailure, Intent, Policy, Setup};
+use super::service::Service;
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use crate::ids::{Time, WorkerId};
 
@@ -23,6 +24,10 @@ impl Run {
         let now = now.max(self.updated_at);
         self.updated_at = now;
         let mut effects = Effects::new();
+        // Late, or told twice: it must not pass for the answer to what was begun since.
+        if event.answers().is_some_and(|id| !self.outstanding.contains_key(&id)) {
+            return effects;
+        }
         match event {
             // Between two processes: the one that resumes decides, by its own policy.
             Event::Started(setup) => {
@@ -34,16 +39,16 @@ impl Run {
                 return effects;
             }
             Event::Resumed { policy, intent } => self.resumed(policy, *intent),
-            Event::BaseChecked { red } => self.base_checked(red),
+            Event::BaseChecked { red, .. } => self.base_checked(red),
             Event::SlotReady { worker } => self.slot_ready(*worker),
             Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
             Event::JobEnded { task, attempt, report } => self.job_ended(now, task, *attempt, report),
-            Event::Staged { level, staging, commits } => self.staged(*level, staging, commits),
-            Event::GatesPassed { level, candidate, passed } => self.gates_passed(now, *level, candidate, passed),
-            Event::GateFailed { level, failure, passed } => self.gate_failed(*level, failure, passed),
-            Event::Blamed { level, task, why } => self.blamed(*level, task.as_ref(), why),
-            Event::Landed { level, commit } => self.landed(now, *level, commit),
-            Event::NotLanded { level, obstacle } => self.not_landed(*level, obstacle),
+            Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits),
+            Event::GatesPassed { level, candidate, passed, .. } => self.gates_passed(now, *level, candidate, passed),
+            Event::GateFailed { level, failure, passed, .. } => self.gate_failed(*level, failure, passed),
+            Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
+            Event::Landed { level, commit, .. } => self.landed(now, *level, commit),
+            Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
             Event::Closed => {
                 if self.answered(|effect| matches!(effect, Effect::Close)) {
                     self.phase = Phase::Ended { end: End::Completed, at: now };
@@ -147,6 +152,7 @@ impl Run {
         self.intent = intent;
         self.phase = Phase::CheckingBase;
         self.breaker = Breaker::Closed { deaths: 0 };
+        self.service = Service::default();
         self.workers = self.workers_under_way(policy.worker_count());
         if let Some(current) = self.current() {
             let level = &mut self.levels[current];

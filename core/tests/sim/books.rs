@@ -12,6 +12,8 @@ use mahabharatha_core::spec::TaskSpec;
 pub const FREE_CHECKPOINTS: u32 = 10;
 const FALSE_STARTS: u32 = 10;
 const DEATHS: u32 = 3;
+/// So often in a row the agents' service is tried.
+const TRIES: u32 = 10;
 
 #[derive(Debug, Clone)]
 pub struct TaskBook {
@@ -44,6 +46,10 @@ pub struct LevelBook {
     pub failure: Option<GateFailure>,
     pub blamed: Option<TaskId>,
     pub remedies: u32,
+    /// What remedies made of tasks that were not done anew or skipped since.
+    pub fixes: Vec<TaskCommit>,
+    /// Every task was verified once more on the tree that passed.
+    pub verified: bool,
     /// Under way.
     pub remedy: Option<EffectId>,
     pub remedy_carry: Carry,
@@ -95,7 +101,7 @@ impl TaskBook {
                 }
             }
             JobEnd::Blocked { .. } | JobEnd::Escalated { .. } => self.standing = Standing::Blocked,
-            JobEnd::Interrupted => {
+            JobEnd::Interrupted | JobEnd::Unserved { .. } => {
                 if report.wip.is_some() {
                     self.carry.wip = report.wip.clone();
                 }
@@ -135,6 +141,8 @@ impl LevelBook {
             failure: None,
             blamed: None,
             remedies: 0,
+            fixes: Vec::new(),
+            verified: false,
             remedy: None,
             remedy_carry: Carry::default(),
         }
@@ -172,14 +180,21 @@ impl LevelBook {
         }
     }
 
-    pub fn remedy_ended(&mut self, report: &JobReport, free: bool) {
+    pub fn remedy_ended(&mut self, task: &TaskId, report: &JobReport, free: bool) {
         self.remedy = None;
+        if let JobEnd::Unserved { .. } = report.end {
+            self.remedies -= 1;
+            self.remedy_carry.wip = report.wip.clone().or(self.remedy_carry.wip.take());
+            return;
+        }
         let text = |why: &str| Some(why.to_string());
         let (feedback, note) = match &report.end {
             JobEnd::Done { commit } => {
                 self.staging = Some(commit.clone());
+                self.fixes.push(TaskCommit { task: task.clone(), commit: commit.clone() });
                 (None, None)
             }
+            JobEnd::Unserved { .. } => unreachable!("it has returned"),
             JobEnd::Interrupted => (None, None),
             JobEnd::Checkpoint { note } => (None, text(note)),
             JobEnd::Died { .. } => (text("The worker ended without a result."), None),
@@ -189,6 +204,36 @@ impl LevelBook {
         };
         self.remedies -= u32::from(free || report.end == JobEnd::Interrupted);
         self.remedy_carry = Carry { feedback, note, wip: report.wip.clone() };
+    }
+}
+
+/// The pause while the agents' service does not serve, as it is promised.
+#[derive(Debug, Default)]
+pub struct Outages {
+    /// In a row; jobs that were launched before a pause began are of one try.
+    tries: u32,
+    pub given_up: bool,
+    since: Option<Time>,
+    pub until: Option<Time>,
+}
+
+impl Outages {
+    pub fn job_ended(&mut self, now: Time, launched: Time, end: &JobEnd) {
+        let JobEnd::Unserved { until, .. } = end else {
+            if !matches!(end, JobEnd::Died { .. } | JobEnd::Interrupted) {
+                self.tries = 0;
+            }
+            return;
+        };
+        self.tries += u32::from(self.since.is_none_or(|since| since < launched));
+        self.given_up |= self.tries >= TRIES;
+        let seconds = (5 << self.tries.saturating_sub(1).min(30)).min(300);
+        let until = until.filter(|until| *until > now).unwrap_or(now + Duration::from_secs(seconds));
+        if self.until.is_none_or(|until| until <= now) {
+            (self.since, self.until) = (Some(now), Some(until));
+        } else {
+            self.until = self.until.max(Some(until));
+        }
     }
 }
 

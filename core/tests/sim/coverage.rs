@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use mahabharatha_core::run::event::{Command, Event};
-use mahabharatha_core::run::{LevelStatus, Phase, Run};
+use mahabharatha_core::run::effect::{Job, Purpose};
+use mahabharatha_core::run::event::{Command, Event, FailCause, JobEnd};
+use mahabharatha_core::run::{Effect, LevelStatus, Phase, Run};
 
 const STATES: [&str; 10] = [
     "checking base",
@@ -60,6 +61,7 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
             "Skip",
             "Interrupted",
             "EffectFailed",
+            "OutOfSpace",
             "Woke",
         ],
     ),
@@ -106,25 +108,66 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
             "Skip",
             "Interrupted",
             "EffectFailed",
+            "OutOfSpace",
         ],
     ),
     ("ended", &["Started", "Resumed", "Replanned", "Stop", "Retry", "Skip"]),
 ];
 
+/// How attempts end; remedies as well as others.
+const ENDS: [&str; 12] = [
+    "done",
+    "failed",
+    "timed out",
+    "stalled",
+    "checkpoint",
+    "blocked",
+    "escalated",
+    "limited",
+    "unserved",
+    "died",
+    "never started",
+    "interrupted",
+];
+
 #[derive(Debug, Default, Clone)]
 pub struct Coverage {
     seen: [[u64; EVENTS.len()]; STATES.len()],
+    ends: [[u64; ENDS.len()]; 2],
 }
 
 impl Coverage {
     pub fn note(&mut self, run: &Run, event: &Event) {
         self.seen[place(&STATES, state(run))][place(&EVENTS, name(event))] += 1;
+        if let Event::JobEnded { task, attempt, report } = event {
+            let of_this = |job: &Job| job.task == *task && job.attempt == *attempt;
+            let job = run.outstanding().find_map(|(_, effect)| match effect {
+                Effect::RunJob(job) if of_this(job) => Some(job),
+                _ => None,
+            });
+            if let Some(job) = job {
+                let remedy = usize::from(job.purpose != Purpose::Build);
+                self.ends[remedy][place(&ENDS, end(&report.end))] += 1;
+            }
+        }
     }
 
     pub fn add(&mut self, other: &Coverage) {
         for (mine, theirs) in self.seen.iter_mut().flatten().zip(other.seen.iter().flatten()) {
             *mine += theirs;
         }
+        for (mine, theirs) in self.ends.iter_mut().flatten().zip(other.ends.iter().flatten()) {
+            *mine += theirs;
+        }
+    }
+
+    /// How often an attempt ended in each way.
+    pub fn ends(&self) -> String {
+        let mut text = format!("{:14}{:>14}{:>14}", "", "build", "remedy");
+        for (index, name) in ENDS.iter().enumerate() {
+            let _ = write!(text, "\n{name:14}{:>14}{:>14}", self.ends[0][index], self.ends[1][index]);
+        }
+        text
     }
 
     /// A row for each event, a column for each state.
@@ -156,7 +199,11 @@ impl Coverage {
 
     pub fn missing(&self) -> Vec<(&'static str, &'static str)> {
         let pairs = IMPORTANT.iter().flat_map(|(state, events)| events.iter().map(move |event| (*state, *event)));
-        pairs.filter(|(state, event)| self.seen[place(&STATES, state)][place(&EVENTS, event)] == 0).collect()
+        let unseen = pairs.filter(|(state, event)| self.seen[place(&STATES, state)][place(&EVENTS, event)] == 0);
+        let ends = ["build", "remedy"].iter().zip(&self.ends).flat_map(|(purpose, counts)| {
+            ENDS.iter().zip(counts).filter(|(_, count)| **count == 0).map(|(end, _)| (*purpose, *end))
+        });
+        unseen.chain(ends).collect()
     }
 }
 
@@ -180,6 +227,23 @@ fn state(run: &Run) -> &'static str {
             Some(LevelStatus::Landing { .. }) => "landing",
             Some(LevelStatus::Merged { .. } | LevelStatus::Failed { .. }) => panic!("nothing is left to work on"),
         },
+    }
+}
+
+fn end(end: &JobEnd) -> &'static str {
+    match end {
+        JobEnd::Done { .. } => "done",
+        JobEnd::Failed { cause: FailCause::Timeout, .. } => "timed out",
+        JobEnd::Failed { cause: FailCause::Stalled, .. } => "stalled",
+        JobEnd::Failed { .. } => "failed",
+        JobEnd::Checkpoint { .. } => "checkpoint",
+        JobEnd::Blocked { .. } => "blocked",
+        JobEnd::Escalated { .. } => "escalated",
+        JobEnd::Unserved { until: Some(_), .. } => "limited",
+        JobEnd::Unserved { until: None, .. } => "unserved",
+        JobEnd::Died { started: true } => "died",
+        JobEnd::Died { started: false } => "never started",
+        JobEnd::Interrupted => "interrupted",
     }
 }
 

@@ -10,10 +10,14 @@ pub enum Fault {
     DiesEarly,
     DiesLate,
     NeverStarts,
+    /// No sign of life any more, or one for ever.
     Hangs,
+    /// The service behind the agents does not serve for a while.
+    Outage,
     JobIsSlow,
     EventRepeated,
     StrayEvent,
+    LateAnswer,
     SlowSlot,
     BadCommit,
     GateBreaks,
@@ -25,6 +29,7 @@ pub enum Fault {
     Conflict,
     CheckoutInTheWay,
     EffectFails,
+    DiskFull,
     ClockGoesBack,
     PersonAsks,
     SpuriousWake,
@@ -40,8 +45,10 @@ pub enum Fault {
 const KINDS: usize = Fault::OtherPolicy as usize + 1;
 
 /// Faults that show their worst together; a schedule may have one such set beside what it draws otherwise.
-const THEMES: [&[Fault]; 7] = [
-    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails],
+const THEMES: [&[Fault]; 9] = [
+    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull],
+    &[Fault::Outage, Fault::JobCheckpoints, Fault::BadCommit, Fault::RemedyFails, Fault::OrchestratorDies],
+    &[Fault::BaseMoves, Fault::EventRepeated, Fault::LateAnswer, Fault::BadCommit, Fault::CheckoutInTheWay],
     &[Fault::JobFails, Fault::JobBlocks, Fault::JobCheckpoints, Fault::DiesLate, Fault::Hangs, Fault::PersonAsks],
     &[Fault::DiesEarly, Fault::NeverStarts, Fault::JobCalledOff, Fault::PersonAsks, Fault::BadCommit],
     &[Fault::BadCommit, Fault::VerificationFails, Fault::RemedyFails, Fault::JobCheckpoints, Fault::WrongBlame],
@@ -69,7 +76,9 @@ impl Faults {
             percent[*fault as usize] = rng.one_of([5, 20, 50, 90]);
         }
         // What may strike at every step would otherwise use up all that may go wrong at one moment.
-        for often in [Fault::OrchestratorDies, Fault::PersonAsks, Fault::StrayEvent, Fault::SpuriousWake] {
+        for often in
+            [Fault::OrchestratorDies, Fault::PersonAsks, Fault::StrayEvent, Fault::LateAnswer, Fault::SpuriousWake]
+        {
             let odds = &mut percent[often as usize];
             *odds = (*odds).min(15);
         }

@@ -7,11 +7,12 @@ use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::rng::Rng;
 
-pub fn graph(rng: &mut Rng) -> GraphFile {
+/// With at most so many tasks.
+pub fn graph(rng: &mut Rng, most: u64) -> GraphFile {
     let count = match rng.between(0, 9) {
         0 => 1,
-        1 => rng.between(26, 60),
-        _ => rng.between(2, 25),
+        1 if most > 25 => rng.between(26, most),
+        _ => rng.between(2, most.min(25)),
     };
     let levels = level_numbers(rng, count.min(5));
     let mut tasks: Vec<TaskSpec> = Vec::new();

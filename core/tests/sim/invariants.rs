@@ -70,6 +70,9 @@ fn check_launch(ledger: &Ledger, job: &Job) {
         assert!(ledger.now >= *until, "a launch while the breaker is open until {until}");
         assert_eq!(*probe, None, "a second launch while the breaker is half open");
     }
+    let served = ledger.outages.until.is_none_or(|until| ledger.now >= until);
+    assert!(served, "a launch though the service asked to wait until {:?}", ledger.outages.until);
+    assert!(!ledger.outages.given_up, "a launch though the service was tried often enough");
     let current = ledger.current().expect("work is only left where a level is");
     match &job.purpose {
         Purpose::Build => check_build(ledger, job, current),
@@ -140,12 +143,18 @@ fn check_integration(ledger: &Ledger, effect: &Effect) {
     }
 }
 
+/// Every task's commit followed by its fixes, then the fixes by tasks of other levels.
 pub fn verified_commits(ledger: &Ledger, level: Level) -> Vec<TaskCommit> {
-    let commit = |(task, book): (&TaskId, &TaskBook)| match &book.standing {
-        Standing::Done(commit) => Some(TaskCommit { task: task.clone(), commit: commit.clone() }),
-        _ => None,
-    };
-    ledger.of_level(level).filter_map(commit).collect()
+    let fixes = &ledger.level(level).fixes;
+    let mut commits = Vec::new();
+    for (task, book) in ledger.of_level(level) {
+        if let Standing::Done(commit) = &book.standing {
+            commits.push(TaskCommit { task: task.clone(), commit: commit.clone() });
+            commits.extend(fixes.iter().filter(|fix| fix.task == *task).cloned());
+        }
+    }
+    commits.extend(fixes.iter().filter(|fix| ledger.tasks[&fix.task].spec.level != level.0).cloned());
+    commits
 }
 
 /// Whether a person's wish was rightly granted.
@@ -193,6 +202,7 @@ pub fn check_state(ledger: &Ledger, run: &Run) {
         format!("outstanding is {ours:?}, should be {:?}", ledger.outstanding)
     });
     assert_eq!(run.spent_usd(), ledger.spent, "the money is not counted right");
+    assert_eq!(run.spent_tokens(), ledger.tokens, "the tokens are not counted right");
     let building: BTreeSet<&TaskId> =
         ledger.jobs().filter(|(_, job)| job.purpose == Purpose::Build).map(|(_, job)| &job.task).collect();
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
@@ -260,6 +270,8 @@ pub fn check_end(ledger: &Ledger, run: &Run, end: &End) {
     let failed = matches!(status, Some(LevelStatus::Failed { .. } | LevelStatus::Running));
     let honest = match end {
         End::Completed => {
+            let last = ledger.levels.last().expect("a graph has levels");
+            assert!(last.verified, "completed, but never was every task verified on what landed last");
             current.is_none()
                 && ledger.tasks.values().all(|book| matches!(book.standing, Standing::Done(_) | Standing::Skipped))
         }
@@ -283,7 +295,8 @@ pub fn check_end(ledger: &Ledger, run: &Run, end: &End) {
         End::Paused { .. } => {
             let poor = ledger.policy.max_usd.is_some_and(|limit| ledger.spent >= limit);
             let unfinished = matches!(ledger.intent, Intent::Merge(_));
-            poor || unfinished || failed && !matches!(ledger.obstacle, None | Some(Obstacle::Conflict { .. }))
+            let hindered = failed && !matches!(ledger.obstacle, None | Some(Obstacle::Conflict { .. }));
+            poor || unfinished || hindered || ledger.outages.given_up || ledger.out_of_space
         }
         End::Stopped => ledger.stop_asked || (0..ledger.policy.workers).all(|worker| ledger.stopped.contains(&worker)),
         End::Failed { .. } => ledger.effect_failed,
@@ -302,6 +315,16 @@ pub fn check_view(run: &Run) {
     assert_eq!(view.tasks.iter().filter(|task| task.commit.is_some()).count(), with("completed"));
     let cost: f64 = view.tasks.iter().map(|task| task.cost_usd).sum();
     assert!(cost <= view.cost_usd + 1e-6, "the tasks cost more than the run");
+    let by_level: f64 = view.levels.iter().map(|level| level.cost_usd).sum();
+    assert!((cost - by_level).abs() < 1e-6, "the levels cost {by_level}, their tasks {cost}");
+    let tokens: u64 = view.tasks.iter().map(|task| task.tokens).sum();
+    assert_eq!(tokens, view.levels.iter().map(|level| level.tokens).sum::<u64>(), "tokens by level");
+    assert!(tokens <= view.tokens, "the tasks took more tokens than the run");
+    for decision in &view.decisions {
+        let task = view.tasks.iter().find(|task| task.id == decision.task);
+        assert!(task.is_some_and(|task| task.status == "completed"), "{decision:?} is of nothing that is done");
+        assert!(decision.text.starts_with(&format!("as {} saw it", decision.task)), "{decision:?} is somebody else's");
+    }
     let running = view.tasks.iter().flat_map(|task| &task.attempts).filter(|attempt| attempt.outcome == "running");
     let jobs = run.outstanding().filter(|(_, effect)| match effect {
         Effect::RunJob(job) => run.task(&job.task).is_some(),
@@ -314,5 +337,10 @@ pub fn check_view(run: &Run) {
 
 /// Whether what stands on the candidate is exactly the level's verified work.
 pub fn check_content(ledger: &Ledger, level: Level, candidate: &Candidate, content: &[TaskCommit]) {
-    assert_eq!(content, verified_commits(ledger, level), "{candidate:?} of level {level} holds something else");
+    let sorted = |mut commits: Vec<TaskCommit>| {
+        commits.sort_by(|a, b| (&a.task, &a.commit).cmp(&(&b.task, &b.commit)));
+        commits
+    };
+    let verified = sorted(verified_commits(ledger, level));
+    assert_eq!(sorted(content.to_vec()), verified, "{candidate:?} of level {level} holds something else");
 }

@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 /// No schedule may take more steps.
 const MOST_STEPS: usize = 30_000;
 /// What people see is checked every so many steps.
-const VIEW_EVERY: usize = 11;
+const VIEW_EVERY: usize = 17;
 
 pub struct Judge {
     pub journal: Vec<(Time, Event)>,
@@ -86,6 +86,7 @@ impl Judge {
                 let due = !self.answers.contains_key(request) && worker.map_or(under_way, on_it);
                 due.then_some((*force, *grace_ms, *worker))
             }
+            Event::OutOfSpace { .. } => under_way.then_some((false, 10_000, None)),
             _ => (failing && under_way).then_some((false, 10_000, None)),
         };
         let interrupt = effects.iter().find_map(|(_, effect)| match effect {

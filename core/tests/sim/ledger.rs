@@ -9,7 +9,7 @@ use mahabharatha_core::run::event::{Event, GatePass, Intent, JobEnd, JobReport, 
 use mahabharatha_core::run::{Effect, EffectId};
 use mahabharatha_core::spec::GraphFile;
 
-use crate::books::{FREE_CHECKPOINTS, Fuse, LevelBook, Standing, TaskBook};
+use crate::books::{FREE_CHECKPOINTS, Fuse, LevelBook, Outages, Standing, TaskBook};
 
 #[derive(Debug)]
 pub struct Ledger {
@@ -30,13 +30,17 @@ pub struct Ledger {
     pub slots: BTreeSet<u32>,
     pub stopped: BTreeSet<u32>,
     pub spent: f64,
+    pub tokens: u64,
     pub fuse: Fuse,
+    pub outages: Outages,
+    launched: BTreeMap<EffectId, Time>,
     pub passes: BTreeSet<GatePass>,
     pub red: Vec<String>,
     pub base_is_good: bool,
     /// Since the latest process took over.
     pub stop_asked: bool,
     pub effect_failed: bool,
+    pub out_of_space: bool,
     pub gate_failed: bool,
     pub obstacle: Option<Obstacle>,
     pub now: Time,
@@ -58,12 +62,16 @@ impl Ledger {
             slots: BTreeSet::new(),
             stopped: BTreeSet::new(),
             spent: 0.0,
+            tokens: 0,
             fuse: Fuse::Closed { deaths: 0 },
+            outages: Outages::default(),
+            launched: BTreeMap::new(),
             passes: BTreeSet::new(),
             red: Vec::new(),
             base_is_good: false,
             stop_asked: false,
             effect_failed: false,
+            out_of_space: false,
             gate_failed: false,
             obstacle: None,
             now,
@@ -162,6 +170,9 @@ impl Ledger {
     /// `taken`: where it is not about an effect, whether it still came in time.
     pub fn note(&mut self, now: Time, event: &Event, taken: bool) {
         self.now = self.now.max(now);
+        if event.answers().is_some_and(|id| !self.outstanding.contains_key(&id)) {
+            return;
+        }
         match event {
             Event::Resumed { policy, intent } => self.resumed(policy, *intent),
             Event::Replanned { graph } if taken => self.replanned(graph),
@@ -171,7 +182,7 @@ impl Ledger {
                 self.red.clear();
                 self.take(|effect| matches!(effect, Effect::CheckBase { .. }));
             }
-            Event::BaseChecked { red } => {
+            Event::BaseChecked { red, .. } => {
                 if self.take(|effect| matches!(effect, Effect::CheckBase { .. })) {
                     self.red = red.iter().map(|failure| failure.gate.clone()).collect();
                     self.base_is_good = red.is_empty() || self.policy.allow_red_base;
@@ -189,6 +200,7 @@ impl Ledger {
                     self.job_ended(id, &job, report);
                 }
             }
+            Event::OutOfSpace { .. } => self.out_of_space = true,
             Event::Closed => {
                 self.take(|effect| matches!(effect, Effect::Close));
             }
@@ -208,8 +220,10 @@ impl Ledger {
         self.slots.clear();
         self.stopped.clear();
         self.fuse = Fuse::Closed { deaths: 0 };
+        self.outages = Outages::default();
         self.stop_asked = false;
         self.effect_failed = false;
+        self.out_of_space = false;
         self.gate_failed = self.levels.iter().any(|book| book.failure.is_some());
         self.obstacle = None;
         for book in &mut self.levels {
@@ -230,7 +244,7 @@ impl Ledger {
             }
             Event::Blamed { level, .. } => (*level, |effect| matches!(effect, Effect::Blame { .. })),
             Event::Landed { level, .. } => (*level, |effect| matches!(effect, Effect::Land { .. })),
-            Event::NotLanded { level, obstacle } => match obstacle {
+            Event::NotLanded { level, obstacle, .. } => match obstacle {
                 Obstacle::Conflict { .. } => (*level, |effect| matches!(effect, Effect::Gate { .. })),
                 Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => {
                     (*level, |effect| matches!(effect, Effect::Land { .. }))
@@ -252,11 +266,18 @@ impl Ledger {
             Event::NotLanded { obstacle, .. } => self.obstacle = Some(obstacle.clone()),
             _ => {}
         }
-        self.level_mut(level).integration(event);
+        let last = self.is_last(level);
+        let book = self.level_mut(level);
+        book.integration(event);
+        if matches!(event, Event::GatesPassed { .. }) {
+            book.verified = last;
+        }
     }
 
     fn job_ended(&mut self, id: EffectId, job: &Job, report: &JobReport) {
         self.spent += report.cost_usd;
+        self.tokens += report.tokens;
+        self.outages.job_ended(self.now, self.launched[&id], &report.end);
         self.slots.insert(job.worker.0);
         let early = matches!(report.end, JobEnd::Died { .. }) && report.ran_ms < 2_000;
         if report.end == JobEnd::Interrupted {
@@ -274,7 +295,7 @@ impl Ledger {
         if remedy {
             let free = book.checkpoints <= FREE_CHECKPOINTS && matches!(report.end, JobEnd::Checkpoint { .. });
             if let Some(level) = awaited {
-                self.level_mut(level).remedy_ended(report, free);
+                self.level_mut(level).remedy_ended(&job.task, report, free);
             }
         } else if outdated {
             book.carry = Carry::default();
@@ -290,7 +311,7 @@ impl Ledger {
         self.outdated.remove(&id);
         self.fuse.called_off(id);
         if let Some(level) = self.current().filter(|level| self.level(*level).remedy == Some(id)) {
-            self.level_mut(level).remedy_ended(&JobReport::interrupted(), false);
+            self.level_mut(level).remedy_ended(&job.task, &JobReport::interrupted(), false);
         }
     }
 
@@ -304,7 +325,9 @@ impl Ledger {
         (book.failures, book.checkpoints, book.false_starts) = (0, 0, 0);
         book.rests_until = None;
         let level = Level(book.spec.level);
-        self.level_mut(level).unstage();
+        let book = self.level_mut(level);
+        book.unstage();
+        book.fixes.retain(|fix| fix.task != *task);
     }
 
     pub fn skipped(&mut self, task: &TaskId) {
@@ -312,7 +335,9 @@ impl Ledger {
         book.standing = Standing::Skipped;
         book.rests_until = None;
         let level = Level(book.spec.level);
-        self.level_mut(level).unstage();
+        let book = self.level_mut(level);
+        book.unstage();
+        book.fixes.retain(|fix| fix.task != *task);
     }
 
     /// A level of which nothing is left counts as merged.
@@ -329,6 +354,7 @@ impl Ledger {
             let book = self.tasks.get_mut(&job.task).expect("a job is of a task of the graph");
             book.last_attempt = job.attempt.0;
             self.fuse.launched(id);
+            self.launched.insert(id, self.now);
             if let (Purpose::Remedy { .. }, Some(level)) = (&job.purpose, self.current()) {
                 let book = self.level_mut(level);
                 book.remedies += 1;

@@ -15,7 +15,7 @@ mod repo;
 mod rng;
 mod schedule;
 mod totality;
-
+mod trunk;
 mod workers;
 mod world;
 
@@ -38,7 +38,7 @@ fn every_schedule_keeps_the_promises() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let (first, count) = match number("SIM_SEED") {
         Some(seed) => (seed, 1),
-        None => (0, number("SIM_SCHEDULES").unwrap_or(20_000)),
+        None => (0, number("SIM_SCHEDULES").unwrap_or(100_000)),
     };
     let next = AtomicU64::new(first);
     let failed = Mutex::new(None);
@@ -51,6 +51,7 @@ fn every_schedule_keeps_the_promises() {
             match run(seed) {
                 Ok(tally) => {
                     let mut sum = sum.lock().expect("no panic holds it");
+                    sum.features += tally.features;
                     sum.steps += tally.steps;
                     sum.processes += tally.processes;
                     sum.coverage.add(&tally.coverage);
@@ -69,11 +70,14 @@ fn every_schedule_keeps_the_promises() {
     }
     let sum = sum.into_inner().expect("no panic holds it");
     tell(&format!(
-        "{count} schedules, {} steps, {} processes\n\nHow often each event came in each state:\n{}\n\nNever:\n{}",
+        "{count} schedules, {} features, {} steps, {} processes\n\nHow often each event came in each state:\n{}\n\nNever:\n{}\nHow often an \
+         attempt ended in each way:\n{}",
+        sum.features,
         sum.steps,
         sum.processes,
         sum.coverage.table(),
-        sum.coverage.never()
+        sum.coverage.never(),
+        sum.coverage.ends()
     ));
     if count >= 5_000 {
         assert_eq!(sum.coverage.missing(), [], "important pairs never came");
@@ -91,8 +95,9 @@ fn run(seed: u64) -> Result<Tally, String> {
     let tally = catch_unwind(AssertUnwindSafe(|| {
         let tally = schedule.run();
         if seed.is_multiple_of(REPEAT_EVERY) {
-            repeats(seed, &schedule.journal());
-            survives_writing(&schedule.journal());
+            let journals = schedule.journals();
+            repeats(seed, &journals);
+            journals.iter().for_each(|journal| survives_writing(journal));
         }
         tally
     }));
@@ -100,10 +105,10 @@ fn run(seed: u64) -> Result<Tally, String> {
 }
 
 /// The same seed gives the same trace.
-fn repeats(seed: u64, journal: &[(Time, Event)]) {
+fn repeats(seed: u64, journals: &[Vec<(Time, Event)>]) {
     let again = Schedule::new(seed);
     again.run();
-    assert!(again.journal() == journal, "the same seed took another course");
+    assert!(again.journals() == journals, "the same seed took another course");
 }
 
 /// What is written into the journal comes back as it was.

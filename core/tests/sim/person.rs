@@ -43,6 +43,7 @@ pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
         return Vec::new();
     }
     world.repo.put_right();
+    world.end_outage();
     let mut commands = Vec::new();
     if matches!(run.ended(), Some(End::GateFailed { .. })) {
         if thorough || world.rng.chance(50) {

@@ -25,7 +25,17 @@ pub fn random_replan(rng: &mut Rng, run: &Run) -> (GraphFile, bool) {
         }
         _ => add(rng, run, &mut graph),
     }
-    (graph, true)
+    let allowed = leaves_a_last_level(run, &graph);
+    (graph, allowed)
+}
+
+/// With the last level everything is verified once more: one that is on its way without that cannot become it.
+fn leaves_a_last_level(run: &Run, graph: &GraphFile) -> bool {
+    let last = graph.tasks.iter().map(|task| task.level).max();
+    let state = run.levels().iter().find(|state| Some(state.level.0) == last);
+    state.is_none_or(|state| {
+        state.verified || !matches!(state.status, LevelStatus::Merged { .. } | LevelStatus::Landing { .. })
+    })
 }
 
 fn is_open(run: &Run, id: &str) -> bool {

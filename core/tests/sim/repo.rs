@@ -1,6 +1,7 @@
-//! The repository of the simulated world: the base branch, staging, gates, and what is wrong with the code.
+//! A feature's part of the simulated repository: staging, gates, and what is wrong with the code.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::Effect;
@@ -12,23 +13,23 @@ use crate::faults::{Fault, Faults};
 use crate::invariants::check_content;
 use crate::ledger::Ledger;
 use crate::rng::{Rng, oid};
+use crate::trunk::SharedTrunk;
 
 const GATES: [(&str, &str); 2] = [("lint", "run lint"), ("test", "run test")];
 
 #[derive(Debug)]
 pub struct Repo {
-    /// Everything that ever stood on the base branch, and its tip.
-    pub history: BTreeSet<Oid>,
-    pub tip: Oid,
-    pub red_base: bool,
-    pub rewritten: bool,
+    /// Which feature it is.
+    pub feature: usize,
+    pub trunk: SharedTrunk,
     pub conflict: bool,
-    pub checkout_in_the_way: bool,
     /// Fails whoever wrote the code.
     pub gate_broken: bool,
     stagings: BTreeMap<Oid, Staging>,
     /// Commits that make a gate fail, with the gate.
     bad: BTreeMap<Oid, &'static str>,
+    /// Remedies that mend it.
+    mending: BTreeSet<Oid>,
     passes: BTreeSet<GatePass>,
     candidates: BTreeSet<(Oid, Oid, Oid)>,
     landed: BTreeMap<Level, (Candidate, Oid)>,
@@ -38,25 +39,22 @@ pub struct Repo {
 #[derive(Debug, Clone)]
 struct Staging {
     level: Level,
-    tasks: Vec<TaskCommit>,
-    remedies: Vec<Oid>,
-    mended: bool,
+    /// What was staged, and the remedies since.
+    commits: Vec<TaskCommit>,
     /// The tip of the base branch that it contains.
     base: Oid,
 }
 
 impl Repo {
-    pub fn new(start: &Oid, red_base: bool) -> Repo {
+    pub fn new(feature: usize, trunk: SharedTrunk) -> Repo {
         Repo {
-            history: BTreeSet::from([start.clone()]),
-            tip: start.clone(),
-            red_base,
-            rewritten: false,
+            feature,
+            trunk,
             conflict: false,
-            checkout_in_the_way: false,
             gate_broken: false,
             stagings: BTreeMap::new(),
             bad: BTreeMap::new(),
+            mending: BTreeSet::new(),
             passes: BTreeSet::new(),
             candidates: BTreeSet::new(),
             landed: BTreeMap::new(),
@@ -65,26 +63,22 @@ impl Repo {
 
     /// A verified commit by a task, alone or on top of staging.
     pub fn commit(&mut self, job: &Job, remedy: bool, mends: bool, bad: Option<usize>) -> Oid {
-        let commit = oid(&format!("commit {} {} {}", job.task, job.attempt, job.base));
+        let commit = oid(&format!("commit {} {} {} {}", self.feature, job.task, job.attempt, job.base));
         if remedy {
             let mut staging = self.stagings.get(&job.base).expect("a remedy starts from staging").clone();
-            staging.remedies.push(commit.clone());
-            staging.mended |= mends;
+            staging.commits.push(TaskCommit { task: job.task.clone(), commit: commit.clone() });
             self.stagings.insert(commit.clone(), staging);
+            if mends {
+                self.mending.insert(commit.clone());
+            }
         } else {
-            assert!(self.history.contains(&job.base), "{} starts from what is not on the base branch", job.task);
+            let trunk = self.trunk.borrow();
+            assert!(trunk.contains(&job.base), "{} starts from what is not on the base branch", job.task);
             if let Some(gate) = bad {
                 self.bad.insert(commit.clone(), GATES[gate].0);
             }
         }
         commit
-    }
-
-    /// A person commits.
-    pub fn move_base(&mut self) -> Oid {
-        self.tip = oid(&format!("a person's commit on {}", self.tip));
-        self.history.insert(self.tip.clone());
-        self.tip.clone()
     }
 
     pub fn mend_everything(&mut self) {
@@ -94,21 +88,21 @@ impl Repo {
     }
 
     pub fn put_right(&mut self) {
-        self.red_base = false;
-        self.rewritten = false;
         self.conflict = false;
-        self.checkout_in_the_way = false;
+        self.trunk.borrow_mut().put_right();
     }
 
     pub fn check_base(&self) -> Event {
+        let trunk = self.trunk.borrow();
         let failure = |(gate, command): (&str, &str)| GateFailure {
             gate: gate.to_string(),
             command: command.to_string(),
             output: "red".to_string(),
-            staging: self.tip.clone(),
+            staging: trunk.tip().clone(),
             task: None,
         };
-        Event::BaseChecked { red: if self.red_base { vec![failure(GATES[1])] } else { Vec::new() } }
+        let red = if trunk.red { vec![failure(GATES[1])] } else { Vec::new() };
+        Event::BaseChecked { effect: None, red }
     }
 
     pub fn stage(&mut self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Event {
@@ -117,9 +111,9 @@ impl Repo {
             .map(|of| TaskCommit { task: of.task.clone(), commit: oid(&format!("staged {} {base}", of.commit)) })
             .collect();
         let staging = if tasks.is_empty() { base.clone() } else { oid(&format!("staging {base} {commits:?}")) };
-        let content = Staging { level, tasks: tasks.to_vec(), remedies: Vec::new(), mended: false, base: base.clone() };
+        let content = Staging { level, commits: tasks.to_vec(), base: base.clone() };
         self.stagings.insert(staging.clone(), content);
-        Event::Staged { level, staging, commits }
+        Event::Staged { effect: None, level, staging, commits }
     }
 
     /// What the gates say; `Err` where the base branch is in the way.
@@ -127,31 +121,43 @@ impl Repo {
         let Effect::Gate { level, base, staging, passed, verify_all, ignore } = effect else {
             unreachable!("only gates come here")
         };
+        let (level, trunk) = (*level, Rc::clone(&self.trunk));
+        let mut trunk = trunk.borrow_mut();
         if faults.strikes(Fault::BaseMoves, rng) {
-            self.move_base();
+            trunk.move_on();
         }
-        self.rewritten |= faults.strikes(Fault::BaseRewritten, rng);
-        if self.rewritten {
-            let obstacle = Obstacle::BaseRewritten { was: base.clone(), now: Some(self.tip.clone()) };
-            return Event::NotLanded { level: *level, obstacle };
+        trunk.rewritten |= faults.strikes(Fault::BaseRewritten, rng);
+        if trunk.rewritten {
+            let obstacle = Obstacle::BaseRewritten { was: base.clone(), now: Some(trunk.tip().clone()) };
+            return Event::NotLanded { effect: None, level, obstacle };
         }
         let mut content = self.stagings.get(staging).expect("only what was staged is gated").clone();
-        assert_eq!(content.level, *level, "another level's staging is gated");
+        assert_eq!(content.level, level, "another level's staging is gated");
         let mut staging = staging.clone();
-        if content.base != self.tip {
+        let mut merged = staging.clone();
+        if content.base != *trunk.tip() {
             self.conflict |= faults.strikes(Fault::Conflict, rng);
             if self.conflict {
                 let obstacle = Obstacle::Conflict { files: vec!["src/a.rs".into()], worktree: "staging".into() };
-                return Event::NotLanded { level: *level, obstacle };
+                return Event::NotLanded { effect: None, level, obstacle };
             }
-            content.base = self.tip.clone();
-            let empty = content.tasks.is_empty() && content.remedies.is_empty();
-            staging = if empty { self.tip.clone() } else { oid(&format!("merge {} into {staging}", self.tip)) };
-            self.stagings.insert(staging.clone(), content.clone());
+            content.base = trunk.tip().clone();
+            merged = oid(&format!("merge {} into {staging}", trunk.tip()));
+            if content.commits.is_empty() {
+                (staging, merged) = (trunk.tip().clone(), trunk.tip().clone());
+            }
         }
         self.gate_broken |= faults.strikes(Fault::GateBreaks, rng);
-        let tree = oid(&format!("tree of {staging}"));
-        self.run_gates(&content, &staging, &tree, passed, ignore, *verify_all, ledger, faults, rng)
+        let tree = oid(&format!("tree of {merged}"));
+        let event = self.run_gates(&content, &staging, &tree, passed, ignore, *verify_all, ledger, faults, rng);
+        let Event::GateFailed { mut failure, passed, .. } = event else {
+            self.stagings.entry(staging).or_insert(content);
+            return event;
+        };
+        // Who is to mend it has before him what failed, with all that the base branch has gained.
+        failure.staging = merged.clone();
+        self.stagings.insert(merged, content);
+        Event::GateFailed { effect: None, level, failure, passed }
     }
 
     #[expect(clippy::too_many_arguments, reason = "a gate depends on all of these")]
@@ -185,9 +191,10 @@ impl Repo {
                 assert!(self.passes.contains(&pass), "{pass:?} never happened");
                 continue;
             }
-            let blamed = content.tasks.iter().any(|of| self.bad.get(&of.commit) == Some(&gate)) && !content.mended;
-            if blamed || self.gate_broken {
-                return Event::GateFailed { level, failure: failure(gate, command, None), passed };
+            let bad = content.commits.iter().any(|of| self.bad.get(&of.commit) == Some(&gate));
+            let mended = content.commits.iter().any(|of| self.mending.contains(&of.commit));
+            if bad && !mended || self.gate_broken {
+                return Event::GateFailed { effect: None, level, failure: failure(gate, command, None), passed };
             }
             self.passes.insert(pass.clone());
             passed.push(pass);
@@ -201,22 +208,22 @@ impl Repo {
                 .collect();
             if let Some(&task) = rng.pick(&done) {
                 let failure = failure("verification", "true", Some(task.clone()));
-                return Event::GateFailed { level, failure, passed };
+                return Event::GateFailed { effect: None, level, failure, passed };
             }
         }
         let candidate = Candidate { base: content.base.clone(), staging: staging.clone(), tree: tree.clone() };
         self.candidates.insert(key(&candidate));
-        Event::GatesPassed { level, candidate, passed }
+        Event::GatesPassed { effect: None, level, candidate, passed }
     }
 
     pub fn blame(&self, level: Level, failure: &GateFailure, faults: &mut Faults, rng: &mut Rng) -> Event {
         let content = &self.stagings[&failure.staging];
         let of_gate = |of: &&TaskCommit| self.bad.get(&of.commit).is_some_and(|gate| *gate == failure.gate);
-        let mut task = content.tasks.iter().find(of_gate).map(|of| of.task.clone());
+        let mut task = content.commits.iter().find(of_gate).map(|of| of.task.clone());
         if faults.strikes(Fault::WrongBlame, rng) {
-            task = rng.pick(&content.tasks).map(|of| of.task.clone());
+            task = rng.pick(&content.commits).map(|of| of.task.clone());
         }
-        Event::Blamed { level, task, why: "its files are named in the output".to_string() }
+        Event::Blamed { effect: None, level, task, why: "its files are named in the output".to_string() }
     }
 
     pub fn land(
@@ -231,27 +238,27 @@ impl Repo {
         assert!(!self.landed.contains_key(&level), "level {level} lands a second time");
         let content = &self.stagings[&candidate.staging];
         assert_eq!(content.level, level, "another level's work lands");
+        let mut trunk = self.trunk.borrow_mut();
         if faults.strikes(Fault::BaseMoves, rng) {
-            self.move_base();
+            trunk.move_on();
         }
-        self.rewritten |= faults.strikes(Fault::BaseRewritten, rng);
-        self.checkout_in_the_way |= faults.strikes(Fault::CheckoutInTheWay, rng);
-        let obstacle = if self.rewritten {
+        trunk.rewritten |= faults.strikes(Fault::BaseRewritten, rng);
+        trunk.checkout_in_the_way |= faults.strikes(Fault::CheckoutInTheWay, rng);
+        let obstacle = if trunk.rewritten {
             Obstacle::BaseRewritten { was: candidate.base.clone(), now: None }
-        } else if self.tip != candidate.base {
+        } else if *trunk.tip() != candidate.base {
             Obstacle::BaseMoved
-        } else if self.checkout_in_the_way {
+        } else if trunk.checkout_in_the_way {
             let why = "local changes".to_string();
             Obstacle::CheckoutInTheWay { files: vec!["src/a.rs".into()], worktree: ".".into(), why }
         } else {
-            check_content(ledger, level, candidate, &self.stagings[&candidate.staging].tasks);
+            check_content(ledger, level, candidate, &content.commits);
             let commit = oid(&format!("level {level} {candidate:?}"));
-            self.tip = commit.clone();
-            self.history.insert(commit.clone());
+            trunk.land(self.feature, commit.clone(), &candidate.base);
             self.landed.insert(level, (candidate.clone(), commit.clone()));
-            return Event::Landed { level, commit };
+            return Event::Landed { effect: None, level, commit };
         };
-        Event::NotLanded { level, obstacle }
+        Event::NotLanded { effect: None, level, obstacle }
     }
 
     /// The merge commit, where this very candidate is on the base branch already.
@@ -267,7 +274,8 @@ impl Repo {
             match self.landed.get(&book.level) {
                 Some((candidate, commit)) => {
                     assert_eq!(book.merged.as_ref(), Some(commit), "level {} is said to be another commit", book.level);
-                    check_content(ledger, book.level, candidate, &self.stagings[&candidate.staging].tasks);
+                    check_content(ledger, book.level, candidate, &self.stagings[&candidate.staging].commits);
+                    assert!(self.trunk.borrow().contains(commit), "level {} is not on the base branch", book.level);
                 }
                 None => assert_eq!(expected, [], "level {} never landed", book.level),
             }

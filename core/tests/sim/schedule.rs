@@ -1,11 +1,13 @@
-//! One schedule: a graph, a policy and a world, from the start to completion, through as many processes as it takes.
+//! One schedule: one feature or two on one repository, each with its graph, its policy and its faults, from the start to
+//! completion, through as many processes as it takes.
 
 use std::cell::RefCell;
 use std::fmt::Write;
+use std::rc::Rc;
 
-use mahabharatha_core::ids::{Feature, Time};
+use mahabharatha_core::ids::{self, Time};
 use mahabharatha_core::run::event::{Event, Setup};
-use mahabharatha_core::run::{Effect, EffectId, End, Host, Journal, Run, drive};
+use mahabharatha_core::run::{Effect, EffectId, End, Host, Journal, Run, take_over, turn};
 
 use crate::coverage::Coverage;
 use crate::faults::Fault;
@@ -15,21 +17,39 @@ use crate::person;
 use crate::replan::random_replan;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
+use crate::trunk::{SharedTrunk, Trunk};
 use crate::world::World;
 
 /// So many processes must be enough, with a person's help.
 const MOST_LIVES: u32 = 150;
-const REPLAY_EVERY: u32 = 4;
+const REPLAY_EVERY: u32 = 8;
 /// From here on people do all that they can and ask for nothing odd.
 const THOROUGH_AFTER: u32 = 15;
+/// In so many of a hundred schedules a second feature works on the same repository.
+const TWO_FEATURES: u64 = 25;
 
 pub struct Schedule {
+    features: Vec<Feature>,
+}
+
+/// One of the repository's features.
+struct Feature {
     judge: RefCell<Judge>,
     world: RefCell<World>,
 }
 
+/// How far a feature has come.
+struct Progress {
+    run: Run,
+    lives: u32,
+    /// The process has looked after what an earlier one began.
+    at_work: bool,
+    completed: bool,
+}
+
 #[derive(Debug, Default)]
 pub struct Tally {
+    pub features: usize,
     pub steps: usize,
     pub processes: u32,
     pub coverage: Coverage,
@@ -38,8 +58,8 @@ pub struct Tally {
 /// The journal was no longer written: the process is dead.
 struct Death;
 
-struct Pen<'a>(&'a Schedule);
-struct Hands<'a>(&'a Schedule);
+struct Pen<'a>(&'a Feature);
+struct Hands<'a>(&'a Feature);
 
 impl Journal for Pen<'_> {
     type Error = Death;
@@ -88,58 +108,103 @@ impl Host for Hands<'_> {
 impl Schedule {
     pub fn new(seed: u64) -> Schedule {
         let mut rng = Rng::new(seed);
-        let start = oid("start");
+        let trunk = Rc::new(RefCell::new(Trunk::new(&oid("start"), rng.chance(10))));
+        let count = if rng.chance(TWO_FEATURES) { 2 } else { 1 };
+        let features = (0..count).map(|feature| {
+            let (most, rng) = (if count == 1 { 60 } else { 8 }, Rng::new(rng.next()));
+            Feature::new(feature, Rc::clone(&trunk), most, rng)
+        });
+        Schedule { features: features.collect() }
+    }
+
+    pub fn run(&self) -> Tally {
+        let mut progress: Vec<Progress> = self.features.iter().map(Feature::starts).collect();
+        let due = |(feature, progress): &(&Feature, &mut Progress)| feature.due(progress);
+        while let Some((feature, progress)) =
+            self.features.iter().zip(&mut progress).filter(|(_, progress)| !progress.completed).min_by_key(due)
+        {
+            feature.goes_on(progress);
+        }
+        let mut tally = Tally { features: self.features.len(), ..Tally::default() };
+        for (feature, progress) in self.features.iter().zip(&progress) {
+            let judge = feature.judge.borrow();
+            judge.replayed();
+            feature.world.borrow().repo.check_complete(&judge.ledger);
+            tally.steps += judge.journal.len();
+            tally.processes += progress.lives;
+            tally.coverage.add(&judge.coverage);
+        }
+        tally
+    }
+
+    pub fn journals(&self) -> Vec<Vec<(Time, Event)>> {
+        self.features.iter().map(|feature| feature.judge.borrow().journal.clone()).collect()
+    }
+
+    /// How the schedule went, as far as it went.
+    pub fn tail(&self) -> String {
+        self.features.iter().map(Feature::tail).collect::<Vec<_>>().join("\nThe other feature:\n")
+    }
+}
+
+impl Feature {
+    fn new(number: usize, trunk: SharedTrunk, most_tasks: u64, mut rng: Rng) -> Feature {
         let setup = Setup {
-            feature: Feature::new("sim").expect("a good name"),
-            graph: graphs::graph(&mut rng),
+            feature: ids::Feature::new("sim").expect("a good name"),
+            graph: graphs::graph(&mut rng, most_tasks),
             base_branch: "refs/heads/main".to_string(),
-            start: start.clone(),
+            start: trunk.borrow().tip().clone(),
             mode: "simulated".to_string(),
             git_config: Vec::new(),
             policy: graphs::policy(&mut rng),
         };
-        let repo = Repo::new(&start, rng.chance(10));
-        let world = World::new(rng, repo);
-        Schedule { judge: RefCell::new(Judge::new(world.now(), &setup)), world: RefCell::new(world) }
+        let world = World::new(rng, Repo::new(number, trunk));
+        Feature { judge: RefCell::new(Judge::new(world.now(), &setup)), world: RefCell::new(world) }
     }
 
-    pub fn run(&self) -> Tally {
-        let mut run = self.judge.borrow().replayed();
-        let mut lives = 1;
-        while !self.live(&mut run) {
-            assert!(lives < MOST_LIVES, "the run is not completed, whatever people do");
-            self.judge.borrow_mut().new_process();
-            // Reading the whole journal every time would take most of the time.
-            let judge = self.judge.borrow();
-            run = if lives % REPLAY_EVERY == 0 { judge.replayed() } else { judge.run.clone() };
-            drop(judge);
-            if run.ended() == Some(&End::Completed) {
-                break;
-            }
-            self.between_processes(&mut run, lives > THOROUGH_AFTER);
-            lives += 1;
+    fn starts(&self) -> Progress {
+        Progress { run: self.judge.borrow().replayed(), lives: 1, at_work: false, completed: false }
+    }
+
+    /// When something happens next to it.
+    fn due(&self, progress: &Progress) -> i64 {
+        let until = if progress.at_work { progress.run.next_wakeup() } else { None };
+        self.world.borrow().due(until)
+    }
+
+    /// One event; where a process ends or dies by it, people see to the next one.
+    fn goes_on(&self, progress: &mut Progress) {
+        if !std::mem::replace(&mut progress.at_work, true) {
+            take_over(&progress.run, &mut Hands(self));
         }
-        let judge = self.judge.borrow();
-        judge.replayed();
-        self.world.borrow().repo.check_complete(&judge.ledger);
-        Tally { steps: judge.journal.len(), processes: lives, coverage: judge.coverage.clone() }
-    }
-
-    /// One process, from its start or resumption to its end or death; true where the run is completed.
-    fn live(&self, run: &mut Run) -> bool {
-        let outcome = drive(run, &mut Pen(self), &mut Hands(self));
-        let mut world = self.world.borrow_mut();
-        match outcome {
-            Ok(end) => {
-                assert!(*run == self.judge.borrow().run, "live is not replay");
-                world.orchestrator_ended();
-                end == End::Completed
+        match turn(&mut progress.run, &mut Pen(self), &mut Hands(self)) {
+            Ok(None) => return,
+            Ok(Some(end)) => {
+                assert!(progress.run == self.judge.borrow().run, "live is not replay");
+                self.world.borrow_mut().orchestrator_ended();
+                progress.completed = end == End::Completed;
             }
             Err(Death) => {
-                world.orchestrator_died();
-                false
+                self.world.borrow_mut().orchestrator_died();
+                progress.completed = self.judge.borrow().run.ended() == Some(&End::Completed);
             }
         }
+        if !progress.completed {
+            self.next_process(progress);
+        }
+    }
+
+    fn next_process(&self, progress: &mut Progress) {
+        assert!(progress.lives < MOST_LIVES, "the run is not completed, whatever people do");
+        let mut judge = self.judge.borrow_mut();
+        judge.new_process();
+        // Reading the whole journal every time would take most of the time.
+        let reads = progress.lives.is_multiple_of(REPLAY_EVERY);
+        progress.run = if reads { judge.replayed() } else { judge.run.clone() };
+        drop(judge);
+        self.between_processes(&mut progress.run, progress.lives > THOROUGH_AFTER);
+        progress.lives += 1;
+        progress.at_work = false;
     }
 
     /// People see what became of the run, do something about it, and take it up again.
@@ -161,7 +226,7 @@ impl Schedule {
             self.apply(run, event);
         }
         if self.world.borrow_mut().strikes(Fault::StartMoves) {
-            let start = self.world.borrow_mut().repo.move_base();
+            let start = self.world.borrow().repo.trunk.borrow_mut().move_on();
             self.apply(run, Event::Started(Box::new(Setup { start, ..run.setup().clone() })));
         }
         if self.world.borrow_mut().strikes(Fault::GraphChanges) {
@@ -183,12 +248,7 @@ impl Schedule {
         assert_eq!(run.step(now, &event), decided, "live is not replay");
     }
 
-    pub fn journal(&self) -> Vec<(Time, Event)> {
-        self.judge.borrow().journal.clone()
-    }
-
-    /// How the schedule went, as far as it went.
-    pub fn tail(&self) -> String {
+    fn tail(&self) -> String {
         let judge = self.judge.borrow();
         let mut text = String::new();
         for (index, (now, event)) in judge.journal.iter().enumerate().skip(judge.journal.len().saturating_sub(30)) {

@@ -23,7 +23,7 @@ fn any_event_in_any_state_is_survived() {
 fn walk(rng: &mut Rng) {
     let setup = Setup {
         feature: Feature::new("sim").expect("a good name"),
-        graph: graphs::graph(rng),
+        graph: graphs::graph(rng, 60),
         base_branch: "refs/heads/main".to_string(),
         start: oid("start"),
         mode: "simulated".to_string(),
@@ -53,22 +53,28 @@ fn any_event(rng: &mut Rng, run: &Run) -> Event {
     if rng.chance(50)
         && let Some((id, effect)) = rng.pick(&outstanding)
     {
-        return answer(rng, run, *id, effect);
+        let event = answer(rng, run, *id, effect);
+        return if rng.chance(80) { event.answering(*id) } else { event };
     }
+    let event = noise(rng, run);
+    if rng.chance(50) { event.answering(EffectId(rng.between(0, 99))) } else { event }
+}
+
+fn noise(rng: &mut Rng, run: &Run) -> Event {
     let level = level(rng, run);
     match rng.between(0, 18) {
         0 => Event::Resumed { policy: graphs::policy(rng), intent: intent(rng, level) },
         1 => Event::Replanned { graph: Box::new(graph(rng, run)) },
-        2 => Event::BaseChecked { red: red(rng) },
+        2 => Event::BaseChecked { effect: None, red: red(rng) },
         3 => Event::SlotReady { worker: WorkerId(rng.between(0, 9) as u32) },
         4 => Event::JobStarted { task: task(rng, run), attempt: attempt(rng), pid: 7 },
         5 => Event::JobEnded { task: task(rng, run), attempt: attempt(rng), report: report(rng) },
-        6 => Event::Staged { level, staging: any_oid(rng), commits: commits(rng, run) },
+        6 => Event::Staged { effect: None, level, staging: any_oid(rng), commits: commits(rng, run) },
         7 => gates_passed(rng, level),
         8 => gate_failed(rng, run, level),
-        9 => Event::Blamed { level, task: rng.chance(50).then(|| task(rng, run)), why: String::new() },
-        10 => Event::Landed { level, commit: any_oid(rng) },
-        11 => Event::NotLanded { level, obstacle: obstacle(rng) },
+        9 => Event::Blamed { effect: None, level, task: rng.chance(50).then(|| task(rng, run)), why: String::new() },
+        10 => Event::Landed { effect: None, level, commit: any_oid(rng) },
+        11 => Event::NotLanded { effect: None, level, obstacle: obstacle(rng) },
         12 => Event::Closed,
         13 => Event::Asked { request: format!("r{}", rng.between(0, 99)), command: person::random_command(rng, run) },
         14 => Event::Woke,
@@ -91,20 +97,22 @@ fn answer(rng: &mut Rng, run: &Run, id: EffectId, effect: &Effect) -> Event {
         return Event::Interrupted { effect: id };
     }
     match effect {
-        Effect::CheckBase { .. } => Event::BaseChecked { red: red(rng) },
+        Effect::CheckBase { .. } => Event::BaseChecked { effect: None, red: red(rng) },
         Effect::PrepareSlot { worker } => Event::SlotReady { worker: *worker },
         Effect::RunJob(job) => Event::JobEnded { task: job.task.clone(), attempt: job.attempt, report: report(rng) },
         Effect::Stage { level, tasks, .. } => {
-            Event::Staged { level: *level, staging: any_oid(rng), commits: tasks.clone() }
+            Event::Staged { effect: None, level: *level, staging: any_oid(rng), commits: tasks.clone() }
         }
         Effect::Gate { level, .. } if rng.chance(30) => gate_failed(rng, run, *level),
         Effect::Gate { level, .. } => gates_passed(rng, *level),
         Effect::Blame { level, commits, .. } => {
             let task = rng.pick(commits).map(|of| of.task.clone());
-            Event::Blamed { level: *level, task, why: String::new() }
+            Event::Blamed { effect: None, level: *level, task, why: String::new() }
         }
-        Effect::Land { level, .. } if rng.chance(30) => Event::NotLanded { level: *level, obstacle: obstacle(rng) },
-        Effect::Land { level, .. } => Event::Landed { level: *level, commit: any_oid(rng) },
+        Effect::Land { level, .. } if rng.chance(30) => {
+            Event::NotLanded { effect: None, level: *level, obstacle: obstacle(rng) }
+        }
+        Effect::Land { level, .. } => Event::Landed { effect: None, level: *level, commit: any_oid(rng) },
         Effect::Close => Event::Closed,
         Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("never outstanding"),
     }
@@ -134,7 +142,7 @@ fn intent(rng: &mut Rng, level: Level) -> Intent {
 }
 
 fn graph(rng: &mut Rng, run: &Run) -> mahabharatha_core::spec::GraphFile {
-    if rng.chance(10) { graphs::graph(rng) } else { crate::replan::random_replan(rng, run).0 }
+    if rng.chance(10) { graphs::graph(rng, 60) } else { crate::replan::random_replan(rng, run).0 }
 }
 
 fn commits(rng: &mut Rng, run: &Run) -> Vec<TaskCommit> {
@@ -153,12 +161,12 @@ fn red(rng: &mut Rng) -> Vec<GateFailure> {
 fn gates_passed(rng: &mut Rng, level: Level) -> Event {
     let candidate = Candidate { base: any_oid(rng), staging: any_oid(rng), tree: any_oid(rng) };
     let passed = vec![GatePass { command: "lint".to_string(), tree: any_oid(rng) }];
-    Event::GatesPassed { level, candidate, passed }
+    Event::GatesPassed { effect: None, level, candidate, passed }
 }
 
 fn gate_failed(rng: &mut Rng, run: &Run, level: Level) -> Event {
     let task = rng.chance(40).then(|| task(rng, run));
-    Event::GateFailed { level, failure: failure(rng, task), passed: Vec::new() }
+    Event::GateFailed { effect: None, level, failure: failure(rng, task), passed: Vec::new() }
 }
 
 fn obstacle(rng: &mut Rng) -> Obstacle {
@@ -173,14 +181,16 @@ fn obstacle(rng: &mut Rng) -> Obstacle {
 
 fn report(rng: &mut Rng) -> JobReport {
     let text = "why".to_string();
-    let end = match rng.between(0, 9) {
+    let end = match rng.between(0, 10) {
         0..=3 => JobEnd::Done { commit: any_oid(rng) },
         4 => JobEnd::Failed { cause: FailCause::Agent, feedback: text, strays: Vec::new() },
         5 => JobEnd::Checkpoint { note: text },
         6 => JobEnd::Blocked { reason: text },
         7 => JobEnd::Interrupted,
+        8 => JobEnd::Unserved { why: text, until: rng.chance(50).then(|| Time(rng.between(0, 90_000) as i64)) },
         _ => JobEnd::Died { started: rng.chance(50) },
     };
     let cost_usd = rng.one_of([0.0, 0.5, -1.0]);
-    JobReport { end, wip: None, ran_ms: rng.between(0, 5_000), cost_usd, tokens: 0, warnings: Vec::new() }
+    let tokens = rng.one_of([0, 7, u64::MAX]);
+    JobReport { cost_usd, tokens, ..JobReport::new(end, rng.between(0, 5_000)) }
 }

@@ -21,6 +21,28 @@ pub struct Attempted {
     pub alive: bool,
     pub ends_at: i64,
     pub report: JobReport,
+    /// Its worker gives no sign of life after this and cannot end itself: who watches it has to.
+    frozen_from: Option<i64>,
+}
+
+/// Without a sign of life for so long an attempt is ended; and so it is after so long in any case.
+const STALL: i64 = 600_000;
+const TIMEOUT: i64 = 3_600_000;
+/// No attempt goes on for longer while somebody watches it.
+pub const LONGEST: i64 = TIMEOUT + STALL;
+
+/// The service behind the agents does not serve until then, and may say so.
+#[derive(Debug)]
+pub struct Outage {
+    pub until: i64,
+    pub told: bool,
+}
+
+impl Outage {
+    pub fn random(now: i64, rng: &mut Rng) -> Outage {
+        let lasts = rng.one_of([1_000, 30_000, 900_000, 20_000_000]);
+        Outage { until: now + lasts, told: rng.chance(50) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +67,7 @@ impl Workers {
 pub fn draw(effect: EffectId, job: &Job, now: i64, repo: &mut Repo, faults: &mut Faults, rng: &mut Rng) -> Attempted {
     let slow = if faults.strikes(Fault::JobIsSlow, rng) { 50_000 } else { 0 };
     let mut lasts = rng.between(10, 5_000) as i64 + slow;
-    let mut alive = true;
+    let (mut alive, mut frozen_from) = (true, None);
     let end = if faults.strikes(Fault::NeverStarts, rng) {
         (lasts, alive) = (lasts.min(1_000), false);
         JobEnd::Died { started: false }
@@ -56,8 +78,21 @@ pub fn draw(effect: EffectId, job: &Job, now: i64, repo: &mut Repo, faults: &mut
         lasts += 2_000;
         JobEnd::Died { started: true }
     } else if faults.strikes(Fault::Hangs, rng) {
-        lasts = 3_600_000;
-        failed(FailCause::Timeout)
+        match rng.between(0, 2) {
+            0 => {
+                lasts = TIMEOUT;
+                failed(FailCause::Timeout)
+            }
+            1 => {
+                lasts += STALL;
+                failed(FailCause::Stalled)
+            }
+            _ => {
+                frozen_from = Some(now + lasts);
+                lasts = i64::from(u32::MAX);
+                JobEnd::Died { started: true }
+            }
+        }
     } else if faults.strikes(Fault::JobFails, rng) {
         failed(rng.one_of([
             FailCause::Agent,
@@ -78,9 +113,14 @@ pub fn draw(effect: EffectId, job: &Job, now: i64, repo: &mut Repo, faults: &mut
     };
     let wip = wip(job, &end, rng);
     let cost_usd = rng.between(0, 100) as f64 / 100.0;
-    let report =
-        JobReport { end, wip, ran_ms: lasts as u64, cost_usd, tokens: rng.between(0, 9_999), warnings: vec![] };
-    Attempted { effect, job: job.clone(), started_at: now, alive, ends_at: now + lasts, report }
+    let decisions = if rng.chance(10) { vec![decision(job)] } else { Vec::new() };
+    let tokens = rng.between(0, 9_999);
+    let report = JobReport { wip, cost_usd, tokens, decisions, ..JobReport::new(end, lasts as u64) };
+    Attempted { effect, job: job.clone(), started_at: now, alive, ends_at: now + lasts, report, frozen_from }
+}
+
+fn decision(job: &Job) -> String {
+    format!("as {} saw it in attempt {}", job.task, job.attempt)
 }
 
 fn done(job: &Job, repo: &mut Repo, faults: &mut Faults, rng: &mut Rng) -> JobEnd {
@@ -103,6 +143,20 @@ fn wip(job: &Job, end: &JobEnd, rng: &mut Rng) -> Option<Oid> {
 impl Attempted {
     pub fn is_over(&self, now: i64) -> bool {
         self.ends_at <= now
+    }
+
+    /// A worker without a sign of life is ended, as soon as somebody is there to see it.
+    pub fn end_if_frozen(&mut self, now: i64, rng: &mut Rng) {
+        if let Some(since) = self.frozen_from {
+            self.cut_short(now.max(since + STALL), JobEnd::Died { started: true }, rng);
+        }
+    }
+
+    /// Who watched it is gone.
+    pub fn is_left_alone(&mut self, now: i64) {
+        if self.frozen_from.is_some() && !self.is_over(now) {
+            self.ends_at = i64::MAX;
+        }
     }
 
     /// Is ended from outside, at this time at the latest.

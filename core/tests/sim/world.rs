@@ -1,10 +1,11 @@
 //! The simulated host: virtual time, and a world that goes on when the orchestrator dies.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
-use mahabharatha_core::run::event::{Event, JobEnd, Note};
+use mahabharatha_core::run::event::{Event, JobEnd, JobReport, Note};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
 use crate::faults::{Fault, Faults};
@@ -12,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::person;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
-use crate::workers::{Workers, draw};
+use crate::workers::{Attempted, LONGEST, Outage, Workers, draw};
 
 #[derive(Debug)]
 pub struct World {
@@ -27,6 +28,11 @@ pub struct World {
     queue: BTreeMap<(i64, u64), Happening>,
     sequence: u64,
     requests: u64,
+    outage: Option<Outage>,
+    /// Answers of effects that are over, some of which come once more.
+    past: Vec<Event>,
+    /// The gates have passed in this process, so that the lock must be held until the level has landed.
+    gated: bool,
     /// The process is being killed: nothing that it does counts any more.
     pub dying: bool,
 }
@@ -50,6 +56,9 @@ impl World {
             queue: BTreeMap::new(),
             sequence: 0,
             requests: 0,
+            outage: None,
+            past: Vec::new(),
+            gated: false,
             dying: false,
         }
     }
@@ -68,19 +77,15 @@ impl World {
     }
 
     fn tell(&mut self, at: i64, event: Event) {
-        let repeatable = matches!(
-            event,
-            Event::JobStarted { .. }
-                | Event::JobEnded { .. }
-                | Event::SlotReady { .. }
-                | Event::BaseChecked { .. }
-                | Event::Staged { .. }
-                | Event::GatesPassed { .. }
-                | Event::GateFailed { .. }
-                | Event::Blamed { .. }
-                | Event::Closed
-                | Event::Landed { .. }
-        );
+        let of_an_effect = event.answers().is_some();
+        let repeatable = of_an_effect
+            || matches!(
+                event,
+                Event::JobStarted { .. } | Event::JobEnded { .. } | Event::SlotReady { .. } | Event::Closed
+            );
+        if of_an_effect {
+            self.past.push(event.clone());
+        }
         if repeatable && self.strikes(Fault::EventRepeated) {
             let later = at + self.rng.one_of([0, 1, 500, 20_000]);
             self.put(later, Happening::Told(event.clone()));
@@ -97,8 +102,13 @@ impl World {
                 let error = format!("{} could not be launched: the disk is full", job.task);
                 self.tell(soon, Event::EffectFailed { effect: id, error });
             }
+            Effect::RunJob(job) if self.strikes(Fault::DiskFull) => {
+                self.tell(soon, disk_full());
+                let (task, attempt) = (job.task.clone(), job.attempt);
+                self.tell(soon, Event::JobEnded { task, attempt, report: JobReport::interrupted() });
+            }
             Effect::RunJob(job) => {
-                let attempted = draw(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
+                let attempted = self.attempt(id, job);
                 self.workers.begin(attempted);
                 self.watch(job);
             }
@@ -109,10 +119,35 @@ impl World {
         }
     }
 
+    /// What an attempt that begins now comes to.
+    fn attempt(&mut self, id: EffectId, job: &Job) -> Attempted {
+        if self.strikes(Fault::Outage) {
+            self.outage = Some(Outage::random(self.time, &mut self.rng));
+        }
+        let mut attempted = draw(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
+        if let Some(outage) = &self.outage
+            && self.time < outage.until
+        {
+            let at = self.time + self.rng.between(10, 3_000) as i64;
+            let until = outage.told.then_some(Time(outage.until + self.skew));
+            attempted.cut_short(at, JobEnd::Unserved { why: "overloaded".to_string(), until }, &mut self.rng);
+        }
+        attempted
+    }
+
+    pub fn end_outage(&mut self) {
+        self.outage = None;
+    }
+
     /// Waits for a job that is there, and tells what it came to.
     fn watch(&mut self, job: &Job) {
         let (task, attempt) = (job.task.clone(), job.attempt);
-        let attempted = self.workers.get_mut(job).expect("a job that was begun").clone();
+        let now = self.time;
+        let attempted = self.workers.get_mut(job).expect("a job that was begun");
+        attempted.end_if_frozen(now, &mut self.rng);
+        let attempted = attempted.clone();
+        let longest = attempted.started_at.max(now) + LONGEST;
+        assert!(attempted.ends_at <= longest, "nobody ends {:?}, which hangs", attempted.job);
         if attempted.alive && !attempted.is_over(self.time) {
             let pid = 1_000 + self.sequence as u32;
             self.tell(attempted.started_at + 5, Event::JobStarted { task: task.clone(), attempt, pid });
@@ -125,7 +160,10 @@ impl World {
         match effect {
             Effect::RunJob(job) if self.workers.get_mut(job).is_some() => self.watch(job),
             Effect::Land { level, candidate } => match self.repo.landed(*level, candidate) {
-                Some(commit) => self.tell(self.time, Event::Landed { level: *level, commit }),
+                Some(commit) => {
+                    let landed = Event::Landed { effect: None, level: *level, commit };
+                    self.tell(self.time, landed.answering(id));
+                }
                 None => self.begin(id, effect),
             },
             _ => self.begin(id, effect),
@@ -157,7 +195,10 @@ impl World {
                 Happening::Told(_) => None,
             };
             match called_off {
-                Some(effect) => self.put(stopped_at, Happening::Told(Event::Interrupted { effect })),
+                Some(effect) => {
+                    self.repo.trunk.borrow_mut().unlock(self.repo.feature);
+                    self.put(stopped_at, Happening::Told(Event::Interrupted { effect }));
+                }
                 None => {
                     self.queue.insert((at, sequence), happening);
                 }
@@ -193,7 +234,10 @@ impl World {
     /// The process is gone, and with it all that it was about to do or to hear.
     pub fn orchestrator_died(&mut self) {
         self.dying = false;
-        self.queue.clear();
+        self.let_go();
+        for attempted in self.workers.attempts.values_mut() {
+            attempted.is_left_alone(self.time);
+        }
         if self.strikes(Fault::JobsDieToo) {
             for attempted in self.workers.attempts.values_mut() {
                 let end = if self.rng.chance(50) { JobEnd::Died { started: true } } else { JobEnd::Interrupted };
@@ -208,8 +252,21 @@ impl World {
         for attempted in self.workers.attempts.values() {
             assert!(attempted.is_over(self.time), "ended, but {:?} still runs", attempted.job);
         }
-        self.queue.clear();
+        self.let_go();
         self.time += self.rng.one_of([0, 10, 100_000]);
+    }
+
+    fn let_go(&mut self) {
+        self.queue.clear();
+        self.gated = false;
+        self.repo.trunk.borrow_mut().unlock(self.repo.feature);
+    }
+
+    /// When something happens next, in true time.
+    pub fn due(&self, until: Option<Time>) -> i64 {
+        let next = self.queue.first_key_value().map(|((at, _), _)| *at);
+        let wake = until.map(|until| until.0 - self.skew);
+        next.into_iter().chain(wake).min().unwrap_or(self.time).max(self.time)
     }
 
     /// The next thing that happens to the orchestrator.
@@ -224,6 +281,13 @@ impl World {
             && let Some(event) = self.stray(ledger)
         {
             return event;
+        }
+        if self.strikes(Fault::LateAnswer) {
+            let over = |event: &&Event| event.answers().is_some_and(|id| !ledger.outstanding.contains_key(&id));
+            let over: Vec<&Event> = self.past.iter().filter(over).collect();
+            if let Some(&event) = self.rng.pick(&over) {
+                return event.clone();
+            }
         }
         if self.strikes(Fault::PersonAsks) {
             return self.asks(run);
@@ -241,18 +305,53 @@ impl World {
             }
             match self.queue.pop_first() {
                 Some((_, Happening::Told(event))) => return event,
-                Some((_, Happening::Acted(id, effect))) => self.act(id, &effect, ledger),
+                Some((_, Happening::Acted(id, effect))) => {
+                    if !self.act(id, &effect, ledger) {
+                        // The other feature has to have its turn.
+                        self.put(self.time + 2_000, Happening::Acted(id, effect));
+                        return Event::Woke;
+                    }
+                }
                 None => unreachable!("the queue is not empty"),
             }
         }
     }
 
-    fn act(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) {
+    /// False where the other feature is integrating.
+    fn act(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) -> bool {
+        let integrates =
+            matches!(effect, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. });
+        if integrates {
+            let (trunk, feature) = (Rc::clone(&self.repo.trunk), self.repo.feature);
+            let kept = trunk.borrow().is_locked_by(feature);
+            let lands = matches!(effect, Effect::Land { .. });
+            assert!(kept || !lands || !self.gated, "the lock was let go between the gates and landing");
+            if !trunk.borrow_mut().try_lock(feature) {
+                return false;
+            }
+        }
+        let event = self.answer(id, effect, ledger);
+        if integrates {
+            self.gated = matches!(event, Event::GatesPassed { .. });
+            if !event.goes_on_integrating() {
+                self.repo.trunk.borrow_mut().unlock(self.repo.feature);
+            }
+        }
+        let delay = self.rng.one_of([0, 0, 20, 1_000]);
+        self.tell(self.time + delay, event.answering(id));
+        true
+    }
+
+    fn answer(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) -> Event {
         if self.strikes(Fault::EffectFails) {
             let error = "the disk is full".to_string();
-            return self.tell(self.time, Event::EffectFailed { effect: id, error });
+            return Event::EffectFailed { effect: id, error };
         }
-        let event = match effect {
+        if self.strikes(Fault::DiskFull) {
+            self.tell(self.time, disk_full());
+            return Event::Interrupted { effect: id };
+        }
+        match effect {
             Effect::CheckBase { .. } => self.repo.check_base(),
             Effect::PrepareSlot { worker } => Event::SlotReady { worker: *worker },
             Effect::Stage { level, base, tasks } => self.repo.stage(*level, base, tasks),
@@ -263,9 +362,7 @@ impl World {
             }
             Effect::Close => Event::Closed,
             Effect::RunJob(_) | Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("not done by itself"),
-        };
-        let delay = self.rng.one_of([0, 0, 20, 1_000]);
-        self.tell(self.time + delay, event);
+        }
     }
 
     pub fn asks(&mut self, run: &Run) -> Event {
@@ -307,8 +404,15 @@ impl World {
             4 => Some(Event::JobStarted { task: nobody, attempt: Attempt(1), pid: 1 }),
             5 => Some(Event::SlotReady { worker: WorkerId(99) }),
             6 => Some(Event::Noted { level: None, note: Note::StagingKept { name: "refs/kept".to_string() } }),
-            7 => Some(Event::Landed { level: Level(77), commit: oid("nothing") }),
-            _ => Some(Event::Staged { level: Level(77), staging: oid("nothing"), commits: Vec::new() }),
+            7 => Some(Event::Landed { effect: None, level: Level(77), commit: oid("nothing") }),
+            _ => {
+                let staging = oid("nothing");
+                Some(Event::Staged { effect: None, level: Level(77), staging, commits: Vec::new() })
+            }
         }
     }
+}
+
+fn disk_full() -> Event {
+    Event::OutOfSpace { why: "the disk is full".to_string() }
 }

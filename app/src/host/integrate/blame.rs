@@ -25,7 +25,8 @@ enum Tried {
 impl Integration {
     /// `commits` are the level's, as they were staged. → `Blamed`
     pub fn blame(&self, level: Level, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome> {
-        let blamed = |task: Option<TaskId>, why: String| Ok(Outcome::Answer(Event::Blamed { level, task, why }));
+        let blamed =
+            |task: Option<TaskId>, why: String| Ok(Outcome::Answer(Event::Blamed { effect: None, level, task, why }));
         if let Some(task) = &failure.task {
             return blamed(Some(task.clone()), "its own verification fails".into());
         }
@@ -47,8 +48,9 @@ impl Integration {
     }
 
     fn bisect(&self, level: Level, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome> {
-        let blamed =
-            |task: Option<&TaskId>, why| Ok(Outcome::Answer(Event::Blamed { level, task: task.cloned(), why }));
+        let blamed = |task: Option<&TaskId>, why| {
+            Ok(Outcome::Answer(Event::Blamed { effect: None, level, task: task.cloned(), why }))
+        };
         let moved = match self.target {
             MergeTarget::Base => self.current_base(base)?.ok().filter(|tip| tip != base),
             MergeTarget::Staging => None,

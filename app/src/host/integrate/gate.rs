@@ -32,14 +32,14 @@ impl Integration {
     pub fn check_base(&self, base: &Oid) -> Result<Outcome> {
         let mut red = Vec::new();
         if self.gates.is_empty() && self.prepare.is_none() {
-            return Ok(Outcome::Answer(Event::BaseChecked { red }));
+            return Ok(Outcome::Answer(Event::BaseChecked { effect: None, red }));
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &"base", &self.tree_of(base)?)? {
             Prepared::Tree(tree) => tree,
             Prepared::Failed(order, output) => {
                 let red = vec![order.failure(output, base)];
-                return Ok(Outcome::Answer(Event::BaseChecked { red }));
+                return Ok(Outcome::Answer(Event::BaseChecked { effect: None, red }));
             }
             Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
@@ -54,7 +54,7 @@ impl Integration {
                 Ran::Passed => {}
             }
         }
-        Ok(Outcome::Answer(Event::BaseChecked { red }))
+        Ok(Outcome::Answer(Event::BaseChecked { effect: None, red }))
     }
 
     /// Merges a moved base in, prepares, and runs what has not passed on that tree.
@@ -71,13 +71,13 @@ impl Integration {
         let level = call.level;
         let candidate = match self.candidate(call)? {
             Ok(candidate) => candidate,
-            Err(obstacle) => return Ok(Outcome::Answer(Event::NotLanded { level, obstacle })),
+            Err(obstacle) => return Ok(Outcome::Answer(Event::NotLanded { effect: None, level, obstacle })),
         };
         let mut passed = Vec::new();
         let gates: Vec<Order> = self.gates.iter().map(Order::from).collect();
         let verifications: Vec<Order> = call.verify.iter().map(Order::from).collect();
         if gates.is_empty() && verifications.is_empty() && self.prepare.is_none() {
-            return Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }));
+            return Ok(Outcome::Answer(Event::GatesPassed { effect: None, level, candidate, passed }));
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
         let candidate = match self.prepare_tree(&worktree, &level, &candidate.tree)? {
@@ -87,10 +87,7 @@ impl Integration {
                 (self.report)(Note::OnlyReported { level: Some(level), failure });
                 candidate
             }
-            Prepared::Failed(order, output) => {
-                let failure = order.failure(output, &candidate.staging);
-                return Ok(Outcome::Answer(Event::GateFailed { level, failure, passed }));
-            }
+            Prepared::Failed(order, output) => return self.failed(call, &candidate, &order, output, passed),
             Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
@@ -100,7 +97,7 @@ impl Integration {
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &verifications, &mut passed)? {
             return Ok(outcome);
         }
-        Ok(Outcome::Answer(Event::GatesPassed { level, candidate, passed }))
+        Ok(Outcome::Answer(Event::GatesPassed { effect: None, level, candidate, passed }))
     }
 
     /// Runs what has not passed, each on a checkout of its own; how the gating ends, if it ends here.
@@ -123,9 +120,7 @@ impl Integration {
                 Ran::CalledOff => return Ok(Some(Outcome::Interrupted)),
                 Ran::Passed => passed.push(pass),
                 Ran::Failed(output) if order.required && !call.ignore.contains(&order.name) => {
-                    let failure = order.failure(output, &candidate.staging);
-                    let passed = std::mem::take(passed);
-                    return Ok(Some(Outcome::Answer(Event::GateFailed { level, failure, passed })));
+                    return self.failed(call, candidate, order, output, std::mem::take(passed)).map(Some);
                 }
                 Ran::Failed(output) => {
                     let failure = order.failure(output, &candidate.staging);
@@ -134,6 +129,27 @@ impl Integration {
             }
         }
         Ok(None)
+    }
+
+    /// Who is to mend it gets what failed before him: where the base branch has gained something, staging with that.
+    fn failed(
+        &self,
+        call: GateCall,
+        candidate: &Candidate,
+        order: &Order,
+        output: String,
+        passed: Vec<GatePass>,
+    ) -> Result<Outcome> {
+        let (level, Candidate { base, staging, tree }) = (call.level, candidate);
+        let mut merged = staging.clone();
+        if base != call.base && !self.repository.is_ancestor(base, staging)? {
+            let message =
+                format!("Merge {} into level {level}\n\n{}", short_name(&self.base_branch), self.trailers(level));
+            merged = self.objects.commit_tree(tree, &[staging.clone(), base.clone()], &message, &self.identity)?;
+            self.repository.update_ref(&self.paths.staging_branch(), &merged, Some(staging))?;
+        }
+        let failure = order.failure(output, &merged);
+        Ok(Outcome::Answer(Event::GateFailed { effect: None, level, failure, passed }))
     }
 
     /// Verifications on one checkout, which is much faster than one for each. What passed before the first failure
@@ -182,7 +198,7 @@ impl Integration {
             return Ok(Ok(Candidate { base, staging, tree }));
         }
         if self.repository.is_ancestor(&staging, &base)? {
-            // It landed before, and the journal that told so was lost: there is nothing to merge.
+            // The level brings nothing that the base branch has not.
             let tree = self.tree_of(&base)?;
             return Ok(Ok(Candidate { staging: base.clone(), base, tree }));
         }

@@ -17,8 +17,8 @@ impl Integration {
             MergeTarget::Staging => self.land_on_staging(level, candidate)?,
         };
         Ok(match landed {
-            Ok(commit) => Event::Landed { level, commit },
-            Err(obstacle) => Event::NotLanded { level, obstacle },
+            Ok(commit) => Event::Landed { effect: None, level, commit },
+            Err(obstacle) => Event::NotLanded { effect: None, level, obstacle },
         })
     }
 

@@ -33,6 +33,7 @@ use crate::project::{FeaturePaths, Project};
 pub use cancel::Cancel;
 pub use gate::GateCall;
 pub use known::KnownFiles;
+pub(super) use stage::objection;
 
 /// What it takes to integrate the levels of one feature.
 pub struct Integration {

@@ -32,7 +32,7 @@ impl Integration {
         let name = self.paths.staging_branch();
         self.repository
             .update_refs(&[RefChange::Set { name, new: staging.clone() }], &format!("stage level {level}"))?;
-        Ok(Event::Staged { level, staging, commits })
+        Ok(Event::Staged { effect: None, level, staging, commits })
     }
 
     /// A fix that a person committed on staging is not of the level that is put together anew, and not to be lost.
@@ -40,7 +40,10 @@ impl Integration {
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?.filter(|tip| tip != base);
         let Some(tip) = tip else { return Ok(()) };
         let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
-        let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &format!("{base}..{tip}")];
+        // What the base branch has is not lost, though it was merged into staging.
+        let landed = self.repository.resolve_ref(&self.base_branch)?.map(|tip| format!("^{tip}"));
+        let range = format!("{base}..{tip}");
+        let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &range].into_iter().chain(landed.as_deref());
         if self.repository.run(theirs)?.bytes.is_empty() {
             return Ok(());
         }
@@ -83,33 +86,18 @@ impl Integration {
             .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
     }
 
+    /// Each on top of the one before, whatever it was made on: a remedy was made on staging as it stood then, with the
+    /// work of tasks that may be done anew or skipped by now.
     fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
-        let mut commits: Vec<TaskCommit> = Vec::new();
-        for run in works.chunk_by(|_, next| next.text.parents.first() == Some(base)) {
-            let top = commits.last().map_or(base, |last| &last.commit);
-            let on = self.place_of(&run[0], base, top)?;
-            let new: Vec<NewCommit> =
-                run.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
-            let made = self.objects.pile_commits(&on, &new)?;
-            commits.extend(run.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }));
-        }
-        Ok(commits)
-    }
-
-    /// A commit that was made on top of staging (a remedy) stays there, where that has all that came before it: a
-    /// person may have resolved a conflict there. Any other comes on top of the one before.
-    fn place_of(&self, work: &Work, base: &Oid, top: &Oid) -> Result<Oid> {
-        let Some(parent) = work.text.parents.first().filter(|parent| **parent != *base && **parent != *top) else {
-            return Ok(top.clone());
-        };
-        let Some(tip) = self.repository.resolve_ref(&self.paths.staging_branch())? else { return Ok(top.clone()) };
-        // What was never on staging was never looked at.
-        let was_staging = self.repository.is_ancestor(parent, &tip)?;
-        Ok(if was_staging && self.repository.is_ancestor(top, parent)? { parent.clone() } else { top.clone() })
+        let new: Vec<NewCommit> =
+            works.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
+        let made = if new.is_empty() { Vec::new() } else { self.objects.pile_commits(base, &new)? };
+        Ok(works.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }).collect())
     }
 }
 
-fn objection(change: &Change, owned: &[OwnedPath]) -> Option<&'static str> {
+/// Why a task that owns these paths may not make the change.
+pub(in crate::host) fn objection(change: &Change, owned: &[OwnedPath]) -> Option<&'static str> {
     if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
         Some("is a submodule")
     } else if !is_plain(&change.path) {

@@ -64,6 +64,7 @@ impl Telling<'_> {
             JobEnd::Failed { cause, .. } => outcome("failed", Some(*cause)).to_string(),
             JobEnd::Died { started: false } => "did not start: its worker never came to life".to_string(),
             JobEnd::Blocked { .. } => outcome("blocked", None).to_string(),
+            JobEnd::Unserved { why, .. } => format!("{}: {}", outcome("unserved", None), headline(why)),
             JobEnd::Escalated { .. } => outcome("escalated", None).to_string(),
             _ => outcome("died", None).to_string(),
         }

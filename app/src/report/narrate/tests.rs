@@ -6,7 +6,7 @@ use super::super::support::{Story, failed, failure, id, oid, policy};
 use super::{Narrator, Severity};
 
 fn report(end: JobEnd, ran_ms: u64) -> JobReport {
-    JobReport { end, wip: None, ran_ms, cost_usd: 0.0, tokens: 0, warnings: Vec::new() }
+    JobReport::new(end, ran_ms)
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn blocked_waiting_and_resting_tasks() {
 fn a_gate_that_fails_is_blamed_and_mended() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002").after(3.0).done("TASK-001").done("TASK-002").staged(1);
-    story.happens(Event::GateFailed { level: Level(1), failure: failure("lint"), passed: Vec::new() });
+    story.happens(Event::GateFailed { effect: None, level: Level(1), failure: failure("lint"), passed: Vec::new() });
     let why = "src/a.rs is named in the output".to_string();
-    story.happens(Event::Blamed { level: Level(1), task: Some(id("TASK-001")), why });
+    story.happens(Event::Blamed { effect: None, level: Level(1), task: Some(id("TASK-001")), why });
     story.starts("TASK-001").after(2.0).ends("TASK-001", failed(FailCause::Verification, "worse", &[]));
     story.starts("TASK-001").after(2.0).done("TASK-001").gates_pass(1);
     story.not_landed(1, Obstacle::BaseMoved).gates_pass(1).lands(1);
@@ -50,9 +50,9 @@ fn a_gate_that_fails_is_blamed_and_mended() {
 fn a_gate_that_nobody_can_mend_ends_the_run() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002").done("TASK-001").done("TASK-002").staged(1);
-    story.happens(Event::GateFailed { level: Level(1), failure: failure("lint"), passed: Vec::new() });
+    story.happens(Event::GateFailed { effect: None, level: Level(1), failure: failure("lint"), passed: Vec::new() });
     let why = "it is red with and without each task".to_string();
-    story.happens(Event::Blamed { level: Level(1), task: None, why });
+    story.happens(Event::Blamed { effect: None, level: Level(1), task: None, why });
     insta::assert_snapshot!(story.told());
 }
 
@@ -129,7 +129,7 @@ fn a_level_that_is_skipped_whole_has_nothing_to_merge() {
 
 #[test]
 fn red_gates_on_the_base_stop_the_run_or_are_only_reported() {
-    let red = || Event::BaseChecked { red: vec![failure("lint")] };
+    let red = || Event::BaseChecked { effect: None, red: vec![failure("lint")] };
     let mut strict = Story::unattended();
     strict.happens(red());
     let mut lenient = policy();
@@ -194,6 +194,6 @@ fn a_process_that_resumes_tells_where_it_begins_and_not_what_was() {
     run.step(story.now, &Event::Woke);
     assert_eq!(narrator.tell(&Event::Woke, &run), []);
     let failure: GateFailure = failure("lint");
-    assert_eq!(narrator.tell(&Event::BaseChecked { red: vec![failure] }, &run), []);
+    assert_eq!(narrator.tell(&Event::BaseChecked { effect: None, red: vec![failure] }, &run), []);
     assert!(story.lines.iter().all(|line| line.severity == Severity::Info));
 }

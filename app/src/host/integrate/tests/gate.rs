@@ -146,11 +146,11 @@ fn the_base_is_checked_with_every_gate() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let base = lab.oid("trunk");
-    assert_eq!(answer(integration.check_base(&base).unwrap()), Event::BaseChecked { red: vec![] });
+    assert_eq!(answer(integration.check_base(&base).unwrap()), Event::BaseChecked { effect: None, red: vec![] });
     assert!(!lab.staging("").exists(), "without gates nothing is checked out");
     let optional = Gate { required: false, ..gate("optional", "false") };
     integration.gates = vec![gate("red", "false"), optional, gate("green", "test -e a.txt"), gate("red too", "exit 2")];
-    let Event::BaseChecked { red } = answer(integration.check_base(&base).unwrap()) else { panic!() };
+    let Event::BaseChecked { red, .. } = answer(integration.check_base(&base).unwrap()) else { panic!() };
     assert_eq!(red.iter().map(|failure| failure.gate.as_str()).collect::<Vec<_>>(), ["red", "red too"]);
     assert_eq!(red[0].staging, base);
     assert_eq!(lab.ran().len(), 4);
@@ -184,7 +184,7 @@ fn prepare_that_fails_is_a_gate_that_fails() {
     integration.prepare = Some("echo cannot; false".into());
     let failed = failure(integration.gated(&lab, &base, &staging, &[]));
     assert_eq!((failed.gate.as_str(), failed.command.as_str()), ("merge.prepare", "echo cannot; false"));
-    let Event::BaseChecked { red } = answer(integration.check_base(&base).unwrap()) else { panic!() };
+    let Event::BaseChecked { red, .. } = answer(integration.check_base(&base).unwrap()) else { panic!() };
     assert_eq!(red.len(), 1);
 }
 
@@ -204,6 +204,43 @@ fn a_base_that_moved_is_merged_in() {
     assert_eq!(changed, "a.txt\ndir/Cargo.lock");
     let on_staging = lab.git(&["diff", "--name-only", staging.as_str(), candidate.staging.as_str()]);
     assert_eq!(on_staging, "dir/Cargo.lock");
+}
+
+#[test]
+fn who_mends_a_failure_has_what_the_base_gained_before_him() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let base = lab.oid("trunk");
+    let first = lab.writes("A", &base, "a.txt", "done\n");
+    let (staging, _) = integration.staged(&base, std::slice::from_ref(&first));
+    lab.write("b.txt", "by a person\n");
+    let tip = lab.commit("a person's");
+    integration.gates = vec![gate("both", "grep person b.txt && grep mended a.txt")];
+    let failed = failure(integration.gated(&lab, &base, &staging, &[])).staging;
+    assert_eq!(lab.oid(&format!("{failed}^1")), staging);
+    assert_eq!(lab.oid(&format!("{failed}^2")), tip);
+    assert_eq!(lab.git(&["show", &format!("{failed}:b.txt")]), "by a person");
+    assert_eq!(failure(integration.gated(&lab, &base, &failed, &[])).staging, failed, "once is enough");
+
+    let fix = lab.writes("A", &failed, "a.txt", "mended\n");
+    let candidate = integration.candidate_of(&lab, &base, &fix.commit);
+    assert_eq!((&candidate.base, &candidate.staging), (&tip, &fix.commit));
+    // Put together anew, with what was mended: what is a person's is on the base branch, so nothing has to be kept.
+    lab.notes.lock().unwrap().clear();
+    let (staging, _) = integration.staged(&base, &[first, fix]);
+    assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "mended");
+    assert!(!lab.notes.lock().unwrap().iter().any(|note| matches!(note, Note::Kept { .. })));
+}
+
+#[test]
+fn a_level_of_which_nothing_is_left_lands_nothing_on_a_moved_base() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let base = lab.oid("trunk");
+    let (staging, _) = integration.staged(&base, &[]);
+    let tip = lab.commit("a person's");
+    let candidate = integration.candidate_of(&lab, &base, &staging);
+    assert_eq!((&candidate.base, &candidate.staging), (&tip, &tip));
 }
 
 #[test]

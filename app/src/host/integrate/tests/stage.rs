@@ -104,6 +104,8 @@ fn what_a_commit_was_made_on_does_not_ride_along() {
     let base = lab.oid("trunk");
     let planted = lab.writes("A", &base, "tool.sh", "not owned");
     let on_top = lab.writes("A", &planted.commit, "a.txt", "owned");
+    // Nor where it is said to have been on staging.
+    lab.git(&["update-ref", "refs/heads/mahabharatha/x/staging", planted.commit.as_str()]);
     for tasks in [vec![lab.writes("B", &base, "b.txt", "b"), on_top.clone()], vec![on_top]] {
         let (staging, _) = integration.staged(&base, &tasks);
         assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "owned");
@@ -163,29 +165,21 @@ fn a_file_where_another_task_has_a_directory_is_an_error() {
 }
 
 #[test]
-fn a_remedy_comes_on_top_of_what_it_was_made_on() {
+fn a_remedy_brings_its_own_change_and_nothing_that_it_was_made_on() {
     let lab = Lab::new();
     let integration = lab.integration();
     let base = lab.oid("trunk");
-    let first = lab.writes("A", &base, "a.txt", "wrong");
-    let (staging, _) = integration.staged(&base, std::slice::from_ref(&first));
-    // A person resolved something on staging before the remedy was made there.
-    let tree = lab.git(&["rev-parse", &format!("{staging}^{{tree}}")]);
-    let resolved = Oid::new(lab.git(&["commit-tree", &tree, "-p", staging.as_str(), "-m", "resolved"])).unwrap();
-    lab.git(&["update-ref", "refs/heads/mahabharatha/x/staging", resolved.as_str()]);
-    let fix = lab.writes("A", &resolved, "a.txt", "right");
-    let (staging, commits) = integration.staged(&base, &[first.clone(), fix.clone()]);
-    assert_eq!(commits.len(), 2);
-    assert_eq!(log(&lab, &base, &staging).len(), 3);
-    assert_eq!(lab.oid(&format!("{staging}^")), resolved);
-    assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "right");
-    assert_eq!(integration.staged(&base, &[first.clone(), fix.clone()]).0, staging, "again, the same comes out");
+    let (a, b) = (lab.writes("A", &base, "a.txt", "wrong"), lab.writes("B", &base, "b.txt", "skipped later"));
+    let (staging, _) = integration.staged(&base, &[a.clone(), b]);
+    let fix = lab.writes("A", &staging, "a.txt", "right");
+    lab.git(&["update-ref", "refs/heads/mahabharatha/x/staging", fix.commit.as_str()]);
 
-    // With another first commit what the remedy stood on is of no use; its change is.
-    let again = lab.writes("A", &base, "a.txt", "otherwise");
-    let (staging, commits) = integration.staged(&base, &[again, fix]);
-    assert_eq!(lab.oid(&format!("{staging}^")), commits[0].commit);
+    let (staging, commits) = integration.staged(&base, &[a.clone(), fix.clone()]);
+    assert_eq!(commits.iter().map(|of| of.task.as_str()).collect::<Vec<_>>(), ["A", "A"]);
+    assert_eq!(log(&lab, &base, &staging).len(), 2);
     assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "right");
+    assert_eq!(lab.git(&["show", &format!("{staging}:b.txt")]), "b.txt", "what B did is not there any more");
+    assert_eq!(integration.staged(&base, &[a, fix]).0, staging, "again, the same comes out");
 }
 
 #[test]

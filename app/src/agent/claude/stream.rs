@@ -1,0 +1,318 @@
+//! What the client tells while it works, and what it is told in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mahabharatha_core::ids::Time;
+use serde_json::{Map, Value, json};
+
+use super::super::{AgentEvent, Said, Spent, Tell};
+use super::user_message;
+use super::wire::{Block, Content, Line, Message, Outcome, System};
+use crate::proc::{Ended, Exit, Feed, bounded_text};
+
+/// A longer line holds more than anybody reads, such as a file as a whole.
+const MAX_LINE: usize = 16 << 20;
+const WINDOW: u64 = 200_000;
+const LARGE_WINDOW: u64 = 1_000_000;
+/// So many tools it may use after each request to stop before the next, less polite one.
+const PATIENCE: u32 = 3;
+const FEEDBACK: (usize, usize) = (6 * 1024, 10 * 1024);
+const FINISHED: &str = "FINISHED";
+
+const STOP: &str = "\
+Your context is nearly full. Stop here: start nothing new and use no more tools, unless a file of yours would be left \
+broken. Your work stays in the worktree, and a fresh worker goes on from your next answer, which is all that it will know of \
+what you did. If the task is finished and its verification passes, answer with the one word FINISHED. If not, write down \
+what is done, what is left, what you found out, and what to do next.";
+
+/// Everything that an attempt's client said that still matters.
+pub struct Conversation {
+    feed: Feed,
+    threshold: f64,
+    window: u64,
+    worktree: PathBuf,
+    tell: Tell,
+    /// How many tools were used since it was asked to stop.
+    asked: Option<u32>,
+    interrupted: bool,
+    /// What the tools do whose results are to come.
+    tools: BTreeMap<String, String>,
+    /// Messages whose tokens are counted; each block of a message comes on its own.
+    counted: BTreeSet<String>,
+    tokens: u64,
+    last_text: String,
+    /// Of the latest failure to reach the service: the client's word for it and the status, where there was one.
+    trouble: (Option<String>, Option<u16>),
+    limited_until: Option<Time>,
+    outcome: Option<Outcome>,
+}
+
+impl Conversation {
+    pub fn new(feed: Feed, threshold: f64) -> Conversation {
+        Conversation {
+            feed,
+            threshold,
+            window: WINDOW,
+            worktree: PathBuf::new(),
+            tell: Box::new(|_| ()),
+            asked: None,
+            interrupted: false,
+            tools: BTreeMap::new(),
+            counted: BTreeSet::new(),
+            tokens: 0,
+            last_text: String::new(),
+            trouble: (None, None),
+            limited_until: None,
+            outcome: None,
+        }
+    }
+
+    pub fn begin(&mut self, worktree: &Path, tell: Tell) {
+        self.worktree = worktree.to_owned();
+        self.tell = tell;
+    }
+
+    pub fn feed(&self) -> Feed {
+        self.feed.clone()
+    }
+
+    pub fn spent(&self) -> Spent {
+        let cost_usd = self.outcome.as_ref().map_or(0.0, |outcome| outcome.total_cost_usd);
+        let told = self.outcome.as_ref().map_or(0, Outcome::tokens);
+        Spent { cost_usd, tokens: told.max(self.tokens) }
+    }
+
+    /// The last that it said.
+    pub fn answer(&self) -> &str {
+        let result = self.outcome.as_ref().map(|outcome| outcome.result.trim()).unwrap_or_default();
+        if result.is_empty() { self.last_text.trim() } else { result }
+    }
+
+    fn hear(&mut self, line: &[u8]) {
+        let Ok(line) = serde_json::from_slice::<Line>(line) else { return };
+        match line {
+            Line::System(system) => self.system(system),
+            Line::Assistant { message, error, parent_tool_use_id } => {
+                if error.is_some() {
+                    self.trouble.0 = error;
+                } else {
+                    self.trouble = (None, None);
+                }
+                self.assistant(message, parent_tool_use_id.is_none());
+            }
+            Line::User { message } => self.results(message),
+            Line::RateLimitEvent { rate_limit_info } if rate_limit_info.status == "rejected" => {
+                self.limited_until = rate_limit_info.resets_at.map(|seconds| Time((seconds * 1000.0) as i64));
+                (self.tell)(AgentEvent::RateLimited { until: self.limited_until });
+            }
+            Line::Result(outcome) => {
+                let text = if outcome.result.is_empty() { outcome.errors.join("; ") } else { outcome.result.clone() };
+                (self.tell)(AgentEvent::Finished(format!(
+                    "{} after {} turns: {text}",
+                    outcome.subtype, outcome.num_turns
+                )));
+                // An urgent request ends a turn and begins the next, whose result is the one that counts.
+                let urged = outcome.terminal_reason.as_deref() == Some("aborted_tools") && !self.interrupted;
+                if !(urged && self.asked.is_some()) {
+                    // It would wait for another task.
+                    self.feed.close();
+                }
+                self.outcome = Some(outcome);
+            }
+            Line::RateLimitEvent { .. } | Line::Other => {}
+        }
+    }
+
+    fn system(&mut self, system: System) {
+        match system {
+            System::Init { session_id, model } => {
+                self.window = if model.ends_with("[1m]") { LARGE_WINDOW } else { WINDOW };
+                (self.tell)(AgentEvent::Started { session: session_id, model });
+            }
+            System::ApiRetry { attempt, max_retries, error_status, error } => {
+                let word = error.clone().unwrap_or_else(|| "no answer".to_owned());
+                let why = error_status.map_or(word.clone(), |status| format!("{status} {word}"));
+                self.trouble = (error, error_status);
+                (self.tell)(AgentEvent::Retrying { retry: attempt, of: max_retries, why });
+            }
+            System::CompactBoundary { compact_metadata } => {
+                (self.tell)(AgentEvent::Compacted { from: compact_metadata.pre_tokens });
+            }
+            System::Other => {}
+        }
+    }
+
+    fn assistant(&mut self, message: Message, is_main: bool) {
+        let context = message.usage.context();
+        let percent = context.saturating_mul(100) / self.window;
+        if context > 0 && self.counted.insert(message.id) {
+            self.tokens = self.tokens.saturating_add(context).saturating_add(message.usage.output_tokens);
+            (self.tell)(AgentEvent::Usage { tokens: self.tokens, context: percent });
+        }
+        let Content::Blocks(blocks) = message.content else { return };
+        for block in blocks {
+            match block {
+                Block::Text { text } if !text.trim().is_empty() => {
+                    (self.tell)(AgentEvent::Text(text.clone()));
+                    self.last_text = text;
+                }
+                Block::ToolUse { id, name, input } => {
+                    let doing = doing(&self.worktree, &name, &input);
+                    (self.tell)(AgentEvent::ToolUse(doing.clone()));
+                    self.tools.insert(id, doing);
+                    // Asked at a tool, as the client passes a message on when one has ended; asked at an end, it would begin anew.
+                    let full = context as f64 >= self.threshold * self.window as f64;
+                    if is_main && (full || self.asked.is_some()) {
+                        self.ask_to_stop(percent);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn ask_to_stop(&mut self, context: u64) {
+        let used = self.asked.map_or(0, |used| used.saturating_add(1));
+        self.asked = Some(used);
+        if used == 0 {
+            (self.tell)(AgentEvent::AskedToStop { context });
+            self.feed.give(user_message(STOP));
+        } else if used == PATIENCE {
+            let message = json!({ "role": "user", "content": STOP });
+            self.feed.give(format!("{}\n", json!({ "type": "user", "priority": "now", "message": message })));
+        } else if used == 2 * PATIENCE {
+            self.interrupted = true;
+            let request = json!({ "subtype": "interrupt" });
+            self.feed
+                .give(format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request })));
+        }
+    }
+
+    fn results(&mut self, message: Message) {
+        let Content::Blocks(blocks) = message.content else { return };
+        for block in blocks {
+            if let Block::ToolResult { tool_use_id, is_error, content } = block {
+                let what = self.tools.remove(&tool_use_id);
+                let text = content.as_str().unwrap_or_default();
+                if is_error && text.starts_with("Permission to use") {
+                    (self.tell)(AgentEvent::ToolDenied(what.unwrap_or_else(|| "something".to_owned())));
+                }
+            }
+        }
+    }
+
+    pub fn said(&self, ended: &Ended) -> Said {
+        let Some(outcome) = &self.outcome else {
+            let output = bounded_text(&ended.stderr, FEEDBACK);
+            return Said::Failed(format!("The agent ended with {} and without a result.\n\n{output}", ended.status));
+        };
+        if outcome.is_error && outcome.subtype == "success" {
+            return self.service_error(outcome);
+        }
+        let answer = bounded_text(self.answer().as_bytes(), FEEDBACK);
+        let completed = !outcome.is_error
+            && outcome.subtype == "success"
+            && outcome.terminal_reason.as_deref() == Some("completed")
+            && ended.status == Exit::Code(0);
+        if self.asked.is_some() {
+            return match answer.as_str() {
+                FINISHED if completed => Said::Done,
+                "" => Said::Checkpoint("It ran out of context before it wrote down where it stood.".to_owned()),
+                _ => Said::Checkpoint(answer),
+            };
+        }
+        if outcome.subtype == "error_max_budget_usd" {
+            let spent = outcome.total_cost_usd;
+            return Said::Blocked(format!(
+                "the budget of this task is used up: {spent:.2} USD (budget.max_usd_per_task)"
+            ));
+        }
+        if !completed {
+            let reason = outcome.terminal_reason.as_deref().unwrap_or("no reason");
+            let errors = outcome.errors.join("\n");
+            return Said::Failed(format!(
+                "The agent did not finish ({}, {reason}).\n{errors}\n\n{answer}",
+                outcome.subtype
+            ));
+        }
+        let mark = |mark: &str| answer.strip_prefix(mark).map(|rest| rest.trim().to_owned());
+        match (mark("BLOCKED:"), mark("ESCALATE:")) {
+            (Some(reason), _) => Said::Blocked(reason),
+            (_, Some(question)) => Said::Escalated(question),
+            _ => Said::Done,
+        }
+    }
+
+    /// The service gave no answer: whether that says anything about the task.
+    fn service_error(&self, outcome: &Outcome) -> Said {
+        let (word, status) =
+            (self.trouble.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.trouble.1));
+        let trouble = match (word, status) {
+            ("rate_limit", _) | (_, Some(429)) => "its limit is reached",
+            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => "it does not let us in",
+            ("overloaded", _) | (_, Some(500..)) => "it is overloaded or out of order",
+            ("server_error" | "unknown", None) => "it cannot be reached",
+            _ => return Said::Failed(format!("The agent's service refused the request: {}", outcome.result)),
+        };
+        Said::Unserved { why: format!("{trouble} ({})", outcome.result.trim()), until: self.limited_until }
+    }
+}
+
+/// What a tool does, in words for people.
+fn doing(worktree: &Path, tool: &str, input: &Map<String, Value>) -> String {
+    let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
+    let path = || {
+        let path = Path::new(text("file_path"));
+        path.strip_prefix(worktree).unwrap_or(path).display().to_string()
+    };
+    match tool {
+        "Read" => format!("reading {}", path()),
+        "Write" | "Edit" | "NotebookEdit" => format!("editing {}", path()),
+        "Bash" => {
+            let command: String = text("command").lines().next().unwrap_or_default().chars().take(200).collect();
+            format!("running {command}")
+        }
+        "TaskGet" | "TaskList" => "reading the task list".to_owned(),
+        "TaskUpdate" => "noting how far it is".to_owned(),
+        other => format!("using {other}"),
+    }
+}
+
+/// Takes the client's output apart into lines.
+pub struct Listener {
+    conversation: Arc<Mutex<Conversation>>,
+    line: Vec<u8>,
+}
+
+impl Listener {
+    pub fn new(conversation: Arc<Mutex<Conversation>>) -> Listener {
+        Listener { conversation, line: Vec::new() }
+    }
+
+    fn end_line(&mut self) {
+        if self.line.len() < MAX_LINE {
+            self.conversation.lock().unwrap_or_else(PoisonError::into_inner).hear(&self.line);
+        }
+        self.line.clear();
+    }
+}
+
+impl Write for Listener {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let room = MAX_LINE.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                self.end_line();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mahabharatha_core::ids::Time;
+use serde_json::json;
+
+use super::super::AgentEvent;
+use super::*;
+use crate::proc::Exit;
+
+/// A conversation that hears these lines, and everything that it tells.
+fn after(lines: &[Value]) -> (Arc<Mutex<Conversation>>, Vec<AgentEvent>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&told);
+    let mut conversation = Conversation::new(Feed::default(), 0.7);
+    conversation.begin(Path::new("/w"), Box::new(move |event| sink.lock().unwrap().push(event)));
+    let conversation = Arc::new(Mutex::new(conversation));
+    let mut listener = Listener::new(Arc::clone(&conversation));
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    // As a pipe gives it: in pieces that know of no lines.
+    for piece in text.as_bytes().chunks(7) {
+        listener.write_all(piece).unwrap();
+    }
+    let told = told.lock().unwrap().clone();
+    (conversation, told)
+}
+
+fn said(lines: &[Value], status: Exit) -> Said {
+    after(lines).0.lock().unwrap().said(&ended(status))
+}
+
+fn ended(status: Exit) -> Ended {
+    let (stdout, stderr) = (Vec::new(), b"oops".to_vec());
+    let duration = Duration::from_secs(1);
+    Ended { status, timed_out: false, cancelled: false, stdout, stderr, truncated: false, duration }
+}
+
+fn result(fields: Value) -> Value {
+    let mut result = json!({
+        "type": "result", "subtype": "success", "is_error": false, "terminal_reason": "completed", "result": "Done.",
+        "total_cost_usd": 0.5, "modelUsage": { "m": { "inputTokens": 7, "cacheReadInputTokens": 3, "outputTokens": 1 } },
+    });
+    for (key, value) in fields.as_object().unwrap() {
+        result[key] = value.clone();
+    }
+    result
+}
+
+fn uses(tool: &str, input: Value, context: u64) -> Value {
+    json!({ "type": "assistant", "parent_tool_use_id": null, "message": {
+        "id": format!("msg_{context}"), "usage": { "input_tokens": 1, "cache_read_input_tokens": context - 1 },
+        "content": [{ "type": "tool_use", "id": "t1", "name": tool, "input": input }] } })
+}
+
+#[test]
+fn session_ids_are_uuids_and_differ() {
+    let (one, other) = (session_id(), session_id());
+    assert_ne!(one, other);
+    let lengths: Vec<usize> = one.split('-').map(str::len).collect();
+    assert_eq!(lengths, [8, 4, 4, 4, 12], "{one}");
+    assert!(one.split('-').nth(2).is_some_and(|part| part.starts_with('4')));
+    assert!(one.split('-').nth(3).is_some_and(|part| part.starts_with(['8', '9', 'a', 'b'])), "{one}");
+}
+
+#[test]
+fn success_is_the_last_result_with_every_sign_of_it() {
+    let ok = Exit::Code(0);
+    assert_eq!(said(&[result(json!({}))], ok), Said::Done);
+    assert!(matches!(said(&[], ok), Said::Failed(why) if why.contains("without a result") && why.contains("oops")));
+    assert!(matches!(said(&[result(json!({}))], Exit::Code(1)), Said::Failed(_)));
+    assert!(matches!(said(&[result(json!({}))], Exit::Signal(9)), Said::Failed(_)));
+    for not_quite in [
+        json!({ "is_error": true, "subtype": "error_during_execution" }),
+        json!({ "subtype": "error_max_turns" }),
+        json!({ "terminal_reason": "hook_stopped" }),
+        json!({ "terminal_reason": null }),
+        json!({ "is_error": true, "api_error_status": 400 }),
+    ] {
+        assert!(matches!(said(&[result(not_quite.clone())], ok), Said::Failed(_)), "{not_quite}");
+        assert_eq!(said(&[result(not_quite.clone()), result(json!({}))], ok), Said::Done);
+        assert!(matches!(said(&[result(json!({})), result(not_quite)], ok), Said::Failed(_)));
+    }
+    assert_eq!(said(&[result(json!({ "result": "BLOCKED: no net" }))], ok), Said::Blocked("no net".into()));
+    assert!(matches!(said(&[result(json!({ "subtype": "error_max_budget_usd" }))], Exit::Code(1)), Said::Blocked(_)));
+}
+
+#[test]
+fn a_service_that_did_not_serve_is_told_from_one_that_refused() {
+    let retry = |status: Value, error: &str| json!({ "type": "system", "subtype": "api_retry", "attempt": 3, "max_retries": 10, "error_status": status, "error": error });
+    let failed = |status: Value| result(json!({ "is_error": true, "api_error_status": status, "result": "words" }));
+    let gives_up = |error: &str| json!({ "type": "assistant", "error": error, "message": { "id": "x", "content": [], "usage": { "input_tokens": 0 } } });
+    for (lines, why) in [
+        (vec![gives_up("rate_limit"), failed(json!(429))], "its limit is reached (words)"),
+        (
+            vec![retry(json!(529), "overloaded"), gives_up("server_error"), failed(json!(null))],
+            "it is overloaded or out of order (words)",
+        ),
+        (vec![gives_up("server_error"), failed(json!(500))], "it is overloaded or out of order (words)"),
+        (
+            vec![retry(json!(null), "unknown"), gives_up("server_error"), failed(json!(null))],
+            "it cannot be reached (words)",
+        ),
+        (vec![gives_up("billing_error"), failed(json!(400))], "it does not let us in (words)"),
+        (vec![failed(json!(401))], "it does not let us in (words)"),
+    ] {
+        assert_eq!(said(&lines, Exit::Code(1)), Said::Unserved { why: why.into(), until: None });
+    }
+    let limit =
+        json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": 1_794_789_989 } });
+    let lines = [limit, gives_up("rate_limit"), failed(json!(429))];
+    let until = Some(Time(1_794_789_989_000));
+    assert!(matches!(said(&lines, Exit::Code(1)), Said::Unserved { until: told, .. } if told == until));
+    let (_, told) = after(&[retry(json!(500), "server_error")]);
+    assert_eq!(told[0].doing().unwrap(), "waiting for the API, retry 3 of 10");
+    let refused = [gives_up("invalid_request"), failed(json!(400))];
+    assert!(matches!(said(&refused, Exit::Code(1)), Said::Failed(_)));
+}
+
+#[test]
+fn what_happens_is_told_in_words_for_people() {
+    let denied = "Permission to use Bash has been denied because";
+    let (conversation, told) = after(&[
+        json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m" }),
+        json!({ "type": "system", "subtype": "of another version", "x": 1 }),
+        json!({ "type": "stream_event" }),
+        json!("no object"),
+        uses("Edit", json!({ "file_path": "/w/src/x.rs" }), 1_000),
+        uses("Bash", json!({ "command": "cargo test\n--all" }), 2_000),
+        json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": denied }] } }),
+        json!({ "type": "user", "message": { "content": "text" } }),
+        json!({ "type": "system", "subtype": "compact_boundary", "compact_metadata": { "pre_tokens": 9 } }),
+        result(json!({ "num_turns": 4 })),
+    ]);
+    let shown: Vec<String> = told.iter().map(|event| format!("{}: {event}", event.name())).collect();
+    assert_eq!(
+        shown,
+        [
+            "session: s with m",
+            "usage: 1000 tokens, context 0 % full",
+            "tool_use: editing src/x.rs",
+            "usage: 3000 tokens, context 1 % full",
+            "tool_use: running cargo test",
+            "tool_denied: running cargo test",
+            "compacted: the context was summed up at 9 tokens",
+            "finished: success after 4 turns: Done.",
+        ]
+    );
+    let spent = conversation.lock().unwrap().spent();
+    // What the client reckons is less than what was seen, which it forgot when it summed up.
+    assert_eq!((spent.cost_usd, spent.tokens), (0.5, 3_000));
+}
+
+#[test]
+fn the_window_is_what_the_model_has() {
+    let init = |model: &str| json!({ "type": "system", "subtype": "init", "session_id": "s", "model": model });
+    let asked = |model: &str, context| {
+        let (_, told) = after(&[init(model), uses("Read", json!({}), context)]);
+        told.iter().any(|event| matches!(event, AgentEvent::AskedToStop { .. }))
+    };
+    assert!(!asked("sonnet", 139_999) && asked("sonnet", 140_000));
+    assert!(!asked("sonnet[1m]", 699_999) && asked("sonnet[1m]", 700_000));
+}
+
+#[test]
+fn decisions_are_lines_of_the_last_answer() {
+    let (conversation, _) =
+        after(&[result(json!({ "result": "Done.\nDECISION: bcrypt, not argon\n DECISION:\nNo DECISION: here" }))]);
+    assert_eq!(super::super::decisions_in(conversation.lock().unwrap().answer()), ["bcrypt, not argon"]);
+}

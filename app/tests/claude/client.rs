@@ -1,0 +1,90 @@
+//! A repository whose agent is the real client, with a home of its own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::claude_client;
+use crate::messages_api::Api;
+use crate::support::{Background, Ran, Repo};
+
+pub struct Bench {
+    pub repo: Repo,
+    pub api: Api,
+    home: tempfile::TempDir,
+}
+
+impl Bench {
+    /// Nothing where there is no client: that is said, and on CI it is a failure.
+    pub fn new(api: Api, config: &str) -> Option<Bench> {
+        let Some(program) = claude_client::program() else {
+            assert!(!std::env::var("CI").is_ok_and(|value| value == "true"), "the Claude Code client is not installed");
+            eprintln!("NOT TESTED: the Claude Code client is not installed; ./test does that");
+            return None;
+        };
+        let repo = Repo::new();
+        let command = json!(program.to_str().unwrap());
+        let agent = format!("agents: {{ claude: {{ command: {command}, env: [CLAUDE_CODE_MAX_RETRIES] }} }}\n");
+        repo.config(&format!("{agent}retry: {{ base_seconds: 0, max_seconds: 0 }}\n{config}"));
+        repo.commit("configured");
+        Some(Bench { repo, api, home: tempfile::tempdir().unwrap() })
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.repo.command(args);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.home.path())
+            .env("ANTHROPIC_BASE_URL", self.api.url())
+            .env("ANTHROPIC_API_KEY", SECRET)
+            .env("CLAUDE_CODE_MAX_RETRIES", "1");
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().unwrap())
+    }
+
+    pub fn spawn(&self, args: &[&str]) -> Background {
+        Background::start(self.command(args))
+    }
+
+    /// What the task's log holds of these events, in order.
+    pub fn events(&self, task: &str, names: &[&str]) -> Vec<String> {
+        let log = self.repo.read(&format!(".mahabharatha/logs/x/tasks/{task}.jsonl"));
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let wanted = lines.filter(|line| names.contains(&line["event"].as_str().unwrap()));
+        wanted.map(|line| line["message"].as_str().unwrap().to_owned()).collect()
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Whether a text stands in any file below the directory.
+    pub fn is_in_files(dir: &Path, text: &str) -> bool {
+        let Ok(entries) = fs::read_dir(dir) else { return false };
+        entries.flatten().any(|entry| {
+            let path = entry.path();
+            if path.is_dir() && !path.is_symlink() {
+                return Bench::is_in_files(&path, text);
+            }
+            fs::read(&path).is_ok_and(|bytes| bytes.windows(text.len()).any(|part| part == text.as_bytes()))
+        })
+    }
+}
+
+/// A key that must turn up nowhere.
+pub const SECRET: &str = "sk-not-a-key-0f5d3a";
+
+/// A task for the client that creates `file`, verified by its first line.
+pub fn task(id: &str, level: u32, file: &str) -> Value {
+    json!({
+        "id": id, "title": format!("Make {file}"), "level": level,
+        "files": { "create": [file], "modify": [], "read": [] }, "dependencies": [],
+        "verification": { "command": format!("grep -q {id} '{file}'"), "timeout_seconds": 30 },
+    })
+}

@@ -1,0 +1,64 @@
+//! Agents whose context fills up.
+
+use crate::client::{Bench, task};
+use crate::messages_api::{Api, Reply, bash};
+
+const FULL: u64 = 150_000;
+/// What the agent is told when its context is full.
+const STOP: &str = "Your context is nearly full.";
+
+#[test]
+fn an_agent_past_the_threshold_writes_a_note_and_a_fresh_one_goes_on_from_it() {
+    let api = Api::start(|ask| match (ask.attempt().as_str(), ask.turn()) {
+        ("1", 0) => ask.write("a.txt", "half\n"),
+        ("1", _) if ask.text().contains(STOP) => Reply::says("The half is written, the id is not."),
+        ("1", _) => bash("git status").reading(FULL),
+        (_, 0) => bash("cat a.txt"),
+        (_, 1) => bash("git diff"),
+        (_, 2) => ask.write("a.txt", "half\nA-1\n"),
+        _ => Reply::says("Done."),
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
+    bench.run(&["run"]).code(0).says("A-1 stopped at a checkpoint");
+    assert_eq!(bench.repo.tree("main")["a.txt"], "half\nA-1");
+    assert_eq!(bench.events("A-1", &["asked_to_stop"]), ["the context is 75 % full"]);
+    let second: Vec<_> = bench.api.asked().into_iter().filter(|ask| ask.attempt() == "2").collect();
+    assert!(second[0].text().contains("The half is written, the id is not."), "{}", second[0].text());
+    assert!(second[1].text().contains("half"), "the work lies in the worktree");
+    let attempts = bench.repo.task("A-1")["attempts"].clone();
+    assert_eq!((&attempts[0]["outcome"], &attempts[1]["outcome"]), (&"checkpoint".into(), &"done".into()));
+}
+
+#[test]
+fn one_that_will_not_stop_is_stopped() {
+    let api = Api::start(|ask| match (ask.attempt().as_str(), ask.turn()) {
+        ("1", 0) => ask.write("a.txt", "half\n"),
+        ("1", _) => Reply::of(vec![
+            serde_json::json!({ "type": "text", "text": "Only this one thing more." }),
+            crate::messages_api::tool_use("Bash", serde_json::json!({ "command": "git status" })),
+        ])
+        .reading(FULL),
+        (_, 0) => ask.write("a.txt", "A-1\n"),
+        _ => Reply::says("Done."),
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
+    bench.run(&["run"]).code(0).says("A-1 stopped at a checkpoint");
+    let first = bench.api.asked().into_iter().filter(|ask| ask.attempt() == "1").count();
+    assert!(first < 15, "{first} requests");
+    let second = bench.api.asked().into_iter().find(|ask| ask.attempt() == "2").unwrap();
+    assert!(second.text().contains("Only this one thing more."), "{}", second.text());
+}
+
+#[test]
+fn one_that_was_finished_anyway_is_taken_at_its_word_and_verified() {
+    let api = Api::start(|ask| match ask.turn() {
+        0 => ask.write("a.txt", "A-1\n").reading(FULL),
+        _ => Reply::says("FINISHED"),
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
+    bench.run(&["run"]).code(0).does_not_say("checkpoint");
+    assert_eq!(bench.repo.task("A-1")["attempt"], 1);
+}

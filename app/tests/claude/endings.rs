@@ -1,0 +1,73 @@
+//! How attempts end that do not simply succeed.
+
+use serde_json::json;
+
+use crate::client::{Bench, task};
+use crate::messages_api::{Api, Reply, bash};
+
+#[test]
+fn a_failed_verification_is_told_to_the_next_attempt() {
+    let api = Api::start(|ask| match (ask.attempt().as_str(), ask.turn()) {
+        ("1", 0) => ask.write("a.txt", "wrong\n"),
+        (_, 0) => ask.write("a.txt", "A-1\n"),
+        _ => Reply::says("All done and verified!"),
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
+    bench.run(&["run"]).code(0).says("A-1 failed its verification (attempt 1 of 3)");
+    assert_eq!(bench.repo.tree("main")["a.txt"], "A-1");
+    let second = bench.api.asked().into_iter().find(|ask| ask.attempt() == "2").unwrap();
+    assert!(second.text().contains("The Attempt Before This One Failed"), "{}", second.text());
+}
+
+#[test]
+fn an_agent_that_goes_round_in_circles_is_ended_after_its_turns() {
+    let api = Api::start(|ask| match (ask.attempt().as_str(), ask.turn()) {
+        ("1", _) => Reply::uses("Read", json!({ "file_path": ask.file("nowhere.txt") })),
+        (_, 0) => ask.write("a.txt", "A-1\n"),
+        _ => Reply::says("Done."),
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
+    bench.run(&["run"]).code(0).says("A-1 failed: its agent ended with an error (attempt 1 of 3)");
+    let second = bench.api.asked().into_iter().find(|ask| ask.attempt() == "2").unwrap();
+    assert!(second.text().contains("error_max_turns"), "{}", second.text());
+}
+
+#[test]
+fn a_task_that_costs_too_much_is_blocked() {
+    let api = Api::start(|_| bash("git status").reading(100_000));
+    let Some(bench) = Bench::new(api, "budget: { max_usd_per_task: 0.5 }\n") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
+    bench.run(&["run"]).code(3).says("the budget of this task is used up");
+    let task = bench.repo.task("A-1");
+    assert!(task["cost_usd"].as_f64().unwrap() >= 0.5, "{task}");
+    assert!(bench.api.asked().len() <= 4);
+}
+
+#[test]
+fn an_agent_says_that_it_cannot_be_done_or_that_a_person_must_choose() {
+    let api = Api::start(|ask| match ask.task().as_str() {
+        "A-1" => Reply::says("BLOCKED: there is no database"),
+        _ => Reply::says("ESCALATE: red or blue?"),
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "a.txt"), task("A-2", 1, "b.txt")]);
+    bench.run(&["run"]).code(3);
+    assert_eq!(bench.repo.task("A-1")["reason"], "there is no database");
+    assert_eq!(bench.repo.task("A-2")["reason"], "a person must decide: red or blue?");
+}
+
+#[test]
+fn what_an_agent_decided_is_told_to_the_tasks_after_it() {
+    let api = Api::start(|ask| match (ask.task().as_str(), ask.turn()) {
+        (id, 0) => ask.write(&format!("{id}.txt"), id),
+        ("A-1", _) => Reply::says("It is made.\nDECISION: ids are written without a line end"),
+        _ => Reply::says("Done."),
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("B-1", 2, "B-1.txt")]);
+    bench.run(&["run"]).code(0);
+    assert!(bench.repo.read(".gsd/STATE.md").contains("ids are written without a line end"));
+    assert!(bench.api.asked_about("B-1")[0].system().contains("ids are written without a line end"));
+}

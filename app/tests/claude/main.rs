@@ -1,0 +1,20 @@
+//! The real program with the real Claude Code client, which talks to a Messages API of ours on loopback.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+#[path = "../support/claude_client.rs"]
+mod claude_client;
+mod client;
+#[path = "../support/messages_api.rs"]
+mod messages_api;
+#[expect(dead_code, reason = "shared with the other tests of the whole program")]
+#[path = "../e2e/support.rs"]
+mod support;
+
+mod context;
+mod endings;
+mod kills;
+mod ownership;
+mod preflight;
+mod service;
+mod whole_way;

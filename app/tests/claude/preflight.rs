@@ -1,0 +1,27 @@
+//! What is checked before a run, without a word to the service.
+
+use crate::client::{Bench, task};
+use crate::messages_api::{Api, Reply};
+use crate::support::Ran;
+
+#[test]
+fn a_client_that_is_missing_too_old_or_not_logged_in_stops_the_run() {
+    let Some(bench) = Bench::new(Api::start(|_| Reply::says("Done.")), "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
+    let mut command = bench.command(&["run"]);
+    command.env_remove("ANTHROPIC_API_KEY");
+    Ran::of(command.output().unwrap()).code(7).says("is not logged in").says("ANTHROPIC_API_KEY");
+    bench.run(&["doctor"]).code(0).says("2.1.197 (Claude Code), logged in (api_key)");
+
+    let configured = |program: &str| {
+        bench.repo.write(".mahabharatha/config.yaml", &format!("agents: {{ claude: {{ command: {program} }} }}\n"))
+    };
+    bench.repo.program("old", "echo '1.0.3 (Claude Code)'");
+    configured("./old");
+    bench.run(&["run"]).code(7).says("./old is version 1.0.3, and 2.1.197 is needed");
+    bench.repo.program("old", "echo hello");
+    bench.run(&["run"]).code(7).says("does not tell its version");
+    configured("no-such-client");
+    bench.run(&["run"]).code(7).says("no-such-client was not found on PATH");
+    assert!(bench.api.asked().is_empty());
+}

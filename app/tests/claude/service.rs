@@ -1,0 +1,72 @@
+//! A service that does not serve: attempts are made again and none is used up.
+
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::client::{Bench, task};
+use crate::messages_api::{Api, Ask, Reply};
+
+/// The client asks twice before it gives up.
+const TRIES: usize = 2;
+
+fn works(ask: &Ask) -> Reply {
+    match ask.turn() {
+        0 => ask.write(&format!("{}.txt", ask.task()), &format!("{}\n", ask.task())),
+        _ => Reply::says("Done."),
+    }
+}
+
+#[test]
+fn errors_of_the_service_and_of_the_network_use_up_no_attempt() {
+    let api = Api::start(|ask| match (ask.task().as_str(), ask.attempt().as_str()) {
+        ("BUSY", "1") => Reply::fails(529, "overloaded_error"),
+        ("BROKEN", "1") => Reply::fails(500, "api_error"),
+        ("CUT", "1") => Reply::Dropped,
+        ("LOGIN", "1") => Reply::fails(401, "authentication_error"),
+        _ => works(ask),
+    });
+    let Some(bench) = Bench::new(api, "workers: { count: 2 }\n") else { return };
+    let ids = ["BUSY", "BROKEN", "CUT", "LOGIN"];
+    bench.repo.graph("x", &ids.map(|id| task(id, 1, &format!("{id}.txt"))));
+    bench.run(&["run"]).code(0).says("was not served");
+    for id in ids {
+        let state = bench.repo.task(id);
+        let outcomes: Vec<&str> =
+            state["attempts"].as_array().unwrap().iter().map(|attempt| attempt["outcome"].as_str().unwrap()).collect();
+        assert_eq!(outcomes, ["unserved", "done"], "{id}: {state:#}");
+        let retries = bench.events(id, &["retrying"]);
+        // A broken answer is asked for once more without a word.
+        assert!(id == "CUT" || retries.iter().any(|retry| retry.starts_with("retry 1 of 1")), "{id}: {retries:?}");
+        let tries = bench.api.asked_about(id).iter().filter(|ask| ask.attempt() == "1").count();
+        assert!(tries >= TRIES, "{id}: {tries}");
+    }
+}
+
+#[test]
+fn a_limit_with_a_reset_time_is_waited_for() {
+    let reset = OnceLock::new();
+    let api = Api::start(move |ask| {
+        // Three seconds from the first request on, in whole seconds as the service tells them.
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let reset = *reset.get_or_init(|| now() + 3);
+        if now() >= reset {
+            return works(ask);
+        }
+        let headers = vec![
+            ("retry-after", "3600".to_owned()),
+            ("anthropic-ratelimit-unified-status", "rejected".to_owned()),
+            ("anthropic-ratelimit-unified-reset", reset.to_string()),
+            ("anthropic-ratelimit-unified-representative-claim", "five_hour".to_owned()),
+        ];
+        Reply::Error { status: 429, kind: "rate_limit_error", message: "limit", headers }
+    });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt")]);
+    let mut command = bench.command(&["run"]);
+    command.env_remove("ANTHROPIC_API_KEY").env("CLAUDE_CODE_OAUTH_TOKEN", "not-a-token");
+    crate::support::Ran::of(command.output().unwrap()).code(0).says("its limit is reached");
+    assert_eq!(bench.events("A-1", &["rate_limited"]).len(), 1);
+    let outcomes: Vec<_> = bench.repo.task("A-1")["attempts"].as_array().unwrap().clone();
+    assert_eq!(outcomes.len(), 2, "{outcomes:#?}");
+    assert_eq!(outcomes[0]["outcome"], "unserved");
+}

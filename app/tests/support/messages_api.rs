@@ -1,0 +1,270 @@
+//! A Messages API on loopback that answers by a script: what the real client is driven against.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+/// What the client asked.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub body: Value,
+    /// The length of the body.
+    pub bytes: usize,
+}
+
+/// What it is answered.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    Message {
+        blocks: Vec<Value>,
+        input_tokens: u64,
+    },
+    Error {
+        status: u16,
+        kind: &'static str,
+        message: &'static str,
+        headers: Vec<(&'static str, String)>,
+    },
+    /// The connection breaks in the middle of an answer.
+    Dropped,
+}
+
+impl Reply {
+    pub fn says(text: &str) -> Reply {
+        Reply::of(vec![json!({ "type": "text", "text": text })])
+    }
+
+    pub fn of(blocks: Vec<Value>) -> Reply {
+        Reply::Message { blocks, input_tokens: 1_000 }
+    }
+
+    pub fn uses(tool: &str, input: Value) -> Reply {
+        Reply::of(vec![tool_use(tool, input)])
+    }
+
+    /// With so much to read before it.
+    pub fn reading(self, tokens: u64) -> Reply {
+        match self {
+            Reply::Message { blocks, .. } => Reply::Message { blocks, input_tokens: tokens },
+            other => other,
+        }
+    }
+
+    pub fn fails(status: u16, kind: &'static str) -> Reply {
+        Reply::Error { status, kind, message: "scripted", headers: Vec::new() }
+    }
+}
+
+pub fn tool_use(tool: &str, input: Value) -> Value {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let id = format!("toolu_{:024}", COUNT.fetch_add(1, Ordering::Relaxed));
+    json!({ "type": "tool_use", "id": id, "name": tool, "input": input })
+}
+
+impl Ask {
+    fn messages(&self) -> &[Value] {
+        self.body["messages"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// How many answers there were before.
+    pub fn turn(&self) -> usize {
+        self.messages().iter().filter(|message| message["role"] == "assistant").count()
+    }
+
+    /// Everything that anybody but the model said.
+    pub fn text(&self) -> String {
+        let mut texts = Vec::new();
+        for message in self.messages().iter().filter(|message| message["role"] != "assistant") {
+            collect_texts(&message["content"], &mut texts);
+        }
+        texts.join("\n")
+    }
+
+    pub fn system(&self) -> String {
+        let mut texts = Vec::new();
+        collect_texts(&self.body["system"], &mut texts);
+        texts.join("\n")
+    }
+
+    fn fact(&self, name: &str) -> String {
+        let text = self.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("- **{name}:** "))).unwrap_or_default();
+        line.trim_start_matches('`').split(['`', ' ', ',']).next().unwrap_or_default().to_owned()
+    }
+
+    pub fn task(&self) -> String {
+        self.fact("Task")
+    }
+
+    pub fn attempt(&self) -> String {
+        self.fact("Attempt")
+    }
+
+    /// The attempt's directory, which may have spaces in its name.
+    pub fn worktree(&self) -> String {
+        let text = self.text();
+        let line = text.lines().find_map(|line| line.strip_prefix("- **Worktree:** `")).unwrap_or_default();
+        line.trim_end_matches('`').to_owned()
+    }
+
+    pub fn file(&self, path: &str) -> String {
+        format!("{}/{path}", self.worktree())
+    }
+
+    /// A Write of a file in the worktree.
+    pub fn write(&self, path: &str, content: &str) -> Reply {
+        Reply::uses("Write", json!({ "file_path": self.file(path), "content": content }))
+    }
+}
+
+pub fn bash(command: &str) -> Reply {
+    Reply::uses("Bash", json!({ "command": command, "description": "scripted" }))
+}
+
+fn collect_texts(content: &Value, texts: &mut Vec<String>) {
+    match content {
+        Value::String(text) => texts.push(text.clone()),
+        Value::Array(blocks) => blocks.iter().for_each(|block| collect_texts(block, texts)),
+        Value::Object(block) => {
+            for key in ["text", "content"] {
+                block.get(key).into_iter().for_each(|inner| collect_texts(inner, texts));
+            }
+        }
+        _ => {}
+    }
+}
+
+type Script = dyn Fn(&Ask) -> Reply + Send + Sync;
+
+pub struct Api {
+    port: u16,
+    asked: Arc<Mutex<Vec<Ask>>>,
+}
+
+impl Api {
+    /// Listens until the test process ends. The script may block; every connection has a thread of its own.
+    pub fn start(script: impl Fn(&Ask) -> Reply + Send + Sync + 'static) -> Api {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (script, seen): (Arc<Script>, _) = (Arc::new(script), Arc::clone(&asked));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
+                std::thread::spawn(move || {
+                    let _ = serve(stream, &script, &seen);
+                });
+            }
+        });
+        Api { port, asked }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub fn asked(&self) -> Vec<Ask> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// The requests about a task.
+    pub fn asked_about(&self, task: &str) -> Vec<Ask> {
+        self.asked().into_iter().filter(|ask| ask.task() == task).collect()
+    }
+}
+
+/// One connection, request after request.
+fn serve(mut stream: TcpStream, script: &Arc<Script>, asked: &Mutex<Vec<Ask>>) -> io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        let mut first = String::new();
+        if reader.read_line(&mut first)? == 0 {
+            return Ok(());
+        }
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().unwrap_or(0);
+            }
+        }
+        let mut raw = vec![0; length];
+        reader.read_exact(&mut raw)?;
+        if !first.starts_with("POST /v1/messages?") && !first.starts_with("POST /v1/messages ") {
+            write_response(&mut stream, 404, "application/json", &[], b"{}", 2)?;
+            continue;
+        }
+        let body: Value = serde_json::from_slice(&raw).unwrap_or_default();
+        let ask = Ask { body, bytes: length };
+        asked.lock().unwrap().push(ask.clone());
+        match script(&ask) {
+            Reply::Message { blocks, input_tokens } => {
+                let body = events(&ask, &blocks, input_tokens);
+                write_response(&mut stream, 200, "text/event-stream", &[], body.as_bytes(), body.len())?;
+            }
+            Reply::Error { status, kind, message, headers } => {
+                let body = json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string();
+                write_response(&mut stream, status, "application/json", &headers, body.as_bytes(), body.len())?;
+            }
+            Reply::Dropped => {
+                let body = events(&ask, &[json!({ "type": "text", "text": "half" })], 1_000);
+                let half = &body.as_bytes()[..body.len() / 2];
+                write_response(&mut stream, 200, "text/event-stream", &[], half, body.len())?;
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn write_response(
+    stream: &mut TcpStream,
+    status: u16,
+    kind: &str,
+    headers: &[(&str, String)],
+    body: &[u8],
+    length: usize,
+) -> io::Result<()> {
+    let mut head = format!("HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{head}\r\n").as_bytes())?;
+    stream.write_all(body)?;
+    stream.flush()
+}
+
+/// The message as the stream of events that the service sends.
+fn events(ask: &Ask, blocks: &[Value], input_tokens: u64) -> String {
+    let uses_tools = blocks.iter().any(|block| block["type"] == "tool_use");
+    let stop = if uses_tools { "tool_use" } else { "end_turn" };
+    let usage = json!({
+        "input_tokens": input_tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 20
+    });
+    let id = tool_use("", Value::Null)["id"].as_str().unwrap_or_default().replace("toolu", "msg");
+    let mut events = vec![json!({ "type": "message_start", "message": {
+        "id": id, "type": "message", "role": "assistant", "model": ask.body["model"], "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": usage } })];
+    for (index, block) in blocks.iter().enumerate() {
+        let (start, delta) = if block["type"] == "text" {
+            (json!({ "type": "text", "text": "" }), json!({ "type": "text_delta", "text": block["text"] }))
+        } else {
+            let start = json!({ "type": "tool_use", "id": block["id"], "name": block["name"], "input": {} });
+            (start, json!({ "type": "input_json_delta", "partial_json": block["input"].to_string() }))
+        };
+        events.push(json!({ "type": "content_block_start", "index": index, "content_block": start }));
+        events.push(json!({ "type": "content_block_delta", "index": index, "delta": delta }));
+        events.push(json!({ "type": "content_block_stop", "index": index }));
+    }
+    let delta = json!({ "stop_reason": stop, "stop_sequence": null });
+    events.push(json!({ "type": "message_delta", "delta": delta, "usage": { "output_tokens": 20 } }));
+    events.push(json!({ "type": "message_stop" }));
+    events
+        .iter()
+        .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default()))
+        .collect()
+}

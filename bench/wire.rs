@@ -1,0 +1,101 @@
+//! What the real Claude Code client sends in the first request of a worker, and how much of it two workers share, against
+//! the client as it comes.
+
+#![expect(clippy::unwrap_used, reason = "a measurement may end by panicking")]
+
+#[path = "../app/tests/support/claude_client.rs"]
+mod claude_client;
+#[expect(dead_code, reason = "shared with the tests, which ask for more")]
+#[path = "../app/tests/support/messages_api.rs"]
+mod messages_api;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use messages_api::{Api, Ask, Reply};
+use serde_json::json;
+
+fn main() {
+    let Some(client) = claude_client::program() else {
+        println!("the first request: not measured, as ./test has not installed the Claude Code client");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let ours = Api::start(|ask| match ask.turn() {
+        0 => ask.write(&format!("{}.txt", ask.task()), "done\n"),
+        _ => Reply::says("Done."),
+    });
+    run_two_workers(&client, dir.path(), &ours);
+    let ours: Vec<Ask> = ours.asked().into_iter().filter(|ask| ask.turn() == 0).collect();
+    let defaults = Api::start(|_| Reply::says("Done."));
+    for (worker, ask) in ours.iter().enumerate() {
+        let place = dir.path().join(format!("default-{worker}"));
+        fs::create_dir(&place).unwrap();
+        let prompt = format!("{}\n{}", ask.system(), ask.text());
+        let run = client_command(&client, dir.path(), &defaults).arg("-p").arg(prompt).current_dir(place).output();
+        assert!(run.unwrap().status.success());
+    }
+    println!("the first request of a worker, and what two workers share of it");
+    print("ours", &ours);
+    print("the client's defaults", &defaults.asked());
+}
+
+fn print(name: &str, asked: &[Ask]) {
+    let [one, other, ..] = asked else { panic!("{name}: {} requests", asked.len()) };
+    let shared = prefix(&cached_part(one), &cached_part(other));
+    let part = 100 * shared / one.bytes;
+    println!("{name:<34} {:>6} bytes, {} tools, {shared:>6} bytes shared ({part} %)", one.bytes, tools(one));
+}
+
+fn tools(ask: &Ask) -> usize {
+    ask.body["tools"].as_array().map_or(0, Vec::len)
+}
+
+/// In the order in which the service looks for what it has seen before.
+fn cached_part(ask: &Ask) -> String {
+    ["tools", "system", "messages"].map(|part| ask.body[part].to_string()).concat()
+}
+
+fn prefix(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+}
+
+fn client_command(program: &Path, home: &Path, api: &Api) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home)
+        .env("ANTHROPIC_BASE_URL", api.url())
+        .env("ANTHROPIC_API_KEY", "none")
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run_two_workers(client: &Path, dir: &Path, api: &Api) {
+    let repo = dir.join("repo");
+    let specs = repo.join(".gsd/specs/b");
+    fs::create_dir_all(&specs).unwrap();
+    fs::create_dir(repo.join(".mahabharatha")).unwrap();
+    let config = format!("agents: {{ claude: {{ command: {} }} }}\n", json!(client));
+    fs::write(repo.join(".mahabharatha/config.yaml"), config).unwrap();
+    fs::write(repo.join(".gsd/.current-feature"), "b").unwrap();
+    fs::write(specs.join("requirements.md"), "# Requirements\n\n".to_owned() + &"- It must work.\n".repeat(100))
+        .unwrap();
+    let task = |id: &str| {
+        let file = format!("{id}.txt");
+        json!({ "id": id, "title": "t", "level": 1, "files": { "create": [file] }, "verification": { "command": format!("test -e {file}") } })
+    };
+    let graph = json!({ "feature": "b", "tasks": [task("A"), task("B")] });
+    fs::write(specs.join("task-graph.json"), graph.to_string()).unwrap();
+    let identity = ["-c", "user.name=b", "-c", "user.email=b@b"];
+    for args in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "base"]] {
+        let done = Command::new("git").args(identity).args(args).current_dir(&repo).status();
+        assert!(done.unwrap().success());
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_mahabharatha"));
+    let run = client_command(program, dir, api).args(["-q", "run"]).current_dir(&repo).status();
+    assert!(run.unwrap().success());
+}

@@ -1,0 +1,291 @@
+//! Decisions of a run that are easier told one by one than met by chance.
+
+use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
+use mahabharatha_core::run::effect::Job;
+use mahabharatha_core::run::event::{
+    Backoff, BackoffStrategy, Candidate, Command, Event, GateFailure, Intent, JobEnd, JobReport, Obstacle, Policy,
+    Setup, TaskCommit,
+};
+use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Run};
+use mahabharatha_core::spec::GraphFile;
+use mahabharatha_core::view::RunView;
+
+fn id(task: &str) -> TaskId {
+    TaskId::new(task).unwrap()
+}
+
+fn oid(digit: char) -> Oid {
+    Oid::new(digit.to_string().repeat(40)).unwrap()
+}
+
+fn graph(tasks: &[(&str, u32)]) -> GraphFile {
+    let task = |(id, level): &(&str, u32)| {
+        let files = format!(r#"{{"create":["{id}.rs"]}}"#);
+        format!(r#"{{"id":"{id}","title":"T","level":{level},"files":{files},"verification":{{"command":"true"}}}}"#)
+    };
+    let tasks: Vec<String> = tasks.iter().map(task).collect();
+    serde_json::from_str(&format!(r#"{{"feature":"f","tasks":[{}]}}"#, tasks.join(","))).unwrap()
+}
+
+/// A run with one worker, and the time.
+struct Story {
+    run: Run,
+    now: Time,
+}
+
+impl Story {
+    fn of(tasks: &[(&str, u32)]) -> Story {
+        let policy = Policy {
+            workers: 1,
+            max_attempts: 2,
+            backoff: Backoff { strategy: BackoffStrategy::Fixed, base_ms: 0, max_ms: 0 },
+            remediation_attempts: 1,
+            has_gates: false,
+            allow_red_base: false,
+            max_usd: Some(5.0),
+            onto_staging: false,
+        };
+        let setup = Setup {
+            feature: Feature::new("f").unwrap(),
+            graph: graph(tasks),
+            base_branch: "refs/heads/main".to_string(),
+            start: oid('0'),
+            mode: "subprocess".to_string(),
+            git_config: Vec::new(),
+            policy,
+        };
+        let mut story = Story { run: Run::start(Time(0), &setup).unwrap(), now: Time(0) };
+        story.happens(Event::SlotReady { worker: WorkerId(0) });
+        story
+    }
+
+    fn happens(&mut self, event: Event) -> &mut Story {
+        self.now = Time(self.now.0 + 1_000);
+        self.run.step(self.now, &event);
+        self
+    }
+
+    fn resumed(&mut self) -> &mut Story {
+        let policy = self.run.policy().clone();
+        self.happens(Event::Resumed { policy, intent: Intent::Complete });
+        let prepares = |(_, effect): (EffectId, &Effect)| matches!(effect, Effect::PrepareSlot { .. });
+        if self.run.outstanding().any(prepares) {
+            self.happens(Event::SlotReady { worker: WorkerId(0) });
+        }
+        self
+    }
+
+    /// The one thing that is under way.
+    fn under_way(&self) -> (EffectId, Effect) {
+        let all: Vec<_> = self.run.outstanding().collect();
+        assert_eq!(all.len(), 1, "{all:?}");
+        (all[0].0, all[0].1.clone())
+    }
+
+    fn job(&self) -> Job {
+        match self.under_way().1 {
+            Effect::RunJob(job) => job,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ends(&mut self, end: JobEnd) -> &mut Story {
+        self.reports(JobReport::new(end, 500))
+    }
+
+    fn reports(&mut self, report: JobReport) -> &mut Story {
+        let Job { task, attempt, .. } = self.job();
+        self.happens(Event::JobEnded { task, attempt, report })
+    }
+
+    fn done(&mut self, commit: char) -> &mut Story {
+        self.ends(JobEnd::Done { commit: oid(commit) })
+    }
+
+    /// Answers what is under way, as it is done now.
+    fn answers(&mut self, event: Event) -> &mut Story {
+        let (effect, _) = self.under_way();
+        self.happens(event.answering(effect))
+    }
+
+    fn staged(&mut self, level: u32) -> &mut Story {
+        let Effect::Stage { tasks, .. } = self.under_way().1 else { panic!() };
+        self.answers(Event::Staged { effect: None, level: Level(level), staging: oid('5'), commits: tasks })
+    }
+
+    fn gates_pass(&mut self, level: u32, base: char) -> &mut Story {
+        let candidate = Candidate { base: oid(base), staging: oid('5'), tree: oid('7') };
+        self.answers(Event::GatesPassed { effect: None, level: Level(level), candidate, passed: Vec::new() })
+    }
+
+    fn gate_fails(&mut self, level: u32, task: &str) -> &mut Story {
+        let text = || "lint".to_string();
+        let failure =
+            GateFailure { gate: text(), command: text(), output: text(), staging: oid('5'), task: Some(id(task)) };
+        self.answers(Event::GateFailed { effect: None, level: Level(level), failure, passed: Vec::new() })
+    }
+
+    fn merges(&mut self, level: u32) -> &mut Story {
+        self.staged(level).gates_pass(level, '0');
+        self.answers(Event::Landed { effect: None, level: Level(level), commit: oid('c') })
+    }
+}
+
+#[test]
+fn an_answer_that_comes_late_or_twice_is_not_taken_for_another() {
+    let mut story = Story::of(&[("A", 1)]);
+    story.done('a').staged(1).gates_pass(1, '0');
+    let (first, _) = story.under_way();
+    let moved = Event::NotLanded { effect: None, level: Level(1), obstacle: Obstacle::BaseMoved };
+    story.answers(moved.clone()).gates_pass(1, '1');
+    let (second, landing) = story.under_way();
+    assert!(matches!(landing, Effect::Land { .. }) && second != first);
+    // Told once more, it would have the level gated again while it lands.
+    story.happens(moved.clone().answering(first));
+    assert_eq!(story.under_way(), (second, landing));
+    // A journal of before does not tell which effect it was.
+    story.happens(moved);
+    assert!(matches!(story.under_way().1, Effect::Gate { .. }));
+}
+
+#[test]
+fn journals_of_before_are_read() {
+    let line = format!(r#"{{"event":"landed","level":1,"commit":"{}"}}"#, oid('c'));
+    let event: Event = serde_json::from_str(&line).unwrap();
+    assert_eq!(event, Event::Landed { effect: None, level: Level(1), commit: oid('c') });
+    assert_eq!(serde_json::to_string(&event).unwrap(), line);
+    let line = r#"{"event":"job_ended","task":"A","attempt":1,"report":{"end":{"end":"interrupted"},"ran_ms":5}}"#;
+    let event: Event = serde_json::from_str(line).unwrap();
+    let report = JobReport::new(JobEnd::Interrupted, 5);
+    assert_eq!(event, Event::JobEnded { task: id("A"), attempt: Attempt(1), report });
+}
+
+#[test]
+fn what_one_task_mended_is_kept_when_another_is_done_anew() {
+    let mut story = Story::of(&[("A", 1), ("B", 1), ("C", 1)]);
+    story.done('a').done('b').done('d').staged(1).gate_fails(1, "A");
+    assert_eq!(story.job().task, id("A"));
+    story.done('e').gate_fails(1, "B");
+    assert!(matches!(story.run.ended(), Some(End::GateFailed { .. })), "no remedy is left");
+    let retry = |task: &str| Event::Asked { request: task.into(), command: Command::Retry { tasks: vec![id(task)] } };
+    story.happens(retry("B")).resumed().done('f');
+    let commit = |task: &str, commit| TaskCommit { task: id(task), commit: oid(commit) };
+    let Effect::Stage { tasks, .. } = story.under_way().1 else { panic!() };
+    assert_eq!(tasks, [commit("A", 'a'), commit("A", 'e'), commit("B", 'f'), commit("C", 'd')]);
+
+    // Of what is itself done anew, the fix is of no use.
+    story.staged(1).gate_fails(1, "C").ends(JobEnd::Blocked { reason: "no".to_string() });
+    story.happens(Event::Asked { request: "A".into(), command: Command::Retry { tasks: vec![id("A")] } });
+    story.resumed().done('9');
+    let Effect::Stage { tasks, .. } = story.under_way().1 else { panic!() };
+    assert_eq!(tasks, [commit("A", '9'), commit("B", 'f'), commit("C", 'd')]);
+}
+
+#[test]
+fn no_level_becomes_the_last_without_the_verification_of_all() {
+    let mut story = Story::of(&[("A", 1), ("B", 2)]);
+    let only_first = graph(&[("A", 1)]);
+    assert_eq!(story.run.cannot_replan(&only_first), [""; 0]);
+    story.done('a').staged(1);
+    assert_eq!(story.run.cannot_replan(&only_first), [""; 0]);
+    story.gates_pass(1, '0');
+    let refused = |story: &Story| {
+        let reasons = story.run.cannot_replan(&only_first);
+        assert!(reasons.iter().any(|why| why.starts_with("level 1 cannot become the last one")), "{reasons:?}");
+    };
+    refused(&story);
+    story.answers(Event::Landed { effect: None, level: Level(1), commit: oid('c') });
+    refused(&story);
+
+    // Added after the last level was merged, a level can go again.
+    let mut story = Story::of(&[("A", 1)]);
+    story.done('a').merges(1);
+    story.happens(Event::Replanned { graph: Box::new(graph(&[("A", 1), ("B", 2)])) });
+    assert_eq!(story.run.current_level().map(|level| level.level), Some(Level(2)));
+    assert_eq!(story.run.cannot_replan(&only_first), [""; 0]);
+}
+
+#[test]
+fn a_limit_is_waited_for_and_uses_up_nothing() {
+    let mut story = Story::of(&[("A", 1)]);
+    let reset = Time(3_600_000);
+    for attempt in 1..=5 {
+        assert_eq!(story.job().attempt, Attempt(attempt));
+        story
+            .ends(JobEnd::Unserved { why: "usage limit".to_string(), until: Some(Time(reset.0 * i64::from(attempt))) });
+        assert_eq!(story.run.outstanding().count(), 0);
+        assert_eq!(story.run.ended(), None);
+        let pause = RunView::of(&story.run).pause.expect("people see it");
+        assert_eq!(pause.until.0, Time(reset.0 * i64::from(attempt)));
+        story.happens(Event::Woke);
+        assert_eq!(story.run.outstanding().count(), 0, "woken too early");
+        let wakes = story.run.next_wakeup().expect("it goes on by itself");
+        story.now = Time(wakes.0 - 1_000);
+        story.happens(Event::Woke);
+    }
+    story.done('a');
+    let task = story.run.task(&id("A")).unwrap();
+    assert_eq!((task.failures, task.checkpoints, task.false_starts), (0, 0, 0));
+}
+
+#[test]
+fn a_remedy_that_was_not_served_is_still_due() {
+    let mut story = Story::of(&[("A", 1)]);
+    story.done('a').staged(1).gate_fails(1, "A");
+    story.ends(JobEnd::Unserved { why: "overloaded".to_string(), until: None });
+    assert!(matches!(story.run.levels()[0].status, LevelStatus::Remedying { job: None, .. }));
+    story.now = story.run.next_wakeup().unwrap();
+    story.happens(Event::Woke).done('e');
+    assert!(matches!(story.under_way().1, Effect::Gate { .. }));
+}
+
+#[test]
+fn a_service_that_never_serves_pauses_the_run() {
+    let mut story = Story::of(&[("A", 1)]);
+    let mut tries = 0;
+    while story.run.ended().is_none() {
+        tries += 1;
+        story.ends(JobEnd::Unserved { why: "overloaded".to_string(), until: None });
+        if let Some(wakes) = story.run.next_wakeup() {
+            story.now = wakes;
+            story.happens(Event::Woke);
+        }
+    }
+    assert_eq!(tries, 10);
+    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("overloaded")));
+    assert_eq!(story.resumed().job().task, id("A"), "it is tried again when a person says so");
+}
+
+#[test]
+fn nothing_is_launched_once_the_budget_is_used_up() {
+    let mut story = Story::of(&[("A", 1), ("B", 1)]);
+    let end = JobEnd::Done { commit: oid('a') };
+    story.reports(JobReport { cost_usd: 5.0, tokens: 700, ..JobReport::new(end, 500) });
+    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("5.00 USD")));
+    let view = RunView::of(&story.run);
+    assert_eq!((view.cost_usd, view.tokens), (5.0, 700));
+    assert_eq!((view.levels[0].cost_usd, view.levels[0].tokens), (5.0, 700));
+    let policy = Policy { max_usd: Some(6.0), ..story.run.policy().clone() };
+    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().task, id("B"));
+}
+
+#[test]
+fn decisions_are_those_that_led_to_what_is_done() {
+    let mut story = Story::of(&[("A", 1), ("B", 1)]);
+    let report = |end, decision: &str| JobReport { decisions: vec![decision.to_string()], ..JobReport::new(end, 500) };
+    let decided = |story: &Story| {
+        let view = RunView::of(&story.run);
+        view.decisions.into_iter().map(|decision| format!("{} {}", decision.task, decision.text)).collect::<Vec<_>>()
+    };
+    story.reports(report(JobEnd::Checkpoint { note: "half".to_string() }, "use sqlite"));
+    assert_eq!(decided(&story), [""; 0]);
+    story.reports(report(JobEnd::Done { commit: oid('a') }, "no index"));
+    assert_eq!(decided(&story), ["A use sqlite", "A no index"]);
+    story.ends(JobEnd::Blocked { reason: "no".to_string() });
+    let retry = Command::Retry { tasks: vec![id("A")] };
+    story.happens(Event::Asked { request: "r".into(), command: retry }).resumed();
+    assert_eq!(decided(&story), [""; 0]);
+    story.reports(report(JobEnd::Done { commit: oid('b') }, "use files"));
+    assert_eq!(decided(&story), ["A use files"]);
+}
