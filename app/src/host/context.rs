@@ -165,10 +165,10 @@ impl Inner {
         let texts = self.repository.read_commits(commits)?;
         let mut found: Vec<String> = Vec::new();
         if texts.iter().any(|text| text.parents != [job.base.clone()]) {
-            found.push(format!("- {} was not made on {}", commit.short(), job.base.short()));
+            found.push(format!("{} was not made on {}", commit.short(), job.base.short()));
         }
         let changes = self.repository.diff_commits(commits)?.into_iter().flatten();
-        found.extend(changes.filter_map(|change| Some(format!("- {} {}", change.path, objection(&change, owned)?))));
+        found.extend(changes.filter_map(|change| Some(format!("{} {}", change.path, objection(&change, owned)?))));
         Ok(found)
     }
 
