@@ -21,6 +21,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::crash;
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
 pub use batch::{CommitText, NewCommit};
@@ -152,13 +153,20 @@ impl Git {
     }
 
     fn call(&self, call: Call) -> Result<Output> {
-        let ended = self.command(&call)?.run();
+        let ended = self.carry_out(&call)?;
         call.finish(ended)
+    }
+
+    fn carry_out(&self, call: &Call) -> Result<std::io::Result<Ended>> {
+        Ok(self.command(call)?.spawn().and_then(|running| {
+            crash::point(|| format!("git {}", call.verb().display()));
+            running.wait()
+        }))
     }
 
     /// For questions that git answers with exit code 1 when the answer is no.
     fn ask(&self, call: Call) -> Result<Option<Output>> {
-        let ended = self.command(&call)?.run();
+        let ended = self.carry_out(&call)?;
         if matches!(&ended, Ok(Ended { status: Exit::Code(1), .. })) {
             return Ok(None);
         }
@@ -231,6 +239,15 @@ impl Call {
     fn env(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.env.push((key, value.into()));
         self
+    }
+
+    /// What git is to do, after settings for this call alone.
+    fn verb(&self) -> &OsStr {
+        let mut args = self.args.iter();
+        while args.as_slice().first().is_some_and(|arg| arg == "-c") {
+            args.nth(1);
+        }
+        args.next().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
     fn finish(&self, ended: std::io::Result<Ended>) -> Result<Output> {

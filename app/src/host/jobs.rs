@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
@@ -12,6 +12,7 @@ use mahabharatha_core::run::effect::{Effect, Job, Purpose};
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 
 use super::{Context, slots};
+use crate::crash;
 use crate::error::{Result, io};
 use crate::launch::subprocess;
 use crate::proc::{self, Canceller, Ended, Exit, ProcessId};
@@ -26,11 +27,14 @@ use crate::worker::{self, FENCE, MARKER, Order, Progress, WORKER, result_ref};
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
 /// A worker whose end we did not watch is not taken for one that died as it started.
 const NOT_EARLY: Duration = Duration::from_secs(2);
+/// A worker that has its job's lock says who it is; it is not waited for any longer than this.
+const TIME_TO_SAY_WHO: Duration = Duration::from_secs(2);
 
 /// A job under way, ours or adopted.
 pub enum Control {
     Child(Canceller),
-    Adopted(ProcessId),
+    /// By its directory: who is at it may not have said so yet.
+    Adopted(PathBuf),
 }
 
 impl Control {
@@ -45,9 +49,9 @@ impl Control {
         }
         match self {
             Control::Child(canceller) => canceller.cancel(limit),
-            Control::Adopted(id) => {
-                let id = *id;
-                thread::spawn(move || proc::end_process_in(id, limit));
+            Control::Adopted(dir) => {
+                let dir = dir.clone();
+                thread::spawn(move || end_holder(&dir, limit));
             }
         }
     }
@@ -78,15 +82,19 @@ fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
 
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
+    let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
     fs::create_dir_all(&dir).map_err(io("make", &dir))?;
+    point("has a directory");
     if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
         // It was there when the slot was made ready, and somebody has pruned it since.
         slots::prepare(context, job.worker)?;
     }
     let order = context.order(job)?;
     order.write(&dir)?;
+    point("has an order");
     let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
+    point("has a worker");
     let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
     let watch = Watch::start(&dir, order.limits.stall(), move || canceller.cancel(Duration::ZERO));
@@ -132,22 +140,20 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
 /// A worker that outlived the process that started it goes on; we wait for its lock.
 fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let dir = context.paths.job(&job.task, job.attempt);
-    let identity = read_identity(&dir);
-    let pid = identity.map_or(0, |id| id.pid);
-    let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
-    let at = dir.clone();
-    let watch = Watch::start(&dir, context.config.workers.stall, move || {
-        end_each(read_identity(&at).into_iter().collect());
-    });
+    let (control, at) = (Control::Adopted(dir.clone()), dir.clone());
+    let watch = Watch::start(&dir, context.config.workers.stall, move || end_holder(&at, Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
+        if let Some(ProcessId { pid, .. }) = holder(&dir) {
+            let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
+        }
         let report = when_gone(&dir, |lock| {
             let end = Watched { seen: None, silent: watch.end() };
             settle(&context, &job, &dir, lock, &end)
         });
         conclude(&context, &job, &events, report);
     });
-    Control::Adopted(identity.unwrap_or(ProcessId { pid: 0, start: 0, boot: 0 }))
+    control
 }
 
 /// How a worker ended, as far as it was watched.
@@ -301,9 +307,14 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
     let dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_meant).collect();
     let mut ending = Vec::new();
     for dir in &dirs {
-        if let Some(id) = survivor(dir)? {
-            Control::Adopted(id).interrupt(dir, grace.is_zero(), grace);
-            ending.push(dir);
+        match JobLock::try_acquire(dir)? {
+            // Where there is no result, nobody shall come any more.
+            Some(_gone) if matches!(worker::read_result(dir), Ok(Some(_))) => {}
+            Some(_gone) => write_atomic(&dir.join(FENCE), b"")?,
+            None => {
+                Control::Adopted(dir.clone()).interrupt(dir, grace.is_zero(), grace);
+                ending.push(dir);
+            }
         }
     }
     for dir in &ending {
@@ -322,20 +333,27 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
     Ok(!ending.is_empty() || escaped > 0)
 }
 
-/// Who is at this job. Where nobody is and there is no result, nobody shall come any more.
-fn survivor(dir: &Path) -> Result<Option<ProcessId>> {
-    loop {
-        if let Some(_gone) = JobLock::try_acquire(dir)? {
-            if !matches!(worker::read_result(dir), Ok(Some(_))) {
-                write_atomic(&dir.join(FENCE), b"")?;
-            }
-            return Ok(None);
+/// Who is at this job, once it has said so; none also where what it said is not true, or no longer: another program
+/// may have the pid by now.
+fn holder(dir: &Path) -> Option<ProcessId> {
+    let patience = Instant::now() + TIME_TO_SAY_WHO;
+    while JobLock::is_held(dir) {
+        if let Some(id) = read_identity(dir).filter(ProcessId::alive) {
+            return Some(id);
         }
-        if let Some(id) = read_identity(dir) {
-            return Ok(Some(id));
+        if Instant::now() > patience {
+            break;
         }
-        // It has the lock and is about to say who it is.
         thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
+/// Ends whoever is at this job. One that cannot be told from others is known by its mark, as its agent is.
+fn end_holder(dir: &Path, limit: Duration) {
+    match holder(dir) {
+        Some(id) => drop(proc::end_process_in(id, limit)),
+        None => drop(end_escaped(dir)),
     }
 }
 

@@ -23,6 +23,7 @@ use clock::Clock;
 pub use context::Context;
 use integrate::{GateCall, Integration, Outcome};
 
+use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::proc;
 use crate::report::Reporter;
@@ -165,25 +166,7 @@ impl LocalHost {
         let _ = ended.recv_timeout(LAST_WORK);
     }
 
-    fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
-        for (job, control) in self.jobs.values() {
-            if only.is_none_or(|worker| worker == job.worker) {
-                let dir = self.context.paths.job(&job.task, job.attempt);
-                control.interrupt(&dir, force, grace);
-            }
-        }
-        if only.is_none() {
-            self.context.cancel.cancel(if force { Duration::ZERO } else { grace });
-        }
-    }
-}
-
-impl Host for LocalHost {
-    fn now(&self) -> Time {
-        self.clock.now()
-    }
-
-    fn begin(&mut self, id: EffectId, effect: &Effect) {
+    fn carry_out(&mut self, id: EffectId, effect: &Effect) {
         match effect.clone() {
             Effect::RunJob(job) => {
                 self.start_job(id, &job, jobs::start);
@@ -232,6 +215,30 @@ impl Host for LocalHost {
         }
     }
 
+    fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
+        for (job, control) in self.jobs.values() {
+            if only.is_none_or(|worker| worker == job.worker) {
+                let dir = self.context.paths.job(&job.task, job.attempt);
+                control.interrupt(&dir, force, grace);
+            }
+        }
+        if only.is_none() {
+            self.context.cancel.cancel(if force { Duration::ZERO } else { grace });
+        }
+    }
+}
+
+impl Host for LocalHost {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn begin(&mut self, id: EffectId, effect: &Effect) {
+        // Before it, nothing has happened since the append that led to it, or since the effect before.
+        self.carry_out(id, effect);
+        crash::point(|| format!("begun {}", label(effect)));
+    }
+
     fn reconcile(&mut self, id: EffectId, effect: &Effect) {
         match effect {
             Effect::RunJob(job) => self.start_job(id, job, jobs::reconcile),
@@ -273,6 +280,22 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     match checked? {
         Outcome::Answer(Event::BaseChecked { red, .. }) => Ok(red),
         _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
+    }
+}
+
+/// An effect by its kind and what it is about.
+fn label(effect: &Effect) -> String {
+    match effect {
+        Effect::CheckBase { .. } => "check_base".to_string(),
+        Effect::PrepareSlot { worker } => format!("prepare_slot {worker}"),
+        Effect::RunJob(job) => format!("run_job {} {}", job.task, job.attempt),
+        Effect::Stage { level, .. } => format!("stage {level}"),
+        Effect::Gate { level, .. } => format!("gate {level}"),
+        Effect::Blame { level, .. } => format!("blame {level}"),
+        Effect::Land { level, .. } => format!("land {level}"),
+        Effect::Close => "close".to_string(),
+        Effect::Interrupt { .. } => "interrupt".to_string(),
+        Effect::Answer { .. } => "answer".to_string(),
     }
 }
 

@@ -17,6 +17,7 @@ pub use self::repair::{Examined, Health, Repair, Repaired, examine};
 use super::atomic::write_atomic;
 use super::fault;
 use super::locks::FeatureLock;
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 
 const VERSION: u32 = 1;
@@ -109,6 +110,7 @@ impl Journal {
         if Witness::of(&self.path) != self.witness {
             self.put_back()?;
         }
+        crash::point(|| format!("append {} before", crash::label(event)));
         let bytes = line(&RecordRef { seq: self.next_seq, at, event });
         let room = fault::disk();
         if let Err(error) = room.and_then(|()| self.file.write_all(&bytes)).and_then(|()| self.file.sync_data()) {
@@ -119,6 +121,7 @@ impl Journal {
         self.next_seq += 1;
         self.text.extend(bytes);
         self.witness = Witness::of(&self.path);
+        crash::point(|| format!("append {} after", crash::label(event)));
         Ok(())
     }
 

@@ -32,4 +32,5 @@ mod status;
 mod steering;
 mod stop;
 mod support;
+mod survivors;
 mod whole_way;

@@ -10,6 +10,7 @@ use mahabharatha_core::run::event::Obstacle;
 use super::Integration;
 use super::index_lock::IndexLock;
 use super::worktree::{admin_dir, short_name};
+use crate::crash;
 use crate::error::Result;
 use crate::git::{Change, Git, GitError, IndexInput, RepoPath};
 
@@ -99,11 +100,20 @@ impl Checkout {
         }))
     }
 
+    /// Takes away the lock of a process that was killed while it landed.
+    pub fn clear(&self) -> Result<()> {
+        IndexLock::clear(&self.index)
+    }
+
     /// Files and index go from one commit to the other; the caller moves the branch.
     pub fn advance(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<Result<(), Obstacle>> {
         lock.copy()?;
+        crash::point(|| "checkout with the index copied");
         match self.fast_forward(from, to) {
-            Ok(()) => return lock.install().map(Ok),
+            Ok(()) => {
+                crash::point(|| "checkout with the files moved");
+                return lock.install().map(Ok);
+            }
             Err(GitError::Failed { .. }) => {}
             Err(error) => return Err(error.into()),
         }

@@ -8,6 +8,7 @@ use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{Event, TaskCommit};
 
 use super::{Integration, Note};
+use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
 
@@ -28,12 +29,15 @@ impl Integration {
         self.check_ownership(&works)?;
         check_that_files_can_stand_together(&works)?;
         self.keep_what_people_committed(base)?;
+        crash::point(|| format!("stage {level} before the commits"));
         let commits = self.pile(base, &works)?;
+        crash::point(|| format!("stage {level} before the ref"));
         let staging = commits.last().map_or(base, |last| &last.commit).clone();
         let name = self.paths.staging_branch();
         let mut changes = vec![RefChange::Set { name, new: staging.clone() }];
         changes.extend(self.put_back_task_refs(&works));
         self.repository.update_refs(&changes, &format!("stage level {level}"))?;
+        crash::point(|| format!("stage {level} after the ref"));
         Ok(Event::Staged { effect: None, level, staging, commits })
     }
 
@@ -56,15 +60,20 @@ impl Integration {
     fn keep_what_people_committed(&self, base: &Oid) -> Result<()> {
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?.filter(|tip| tip != base);
         let Some(tip) = tip else { return Ok(()) };
+        match self.newest_of_people(base, &tip)? {
+            Some(_) => self.keep_for_people(tip),
+            None => Ok(()),
+        }
+    }
+
+    /// The newest commit on staging since `base` that is not of this run.
+    pub(super) fn newest_of_people(&self, base: &Oid, tip: &Oid) -> Result<Option<Oid>> {
         let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
         // What the base branch has is not lost, though it was merged into staging.
         let landed = self.repository.resolve_ref(&self.base_branch)?.map(|tip| format!("^{tip}"));
         let range = format!("{base}..{tip}");
         let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &range].into_iter().chain(landed.as_deref());
-        if self.repository.run(theirs)?.bytes.is_empty() {
-            return Ok(());
-        }
-        self.keep_for_people(tip)
+        Ok(Oid::new(self.repository.run(theirs)?.text()?).ok())
     }
 
     fn read_works<'a>(&self, tasks: &'a [TaskCommit]) -> Result<Vec<Work<'a>>> {
