@@ -4,13 +4,14 @@ mod changed_graph;
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use jiff::Timestamp;
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, LauncherKind};
 use mahabharatha_core::graph::{Severity, TaskGraph};
 use mahabharatha_core::ids::{Level, Oid, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
-use mahabharatha_core::run::event::{Event, Intent, Policy, Setup};
+use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
@@ -226,7 +227,7 @@ impl Session<'_> {
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
-        let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
+        let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
         let end = drive(&mut run, &mut recorder, &mut host);
         crash::point(|| "session at the end");
         if end.is_err() {
@@ -327,6 +328,7 @@ fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<
 struct Recorder {
     journal: Journal,
     reporter: Arc<Reporter>,
+    events: Sender<Event>,
 }
 
 impl mahabharatha_core::run::Journal for Recorder {
@@ -335,6 +337,10 @@ impl mahabharatha_core::run::Journal for Recorder {
     fn append(&mut self, now: Time, event: &Event) -> Result<()> {
         self.journal.append(now, event)?;
         self.reporter.recorded(now, event);
+        if let Some(aside) = self.journal.take_put_back() {
+            let note = Note::JournalPutBack { aside: aside.display().to_string() };
+            let _ = self.events.send(Event::Noted { level: None, note });
+        }
         Ok(())
     }
 }

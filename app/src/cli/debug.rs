@@ -81,7 +81,7 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
             stale_sign: holder.is_none() && paths.lock_sign().exists(),
         },
         projection: if holder.is_some() { "in use" } else { projection_state(place, run) },
-        lack_of_space: [paths.dir(), place.project.root()].into_iter().find_map(lack_of_space),
+        lack_of_space: [paths.dir(), &place.project.home()].into_iter().find_map(lack_of_space),
         workers: alive(paths.dir()),
         worktrees: worktrees(place, run)?,
         wip: kept_work(place, task)?,

@@ -87,7 +87,7 @@ enum Command {
     Merge(merge::MergeArgs),
     /// Remove what runs left behind; never unmerged or unsaved work
     Cleanup(cleanup::CleanupArgs),
-    /// Show what stands in the way: blockers, failed attempts, kept work, the state of files; mend a damaged journal
+    /// Show what stands in the way and what was kept; mend a damaged journal
     Debug(debug::DebugArgs),
     /// Check a task graph
     Design(design::DesignArgs),

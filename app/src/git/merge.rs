@@ -68,7 +68,9 @@ impl Git {
         let scratch = self.git_dir.join(SCRATCH);
         fs::create_dir_all(&scratch).map_err(|error| GitError::file("cannot write", &scratch, error))?;
         let git = Git { index: Some(scratch.join("index")), work_tree: None, ..self.clone() };
-        let _ = fs::remove_file(scratch.join("index"));
+        for old in ["index", "index.lock"] {
+            let _ = fs::remove_file(scratch.join(old));
+        }
         let trees = [common.as_str(), ours.as_str(), theirs.as_str()];
         git.call(Call::new(["read-tree", "-i", "-m", "--aggressive"].iter().chain(&trees)))?;
         let mut input = IndexInput::default();

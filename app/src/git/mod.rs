@@ -38,8 +38,21 @@ pub use trees::{Change, EntryType, TreeEntry};
 const MAX_OUTPUT: usize = 1 << 30;
 
 /// On every call, above every other configuration.
-const SAFE_CONFIG: [(&str, &str); 34] = [
+const SAFE_CONFIG: [(&str, &str); 45] = [
     ("core.hooksPath", "/dev/null"),
+    // Hooks may stand in the configuration as well, since git 2.54.
+    ("hook.reference-transaction.enabled", "false"),
+    ("hook.post-checkout.enabled", "false"),
+    ("hook.post-index-change.enabled", "false"),
+    ("hook.post-merge.enabled", "false"),
+    ("hook.pre-merge-commit.enabled", "false"),
+    ("hook.prepare-commit-msg.enabled", "false"),
+    ("hook.commit-msg.enabled", "false"),
+    // A signed commit would have the configured program run by `git log`.
+    ("log.showSignature", "false"),
+    ("merge.verifySignatures", "false"),
+    ("gpg.program", "false"),
+    ("gpg.ssh.program", "false"),
     ("core.fsmonitor", "false"),
     ("core.untrackedCache", "false"),
     ("core.pager", "cat"),
@@ -173,6 +186,7 @@ impl Git {
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_LITERAL_PATHSPECS", "1"),
             ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_GRAFT_FILE", "/dev/null"),
             ("GIT_ATTR_NOSYSTEM", "1"),
             ("GIT_EDITOR", "false"),

@@ -160,13 +160,13 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
     Ok(())
 }
 
-/// Removes the locks on refs of the feature that a killed git left. Nobody but us writes these refs; a worker that outlived
-/// the run before may be at one now, for a moment.
+/// Removes the locks that a killed git left on refs of the feature and on indexes of its integration. Nobody but us writes
+/// there; a worker that outlived the run before may be at a ref now, for a moment.
 pub fn remove_stale_locks(project: &Project, paths: &FeaturePaths) {
     let feature = paths.feature();
-    let mut open = ["refs/heads/mahabharatha", "refs/mahabharatha"]
-        .map(|place| project.common_dir().join(place).join(feature.as_str()))
-        .to_vec();
+    let refs = ["refs/heads/mahabharatha", "refs/mahabharatha"].map(|place| project.common_dir().join(place));
+    let mut open: Vec<PathBuf> = refs.iter().map(|dir| dir.join(feature.as_str())).collect();
+    open.push(paths.dir().join("integration"));
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();

@@ -15,7 +15,7 @@ use super::{Context, slots};
 use crate::crash;
 use crate::error::{Result, io};
 use crate::launch::subprocess;
-use crate::proc::{self, Canceller, ProcessId};
+use crate::proc::{self, Canceller, Ended, Exit, ProcessId};
 use crate::project::FeaturePaths;
 use crate::store::atomic::write_atomic;
 use crate::store::disk::lack_of_space;
@@ -100,14 +100,13 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
     let watch = Watch::start(&dir, order.limits.stall(), move || canceller.cancel(Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
-        let waited = running.wait();
-        let ran = waited.map(|ended| ended.duration).unwrap_or_default();
-        let silent = watch.end();
+        let seen = running.wait().ok();
+        let end = Watched { seen, silent: watch.end() };
         if !matches!(worker::read_result(&dir), Ok(Some(_))) {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
         }
-        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, Some(ran), silent));
+        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, &end));
         conclude(&context, &job, &events, report);
     });
     Ok(control)
@@ -119,13 +118,13 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
     if Order::read(&dir).is_err() {
         // It was not begun, unless a loss of power took the order away again.
         let Some(commit) = finished_commit(context, job) else { return start(context, job, events) };
-        let report = checked(context, job, report_of(JobEnd::Done { commit }, NOT_EARLY));
-        let _ = events.send(ended(job, report));
+        let report = report_of(JobEnd::Done { commit }, NOT_EARLY);
+        let _ = events.send(ended(job, checked(context, job, report, &Watched::default())));
         return None;
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
-            conclude(context, job, events, settle(context, job, &dir, &lock, None, false));
+            conclude(context, job, events, settle(context, job, &dir, &lock, &Watched::default()));
             None
         }
         Ok(None) => Some(adopt(context, job, events)),
@@ -149,12 +148,20 @@ fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
             let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
         }
         let report = when_gone(&dir, |lock| {
-            let silent = watch.end();
-            settle(&context, &job, &dir, lock, None, silent)
+            let end = Watched { seen: None, silent: watch.end() };
+            settle(&context, &job, &dir, lock, &end)
         });
         conclude(&context, &job, &events, report);
     });
     control
+}
+
+/// How a worker ended, as far as it was watched.
+#[derive(Default)]
+struct Watched {
+    seen: Option<Ended>,
+    /// It was ended for giving no sign of life.
+    silent: bool,
 }
 
 /// Waits for the job's lock, which is free when its worker is gone.
@@ -166,30 +173,23 @@ fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) -> JobRepor
 }
 
 /// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
-/// `watched` is how long it lived, where its end was seen; `silent` that it was ended for giving no sign of life.
-fn settle(
-    context: &Context,
-    job: &Job,
-    dir: &Path,
-    _gone: &JobLock,
-    watched: Option<Duration>,
-    silent: bool,
-) -> JobReport {
+fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watched) -> JobReport {
     if let Ok(Some(report)) = worker::read_result(dir) {
-        return checked(context, job, report);
+        return checked(context, job, report, end);
     }
     // There may have been nobody to whom they could fall; the next attempt must be alone in its worktree.
     end_left_of(dir);
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
     if let Some(commit) = finished_commit(context, job) {
-        return checked(context, job, report_of(JobEnd::Done { commit }, ran));
+        return checked(context, job, report_of(JobEnd::Done { commit }, ran), end);
     }
-    let end = end_without_result(dir, silent.then_some(context.config.workers.stall));
+    let lived = end.seen.as_ref().map_or(ran.max(NOT_EARLY), |seen| seen.duration);
+    let end = end_without_result(dir, end.silent.then_some(context.config.workers.stall));
     // What is known of an attempt whose worker could not tell.
     let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
     let tokens = progress.map_or(0, |progress| progress.tokens);
-    let mut report = JobReport { tokens, ..report_of(end, watched.unwrap_or(ran.max(NOT_EARLY))) };
+    let mut report = JobReport { tokens, ..report_of(end, lived) };
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
@@ -201,7 +201,7 @@ fn settle(
 fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: JobReport) {
     let mut lack = None;
     if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. }) {
-        let places = [context.paths.job(&job.task, job.attempt), context.paths.worktree(job.worker)];
+        let places = [context.paths.job(&job.task, job.attempt), context.paths.worktrees()];
         lack = places.iter().find_map(|dir| lack_of_space(dir));
     }
     if lack.is_some()
@@ -227,17 +227,25 @@ fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
     }
 }
 
-/// A remedy goes onto staging as it is, so here it is what guarantees that it changes nothing unowned; other work is
-/// looked at when it is staged.
-fn checked(context: &Context, job: &Job, mut report: JobReport) -> JobReport {
-    if let (JobEnd::Done { commit }, Purpose::Remedy { .. }) = (&report.end, &job.purpose) {
-        let feedback = match context.objections_to(job, commit) {
-            Ok(objections) if objections.is_empty() => return report,
-            Ok(objections) => format!("The fix is not taken:\n{}", objections.join("\n")),
-            Err(error) => format!("The fix cannot be read: {error}"),
-        };
-        report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays: Vec::new() };
+/// Anybody can write a result. One of a worker that was not seen to end with it is looked at; and so is a remedy, which
+/// goes onto staging as it is. Other work is looked at when it is staged.
+fn checked(context: &Context, job: &Job, mut report: JobReport, end: &Watched) -> JobReport {
+    let JobEnd::Done { commit } = &report.end else { return report };
+    let by_itself = end.seen.as_ref().is_some_and(|seen| seen.status == Exit::Code(worker::exit_code(&report.end)));
+    if by_itself && job.purpose == Purpose::Build {
+        return report;
     }
+    let (feedback, strays) = match context.objections_to(job, commit) {
+        Ok(strays) if strays.is_empty() => {
+            if let Some(seen) = end.seen.as_ref().filter(|_| !by_itself) {
+                report.warnings.push(format!("its worker ended with {}, after it had left a result", seen.status));
+            }
+            return report;
+        }
+        Ok(strays) => (format!("The commit of the attempt is not taken:\n{}", strays.join("\n")), strays),
+        Err(error) => (format!("The commit of the attempt cannot be read: {error}"), vec![commit.to_string()]),
+    };
+    report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays };
     report
 }
 

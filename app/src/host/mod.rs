@@ -73,6 +73,11 @@ impl LocalHost {
         })
     }
 
+    /// For those who have something to tell that no effect answers.
+    pub fn sender(&self) -> Sender<Event> {
+        self.events.clone()
+    }
+
     fn start_job(
         &mut self,
         id: EffectId,
@@ -300,6 +305,8 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
         let (level, note) = match note {
             integrate::Note::OnlyReported { level, failure } => (level, Note::OnlyReported { failure }),
             integrate::Note::Kept { name } => (None, Note::StagingKept { name }),
+            integrate::Note::Gained { level, branch, commits } => (Some(level), Note::Gained { branch, commits }),
+            integrate::Note::PutBack { name } => (None, Note::RefPutBack { name }),
             integrate::Note::Ran(_) => return,
         };
         let _ = events.send(Event::Noted { level, note });

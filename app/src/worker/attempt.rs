@@ -59,6 +59,10 @@ impl Attempt<'_> {
             let text = format!("{} was removed while the agent ran", self.order.worktree.display());
             return Err(Error::new(ExitCode::Failed, text));
         }
+        if let Some(tip) = start::moved_branch(self.order) {
+            let branch = self.order.branch.trim_start_matches("refs/heads/");
+            self.log.info("branch_moved", &format!("{branch} was moved to {tip}; nothing is merged through it"));
+        }
         let index = self.order.slot_file("scratch");
         let git = private_git(self.order)?.index(&index);
         pristine.write(&index)?;
@@ -127,6 +131,9 @@ impl Attempt<'_> {
         self.spent = agent.spent();
         self.decisions = agent.decisions(&ended);
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
+        if ended.left_others || proc::has_descendants() {
+            self.log.write(Severity::Warn, "left_running", "the agent left processes running; they are ended");
+        }
         Ok(match (stalled, ended.timed_out, ended.cancelled) {
             (true, _, _) => AgentEnd::Stalled,
             (_, true, _) => AgentEnd::TimedOut,

@@ -36,7 +36,6 @@ impl Pristine {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
-        remove_lock(path)?;
         write_projected(path, &self.bytes)?;
         let file = File::options().write(true).open(path).map_err(io("write", path))?;
         file.set_times(FileTimes::new().set_modified(self.written)).map_err(io("write", path))
@@ -71,7 +70,7 @@ pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     administrate(order, &quarantine)?;
     let index = order.slot_file("index");
     make_dir(&order.slots_dir())?;
-    remove_lock(&index)?;
+    remove_locks(order)?;
     let mut warnings = save_what_a_dead_worker_left(order, job_dir)?;
     administrate(order, &quarantine)?;
     let git = private_git(order)?.index(&index);
@@ -195,7 +194,8 @@ fn set_aside(order: &Order, name: &str) -> Result<String> {
 fn reset(order: &Order, git: &Git, index: &Path) -> Result<()> {
     let try_once = || -> Result<()> {
         git.run(["read-tree", "--reset", "-u", order.job.base.as_str()])?;
-        git.run(["clean", "-ffdq"])?;
+        // What an ignore file hid comes to light when that is gone.
+        while git.run(["clean", "-ffd"])?.bytes.windows(10).any(|name| name == b".gitignore") {}
         Ok(())
     };
     if try_once().is_ok() {
@@ -222,7 +222,29 @@ fn set_branch(order: &Order) -> Result<()> {
     Ok(Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: start of an attempt")?)
 }
 
-/// Left by a git that was killed: this slot is ours alone while we hold the job.
+/// Where the worker's branch was moved to since. Nothing is merged through it, so that is no stray.
+pub fn moved_branch(order: &Order) -> Option<String> {
+    let now = fs::read_to_string(order.common_dir.join(&order.branch)).ok()?;
+    (now.trim() != order.job.base.as_str()).then(|| now.trim().to_owned())
+}
+
+/// Of the slot and of the task's refs, which nobody else writes while we hold the job.
+fn remove_locks(order: &Order) -> Result<()> {
+    remove_lock(&order.slot_file("index"))?;
+    let (feature, task) = (&order.feature, &order.job.task);
+    let refs = order.common_dir.join(format!("refs/mahabharatha/{feature}"));
+    for kind in ["tasks", "fixes"] {
+        remove_lock(&refs.join(kind).join(task.as_str()))?;
+    }
+    for entry in fs::read_dir(refs.join("wip").join(task.as_str())).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "lock") {
+            files::remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Left by a git that was killed.
 fn remove_lock(path: &Path) -> Result<()> {
     let mut lock = path.as_os_str().to_owned();
     lock.push(".lock");

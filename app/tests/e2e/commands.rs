@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "kurukshetra",
     "run",
     "status",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 14] = [
     "skip",
     "merge",
     "cleanup",
+    "debug",
     "design",
     "doctor",
     "demo",

@@ -113,3 +113,32 @@ fn a_disk_that_is_full_at_any_write_of_the_store() {
     println!("{writes} writes, {} runs on a full disk, {paused} of them paused", cases.len());
     assert!(paused > cases.len() / 3, "{paused} of {} paused", cases.len());
 }
+
+/// A git that is killed leaves its locks; nobody else is there to take them away.
+#[test]
+fn locks_that_a_killed_git_left_are_taken_away() {
+    let repo = Repo::new();
+    let tasks = [doing("A", 1, "a", "echo a > a"), doing("B", 2, "b", "test -e \"$S/go\" && echo b > b")];
+    repo.graph("x", &tasks);
+    repo.run(&["run"]).code(3);
+    for place in [
+        "refs/heads/mahabharatha/x/staging",
+        "refs/heads/mahabharatha/x/worker-0",
+        "refs/mahabharatha/x/tasks/B",
+        "refs/mahabharatha/x/wip/B/4",
+        "mahabharatha/x/slots/worker-0.index",
+        "mahabharatha/x/slots/worker-0.scratch",
+        "mahabharatha/x/integration/staging.index",
+        "mahabharatha/x/integration/compare.index",
+        "worktrees/staging/index",
+        "worktrees/worker-0/index",
+        "worktrees/worker-0/HEAD",
+    ] {
+        repo.write(&format!(".git/{place}.lock"), "");
+    }
+    repo.write(".gsd/specs/x/go", "");
+    repo.run(&["retry", "--all"]).code(0);
+    repo.run(&["run"]).code(0);
+    assert_eq!((repo.read("a").as_str(), repo.read("b").as_str()), ("a\n", "b\n"));
+    assert_eq!(repo.git(&["worktree", "list"]).lines().count(), 1);
+}

@@ -14,6 +14,8 @@ mod disk;
 mod failing_attempts;
 mod features;
 mod gates;
+mod hostile;
+mod hostile_books;
 mod killed;
 mod landing;
 mod ownership;

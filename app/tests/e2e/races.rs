@@ -166,7 +166,8 @@ fn comes_to_its_end(repo: &Repo, tasks: &[String]) {
             break;
         }
     }
-    repo.run(&["run"]).code(0).says("is completed");
+    let last = repo.run(&["run"]);
+    assert_eq!(last.code, 0, "{}\n{}", last.stderr, repo.run(&["debug"]).stdout);
     let (tree, status) = (repo.tree("main"), repo.status());
     let mut done = 0;
     for task in status["tasks"].as_array().unwrap() {

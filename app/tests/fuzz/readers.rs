@@ -34,6 +34,11 @@ fn text(input: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(input)
 }
 
+/// In memory where the system has such a place: what is read does not have to survive a loss of power.
+fn scratch() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 fn prompt_of(task: &TaskSpec, document: &str) -> Prompt {
     let feature = Feature::new("x").unwrap();
     let document = Some(Document { path: "requirements.md", text: document });
@@ -203,7 +208,7 @@ struct Held {
 
 impl Held {
     fn new() -> Held {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let lock = FeatureLock::wait(&dir.path().join("x"), &dir.path().join("none/.lock")).unwrap();
         Held { dir, lock, feature: Feature::new("x").unwrap() }
     }
@@ -378,7 +383,7 @@ pub struct WorktreeInclude(TempDir);
 
 impl WorktreeInclude {
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         for path in [".env", "config/a.local", "config/public.local", "secrets/deep/er/key.pem", "sp ace", "#name"] {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -422,6 +427,7 @@ impl Reader for AgentStream {
                 status: Exit::Code(code),
                 timed_out: false,
                 cancelled: false,
+                left_others: false,
                 stdout: input.to_vec(),
                 stderr: input.to_vec(),
                 truncated: false,
@@ -439,7 +445,7 @@ pub struct ResultFile(TempDir);
 
 impl ResultFile {
     pub fn new() -> Self {
-        ResultFile(tempfile::tempdir().unwrap())
+        ResultFile(scratch())
     }
 }
 
@@ -474,7 +480,7 @@ pub struct LogFiles(TempDir);
 
 impl LogFiles {
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         fs::create_dir_all(dir.path().join("workers")).unwrap();
         LogFiles(dir)
     }

@@ -66,7 +66,10 @@ fn a_git_was_killed_in_the_middle() {
             fs::write(bench.admin().join(lock), "").unwrap();
         }
         fs::write(bench.common().join("refs/heads/mahabharatha/x/worker-0.lock"), "").unwrap();
-        fs::write(bench.common().join("mahabharatha/x/slots/worker-0.index.lock"), "").unwrap();
+        for slot in ["index", "scratch"] {
+            fs::write(bench.common().join(format!("mahabharatha/x/slots/worker-0.{slot}.lock")), "").unwrap();
+        }
+        fs::write(bench.common().join("refs/mahabharatha/x/tasks/TASK-1.lock"), "").unwrap();
         fs::create_dir(bench.admin().join("rebase-merge")).unwrap();
         fs::write(bench.admin().join("MERGE_HEAD"), format!("{}\n", bench.base)).unwrap();
     });

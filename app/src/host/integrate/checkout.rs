@@ -74,6 +74,24 @@ impl Integration {
 }
 
 impl Checkout {
+    pub fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Whether the index has something as it was at the one commit, though the branch has changed it on its way to the
+    /// other.
+    pub fn is_left_behind(&self, was: &Oid, now: &Oid) -> Result<bool> {
+        let copy = self.scratch.join("behind.index");
+        if fs::copy(&self.index, &copy).is_err() {
+            return Ok(false);
+        }
+        let git = self.git.clone().index(&copy);
+        // An index that cannot be read from elsewhere tells nothing.
+        let Ok(staged) = git.diff_cached(was) else { return Ok(false) };
+        let staged: BTreeSet<&RepoPath> = staged.iter().map(|change| &change.path).collect();
+        Ok(git.diff_tree(was, now)?.iter().any(|change| !staged.contains(&change.path)))
+    }
+
     /// Keeps others from the index until the lock is dropped.
     pub fn lock(&self) -> Result<Result<IndexLock, Obstacle>> {
         Ok(IndexLock::take(&self.index, &self.copy)?.map_err(|lock| {
