@@ -176,7 +176,7 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
         }
     }
     if let Err(error) = project.pinned_config() {
-        report.fail_with("repository", Error::from(error))?;
+        report.fail_with("repository", error)?;
     }
     // In the middle of something HEAD may be anywhere.
     if !ground.resumed && !report.failed() {
