@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod cli;
+mod crash;
 pub mod error;
 pub mod git;
 mod host;

@@ -4,16 +4,18 @@ mod changed_graph;
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use jiff::Timestamp;
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, LauncherKind};
 use mahabharatha_core::graph::{Severity, TaskGraph};
 use mahabharatha_core::ids::{Level, Oid, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
-use mahabharatha_core::run::event::{Event, Intent, Policy, Setup};
+use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::host::{self, Context, LocalHost, clear};
 use crate::preflight::{self, Ground, Report};
@@ -21,7 +23,7 @@ use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::report::{Opening, Reporter, files};
 use crate::specs;
-use crate::store::atomic::{sweep, write_atomic};
+use crate::store::atomic::{sweep, sweep_of, write_atomic};
 use crate::store::journal::{Journal, Record};
 use crate::store::locks::FeatureLock;
 use crate::store::ports::{self, PortLease};
@@ -94,14 +96,17 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
 fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     let lock =
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
+    crash::point(|| "session with the lock");
     let config = load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
-    projection::make_home(&project.home())?;
-    for dir in [paths.specs(), &paths.task_files()] {
+    projection::make_home(&project.home(), &project.shared_dir())?;
+    for dir in [paths.dir(), paths.specs(), &paths.task_files()] {
         sweep(dir);
     }
+    sweep_of(&paths.projection());
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
+    crash::point(|| "session with the journal open");
     let begun = match rebuild(paths, &records)? {
         None => session.start(&mut journal)?,
         Some(run) => {
@@ -216,12 +221,15 @@ impl Session<'_> {
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
         clear::remove_stale_locks(project, paths);
         let leases = lease_ports(project, &config, run.workers().len() as u32)?;
+        crash::point(|| "session with its ports");
         write_plan(paths, &run, &leases)?;
+        crash::point(|| "session with its plan");
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
-        let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter) };
+        let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
         let end = drive(&mut run, &mut recorder, &mut host);
+        crash::point(|| "session at the end");
         if end.is_err() {
             host.give_up();
         }
@@ -229,6 +237,7 @@ impl Session<'_> {
         host.finish();
         proc::end_descendants(std::time::Duration::ZERO);
         reporter.finish();
+        crash::point(|| "session with its files written");
         end
     }
 }
@@ -319,6 +328,7 @@ fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<
 struct Recorder {
     journal: Journal,
     reporter: Arc<Reporter>,
+    events: Sender<Event>,
 }
 
 impl mahabharatha_core::run::Journal for Recorder {
@@ -327,6 +337,10 @@ impl mahabharatha_core::run::Journal for Recorder {
     fn append(&mut self, now: Time, event: &Event) -> Result<()> {
         self.journal.append(now, event)?;
         self.reporter.recorded(now, event);
+        if let Some(aside) = self.journal.take_put_back() {
+            let note = Note::JournalPutBack { aside: aside.display().to_string() };
+            let _ = self.events.send(Event::Noted { level: None, note });
+        }
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
 //! Decisions of a run that are easier told one by one than met by chance.
+#![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;

@@ -21,6 +21,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::crash;
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
 pub use batch::{CommitText, NewCommit};
@@ -37,8 +38,21 @@ pub use trees::{Change, EntryType, TreeEntry};
 const MAX_OUTPUT: usize = 1 << 30;
 
 /// On every call, above every other configuration.
-const SAFE_CONFIG: [(&str, &str); 34] = [
+const SAFE_CONFIG: [(&str, &str); 45] = [
     ("core.hooksPath", "/dev/null"),
+    // Hooks may stand in the configuration as well, since git 2.54.
+    ("hook.reference-transaction.enabled", "false"),
+    ("hook.post-checkout.enabled", "false"),
+    ("hook.post-index-change.enabled", "false"),
+    ("hook.post-merge.enabled", "false"),
+    ("hook.pre-merge-commit.enabled", "false"),
+    ("hook.prepare-commit-msg.enabled", "false"),
+    ("hook.commit-msg.enabled", "false"),
+    // A signed commit would have the configured program run by `git log`.
+    ("log.showSignature", "false"),
+    ("merge.verifySignatures", "false"),
+    ("gpg.program", "false"),
+    ("gpg.ssh.program", "false"),
     ("core.fsmonitor", "false"),
     ("core.untrackedCache", "false"),
     ("core.pager", "cat"),
@@ -139,13 +153,20 @@ impl Git {
     }
 
     fn call(&self, call: Call) -> Result<Output> {
-        let ended = self.command(&call)?.run();
+        let ended = self.carry_out(&call)?;
         call.finish(ended)
+    }
+
+    fn carry_out(&self, call: &Call) -> Result<std::io::Result<Ended>> {
+        Ok(self.command(call)?.spawn().and_then(|running| {
+            crash::point(|| format!("git {}", call.verb().display()));
+            running.wait()
+        }))
     }
 
     /// For questions that git answers with exit code 1 when the answer is no.
     fn ask(&self, call: Call) -> Result<Option<Output>> {
-        let ended = self.command(&call)?.run();
+        let ended = self.carry_out(&call)?;
         if matches!(&ended, Ok(Ended { status: Exit::Code(1), .. })) {
             return Ok(None);
         }
@@ -165,6 +186,7 @@ impl Git {
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_LITERAL_PATHSPECS", "1"),
             ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_GRAFT_FILE", "/dev/null"),
             ("GIT_ATTR_NOSYSTEM", "1"),
             ("GIT_EDITOR", "false"),
@@ -217,6 +239,15 @@ impl Call {
     fn env(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.env.push((key, value.into()));
         self
+    }
+
+    /// What git is to do, after settings for this call alone.
+    fn verb(&self) -> &OsStr {
+        let mut args = self.args.iter();
+        while args.as_slice().first().is_some_and(|arg| arg == "-c") {
+            args.nth(1);
+        }
+        args.next().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
     fn finish(&self, ended: std::io::Result<Ended>) -> Result<Output> {

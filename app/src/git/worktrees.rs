@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::ids::Oid;
 
 use super::{Call, Git, GitError, Result};
+use crate::crash;
 
 impl Git {
     /// Makes a worktree without files, which stands at the commit.
@@ -19,6 +20,7 @@ impl Git {
     pub fn worktree_remove(&self, path: &Path) -> Result<()> {
         let administration = self.worktree_git_dir(path);
         for dir in [Some(path.to_owned()), administration].into_iter().flatten() {
+            crash::point(|| format!("remove {} before", dir.file_name().unwrap_or_default().display()));
             match fs::remove_dir_all(&dir) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(GitError::file("cannot remove", &dir, error));

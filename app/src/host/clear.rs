@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::{LevelStatus, Run};
 
+use crate::crash;
 use crate::error::{Result, io};
 use crate::git::{Git, RefChange};
 use crate::project::{FeaturePaths, Project};
@@ -135,7 +136,10 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
     for thing in things {
         match thing {
             What::Worktree(path) => git.worktree_remove(path)?,
-            What::Directory(path) => remove_dir(path)?,
+            What::Directory(path) => {
+                crash::point(|| format!("clear {} before", path.file_name().unwrap_or_default().display()));
+                remove_dir(path)?;
+            }
             What::Ref(..) => {}
         }
     }
@@ -146,7 +150,9 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
             _ => None,
         })
         .collect();
+    crash::point(|| "clear refs before");
     git.update_refs(&changes, "cleared away")?;
+    crash::point(|| "clear refs after");
     for dir in paths.worktrees().ancestors().take(2) {
         // Goes when it is empty, and only then.
         let _ = fs::remove_dir(dir);

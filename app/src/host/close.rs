@@ -5,6 +5,7 @@ use mahabharatha_core::run::event::{Event, GateFailure, Note};
 use mahabharatha_core::run::{LevelStatus, Run};
 
 use super::{Context, clear};
+use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::report::Reporter;
 use crate::report::completion_md::{GateResult, GateStatus};
@@ -29,6 +30,7 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
         }
     }
     reporter.write_completion(gate_results(context, &run)?, commits(context, &tip)?)?;
+    crash::point(|| "close with the report written");
     if context.config.cleanup.on_completion {
         worker::save_leftovers(context.paths.dir())?;
         let leftovers = clear::leftovers(&context.project, &context.paths, Some(&run), false)?.into_iter();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::Oid;
+use mahabharatha_core::ids::{Attempt, Oid};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
@@ -24,7 +24,7 @@ use crate::project::{FeaturePaths, Project};
 use crate::report::state_md;
 use crate::session;
 use crate::store::ports::PortLease;
-use crate::worker::{Limits, Logs, MARKER, Order, PromptContext, Rules};
+use crate::worker::{self, Limits, Logs, MARKER, Order, PromptContext, Rules};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -165,10 +165,10 @@ impl Inner {
         let texts = self.repository.read_commits(commits)?;
         let mut found: Vec<String> = Vec::new();
         if texts.iter().any(|text| text.parents != [job.base.clone()]) {
-            found.push(format!("- {} was not made on {}", commit.short(), job.base.short()));
+            found.push(format!("{} was not made on {}", commit.short(), job.base.short()));
         }
         let changes = self.repository.diff_commits(commits)?.into_iter().flatten();
-        found.extend(changes.filter_map(|change| Some(format!("- {} {}", change.path, objection(&change, owned)?))));
+        found.extend(changes.filter_map(|change| Some(format!("{} {}", change.path, objection(&change, owned)?))));
         Ok(found)
     }
 
@@ -203,7 +203,7 @@ impl Inner {
             spec_dir: self.paths.specs().to_owned(),
             pinned: self.pinned.clone(),
             identity: self.identity.clone(),
-            agent: self.agent_order(agent),
+            agent: self.agent_order(agent, job),
             env_pass: self.config.env.pass.clone(),
             ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
             task_list_id: Some(self.paths.feature().to_string()),
@@ -228,27 +228,34 @@ impl Inner {
 }
 
 impl Inner {
-    fn agent_order(&self, agent: &AgentConfig) -> AgentOrder {
+    fn agent_order(&self, agent: &AgentConfig, job: &Job) -> AgentOrder {
         let (command, mut env_pass) = (agent.command.clone(), agent.env.clone());
         let kind = match agent.kind {
             AgentKind::Command => agent::AgentKind::Command,
             AgentKind::Claude => {
                 env_pass.extend(claude::OWN_ENV.iter().map(|name| (*name).to_owned()));
-                agent::AgentKind::Claude(self.claude_terms(agent))
+                agent::AgentKind::Claude(self.claude_terms(agent, job))
             }
         };
         AgentOrder { kind, command, env_pass }
     }
 
-    fn claude_terms(&self, agent: &AgentConfig) -> claude::Terms {
+    fn claude_terms(&self, agent: &AgentConfig, job: &Job) -> claude::Terms {
         let gates = self.config.quality_gates.iter().map(|gate| gate.command.clone());
         claude::Terms {
             model: agent.model.clone(),
-            max_usd: self.config.budget.max_usd_per_task,
+            max_usd: self.config.budget.max_usd_per_task.map(|limit| (limit - self.spent_on(job)).max(0.0)),
             context_threshold: self.config.workers.context_threshold,
             task_list: self.config.claude_tasks.enabled,
             commands: gates.chain(self.config.merge.prepare.clone()).collect(),
         }
+    }
+
+    /// What earlier attempts at the task cost.
+    fn spent_on(&self, job: &Job) -> f64 {
+        let earlier = (1..job.attempt.0).map(|attempt| self.paths.job(&job.task, Attempt(attempt)));
+        let cost = |dir: PathBuf| worker::read_result(&dir).ok().flatten().map_or(0.0, |report| report.cost_usd);
+        earlier.map(cost).sum()
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
@@ -12,9 +12,10 @@ use mahabharatha_core::run::effect::{Effect, Job, Purpose};
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 
 use super::{Context, slots};
+use crate::crash;
 use crate::error::{Result, io};
 use crate::launch::subprocess;
-use crate::proc::{self, Canceller, ProcessId};
+use crate::proc::{self, Canceller, Ended, Exit, ProcessId};
 use crate::project::FeaturePaths;
 use crate::store::atomic::write_atomic;
 use crate::store::disk::lack_of_space;
@@ -26,11 +27,14 @@ use crate::worker::{self, FENCE, MARKER, Order, Progress, WORKER, result_ref};
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
 /// A worker whose end we did not watch is not taken for one that died as it started.
 const NOT_EARLY: Duration = Duration::from_secs(2);
+/// A worker that has its job's lock says who it is; it is not waited for any longer than this.
+const TIME_TO_SAY_WHO: Duration = Duration::from_secs(2);
 
 /// A job under way, ours or adopted.
 pub enum Control {
     Child(Canceller),
-    Adopted(ProcessId),
+    /// By its directory: who is at it may not have said so yet.
+    Adopted(PathBuf),
 }
 
 impl Control {
@@ -45,9 +49,9 @@ impl Control {
         }
         match self {
             Control::Child(canceller) => canceller.cancel(limit),
-            Control::Adopted(id) => {
-                let id = *id;
-                thread::spawn(move || proc::end_process_in(id, limit));
+            Control::Adopted(dir) => {
+                let dir = dir.clone();
+                thread::spawn(move || end_holder(&dir, limit));
             }
         }
     }
@@ -78,28 +82,31 @@ fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
 
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
+    let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
     fs::create_dir_all(&dir).map_err(io("make", &dir))?;
+    point("has a directory");
     if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
         // It was there when the slot was made ready, and somebody has pruned it since.
         slots::prepare(context, job.worker)?;
     }
     let order = context.order(job)?;
     order.write(&dir)?;
+    point("has an order");
     let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
+    point("has a worker");
     let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
     let watch = Watch::start(&dir, order.limits.stall(), move || canceller.cancel(Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
-        let waited = running.wait();
-        let ran = waited.map(|ended| ended.duration).unwrap_or_default();
-        let silent = watch.end();
+        let seen = running.wait().ok();
+        let end = Watched { seen, silent: watch.end() };
         if !matches!(worker::read_result(&dir), Ok(Some(_))) {
             // Whatever the worker left behind has fallen to us.
             proc::end_orphans();
         }
-        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, Some(ran), silent));
+        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, &end));
         conclude(&context, &job, &events, report);
     });
     Ok(control)
@@ -111,13 +118,13 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
     if Order::read(&dir).is_err() {
         // It was not begun, unless a loss of power took the order away again.
         let Some(commit) = finished_commit(context, job) else { return start(context, job, events) };
-        let report = checked(context, job, report_of(JobEnd::Done { commit }, NOT_EARLY));
-        let _ = events.send(ended(job, report));
+        let report = report_of(JobEnd::Done { commit }, NOT_EARLY);
+        let _ = events.send(ended(job, checked(context, job, report, &Watched::default())));
         return None;
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
-            conclude(context, job, events, settle(context, job, &dir, &lock, None, false));
+            conclude(context, job, events, settle(context, job, &dir, &lock, &Watched::default()));
             None
         }
         Ok(None) => Some(adopt(context, job, events)),
@@ -133,22 +140,28 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
 /// A worker that outlived the process that started it goes on; we wait for its lock.
 fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let dir = context.paths.job(&job.task, job.attempt);
-    let identity = read_identity(&dir);
-    let pid = identity.map_or(0, |id| id.pid);
-    let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
-    let at = dir.clone();
-    let watch = Watch::start(&dir, context.config.workers.stall, move || {
-        end_each(read_identity(&at).into_iter().collect());
-    });
+    let (control, at) = (Control::Adopted(dir.clone()), dir.clone());
+    let watch = Watch::start(&dir, context.config.workers.stall, move || end_holder(&at, Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
+        if let Some(ProcessId { pid, .. }) = holder(&dir) {
+            let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
+        }
         let report = when_gone(&dir, |lock| {
-            let silent = watch.end();
-            settle(&context, &job, &dir, lock, None, silent)
+            let end = Watched { seen: None, silent: watch.end() };
+            settle(&context, &job, &dir, lock, &end)
         });
         conclude(&context, &job, &events, report);
     });
-    Control::Adopted(identity.unwrap_or(ProcessId { pid: 0, start: 0, boot: 0 }))
+    control
+}
+
+/// How a worker ended, as far as it was watched.
+#[derive(Default)]
+struct Watched {
+    seen: Option<Ended>,
+    /// It was ended for giving no sign of life.
+    silent: bool,
 }
 
 /// Waits for the job's lock, which is free when its worker is gone.
@@ -160,30 +173,23 @@ fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) -> JobRepor
 }
 
 /// What a worker that is gone left: its result, or its commit, or nothing. In that case a late starter is fenced off.
-/// `watched` is how long it lived, where its end was seen; `silent` that it was ended for giving no sign of life.
-fn settle(
-    context: &Context,
-    job: &Job,
-    dir: &Path,
-    _gone: &JobLock,
-    watched: Option<Duration>,
-    silent: bool,
-) -> JobReport {
+fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watched) -> JobReport {
     if let Ok(Some(report)) = worker::read_result(dir) {
-        return checked(context, job, report);
+        return checked(context, job, report, end);
     }
     // There may have been nobody to whom they could fall; the next attempt must be alone in its worktree.
     end_left_of(dir);
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
     if let Some(commit) = finished_commit(context, job) {
-        return checked(context, job, report_of(JobEnd::Done { commit }, ran));
+        return checked(context, job, report_of(JobEnd::Done { commit }, ran), end);
     }
-    let end = end_without_result(dir, silent.then_some(context.config.workers.stall));
+    let lived = end.seen.as_ref().map_or(ran.max(NOT_EARLY), |seen| seen.duration);
+    let end = end_without_result(dir, end.silent.then_some(context.config.workers.stall));
     // What is known of an attempt whose worker could not tell.
     let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
     let tokens = progress.map_or(0, |progress| progress.tokens);
-    let mut report = JobReport { tokens, ..report_of(end, watched.unwrap_or(ran.max(NOT_EARLY))) };
+    let mut report = JobReport { tokens, ..report_of(end, lived) };
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
@@ -221,17 +227,25 @@ fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
     }
 }
 
-/// A remedy goes onto staging as it is, so here it is what guarantees that it changes nothing unowned; other work is
-/// looked at when it is staged.
-fn checked(context: &Context, job: &Job, mut report: JobReport) -> JobReport {
-    if let (JobEnd::Done { commit }, Purpose::Remedy { .. }) = (&report.end, &job.purpose) {
-        let feedback = match context.objections_to(job, commit) {
-            Ok(objections) if objections.is_empty() => return report,
-            Ok(objections) => format!("The fix is not taken:\n{}", objections.join("\n")),
-            Err(error) => format!("The fix cannot be read: {error}"),
-        };
-        report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays: Vec::new() };
+/// Anybody can write a result. One of a worker that was not seen to end with it is looked at; and so is a remedy, which
+/// goes onto staging as it is. Other work is looked at when it is staged.
+fn checked(context: &Context, job: &Job, mut report: JobReport, end: &Watched) -> JobReport {
+    let JobEnd::Done { commit } = &report.end else { return report };
+    let by_itself = end.seen.as_ref().is_some_and(|seen| seen.status == Exit::Code(worker::exit_code(&report.end)));
+    if by_itself && job.purpose == Purpose::Build {
+        return report;
     }
+    let (feedback, strays) = match context.objections_to(job, commit) {
+        Ok(strays) if strays.is_empty() => {
+            if let Some(seen) = end.seen.as_ref().filter(|_| !by_itself) {
+                report.warnings.push(format!("its worker ended with {}, after it had left a result", seen.status));
+            }
+            return report;
+        }
+        Ok(strays) => (format!("The commit of the attempt is not taken:\n{}", strays.join("\n")), strays),
+        Err(error) => (format!("The commit of the attempt cannot be read: {error}"), vec![commit.to_string()]),
+    };
+    report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays };
     report
 }
 
@@ -293,9 +307,14 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
     let dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_meant).collect();
     let mut ending = Vec::new();
     for dir in &dirs {
-        if let Some(id) = survivor(dir)? {
-            Control::Adopted(id).interrupt(dir, grace.is_zero(), grace);
-            ending.push(dir);
+        match JobLock::try_acquire(dir)? {
+            // Where there is no result, nobody shall come any more.
+            Some(_gone) if matches!(worker::read_result(dir), Ok(Some(_))) => {}
+            Some(_gone) => write_atomic(&dir.join(FENCE), b"")?,
+            None => {
+                Control::Adopted(dir.clone()).interrupt(dir, grace.is_zero(), grace);
+                ending.push(dir);
+            }
         }
     }
     for dir in &ending {
@@ -314,20 +333,27 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
     Ok(!ending.is_empty() || escaped > 0)
 }
 
-/// Who is at this job. Where nobody is and there is no result, nobody shall come any more.
-fn survivor(dir: &Path) -> Result<Option<ProcessId>> {
-    loop {
-        if let Some(_gone) = JobLock::try_acquire(dir)? {
-            if !matches!(worker::read_result(dir), Ok(Some(_))) {
-                write_atomic(&dir.join(FENCE), b"")?;
-            }
-            return Ok(None);
+/// Who is at this job, once it has said so; none also where what it said is not true, or no longer: another program
+/// may have the pid by now.
+fn holder(dir: &Path) -> Option<ProcessId> {
+    let patience = Instant::now() + TIME_TO_SAY_WHO;
+    while JobLock::is_held(dir) {
+        if let Some(id) = read_identity(dir).filter(ProcessId::alive) {
+            return Some(id);
         }
-        if let Some(id) = read_identity(dir) {
-            return Ok(Some(id));
+        if Instant::now() > patience {
+            break;
         }
-        // It has the lock and is about to say who it is.
         thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
+/// Ends whoever is at this job. One that cannot be told from others is known by its mark, as its agent is.
+fn end_holder(dir: &Path, limit: Duration) {
+    match holder(dir) {
+        Some(id) => drop(proc::end_process_in(id, limit)),
+        None => drop(end_escaped(dir)),
     }
 }
 

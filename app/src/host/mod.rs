@@ -23,6 +23,7 @@ use clock::Clock;
 pub use context::Context;
 use integrate::{GateCall, Integration, Outcome};
 
+use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::proc;
 use crate::report::Reporter;
@@ -70,6 +71,11 @@ impl LocalHost {
             threads: mpsc::channel(),
             clock: Clock::after(last),
         })
+    }
+
+    /// For those who have something to tell that no effect answers.
+    pub fn sender(&self) -> Sender<Event> {
+        self.events.clone()
     }
 
     fn start_job(
@@ -160,25 +166,7 @@ impl LocalHost {
         let _ = ended.recv_timeout(LAST_WORK);
     }
 
-    fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
-        for (job, control) in self.jobs.values() {
-            if only.is_none_or(|worker| worker == job.worker) {
-                let dir = self.context.paths.job(&job.task, job.attempt);
-                control.interrupt(&dir, force, grace);
-            }
-        }
-        if only.is_none() {
-            self.context.cancel.cancel(if force { Duration::ZERO } else { grace });
-        }
-    }
-}
-
-impl Host for LocalHost {
-    fn now(&self) -> Time {
-        self.clock.now()
-    }
-
-    fn begin(&mut self, id: EffectId, effect: &Effect) {
+    fn carry_out(&mut self, id: EffectId, effect: &Effect) {
         match effect.clone() {
             Effect::RunJob(job) => {
                 self.start_job(id, &job, jobs::start);
@@ -227,6 +215,30 @@ impl Host for LocalHost {
         }
     }
 
+    fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
+        for (job, control) in self.jobs.values() {
+            if only.is_none_or(|worker| worker == job.worker) {
+                let dir = self.context.paths.job(&job.task, job.attempt);
+                control.interrupt(&dir, force, grace);
+            }
+        }
+        if only.is_none() {
+            self.context.cancel.cancel(if force { Duration::ZERO } else { grace });
+        }
+    }
+}
+
+impl Host for LocalHost {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn begin(&mut self, id: EffectId, effect: &Effect) {
+        // Before it, nothing has happened since the append that led to it, or since the effect before.
+        self.carry_out(id, effect);
+        crash::point(|| format!("begun {}", label(effect)));
+    }
+
     fn reconcile(&mut self, id: EffectId, effect: &Effect) {
         match effect {
             Effect::RunJob(job) => self.start_job(id, job, jobs::reconcile),
@@ -271,12 +283,30 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     }
 }
 
+/// An effect by its kind and what it is about.
+fn label(effect: &Effect) -> String {
+    match effect {
+        Effect::CheckBase { .. } => "check_base".to_string(),
+        Effect::PrepareSlot { worker } => format!("prepare_slot {worker}"),
+        Effect::RunJob(job) => format!("run_job {} {}", job.task, job.attempt),
+        Effect::Stage { level, .. } => format!("stage {level}"),
+        Effect::Gate { level, .. } => format!("gate {level}"),
+        Effect::Blame { level, .. } => format!("blame {level}"),
+        Effect::Land { level, .. } => format!("land {level}"),
+        Effect::Close => "close".to_string(),
+        Effect::Interrupt { .. } => "interrupt".to_string(),
+        Effect::Answer { .. } => "answer".to_string(),
+    }
+}
+
 /// Passes on what a person should know.
 fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'static {
     move |note| {
         let (level, note) = match note {
             integrate::Note::OnlyReported { level, failure } => (level, Note::OnlyReported { failure }),
             integrate::Note::Kept { name } => (None, Note::StagingKept { name }),
+            integrate::Note::Gained { level, branch, commits } => (Some(level), Note::Gained { branch, commits }),
+            integrate::Note::PutBack { name } => (None, Note::RefPutBack { name }),
             integrate::Note::Ran(_) => return,
         };
         let _ = events.send(Event::Noted { level, note });

@@ -7,6 +7,7 @@ use mahabharatha_core::ids::{Oid, WorkerId};
 use mahabharatha_core::run::event::Event;
 
 use super::Context;
+use crate::crash;
 use crate::error::{Result, io};
 use crate::git::Git;
 use crate::project::Project;
@@ -28,8 +29,12 @@ pub fn ensure(project: &Project, path: &Path, commit: &Oid) -> Result<()> {
         (false, true) => return add_around(&git, path, commit),
         _ => {}
     }
+    let name = path.file_name().unwrap_or_default().display();
+    crash::point(|| format!("add {name} before"));
     git.worktree_remove(path)?;
-    Ok(git.worktree_add(path, commit)?)
+    git.worktree_add(path, commit)?;
+    crash::point(|| format!("add {name} after"));
+    Ok(())
 }
 
 /// Makes the repository know a directory with files as a worktree again.

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::run::effect::Job;
 
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, Cmd, Running};
+use crate::worker::MARKER;
 
 /// What the worker itself prints: nothing, unless it is broken.
 const OUTPUT_FILE: &str = "output.log";
@@ -21,6 +23,8 @@ pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> 
         .args(["worker", job.task.as_str(), "--job-dir"])
         .arg(job_dir)
         .envs(proc::base_env(env_pass))
+        .envs(crash::worker_env())
+        .env(MARKER, job_dir)
         .output_to(file)
         .spawn()
         .map_err(|error| Error::new(ExitCode::Failed, error.to_string()))

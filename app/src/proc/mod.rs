@@ -23,7 +23,9 @@ pub use feed::Feed;
 pub use id::{ProcessId, find_marked, find_working_in, ignores};
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
-pub use tree::{become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in};
+pub use tree::{
+    become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
+};
 
 /// How much of a stream is kept where nobody says otherwise.
 const DEFAULT_KEEP: (usize, usize) = (64 * 1024, 64 * 1024);
@@ -220,6 +222,8 @@ pub struct Ended {
     /// Both streams where they were merged.
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
+    /// Something else still held its output open, and was ended with it.
+    pub left_others: bool,
     /// Something in the middle of a stream was left out.
     pub truncated: bool,
     pub duration: Duration,

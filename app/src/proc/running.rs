@@ -176,6 +176,7 @@ impl Running {
             status: status.into(),
             timed_out,
             cancelled,
+            left_others: escaped,
             stdout: kept.next().unwrap_or_default(),
             stderr: kept.next().unwrap_or_default(),
             truncated,

@@ -79,6 +79,11 @@ pub fn descendants(pid: u32) -> Vec<ProcessId> {
     below(&[pid])
 }
 
+/// Whether anything lives below this process.
+pub fn has_descendants() -> bool {
+    has_children() && !descendants(std::process::id()).is_empty()
+}
+
 /// Ends every process below this one; `false` if some would not die. `grace` is the time after SIGTERM.
 pub fn end_descendants(grace: Duration) -> bool {
     if !has_children() {

@@ -3,11 +3,12 @@
 use std::fs;
 
 use mahabharatha_core::run::Run;
-use mahabharatha_core::spec::write_task_file;
+use mahabharatha_core::spec::{write_continued_task_file, write_task_file};
 use mahabharatha_core::view::{RunView, TaskView};
 
 use super::completion_md::{GateResult, render_completion};
 use super::failure::failure_analysis;
+use super::markdown::block;
 use super::projection::projection;
 use super::state_md::{self, StateSection};
 use crate::error::Result;
@@ -52,16 +53,25 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
     write_projected(&path, after.as_bytes())
 }
 
-/// `tasks/<id>.md`, with the failure analysis of a task that is blocked.
+/// `tasks/<id>.md`, with the failure analysis of a task that is blocked, or the note of one that is to be continued.
 fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
     let Some(task) = run.graph().task(&view.id) else { return Ok(()) };
     let analysis = (view.status == "blocked").then(|| failure_analysis(paths.feature().as_str(), view));
-    let text = write_task_file(&task.spec, analysis.as_deref());
+    let text = match note_of(view) {
+        Some(note) => write_continued_task_file(&task.spec, &block(note)),
+        None => write_task_file(&task.spec, analysis.as_deref()),
+    };
     let path = paths.task_file(&view.id);
     if fs::read_to_string(&path).is_ok_and(|before| before == text) {
         return Ok(());
     }
     write_projected(&path, text.as_bytes())
+}
+
+fn note_of(view: &TaskView) -> Option<&str> {
+    let latest = view.attempts.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
+    let goes_on = matches!(view.status, "pending" | "in_progress") && latest.outcome == "checkpoint";
+    latest.detail.as_deref().filter(|_| goes_on)
 }
 
 pub fn write_completion(paths: &FeaturePaths, run: &Run, gates: &[GateResult], commits: &[String]) -> Result<()> {

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::fault;
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 
 /// Replaces the file; it survives a loss of power once this has returned.
@@ -43,7 +44,7 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
     };
     make_dir(parent)?;
     let mut file = tempfile::Builder::new()
-        .prefix(TEMPORARY)
+        .prefix(&unfinished(path))
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .tempfile_in(parent)
         .map_err(io("make a file in", parent))?;
@@ -51,17 +52,34 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
     if durable {
         file.as_file().sync_all().map_err(io("write", path))?;
     }
+    crash::point(|| format!("write {}", path.file_name().unwrap_or_default().display()));
     file.persist(path).map_err(|error| io("write", path)(error.error))?;
     if durable { sync_dir(parent) } else { Ok(()) }
 }
 
 /// Removes what processes that were killed left unfinished. Nobody else may be writing there.
 pub fn sweep(dir: &Path) {
+    remove_all(dir, TEMPORARY);
+}
+
+/// As `sweep`, of one file. Nobody else may be writing it.
+pub fn sweep_of(path: &Path) {
+    if let Some(dir) = path.parent() {
+        remove_all(dir, &unfinished(path));
+    }
+}
+
+fn remove_all(dir: &Path, prefix: &str) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// What the unfinished file's name begins with.
+fn unfinished(path: &Path) -> String {
+    format!("{TEMPORARY}{}-", path.file_name().unwrap_or_default().display())
 }
 
 /// What the names of unfinished files begin with.
@@ -90,6 +108,19 @@ mod tests {
         assert!(error.message().contains("taken"), "{error}");
         assert!(path.join("full").is_dir());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the unfinished file is gone");
+    }
+
+    #[test]
+    fn what_was_left_unfinished_is_removed_of_all_files_or_of_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = || fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>();
+        for name in ["a.json", "b.json"] {
+            fs::write(dir.path().join(format!("{}x", unfinished(Path::new(name)))), "").unwrap();
+        }
+        sweep_of(&dir.path().join("a.json"));
+        assert_eq!(names(), [".unfinished-b.json-x"]);
+        sweep(dir.path());
+        assert!(names().is_empty());
     }
 
     #[test]

@@ -3,8 +3,9 @@
 mod read;
 mod repair;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::ids::{Feature, Time};
@@ -16,6 +17,7 @@ pub use self::repair::{Examined, Health, Repair, Repaired, examine};
 use super::atomic::write_atomic;
 use super::fault;
 use super::locks::FeatureLock;
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 
 const VERSION: u32 = 1;
@@ -45,6 +47,25 @@ pub struct Journal {
     next_seq: u64,
     /// Set when a half-written record could not be taken back: after it, nothing may follow.
     spoilt: bool,
+    /// What the file holds, and how it looked when that was written: agents can write to it as well.
+    text: Vec<u8>,
+    witness: Option<Witness>,
+    put_back: Option<PathBuf>,
+}
+
+/// Whoever writes to a file, or puts another in its place, changes one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Witness {
+    inode: u64,
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Witness {
+    fn of(path: &Path) -> Option<Witness> {
+        let found = fs::symlink_metadata(path).ok()?;
+        Some(Witness { inode: found.ino(), length: found.size(), changed: (found.ctime(), found.ctime_nsec()) })
+    }
 }
 
 impl Journal {
@@ -66,7 +87,9 @@ impl Journal {
         }
         file.seek(SeekFrom::Start(content.length)).map_err(io("open", &path))?;
         let next_seq = content.records.len() as u64 + 1;
-        Ok((Journal { file, path, length: content.length, next_seq, spoilt: false }, content.records))
+        let (text, witness) = (fs::read(&path).map_err(io("read", &path))?, Witness::of(&path));
+        let length = content.length;
+        Ok((Journal { file, path, length, next_seq, spoilt: false, text, witness, put_back: None }, content.records))
     }
 
     /// Everything that the journal tells so far, for those who only look. Where there is none, nothing has happened.
@@ -84,6 +107,10 @@ impl Journal {
             return Err(Error::new(ExitCode::Failed, format!("{} could not be written", self.path.display()))
                 .hint("Put the disk right, then run the same command again: the torn end will be cut off."));
         }
+        if Witness::of(&self.path) != self.witness {
+            self.put_back()?;
+        }
+        crash::point(|| format!("append {} before", crash::label(event)));
         let bytes = line(&RecordRef { seq: self.next_seq, at, event });
         let room = fault::disk();
         if let Err(error) = room.and_then(|()| self.file.write_all(&bytes)).and_then(|()| self.file.sync_data()) {
@@ -92,6 +119,34 @@ impl Journal {
         }
         self.length += bytes.len() as u64;
         self.next_seq += 1;
+        self.text.extend(bytes);
+        self.witness = Witness::of(&self.path);
+        crash::point(|| format!("append {} after", crash::label(event)));
+        Ok(())
+    }
+
+    /// Where a journal that somebody else had changed was kept, if that was found since the last time.
+    pub fn take_put_back(&mut self) -> Option<PathBuf> {
+        self.put_back.take()
+    }
+
+    /// Makes the file what we wrote: an agent's word is not to be believed when the run is resumed.
+    fn put_back(&mut self) -> Result<()> {
+        let found = fs::read(&self.path).unwrap_or_default();
+        if found == self.text {
+            return Ok(());
+        }
+        let aside = self.path.with_extension("jsonl.changed");
+        if self.path.is_dir() {
+            let _ = fs::remove_dir_all(&aside);
+            fs::rename(&self.path, &aside).map_err(io("move", &self.path))?;
+        } else {
+            write_atomic(&aside, &found)?;
+        }
+        write_atomic(&self.path, &self.text)?;
+        self.file = OpenOptions::new().read(true).write(true).open(&self.path).map_err(io("open", &self.path))?;
+        self.file.seek(SeekFrom::Start(self.length)).map_err(io("open", &self.path))?;
+        self.put_back = Some(aside);
         Ok(())
     }
 

@@ -4,16 +4,23 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::atomic::{write_atomic, write_projected};
+use super::atomic::{sweep, write_atomic, write_projected};
+use super::locks::WorktreesLock;
 use crate::error::Result;
 
 /// Git is to see the configuration only: the rest is this machine's, and made anew.
 const IGNORE: &str = "*\n!/config.yaml\n";
 
-/// Makes `.mahabharatha/` with its `.gitignore`; one that is there already is the user's.
-pub fn make_home(home: &Path) -> Result<()> {
+/// Makes `.mahabharatha/` with its `.gitignore`; one that is there already is the user's. `shared` is ours below the git
+/// directory: another feature's run may begin at this moment.
+pub fn make_home(home: &Path, shared: &Path) -> Result<()> {
     let ignore = home.join(".gitignore");
-    if ignore.exists() { Ok(()) } else { write_atomic(&ignore, IGNORE.as_bytes()) }
+    if ignore.exists() {
+        return Ok(());
+    }
+    let _one_at_a_time = WorktreesLock::wait(shared)?;
+    sweep(home);
+    write_atomic(&ignore, IGNORE.as_bytes())
 }
 
 /// Replaces the projection; readers see the old one or the new one.
@@ -37,7 +44,7 @@ mod tests {
         };
         git(&["init", "-q"]);
         let home = dir.path().join(".mahabharatha");
-        make_home(&home).unwrap();
+        make_home(&home, &dir.path().join(".git/mahabharatha")).unwrap();
         write_projection(&home.join("state/x.json"), &Value::Null).unwrap();
         fs::create_dir_all(home.join("worktrees/x")).unwrap();
         fs::write(home.join("worktrees/x/config.yaml"), "").unwrap();
@@ -50,7 +57,7 @@ mod tests {
     fn the_users_own_gitignore_stays() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(".gitignore"), "mine").unwrap();
-        make_home(dir.path()).unwrap();
+        make_home(dir.path(), &dir.path().join("shared")).unwrap();
         assert_eq!(fs::read_to_string(dir.path().join(".gitignore")).unwrap(), "mine");
     }
 

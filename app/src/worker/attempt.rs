@@ -18,6 +18,7 @@ use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
 use super::{FENCE, progress, prompt};
 use crate::agent::{Said, Session, Spent};
+use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, RefChange};
 use crate::proc;
@@ -44,10 +45,12 @@ impl Attempt<'_> {
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
         let (pristine, warnings) = start::start(self.order, self.job_dir)?;
         self.warnings.extend(warnings);
+        crash::point(|| "with the worktree set");
         let guard = Guard::look(self.order);
         start::occupy(self.order, &guard)?;
-
+        crash::point(|| "before the agent");
         let agent_end = self.run_agent()?;
+        crash::point(|| "after the agent");
         if !proc::end_descendants(Duration::ZERO) {
             return Err(Error::new(ExitCode::Failed, "the agent left processes that cannot be ended"));
         }
@@ -56,11 +59,16 @@ impl Attempt<'_> {
             let text = format!("{} was removed while the agent ran", self.order.worktree.display());
             return Err(Error::new(ExitCode::Failed, text));
         }
+        if let Some(tip) = start::moved_branch(self.order) {
+            let branch = self.order.branch.trim_start_matches("refs/heads/");
+            self.log.info("branch_moved", &format!("{branch} was moved to {tip}; nothing is merged through it"));
+        }
         let index = self.order.slot_file("scratch");
         let git = private_git(self.order)?.index(&index);
         pristine.write(&index)?;
         let planted = guard.restore(&git, self.job_dir)?;
         let changes = ownership::look(&git, self.order)?;
+        crash::point(|| "with the changes known");
         self.warnings.extend(planted.warnings.iter().cloned());
         let end = match self.judge(agent_end, &git, &planted, &changes)? {
             Some(end) => Err(end),
@@ -70,11 +78,13 @@ impl Attempt<'_> {
             Ok(commit) => (JobEnd::Done { commit }, None),
             Err(end) => {
                 let wip = self.keep(&pristine, &changes)?;
+                crash::point(|| "with the work kept");
                 (end, wip)
             }
         };
         changes.take_out(self.order, self.job_dir)?;
         start::vacate(self.order)?;
+        crash::point(|| "with nothing unsaved");
         Ok((end, wip))
     }
 
@@ -113,6 +123,7 @@ impl Attempt<'_> {
             .copy_to(self.log.lines("output"))
             .spawn()
             .map_err(failed)?;
+        crash::point(|| "with the agent begun");
         self.log.info("agent_started", &format!("pid {}", running.id().pid));
         let (stall, grace) = (order.limits.stall(), order.limits.grace());
         let (ended, stalled) =
@@ -120,6 +131,9 @@ impl Attempt<'_> {
         self.spent = agent.spent();
         self.decisions = agent.decisions(&ended);
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
+        if ended.left_others || proc::has_descendants() {
+            self.log.write(Severity::Warn, "left_running", "the agent left processes running; they are ended");
+        }
         Ok(match (stalled, ended.timed_out, ended.cancelled) {
             (true, _, _) => AgentEnd::Stalled,
             (_, true, _) => AgentEnd::TimedOut,
@@ -250,13 +264,16 @@ impl Attempt<'_> {
             }
             Verdict::Passed => {}
         }
+        crash::point(|| "before the commit");
         let git = private_git(order)?;
         if self.job_dir.join(FENCE).exists() {
             return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
         }
         let commit = git.commit_tree(&tree, std::slice::from_ref(&order.job.base), &message(order), &order.identity)?;
+        crash::point(|| "before the ref");
         let set = RefChange::Set { name: order.result_ref(), new: commit.clone() };
         Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: task")?;
+        crash::point(|| "after the ref");
         self.log.info("committed", commit.as_str());
         Ok(Ok(commit))
     }

@@ -64,6 +64,16 @@ pub struct Snapshot(Vec<(String, Entry)>);
 pub struct Guard<'a> {
     order: &'a Order,
     entries: BTreeMap<PathBuf, Entry>,
+    /// What a person may change as well, and is only told. Nobody can set the time of a change.
+    told: BTreeMap<PathBuf, Option<Sign>>,
+}
+
+/// Inode, size and time of change.
+type Sign = (u64, u64, i64, i64);
+
+fn sign(path: &Path) -> Option<Sign> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.ino(), found.size(), found.ctime(), found.ctime_nsec()))
 }
 
 impl<'a> Guard<'a> {
@@ -74,7 +84,6 @@ impl<'a> Guard<'a> {
             common.join("config.worktree"),
             common.join("commondir"),
             common.join("info/attributes"),
-            common.join("info/exclude"),
             common.join("info/grafts"),
             common.join("objects/info/alternates"),
             common.join("hooks"),
@@ -84,6 +93,7 @@ impl<'a> Guard<'a> {
             order.worktree.join(".git"),
         ]
         .into();
+        paths.extend(administrations(common).map(|dir| dir.join("commondir")));
         let configured = order.pinned.hooks_path().map(PathBuf::from).filter(|path| path.is_absolute());
         for dir in [Some(common.join("hooks")), configured].into_iter().flatten() {
             files::walk(&dir, |path, entry| {
@@ -95,7 +105,17 @@ impl<'a> Guard<'a> {
             });
         }
         let entries = paths.into_iter().map(|path| (path.clone(), Entry::read(&path))).collect();
-        Guard { order, entries }
+        let context = &order.context;
+        let told = [
+            order.spec_dir.join("task-graph.json"),
+            context.requirements.clone(),
+            context.design.clone(),
+            context.project.clone(),
+            order.root.join(".mahabharatha/config.yaml"),
+            common.join("info/exclude"),
+            common.join("shallow"),
+        ];
+        Guard { order, entries, told: told.into_iter().map(|path| (path.clone(), sign(&path))).collect() }
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -105,12 +125,15 @@ impl<'a> Guard<'a> {
 
     pub fn from_snapshot(order: &'a Order, snapshot: Snapshot) -> Guard<'a> {
         let entries = snapshot.0.into_iter().map(|(path, entry)| (path.into(), entry)).collect();
-        Guard { order, entries }
+        Guard { order, entries, told: BTreeMap::new() }
     }
 
     /// Puts back what was changed since; the planted things go into the quarantine.
     pub fn restore(&self, git: &Git, job_dir: &Path) -> Result<Planted> {
-        if Guard::look(self.order).entries == self.entries {
+        let now = Guard::look(self.order);
+        let changed = self.told.iter().filter(|(path, before)| now.told.get(*path) != Some(*before));
+        let changed: Vec<&PathBuf> = changed.map(|(path, _)| path).collect();
+        if changed.is_empty() && now.entries == self.entries {
             return Ok(Planted::default());
         }
         let dir = self.order.common_dir.join("mahabharatha/guard");
@@ -122,15 +145,31 @@ impl<'a> Guard<'a> {
         let now = Guard::look(self.order);
         let quarantine = job_dir.join("quarantine");
         let mut restorer = Restorer { git, repairs: &dir, quarantine, planted: Planted::default() };
+        for path in changed {
+            restorer.tell(path, &shown(self.order, path), now.told.get(path))?;
+        }
         for path in self.entries.keys().chain(now.entries.keys()).collect::<BTreeSet<_>>() {
             let before = self.entries.get(path).unwrap_or(&Entry::Absent);
             let after = now.entries.get(path).unwrap_or(&Entry::Absent);
-            if before != after {
+            if before != after && !self.came_or_went(path) {
                 restorer.put_right(self.order, path, before, after)?;
             }
         }
         Ok(restorer.planted)
     }
+
+    /// Other worktrees are made and removed meanwhile.
+    fn came_or_went(&self, path: &Path) -> bool {
+        let Some(dir) = path.parent().filter(|dir| dir.starts_with(self.order.common_dir.join("worktrees"))) else {
+            return false;
+        };
+        *dir != *self.order.worktree_git_dir && !(self.entries.contains_key(path) && dir.is_dir())
+    }
+}
+
+/// What the repository keeps of each of its worktrees.
+fn administrations(common: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// What was found changed.
@@ -153,10 +192,6 @@ pub(super) struct Restorer<'a> {
 impl Restorer<'_> {
     fn put_right(&mut self, order: &Order, path: &Path, before: &Entry, after: &Entry) -> Result<()> {
         let name = shown(order, path);
-        if path.ends_with("info/exclude") {
-            self.planted.warnings.push(format!("{name} was changed while the attempt ran"));
-            return Ok(());
-        }
         if let (Entry::File { bytes: old, .. }, Entry::File { bytes: new, .. }) = (before, after)
             && path.file_name().is_some_and(|file| file.as_bytes().starts_with(b"config"))
             && guard_config::put_right(self, order, path, &name, old, new)?
@@ -175,6 +210,15 @@ impl Restorer<'_> {
             self.planted.strays.push(format!("{name} (it was too large to be put back)"));
         }
         self.remember_repair(path, after, before)
+    }
+
+    /// Once, by whichever of the attempts that ran meanwhile ends first.
+    fn tell(&mut self, path: &Path, name: &str, now: impl Hash) -> Result<()> {
+        if !self.is_repair(path, "told", &now) {
+            self.planted.warnings.push(format!("{name} was changed while the attempt ran, by a person or the agent"));
+            self.remember_repair(path, "told", &now)?;
+        }
+        Ok(())
     }
 
     /// Copies the planted text into the quarantine, its file stays where it is.
@@ -234,7 +278,10 @@ fn digest(place: impl Hash, from: impl Hash, to: impl Hash) -> String {
 fn shown(order: &Order, path: &Path) -> String {
     let text = match path.strip_prefix(&order.common_dir) {
         Ok(rest) => Path::new(".git").join(rest),
-        Err(_) => path.strip_prefix(&order.worktree).unwrap_or(path).to_owned(),
+        Err(_) => {
+            let inside = path.strip_prefix(&order.worktree).or_else(|_| path.strip_prefix(&order.root));
+            inside.unwrap_or(path).to_owned()
+        }
     };
     text.to_string_lossy().into_owned()
 }

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 
 use crate::agent::Spent;
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
 use crate::store::atomic::write_projected;
@@ -99,8 +100,11 @@ fn work(job_dir: &Path) -> Result<JobReport> {
         return Ok(report);
     }
     proc::become_subreaper().map_err(io("become the parent of orphans in", job_dir))?;
+    crash::enter_job(job_dir.file_name().unwrap_or_default().display());
+    crash::point(|| "with its lock");
     let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
     write_projected(&job_dir.join(WORKER), &own)?;
+    crash::point(|| "with a name");
     let order = Order::read(job_dir)?;
     pulse::beat(job_dir, order.limits.stall())?;
     let ports = order.common_dir.join("mahabharatha/ports");
@@ -129,11 +133,13 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     });
     let report = attempt.report(end, wip, started);
     log_end(&log, &report);
+    crash::point(|| "before the result");
     let path = job_dir.join(RESULT);
     let bytes = serde_json::to_vec_pretty(&report)
         .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
     // The commit and the kept work are on the disk; that there was a result the journal will say.
     write_projected(&path, &bytes)?;
+    crash::point(|| "after the result");
     Ok(report)
 }
 

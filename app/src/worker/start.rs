@@ -36,7 +36,6 @@ impl Pristine {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
-        remove_lock(path)?;
         write_projected(path, &self.bytes)?;
         let file = File::options().write(true).open(path).map_err(io("write", path))?;
         file.set_times(FileTimes::new().set_modified(self.written)).map_err(io("write", path))
@@ -195,7 +194,8 @@ fn set_aside(order: &Order, name: &str) -> Result<String> {
 fn reset(order: &Order, git: &Git, index: &Path) -> Result<()> {
     let try_once = || -> Result<()> {
         git.run(["read-tree", "--reset", "-u", order.job.base.as_str()])?;
-        git.run(["clean", "-ffdq"])?;
+        // What an ignore file hid comes to light when that is gone.
+        while git.run(["clean", "-ffd"])?.bytes.windows(10).any(|name| name == b".gitignore") {}
         Ok(())
     };
     if try_once().is_ok() {
@@ -220,6 +220,12 @@ fn set_branch(order: &Order) -> Result<()> {
     remove_lock(&loose)?;
     let set = RefChange::Set { name: order.branch.clone(), new: order.job.base.clone() };
     Ok(Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: start of an attempt")?)
+}
+
+/// Where the worker's branch was moved to since. Nothing is merged through it, so that is no stray.
+pub fn moved_branch(order: &Order) -> Option<String> {
+    let now = fs::read_to_string(order.common_dir.join(&order.branch)).ok()?;
+    (now.trim() != order.job.base.as_str()).then(|| now.trim().to_owned())
 }
 
 /// Of the slot and of the task's refs, which nobody else writes while we hold the job.

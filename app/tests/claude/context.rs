@@ -1,11 +1,28 @@
 //! Agents whose context fills up.
 
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
 use crate::client::{Bench, task};
-use crate::messages_api::{Api, Reply, bash};
+use crate::messages_api::{Api, Ask, Reply, bash};
 
 const FULL: u64 = 150_000;
 /// What the agent is told when its context is full.
 const STOP: &str = "Your context is nearly full.";
+
+/// Whether the note stands in the task file, which is written beside the run.
+fn note_comes(ask: &Ask) -> bool {
+    let file = Path::new(&ask.worktree()).join("../../../../.gsd/specs/x/tasks/A-1.md");
+    let is_there = || {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        text.contains("## Checkpoint Note") && text.contains("The half is written")
+    };
+    (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        is_there()
+    })
+}
 
 #[test]
 fn an_agent_past_the_threshold_writes_a_note_and_a_fresh_one_goes_on_from_it() {
@@ -13,6 +30,7 @@ fn an_agent_past_the_threshold_writes_a_note_and_a_fresh_one_goes_on_from_it() {
         ("1", 0) => ask.write("a.txt", "half\n"),
         ("1", _) if ask.text().contains(STOP) => Reply::says("The half is written, the id is not."),
         ("1", _) => bash("git status").reading(FULL),
+        (_, 0) if !note_comes(ask) => Reply::says("BLOCKED: the task file has no note"),
         (_, 0) => bash("cat a.txt"),
         (_, 1) => bash("git diff"),
         (_, 2) => ask.write("a.txt", "half\nA-1\n"),
@@ -26,6 +44,7 @@ fn an_agent_past_the_threshold_writes_a_note_and_a_fresh_one_goes_on_from_it() {
     let second: Vec<_> = bench.api.asked().into_iter().filter(|ask| ask.attempt() == "2").collect();
     assert!(second[0].text().contains("The half is written, the id is not."), "{}", second[0].text());
     assert!(second[1].text().contains("half"), "the work lies in the worktree");
+    assert!(!bench.repo.read(".gsd/specs/x/tasks/A-1.md").contains("Checkpoint Note"));
     let attempts = bench.repo.task("A-1")["attempts"].clone();
     assert_eq!((&attempts[0]["outcome"], &attempts[1]["outcome"]), (&"checkpoint".into(), &"done".into()));
 }

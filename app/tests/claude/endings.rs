@@ -42,7 +42,12 @@ fn a_task_that_costs_too_much_is_blocked() {
     bench.run(&["run"]).code(3).says("the budget of this task is used up");
     let task = bench.repo.task("A-1");
     assert!(task["cost_usd"].as_f64().unwrap() >= 0.5, "{task}");
-    assert!(bench.api.asked().len() <= 4);
+    let asked = bench.api.asked().len();
+    assert!(asked <= 4, "{asked}");
+    // Asked for again, it costs nothing more: its budget is of the task, not of the attempt.
+    bench.run(&["retry", "A-1"]).code(0);
+    bench.run(&["run"]).code(3).says("the budget of this task is used up");
+    assert_eq!(bench.api.asked().len(), asked);
 }
 
 #[test]

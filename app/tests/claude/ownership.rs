@@ -27,11 +27,13 @@ fn what_the_task_does_not_own_cannot_be_written_by_tools_or_redirection() {
         _ => Reply::says("Done."),
     });
     let Some(bench) = Bench::new(api, "") else { return };
-    // A project that would switch the guard off, were it asked.
+    // A project and a person that would switch the guard off, were they asked.
     let settings = json!({ "permissions": { "allow": ["Bash", "Edit", "Write"], "defaultMode": "bypassPermissions" } });
     bench.repo.write(".claude/settings.json", &settings.to_string());
     bench.repo.write(".claude/settings.local.json", &settings.to_string());
     bench.repo.commit("settings");
+    std::fs::create_dir(bench.home().join(".claude")).unwrap();
+    std::fs::write(bench.home().join(".claude/settings.json"), settings.to_string()).unwrap();
     bench.repo.graph("x", &[task("A-1", 1, "own.txt")]);
     bench.run(&["run"]).code(0);
     let denied = bench.events("A-1", &["tool_denied"]);

@@ -195,3 +195,82 @@ fn a_level_that_a_person_took_off_the_base_is_not_brought_back() {
     repo.git(&["reset", "-q", "--hard", &merged]);
     repo.run(&["run"]).code(0);
 }
+
+/// What a person may do, with git, to files that the held task owns; and whether that goes together.
+const MEANWHILE: [(&str, &str, bool); 8] = [
+    ("another line", "sed -i s/^1$/one/ owned.txt", true),
+    ("another mode", "chmod +x owned.txt", true),
+    ("the same file, the same way", "echo A > a.txt", true),
+    ("the same file, another way", "echo mine > a.txt", false),
+    ("the same line", "sed -i s/^9$/neun/ owned.txt", false),
+    ("deleted", "rm owned.txt", false),
+    ("renamed", "git mv owned.txt renamed.txt", false),
+    ("a directory in its place", "mkdir a.txt; echo x > a.txt/x", false),
+];
+
+#[test]
+fn whatever_a_person_commits_to_an_owned_file_is_merged_or_a_conflict_and_never_lost() {
+    for (what, does, goes_together) in MEANWHILE {
+        let repo = two_levels();
+        let run = repo.run_until_held("x");
+        let mut person = std::process::Command::new("sh");
+        assert!(person.args(["-c", does]).current_dir(repo.path()).status().unwrap().success());
+        repo.git(&["add", "-A", "--", ":!.gsd"]);
+        repo.git(&["commit", "-q", "-m", what]);
+        let theirs = repo.git(&["rev-parse", "HEAD"]);
+        let ran = repo.let_go_on("x", run).code(if goes_together { 0 } else { 5 });
+        if goes_together {
+            ran.says(&format!(
+                "main has commits that the run did not make, which land with the level: {} {what}",
+                &theirs[..7]
+            ));
+            assert!(repo.read("owned.txt").ends_with("8\nnine\n"), "{what}");
+        } else {
+            assert_eq!(repo.git(&["rev-parse", "main"]), theirs, "{what}");
+            repo.git(&["-C", STAGING, "rev-parse", "MERGE_HEAD"]);
+        }
+        assert!(is_on_main(&repo, &theirs), "{what}");
+        let left = repo.git(&["diff", "--stat", "HEAD"]);
+        assert_eq!(left, "", "{what}: the checkout is as it was committed");
+    }
+}
+
+#[test]
+fn what_a_person_reverted_is_not_brought_back_by_the_next_level() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt"), task("B", 2, "b.txt", &format!("{HELD} cat a.txt > b.txt"))]);
+    let run = repo.run_until_held("x");
+    repo.git(&["revert", "-m", "1", "--no-edit", "main"]);
+    assert!(!repo.exists("a.txt"));
+    repo.let_go_on("x", run).code(4).says("it fails on main itself");
+    assert!(!repo.exists("a.txt") && !repo.tree("main").contains_key("a.txt"));
+    assert!(repo.subjects("main").iter().any(|subject| subject.starts_with("Revert \"Level 1: x\"")));
+}
+
+#[test]
+fn a_base_that_was_reset_while_the_next_level_works_stops_the_run() {
+    let repo = Repo::new();
+    let start = repo.git(&["rev-parse", "main"]);
+    repo.graph("x", &[simple("A", 1, "a.txt"), task("B", 2, "b.txt", &format!("{HELD} echo B > b.txt"))]);
+    let run = repo.run_until_held("x");
+    repo.git(&["reset", "-q", "--hard", &start]);
+    repo.let_go_on("x", run).code(9).says("the base branch was rewritten");
+    assert_eq!(repo.git(&["rev-parse", "main"]), start);
+    assert!(!repo.exists("a.txt") && !repo.exists("b.txt"));
+}
+
+#[test]
+fn a_base_that_was_amended_while_the_gates_ran_stops_the_run() {
+    let repo = Repo::new();
+    let gate = "test ! -e a.txt || { touch ../../../../.git/gating; while [ ! -e ../../../../.git/go ]; do sleep 0.02; done; }";
+    repo.config(&format!("quality_gates: {}\n", json!([{ "name": "slow", "command": gate }])));
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    let run = repo.spawn(&["run"]);
+    repo.wait_for(".git/gating");
+    repo.git(&["commit", "-q", "--amend", "-m", "amended"]);
+    let amended = repo.git(&["rev-parse", "main"]);
+    repo.write(".git/go", "");
+    run.wait().code(9).says("the base branch was rewritten");
+    assert_eq!(repo.git(&["rev-parse", "main"]), amended);
+    assert!(!repo.exists("a.txt"));
+}

@@ -194,3 +194,19 @@ fn with_staging_as_the_target_base_and_checkout_stay_as_they_are() {
     repo.run(&["cleanup"]).code(0).says("it is not merged");
     assert_eq!(repo.refs(), ["refs/heads/mahabharatha/x/staging"]);
 }
+
+#[test]
+fn a_checkout_that_is_dirtied_late_in_the_run_pauses_it_at_the_level_that_it_is_in_the_way_of() {
+    let repo = Repo::new();
+    repo.write(".gitignore", ".env\n");
+    repo.commit("ready");
+    let late = with(task("B", 2, ".env", &format!("{HELD} echo B > .env")), json!({ "files": { "create": [".env"] } }));
+    repo.graph("x", &[simple("A", 1, "a.txt"), late, simple("C", 3, "c.txt")]);
+    run_while(&repo, || repo.write(".env", "SECRET=mine\n")).code(9).says("is in the way").says("(.env)");
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "Level 1: x");
+    assert_eq!((repo.read(".env").as_str(), repo.read("a.txt").as_str()), ("SECRET=mine\n", "A\n"));
+    std::fs::rename(repo.join(".env"), repo.join(".env.mine")).unwrap();
+    repo.run(&["run"]).code(0);
+    assert_eq!((repo.read(".env").as_str(), repo.read(".env.mine").as_str()), ("B\n", "SECRET=mine\n"));
+    assert_eq!(repo.task("B")["attempt"], 1);
+}

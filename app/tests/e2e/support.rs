@@ -94,9 +94,14 @@ impl Repo {
         Repo::init(&["--object-format=sha256"])
     }
 
-    fn init(options: &[&str]) -> Repo {
+    /// Only a place for one.
+    pub fn empty() -> Repo {
         let dir = tempfile::Builder::new().prefix("mbh test ü").tempdir().unwrap();
-        let repo = Repo { _marker: Survivors(dir.path().canonicalize().unwrap()), dir };
+        Repo { _marker: Survivors(dir.path().canonicalize().unwrap()), dir }
+    }
+
+    fn init(options: &[&str]) -> Repo {
+        let repo = Repo::empty();
         repo.git(&[&["init", "-q", "-b", "main"], options].concat());
         repo.git(&["config", "user.name", "A Person"]);
         repo.git(&["config", "user.email", "person@example.com"]);

@@ -427,6 +427,7 @@ impl Reader for AgentStream {
                 status: Exit::Code(code),
                 timed_out: false,
                 cancelled: false,
+                left_others: false,
                 stdout: input.to_vec(),
                 stderr: input.to_vec(),
                 truncated: false,

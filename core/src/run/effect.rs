@@ -20,7 +20,7 @@ pub enum Effect {
     /// Put the tasks' commits onto staging. → `Staged`
     Stage { level: Level, base: Oid, tasks: Vec<TaskCommit> },
     /// Merge a moved base in, prepare, run what has not passed on that tree.
-    /// → `GatesPassed`, `GateFailed`, `NotLanded` (a conflict, or a base that was rewritten)
+    /// → `GatesPassed`, `GateFailed`, `NotLanded` (a conflict, a base that was rewritten or left its checkout behind)
     Gate { level: Level, base: Oid, staging: Oid, passed: Vec<GatePass>, verify_all: bool, ignore: Vec<String> },
     /// Find out which task made the gate fail. → `Blamed`
     Blame { level: Level, base: Oid, failure: GateFailure, commits: Vec<TaskCommit> },

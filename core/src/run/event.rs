@@ -353,6 +353,12 @@ pub enum Note {
     OnlyReported { failure: GateFailure },
     /// What a person did on staging was in the way; it is kept under this ref.
     StagingKept { name: String },
+    /// Commits that the run did not put onto the branch and that land with the level: a person's, as far as can be told.
+    Gained { branch: String, commits: Vec<String> },
+    /// A ref of the run's own was changed by somebody else; it is as it was.
+    RefPutBack { name: String },
+    /// The journal was changed by somebody else; it is as it was, and what was found is kept in this file.
+    JournalPutBack { aside: String },
 }
 
 /// Why a level that passed its gates is not on the base branch.
@@ -365,6 +371,8 @@ pub enum Obstacle {
     BaseRewritten { was: Oid, now: Option<Oid> },
     /// A person's commits touch the same lines; the conflict stands in the staging worktree.
     Conflict { files: Vec<String>, worktree: String },
+    /// The base went forward, but not through its checkout, whose files and index are still as they were.
+    CheckoutLeftBehind { branch: String, worktree: String, was: Oid, now: Oid },
     /// The checkout of the base branch has changes in the way.
     CheckoutInTheWay { files: Vec<String>, worktree: String, why: String },
 }
@@ -379,6 +387,12 @@ impl fmt::Display for Obstacle {
             Obstacle::BaseRewritten { was, now: Some(_) } => {
                 write!(f, "the base branch was rewritten: it no longer contains {}", was.short())
             }
+            Obstacle::CheckoutLeftBehind { branch, worktree, was, now } => write!(
+                f,
+                "{branch} was moved to {} by nothing that was done in its checkout at {worktree}, which is still at {}",
+                now.short(),
+                was.short()
+            ),
             Obstacle::Conflict { files, .. } => write!(f, "conflict in {}", files.join(", ")),
             Obstacle::CheckoutInTheWay { files, worktree, why } => {
                 write!(f, "the checkout at {worktree} is in the way: {why}")?;

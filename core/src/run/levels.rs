@@ -208,7 +208,7 @@ impl Run {
     pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
         // What only the one can meet is not the other's answer: it is a late one, and the level may be landing.
         let met_by = |effect: &Effect| match obstacle {
-            Obstacle::Conflict { .. } => matches!(effect, Effect::Gate { .. }),
+            Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => matches!(effect, Effect::Gate { .. }),
             Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => matches!(effect, Effect::Land { .. }),
             Obstacle::BaseRewritten { .. } => matches!(effect, Effect::Gate { .. } | Effect::Land { .. }),
         };
@@ -227,9 +227,9 @@ impl Run {
             Obstacle::BaseMoved => End::Paused {
                 why: format!("the base branch moved {MAX_BASE_MOVES} times while level {level} was gated"),
             },
-            Obstacle::BaseRewritten { .. } | Obstacle::CheckoutInTheWay { .. } => {
-                End::Paused { why: obstacle.to_string() }
-            }
+            Obstacle::BaseRewritten { .. }
+            | Obstacle::CheckoutLeftBehind { .. }
+            | Obstacle::CheckoutInTheWay { .. } => End::Paused { why: obstacle.to_string() },
         };
         self.drain(end);
     }

@@ -19,7 +19,7 @@ pub use breaker::Breaker;
 pub use drive::{Host, Journal, drive, replay, take_over, turn};
 pub use effect::{Effect, EffectId};
 pub use event::Event;
-pub use service::{Pause, Service};
+pub use service::Pause;
 pub use state::{
     AttemptRecord, End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus,
 };

@@ -5,7 +5,7 @@ pub(crate) mod path;
 mod task_file;
 
 pub use graph_file::{FileLists, GraphFile, TaskSpec, Verification};
-pub use task_file::{import_tasks, parse_task_file, write_task_file};
+pub use task_file::{import_tasks, parse_task_file, write_continued_task_file, write_task_file};
 
 /// A document that cannot be read, with the place where the format tells it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -108,6 +108,10 @@ fn way_around(obstacle: &Obstacle) -> String {
         Obstacle::Conflict { worktree, .. } => {
             format!("resolve and commit in {worktree}, then `mahabharatha merge --retry`")
         }
+        Obstacle::CheckoutLeftBehind { branch, worktree, was, now } => format!(
+            "if that was not your doing, take it back: `git update-ref refs/heads/{branch} {was}`; if it was, bring the files \
+             along: `git -C '{worktree}' read-tree -m -u {was} {now}`; then `mahabharatha run`"
+        ),
         Obstacle::CheckoutInTheWay { .. } => "put that right, then `mahabharatha run`".to_string(),
     }
 }

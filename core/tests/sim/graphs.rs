@@ -9,9 +9,9 @@ use crate::rng::Rng;
 
 /// With at most so many tasks.
 pub fn graph(rng: &mut Rng, most: u64) -> GraphFile {
-    let count = match rng.between(0, 9) {
-        0 => 1,
-        1 if most > 25 => rng.between(26, most),
+    let count = match rng.between(0, 19) {
+        0 | 1 => 1,
+        2 if most > 25 => rng.between(26, most),
         _ => rng.between(2, most.min(25)),
     };
     let levels = level_numbers(rng, count.min(5));

@@ -244,6 +244,9 @@ fn check_levels(ledger: &Ledger, run: &Run) {
         );
         let open = run.tasks()[state.tasks.clone()].iter().filter(|task| task.is_open()).count();
         assert_eq!(state.open, open, "the open tasks of level {} are miscounted", state.level);
+        if ledger.current() == Some(book.level) {
+            assert_eq!(state.remedies, book.remedies, "the remedies of level {} are miscounted", state.level);
+        }
     }
 }
 

@@ -245,7 +245,9 @@ impl Ledger {
             Event::Blamed { level, .. } => (*level, |effect| matches!(effect, Effect::Blame { .. })),
             Event::Landed { level, .. } => (*level, |effect| matches!(effect, Effect::Land { .. })),
             Event::NotLanded { level, obstacle, .. } => match obstacle {
-                Obstacle::Conflict { .. } => (*level, |effect| matches!(effect, Effect::Gate { .. })),
+                Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => {
+                    (*level, |effect| matches!(effect, Effect::Gate { .. }))
+                }
                 Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => {
                     (*level, |effect| matches!(effect, Effect::Land { .. }))
                 }

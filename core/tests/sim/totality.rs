@@ -171,10 +171,14 @@ fn gate_failed(rng: &mut Rng, run: &Run, level: Level) -> Event {
 
 fn obstacle(rng: &mut Rng) -> Obstacle {
     let text = || "x".to_string();
-    match rng.between(0, 3) {
+    match rng.between(0, 4) {
         0 => Obstacle::BaseMoved,
         1 => Obstacle::BaseRewritten { was: any_oid(rng), now: None },
         2 => Obstacle::Conflict { files: vec![text()], worktree: text() },
+        3 => {
+            let (was, now) = (any_oid(rng), any_oid(rng));
+            Obstacle::CheckoutLeftBehind { branch: text(), worktree: text(), was, now }
+        }
         _ => Obstacle::CheckoutInTheWay { files: vec![text()], worktree: text(), why: text() },
     }
 }

@@ -183,7 +183,13 @@ impl World {
             let grace = if force { 0 } else { self.rng.between(0, grace_ms) as i64 };
             let stopped_at = self.time + grace;
             let called_off = match &happening {
-                Happening::Acted(id, _) => (only.is_none() && self.rng.chance(70)).then_some(*id),
+                Happening::Acted(id, effect) => {
+                    let hit = only.is_none() && self.rng.chance(70);
+                    if hit && integrates(effect) {
+                        self.let_go_of_integration();
+                    }
+                    hit.then_some(*id)
+                }
                 Happening::Told(Event::JobEnded { task, attempt, .. }) => {
                     let hit = self.cut_short(task, *attempt, stopped_at, only);
                     if let Some(job) = hit {
@@ -195,10 +201,7 @@ impl World {
                 Happening::Told(_) => None,
             };
             match called_off {
-                Some(effect) => {
-                    self.repo.trunk.borrow_mut().unlock(self.repo.feature);
-                    self.put(stopped_at, Happening::Told(Event::Interrupted { effect }));
-                }
+                Some(effect) => self.put(stopped_at, Happening::Told(Event::Interrupted { effect })),
                 None => {
                     self.queue.insert((at, sequence), happening);
                 }
@@ -258,6 +261,10 @@ impl World {
 
     fn let_go(&mut self) {
         self.queue.clear();
+        self.let_go_of_integration();
+    }
+
+    fn let_go_of_integration(&mut self) {
         self.gated = false;
         self.repo.trunk.borrow_mut().unlock(self.repo.feature);
     }
@@ -319,8 +326,7 @@ impl World {
 
     /// False where the other feature is integrating.
     fn act(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) -> bool {
-        let integrates =
-            matches!(effect, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. });
+        let integrates = integrates(effect);
         if integrates {
             let (trunk, feature) = (Rc::clone(&self.repo.trunk), self.repo.feature);
             let kept = trunk.borrow().is_locked_by(feature);
@@ -332,10 +338,10 @@ impl World {
         }
         let event = self.answer(id, effect, ledger);
         if integrates {
-            self.gated = matches!(event, Event::GatesPassed { .. });
             if !event.goes_on_integrating() {
-                self.repo.trunk.borrow_mut().unlock(self.repo.feature);
+                self.let_go_of_integration();
             }
+            self.gated = matches!(event, Event::GatesPassed { .. });
         }
         let delay = self.rng.one_of([0, 0, 20, 1_000]);
         self.tell(self.time + delay, event.answering(id));
@@ -411,6 +417,11 @@ impl World {
             }
         }
     }
+}
+
+/// Whether it is done under the integration lock.
+fn integrates(effect: &Effect) -> bool {
+    matches!(effect, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. })
 }
 
 fn disk_full() -> Event {

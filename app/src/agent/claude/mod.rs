@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Agent, Said, Session, Spent};
-use crate::error::{Result, io};
+use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{Cmd, Ended, Feed};
 use stream::{Conversation, Listener};
 
@@ -84,6 +84,7 @@ they must know of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     pub model: Option<String>,
+    /// What is left of the task's budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
     /// The part of the context window at which it is asked to stop.
@@ -150,9 +151,14 @@ impl Agent for Claude {
             .arg("--append-system-prompt-file")
             .arg(dir.join(SYSTEM_PROMPT));
         if let Some(model) = model {
-            cmd = cmd.args(["--model", model]);
+            // In one word, so that what a spec names cannot be taken for an option.
+            cmd = cmd.arg(format!("--model={model}"));
         }
         if let Some(usd) = self.terms.max_usd {
+            if usd <= 0.0 {
+                return Err(Error::new(ExitCode::Failed, "the budget of this task is used up")
+                    .hint("Raise budget.max_usd_per_task in .mahabharatha/config.yaml."));
+            }
             cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
         }
         let mut conversation = self.conversation();

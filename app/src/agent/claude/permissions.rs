@@ -47,9 +47,15 @@ const STACKS: &[(&str, &[&str])] = &[
     ("build.gradle", &["gradle build", "gradle test", "./gradlew build", "./gradlew test"]),
 ];
 
-/// They run anything: only the very command that was named is allowed, with more arguments behind it.
+/// They run anything: only the very script or module that was named is allowed, with more arguments behind it.
 const INTERPRETERS: &[&str] =
-    &["sh", "bash", "dash", "zsh", "python", "python3", "node", "deno", "bun", "ruby", "perl", "php", "env", "sudo"];
+    &["sh", "bash", "dash", "zsh", "python", "python3", "node", "deno", "bun", "ruby", "perl", "php"];
+
+/// They run or change whatever their arguments name: allowed only as they were written.
+const AS_WRITTEN: &[&str] = &[
+    "env", "sudo", "timeout", "nice", "nohup", "time", "xargs", "find", "eval", "exec", "command", "source", ".", "rm",
+    "mv", "cp", "ln", "dd", "tee", "install", "chmod", "chown", "sed", "awk", "tar", "unzip", "kill", "pkill",
+];
 
 /// Commands whose second word names another command.
 const RUNNERS: &[&str] = &["run", "exec", "x", "-m"];
@@ -74,9 +80,11 @@ pub fn settings(session: &Session<'_>, project_commands: &[String]) -> Value {
         allow.push(format!("Bash({command})"));
         allow.push(format!("Bash({command} *)"));
     }
-    allow.extend(
-        needed().map(str::trim).filter(|command| !command.is_empty()).map(|command| format!("Bash({command})")),
-    );
+    let parts = needed().flat_map(simple_commands).map(|words| words.join(" "));
+    let as_written = needed().map(|line| line.trim().to_owned()).chain(parts);
+    // A star would stand for anything.
+    let as_written = as_written.filter(|command| !command.is_empty() && !command.contains('*'));
+    allow.extend(as_written.map(|command| format!("Bash({command})")));
     let called: BTreeSet<String> =
         needed().flat_map(simple_commands).filter_map(|words| words.into_iter().next()).collect();
     let forbidden = NETWORK.iter().filter(|tool| !called.contains(**tool)).chain([&"git push"]);
@@ -113,6 +121,9 @@ fn prefix(words: &[String]) -> Option<String> {
     let is_name = |word: &&String| word.starts_with(|c: char| c.is_ascii_alphabetic()) && plain(word);
     let (program, rest) = words.split_first().filter(|(program, _)| plain(program))?;
     let name = program.rsplit('/').next().unwrap_or(program);
+    if AS_WRITTEN.contains(&name) {
+        return None;
+    }
     let count = match rest {
         [runner, what, ..] if RUNNERS.contains(&runner.as_str()) && plain(what) => 2,
         _ if INTERPRETERS.contains(&name) => {
@@ -186,6 +197,7 @@ mod tests {
         assert_eq!(all("CI=1 npm run lint:fix -- --quiet; npx jest src"), "npm run lint:fix, npx jest");
         assert_eq!(all("python3 -m pytest tests/a.py -k x"), "python3 -m pytest");
         assert_eq!(all("python3 -c 'import os'; node -e 1; sh -c 'rm x'"), "");
+        assert_eq!(all("rm -rf out && env X=1 cargo test; find . -exec rm {} +"), "");
         assert_eq!(all("bash scripts/check.sh all"), "bash scripts/check.sh");
         assert_eq!(all("if ! grep -q 'a && b' src/x; then exit 1; fi"), "grep, exit");
         assert_eq!(all("./run-tests.sh fast"), "./run-tests.sh fast");

@@ -35,7 +35,7 @@ fn said(lines: &[Value], status: Exit) -> Said {
 fn ended(status: Exit) -> Ended {
     let (stdout, stderr) = (Vec::new(), b"oops".to_vec());
     let duration = Duration::from_secs(1);
-    Ended { status, timed_out: false, cancelled: false, stdout, stderr, truncated: false, duration }
+    Ended { status, timed_out: false, cancelled: false, left_others: false, stdout, stderr, truncated: false, duration }
 }
 
 fn result(fields: Value) -> Value {

@@ -10,6 +10,7 @@ use mahabharatha_core::run::event::Obstacle;
 use super::Integration;
 use super::index_lock::IndexLock;
 use super::worktree::{admin_dir, short_name};
+use crate::crash;
 use crate::error::Result;
 use crate::git::{Change, Git, GitError, IndexInput, RepoPath};
 
@@ -73,6 +74,24 @@ impl Integration {
 }
 
 impl Checkout {
+    pub fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Whether the index has something as it was at the one commit, though the branch has changed it on its way to the
+    /// other.
+    pub fn is_left_behind(&self, was: &Oid, now: &Oid) -> Result<bool> {
+        let copy = self.scratch.join("behind.index");
+        if fs::copy(&self.index, &copy).is_err() {
+            return Ok(false);
+        }
+        let git = self.git.clone().index(&copy);
+        // An index that cannot be read from elsewhere tells nothing.
+        let Ok(staged) = git.diff_cached(was) else { return Ok(false) };
+        let staged: BTreeSet<&RepoPath> = staged.iter().map(|change| &change.path).collect();
+        Ok(git.diff_tree(was, now)?.iter().any(|change| !staged.contains(&change.path)))
+    }
+
     /// Keeps others from the index until the lock is dropped.
     pub fn lock(&self) -> Result<Result<IndexLock, Obstacle>> {
         Ok(IndexLock::take(&self.index, &self.copy)?.map_err(|lock| {
@@ -81,11 +100,20 @@ impl Checkout {
         }))
     }
 
+    /// Takes away the lock of a process that was killed while it landed.
+    pub fn clear(&self) -> Result<()> {
+        IndexLock::clear(&self.index)
+    }
+
     /// Files and index go from one commit to the other; the caller moves the branch.
     pub fn advance(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<Result<(), Obstacle>> {
         lock.copy()?;
+        crash::point(|| "checkout with the index copied");
         match self.fast_forward(from, to) {
-            Ok(()) => return lock.install().map(Ok),
+            Ok(()) => {
+                crash::point(|| "checkout with the files moved");
+                return lock.install().map(Ok);
+            }
             Err(GitError::Failed { .. }) => {}
             Err(error) => return Err(error.into()),
         }

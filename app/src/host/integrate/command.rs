@@ -11,6 +11,7 @@ use mahabharatha_core::run::event::GateFailure;
 
 use super::worktree::StagingWorktree;
 use super::{CommandRun, Integration, Note, Verification};
+use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::proc::{Cmd, end_orphans};
 
@@ -79,11 +80,14 @@ impl Integration {
             cmd = cmd.copy_to(log);
         }
         let cannot = |error| Error::new(ExitCode::Failed, format!("{}: {error}", order.name));
+        crash::point(|| format!("command {} of {at} before", order.name));
         let running = cmd.spawn().map_err(cannot)?;
+        crash::point(|| format!("command {} of {at} begun", order.name));
         self.cancel.watch(running.canceller());
         let ended = running.wait();
         self.cancel.unwatch();
         end_orphans();
+        crash::point(|| format!("command {} of {at} ended", order.name));
         let ended = ended.map_err(cannot)?;
         if ended.cancelled {
             return Ok(Ran::CalledOff);

@@ -186,6 +186,7 @@ impl Integration {
     /// What would land now: staging as it stands, with whatever the base has gained.
     fn candidate(&self, call: GateCall) -> Result<Result<Candidate, Obstacle>> {
         let staging = self.current_staging(call.staging)?;
+        self.tell_gained(call.level, &self.paths.staging_branch(), call.staging, &staging)?;
         let base = match self.target {
             MergeTarget::Staging => call.base.clone(),
             MergeTarget::Base => match self.current_base(call.base)? {
@@ -197,6 +198,10 @@ impl Integration {
             let tree = self.tree_of(&staging)?;
             return Ok(Ok(Candidate { base, staging, tree }));
         }
+        if let Some(left_behind) = self.checkout_left_behind(call.base, &base)? {
+            return Ok(Err(left_behind));
+        }
+        self.tell_gained(call.level, &self.base_branch, call.base, &base)?;
         if self.repository.is_ancestor(&staging, &base)? {
             // The level brings nothing that the base branch has not.
             let tree = self.tree_of(&base)?;
@@ -215,6 +220,29 @@ impl Integration {
                 Ok(Err(Obstacle::Conflict { files, worktree: worktree.path.display().to_string() }))
             }
         }
+    }
+
+    /// Says what lands with the level and was not made by the run. Who made it cannot be told from here.
+    fn tell_gained(&self, level: Level, branch: &str, from: &Oid, to: &Oid) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        let range = format!("{from}..{to}");
+        let log = ["log", "--first-parent", "--max-count=20", "--format=%h %s (%an)", &range];
+        let commits = String::from_utf8_lossy(&self.repository.run(log)?.bytes).lines().map(str::to_owned).collect();
+        (self.report)(Note::Gained { level, branch: short_name(branch).to_owned(), commits });
+        Ok(())
+    }
+
+    /// Whoever commits in a checkout has what was committed in its index; who moves the branch alone has not.
+    fn checkout_left_behind(&self, was: &Oid, now: &Oid) -> Result<Option<Obstacle>> {
+        // What else is wrong with the checkout shows when the level lands.
+        let Ok(Some(checkout)) = self.checkout_of_base()? else { return Ok(None) };
+        if !checkout.is_left_behind(was, now)? {
+            return Ok(None);
+        }
+        let (branch, worktree) = (short_name(&self.base_branch).to_owned(), checkout.place());
+        Ok(Some(Obstacle::CheckoutLeftBehind { branch, worktree, was: was.clone(), now: now.clone() }))
     }
 
     pub(super) fn merge_base_into(&self, commit: &Oid, base: &Oid) -> Result<Merged> {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::crash;
 use crate::error::{Result, io};
 use crate::store::atomic::TEMPORARY;
 
@@ -31,14 +32,20 @@ impl IndexLock {
         let lock = lock_of(index);
         let until = Instant::now() + PATIENCE;
         loop {
-            match make_signed(&lock) {
+            match make_signed(&lock, copy) {
                 Ok(()) => return Ok(Ok(IndexLock { index: index.to_owned(), lock, copy: copy.to_owned() })),
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io("make", &lock)(error)),
-                Err(_) if fs::read(&lock).is_ok_and(|text| text == SIGN) => remove(&lock)?,
+                Err(_) if is_signed(&lock) => remove(&lock)?,
                 Err(_) if Instant::now() > until => return Ok(Err(lock)),
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }
         }
+    }
+
+    /// Takes away what a process that was killed left. Who calls holds the integration lock.
+    pub fn clear(index: &Path) -> Result<()> {
+        let lock = lock_of(index);
+        if is_signed(&lock) { remove(&lock) } else { Ok(()) }
     }
 
     /// Makes the copy as the index is now.
@@ -65,15 +72,21 @@ impl Drop for IndexLock {
     /// Left behind, it would be known by its sign.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.copy);
+        crash::point(|| "index lock before its end");
         let _ = fs::remove_file(&self.lock);
     }
 }
 
-/// Never seen without its sign. Fails where there is one already.
-fn make_signed(lock: &Path) -> std::io::Result<()> {
-    let dir = lock.parent().unwrap_or(Path::new("."));
+fn is_signed(lock: &Path) -> bool {
+    fs::read(lock).is_ok_and(|text| text == SIGN)
+}
+
+/// Never seen without its sign: made beside the copy, where it is in nobody's way. Fails where there is one already.
+fn make_signed(lock: &Path, copy: &Path) -> std::io::Result<()> {
+    let dir = copy.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir)?;
     file.write_all(SIGN)?;
+    crash::point(|| "index lock signed");
     file.persist_noclobber(lock).map(drop).map_err(|error| error.error)
 }
 

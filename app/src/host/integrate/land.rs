@@ -5,6 +5,7 @@ use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Event, Obstacle};
 
 use super::Integration;
+use crate::crash;
 use crate::error::Result;
 use crate::git::{GitError, RefChange};
 use crate::store::locks::IntegrationLock;
@@ -24,9 +25,13 @@ impl Integration {
 
     fn land_on_base(&self, level: Level, candidate: &Candidate) -> Result<Result<Oid, Obstacle>> {
         if let Some(landed) = self.not_as_gated(level, candidate)? {
+            if let Ok(Some(checkout)) = self.checkout_of_base()? {
+                checkout.clear()?;
+            }
             return Ok(landed);
         }
         let Some(commit) = self.level_commit(level, candidate)? else { return Ok(Ok(candidate.base.clone())) };
+        crash::point(|| format!("land {level} with a commit"));
         let (from, reason) = (&candidate.base, format!("Level {level}: {}", self.paths.feature()));
         let checkout = match self.checkout_of_base()? {
             Ok(checkout) => checkout,
@@ -43,6 +48,7 @@ impl Integration {
             Ok(lock) => lock,
             Err(in_the_way) => return Ok(Err(in_the_way)),
         };
+        crash::point(|| format!("land {level} with the index locked"));
         // Up to now a person could commit.
         if let Some(landed) = self.not_as_gated(level, candidate)? {
             return Ok(landed);
@@ -50,8 +56,12 @@ impl Integration {
         if let Err(in_the_way) = checkout.advance(&lock, from, &commit)? {
             return Ok(Err(in_the_way));
         }
+        crash::point(|| format!("land {level} with the checkout moved"));
         match self.move_ref(&self.base_branch, from, &commit, &reason) {
-            Ok(()) => Ok(Ok(commit)),
+            Ok(()) => {
+                crash::point(|| format!("land {level} with the branch moved"));
+                Ok(Ok(commit))
+            }
             Err(error) => {
                 // A commit that was under way may have taken what we put into the index: then it is theirs, and stays.
                 let tip = self.repository.resolve_ref(&self.base_branch)?;

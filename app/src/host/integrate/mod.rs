@@ -88,6 +88,16 @@ pub enum Note {
     Kept {
         name: String,
     },
+    /// A branch has commits that were not put there by the run, and that land with the level.
+    Gained {
+        level: Level,
+        branch: String,
+        commits: Vec<String>,
+    },
+    /// A ref of ours was changed by somebody else, and is put back.
+    PutBack {
+        name: String,
+    },
 }
 
 /// One run of a gate, a verification or `merge.prepare`.

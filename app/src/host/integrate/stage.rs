@@ -1,12 +1,14 @@
 //! The staging branch: the level's base, then one commit per task, made on objects alone.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{Event, TaskCommit};
 
-use super::Integration;
+use super::{Integration, Note};
+use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
 
@@ -27,27 +29,51 @@ impl Integration {
         self.check_ownership(&works)?;
         check_that_files_can_stand_together(&works)?;
         self.keep_what_people_committed(base)?;
+        crash::point(|| format!("stage {level} before the commits"));
         let commits = self.pile(base, &works)?;
+        crash::point(|| format!("stage {level} before the ref"));
         let staging = commits.last().map_or(base, |last| &last.commit).clone();
         let name = self.paths.staging_branch();
-        self.repository
-            .update_refs(&[RefChange::Set { name, new: staging.clone() }], &format!("stage level {level}"))?;
+        let mut changes = vec![RefChange::Set { name, new: staging.clone() }];
+        changes.extend(self.put_back_task_refs(&works));
+        self.repository.update_refs(&changes, &format!("stage level {level}"))?;
+        crash::point(|| format!("stage {level} after the ref"));
         Ok(Event::Staged { effect: None, level, staging, commits })
+    }
+
+    /// What is staged is what the journal says; a ref that says something else would only keep the wrong commit.
+    fn put_back_task_refs(&self, works: &[Work]) -> Vec<RefChange> {
+        let mut changes = Vec::new();
+        // What mended something has a ref of its own, which only tells of the last time.
+        for Work { task, commit, .. } in works.iter().filter(|work| work.text.message.starts_with(b"feat(")) {
+            let name = format!("refs/mahabharatha/{}/tasks/{task}", self.paths.feature());
+            let found = fs::read_to_string(self.project.common_dir().join(&name));
+            if found.is_ok_and(|text| text.trim() != commit.as_str()) {
+                (self.report)(Note::PutBack { name: name.clone() });
+                changes.push(RefChange::Set { name, new: (*commit).clone() });
+            }
+        }
+        changes
     }
 
     /// A fix that a person committed on staging is not of the level that is put together anew, and not to be lost.
     fn keep_what_people_committed(&self, base: &Oid) -> Result<()> {
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?.filter(|tip| tip != base);
         let Some(tip) = tip else { return Ok(()) };
+        match self.newest_of_people(base, &tip)? {
+            Some(_) => self.keep_for_people(tip),
+            None => Ok(()),
+        }
+    }
+
+    /// The newest commit on staging since `base` that is not of this run.
+    pub(super) fn newest_of_people(&self, base: &Oid, tip: &Oid) -> Result<Option<Oid>> {
         let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
         // What the base branch has is not lost, though it was merged into staging.
         let landed = self.repository.resolve_ref(&self.base_branch)?.map(|tip| format!("^{tip}"));
         let range = format!("{base}..{tip}");
         let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &range].into_iter().chain(landed.as_deref());
-        if self.repository.run(theirs)?.bytes.is_empty() {
-            return Ok(());
-        }
-        self.keep_for_people(tip)
+        Ok(Oid::new(self.repository.run(theirs)?.text()?).ok())
     }
 
     fn read_works<'a>(&self, tasks: &'a [TaskCommit]) -> Result<Vec<Work<'a>>> {

@@ -7,6 +7,7 @@ use mahabharatha_core::config::is_lock_file;
 use mahabharatha_core::ids::Oid;
 
 use super::{Integration, Note};
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Found, Git, RefChange, RepoPath, Stage};
 use crate::store::atomic::write_projected;
@@ -46,12 +47,22 @@ impl Integration {
     /// Leaves the files as staging has them, for a person who looks there or mends something.
     pub(super) fn show_staging(&self, staging: &Oid) -> Result<()> {
         StagingWorktree::open(self, staging)?.set_to(&self.tree_of(staging)?)?;
-        write_projected(&self.shown_mark(), b"")
+        write_projected(&self.shown_mark(), staging.as_str().as_bytes())
     }
 
-    /// Says that the files were left as staging has them: what differs afterwards is a person's.
+    /// Says that the files were left as staging has them, and at which commit: what differs afterwards is a person's.
     fn shown_mark(&self) -> PathBuf {
         self.paths.dir().join("staging-shown")
+    }
+
+    /// What a person was left with: the commit that was shown, or their own on top of it. Staging may have gone on since.
+    fn shown(&self) -> Result<Option<Oid>> {
+        let Some(shown) = fs::read_to_string(self.shown_mark()).ok().and_then(|text| Oid::new(text).ok()) else {
+            return Ok(None);
+        };
+        let tip = self.repository.resolve_ref(&self.paths.staging_branch())?;
+        let theirs = tip.map_or(Ok(None), |tip| self.newest_of_people(&shown, &tip))?;
+        Ok(theirs.or(Some(shown)))
     }
 }
 
@@ -80,6 +91,7 @@ impl<'a> StagingWorktree<'a> {
         self.put_away_what_people_left()?;
         self.integration.known.restore(&self.index)?;
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
+        crash::point(|| "staging's files reset");
         self.git.run(["clean", "-ffdq"])?;
         let index = self.integration.known.remember(&self.index)?;
         self.show_to_others(&index)
@@ -136,7 +148,7 @@ impl<'a> StagingWorktree<'a> {
         let began = if self.has_unfinished_merge() {
             self.began_at()
         } else if shown.exists() {
-            self.integration.repository.resolve_ref(&self.integration.paths.staging_branch())?
+            self.integration.shown()?
         } else {
             return Ok(());
         };
@@ -206,8 +218,10 @@ impl Integration {
         if self.repository.resolve_ref(&branch)?.is_none() {
             self.repository.update_ref(&branch, at, None)?;
         }
+        crash::point(|| "add staging before");
         let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
         self.repository.run(args.into_iter().chain([path, Path::new(short_name(&branch))]))?;
+        crash::point(|| "add staging after");
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use mahabharatha_core::run::event::{GateFailure, GatePass, Note, Obstacle};
 use mahabharatha_core::run::{Event, LevelState, LevelStatus, TaskStatus};
 
 use super::{Severity, Telling};
-use crate::report::text::{count, gate_gist, headline};
+use crate::report::text::{count, few, gate_gist, headline};
 
 impl Telling<'_> {
     /// A level that runs now and did not before.
@@ -59,6 +59,15 @@ impl Telling<'_> {
             }
             (Note::StagingKept { name }, _) => {
                 format!("what a person did on staging is in the way of the level: it is kept as {name}")
+            }
+            (Note::Gained { branch, commits }, _) => {
+                format!("{branch} has commits that the run did not make, which land with the level: {}", few(commits))
+            }
+            (Note::RefPutBack { name }, _) => format!("{name} was changed by somebody else: it is put back"),
+            (Note::JournalPutBack { aside }, _) => {
+                format!(
+                    "the journal was changed by somebody else: it is put back, and what was found is kept in {aside}"
+                )
             }
         };
         self.say(Severity::Warn, text);

@@ -1,4 +1,4 @@
-use mahabharatha_core::ids::{Level, WorkerId};
+use mahabharatha_core::ids::{Level, Time, WorkerId};
 use mahabharatha_core::run::event::{Command, FailCause, GateFailure, Intent, JobEnd, JobReport, Obstacle};
 use mahabharatha_core::run::{Event, Run};
 
@@ -93,6 +93,16 @@ fn the_breaker_says_what_it_does() {
         story.ends_with("TASK-001", died).after(5.0).happens(Event::Woke);
     }
     story.after(60.0).happens(Event::Woke).starts("TASK-001").after(3.0).done("TASK-001");
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn a_service_that_does_not_serve_is_waited_for() {
+    let mut story = Story::unattended();
+    let until = Some(Time(story.base_is_green().now.0 + 3_600_000));
+    let limit = || JobEnd::Unserved { why: "usage limit reached".to_string(), until };
+    story.ends("TASK-001", limit()).ends("TASK-002", limit());
+    story.after(3_600.0).happens(Event::Woke).starts("TASK-001").after(3.0).done("TASK-001");
     insta::assert_snapshot!(story.told());
 }
 

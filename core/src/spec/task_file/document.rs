@@ -3,7 +3,7 @@
 use super::block::{Block, error};
 use super::prose::{Prose, task_tag};
 use super::text::{bullet, carried, is_none, read_line};
-use super::{FAILURE, METADATA, SPECIFICATION};
+use super::{CHECKPOINT, FAILURE, METADATA, SPECIFICATION};
 use crate::spec::SpecError;
 
 pub(super) struct Document<'t> {
@@ -86,7 +86,7 @@ impl<'t> Document<'t> {
 
 /// Whether a heading is this one, also in short: "Interface" for "Interface Contract".
 pub(super) fn is_called(heading: &str, name: &str) -> bool {
-    let short = name.split(' ').next().filter(|_| name != FAILURE);
+    let short = name.split(' ').next().filter(|_| !matches!(name, FAILURE | CHECKPOINT));
     heading.eq_ignore_ascii_case(name) || short.is_some_and(|short| heading.eq_ignore_ascii_case(short))
 }
 

@@ -11,7 +11,7 @@ mod text;
 mod write;
 
 pub use read::{import_tasks, parse_task_file};
-pub use write::write_task_file;
+pub use write::{write_continued_task_file, write_task_file};
 
 /// The headings that mean something to us.
 const METADATA: &str = "Metadata";
@@ -21,3 +21,4 @@ const INTERFACE: &str = "Interface Contract";
 const SECURITY: &str = "Security Requirements";
 /// Written by the run and never read back.
 const FAILURE: &str = "Failure Analysis";
+const CHECKPOINT: &str = "Checkpoint Note";

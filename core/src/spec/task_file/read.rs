@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::block::{Block, error};
 use super::document::{Document, Key, is_called};
 use super::text::{BETWEEN_IDS, BETWEEN_LINES, BETWEEN_PATHS, bullet, read_command, read_line, read_list, read_text};
-use super::{ACCEPTANCE, FAILURE, INTERFACE, SECURITY};
+use super::{ACCEPTANCE, CHECKPOINT, FAILURE, INTERFACE, SECURITY};
 use crate::spec::path::ListedPath;
 use crate::spec::{FileLists, GraphFile, SpecError, TaskSpec, Verification};
 
@@ -159,7 +159,7 @@ fn section(document: &Document, name: &str) -> Option<String> {
 
 /// With the sections that have no place of their own, so that nothing a person wrote is lost.
 fn context(document: &Document) -> Option<String> {
-    let known = [ACCEPTANCE, INTERFACE, SECURITY, FAILURE];
+    let known = [ACCEPTANCE, INTERFACE, SECURITY, FAILURE, CHECKPOINT];
     let others = document.sections.iter().filter(|(heading, _)| known.iter().all(|name| !is_called(heading, name)));
     let others = others.map(|(heading, text)| format!("## {heading}\n\n{text}"));
     let parts: Vec<String> = element_text(&document.block, "context").into_iter().chain(others).collect();

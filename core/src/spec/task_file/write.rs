@@ -7,11 +7,20 @@ use super::read::is_own_element;
 use super::text::{
     BETWEEN_IDS, BETWEEN_LINES, BETWEEN_PATHS, attribute, carried, write_command, write_line, write_list, write_text,
 };
-use super::{ACCEPTANCE, FAILURE, INTERFACE, METADATA, SECURITY, SPECIFICATION};
+use super::{ACCEPTANCE, CHECKPOINT, FAILURE, INTERFACE, METADATA, SECURITY, SPECIFICATION};
 use crate::spec::TaskSpec;
 
 /// The whole file. The failure analysis is for people and not read back.
 pub fn write_task_file(task: &TaskSpec, failure_analysis: Option<&str>) -> String {
+    write(task, FAILURE, failure_analysis)
+}
+
+/// The file of a task that is to be continued, with the note of the agent that stopped, which is not read back either.
+pub fn write_continued_task_file(task: &TaskSpec, note: &str) -> String {
+    write(task, CHECKPOINT, Some(note))
+}
+
+fn write(task: &TaskSpec, heading: &'static str, remark: Option<&str>) -> String {
     let mut text = format!("# Task: {}\n\n## {METADATA}\n", write_line(&task.id));
     for (key, value) in metadata(task) {
         let _ = writeln!(text, "- **{key}:** {value}");
@@ -27,7 +36,7 @@ pub fn write_task_file(task: &TaskSpec, failure_analysis: Option<&str>) -> Strin
         (ACCEPTANCE, criteria.join("\n")),
         (INTERFACE, task.interface.as_deref().map(write_prose).unwrap_or_default()),
         (SECURITY, task.security.as_deref().map(write_prose).unwrap_or_default()),
-        (FAILURE, failure_analysis.map(write_prose).unwrap_or_default()),
+        (heading, remark.map(write_prose).unwrap_or_default()),
     ];
     for (name, prose) in sections.iter().filter(|(_, prose)| !prose.is_empty()) {
         let _ = write!(text, "\n## {name}\n\n{prose}\n");

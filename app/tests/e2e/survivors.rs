@@ -1,0 +1,148 @@
+//! Workers whose orchestrator was killed: they finish, are taken over, are ended when asked, and are told from others.
+
+use std::fs;
+use std::process::{Child, Command};
+
+use serde_json::{Value, json};
+
+use crate::agents::{doing, held, is_alive, wait};
+use crate::support::{Repo, processes_in, simple};
+
+/// A program that has nothing to do with the run.
+struct Bystander(Child);
+
+impl Bystander {
+    fn start() -> Bystander {
+        Bystander(Command::new("sleep").arg("1000").spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Repo {
+    /// A run whose orchestrator is killed as soon as these agents are at work.
+    fn survivors(&self, tasks: &[&str]) {
+        let run = self.run_until_up(tasks);
+        run.signal("KILL");
+        run.wait();
+    }
+
+    fn job(&self, name: &str, file: &str) -> String {
+        format!(".git/mahabharatha/x/jobs/{name}/{file}")
+    }
+
+    /// The worker's pid goes to somebody else, as if it had been used again.
+    fn give_pid_away(&self, job: &str, to: &Bystander) -> u32 {
+        let mut identity: Value = serde_json::from_str(&self.read(&self.job(job, "worker.json"))).unwrap();
+        let pid = identity["pid"].as_u64().unwrap() as u32;
+        identity["pid"] = json!(to.pid());
+        self.write(&self.job(job, "worker.json"), &identity.to_string());
+        pid
+    }
+}
+
+#[test]
+fn those_that_finished_and_those_that_still_work_are_both_taken_over() {
+    let repo = Repo::new();
+    repo.config("workers: { count: 2 }\n");
+    repo.graph("x", &[held("A-1", 1, "a1"), held("A-2", 1, "a2"), simple("B-1", 2, "b1")]);
+    repo.survivors(&["A-1", "A-2"]);
+    repo.let_go("A-1");
+    repo.wait_for(&repo.job("A-1.1", "result.json"));
+    let run = repo.spawn(&["run", "--resume"]);
+    repo.wait_until("A-1 is taken", || repo.task_status("A-1") == "completed");
+    assert_eq!(repo.task_status("A-2"), "in_progress");
+    repo.let_go("A-2");
+    run.wait().code(0).does_not_say("A-1 started").does_not_say("A-2 started");
+    assert_eq!(repo.calls(), ["A-1", "A-2"]);
+    assert_eq!((&repo.task("A-1")["attempt"], &repo.task("A-2")["attempt"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn stop_by_force_ends_survivors_that_do_not_listen_at_once() {
+    let repo = Repo::new();
+    let deaf = |id: &str, file: &str| doing(id, 1, file, &format!("trap '' TERM; echo half > {file}; {}", wait(id)));
+    repo.graph("x", &[deaf("A-1", "a1"), deaf("A-2", "a2")]);
+    repo.survivors(&["A-1", "A-2"]);
+    repo.run(&["stop", "--force"]).code(0).says("x is stopped; its work is kept");
+    assert_eq!(processes_in(&repo.path()), []);
+    repo.run(&["stop", "--force"]).code(0).says("nothing runs for x");
+    repo.let_go("all");
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
+}
+
+#[test]
+fn a_pid_that_another_program_has_now_is_not_taken_for_a_worker() {
+    let bystander = Bystander::start();
+    for args in [&["stop", "--force"][..], &["stop", "--grace", "1"]] {
+        let repo = Repo::new();
+        repo.graph("x", &[held("A-1", 1, "a1")]);
+        repo.survivors(&["A-1"]);
+        let worker = repo.give_pid_away("A-1.1", &bystander);
+        repo.run(args).code(0).says("x is stopped");
+        assert!(!is_alive(worker) && is_alive(bystander.pid()));
+        repo.let_go("all");
+        repo.run(&["run"]).code(0);
+    }
+}
+
+#[test]
+fn a_worker_whose_pid_is_not_known_is_adopted_and_can_be_stopped() {
+    let bystander = Bystander::start();
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    repo.survivors(&["A-1"]);
+    let worker = repo.give_pid_away("A-1.1", &bystander);
+    let run = repo.spawn(&["run"]);
+    repo.wait_until("the run is driven again", || repo.status()["status"] == "running");
+    assert!(is_alive(worker));
+    repo.run(&["stop"]).code(0);
+    assert!(!is_alive(worker) && is_alive(bystander.pid()));
+    run.wait().code(130);
+    assert_eq!(repo.calls(), ["A-1"]);
+}
+
+#[test]
+fn a_lock_that_nobody_holds_is_free_whoever_has_the_pid_now() {
+    let bystander = Bystander::start();
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    repo.survivors(&["A-1"]);
+    for file in [".git/mahabharatha/x/lock", ".gsd/specs/x/.lock"] {
+        let text = repo.read(file);
+        let (_, since) = text.split_once(':').unwrap();
+        repo.write(file, &format!("{}:{since}", bystander.pid()));
+    }
+    repo.run(&["status"]).code(0).says("the process that drove it is gone");
+    repo.let_go("all");
+    repo.run(&["run", "--resume"]).code(0);
+    assert_eq!(repo.calls(), ["A-1"]);
+    assert!(!repo.exists(".gsd/specs/x/.lock"));
+}
+
+#[test]
+fn a_survivor_ends_when_the_time_of_its_attempt_is_over() {
+    let repo = Repo::new();
+    repo.config("workers: { timeout_minutes: 0.05 }\n");
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    repo.survivors(&["A-1"]);
+    repo.wait_for(&repo.job("A-1.1", "result.json"));
+    let result: Value = serde_json::from_str(&repo.read(&repo.job("A-1.1", "result.json"))).unwrap();
+    assert_eq!(result["end"]["cause"], "timeout", "{result}");
+    repo.wait_until("nothing runs", || processes_in(&repo.path()).is_empty());
+    assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
+    repo.let_go("all");
+    repo.run(&["run", "--resume"]).code(0).says("attempt 2");
+    assert_eq!(repo.calls(), ["A-1", "A-1"]);
+    assert!(fs::metadata(repo.join("a1")).is_ok());
+}
