@@ -230,7 +230,9 @@ pub fn moved_branch(order: &Order) -> Option<String> {
 
 /// Of the slot and of the task's refs, which nobody else writes while we hold the job.
 fn remove_locks(order: &Order) -> Result<()> {
-    remove_lock(&order.slot_file("index"))?;
+    for index in ["index", "scratch"] {
+        remove_lock(&order.slot_file(index))?;
+    }
     let (feature, task) = (&order.feature, &order.job.task);
     let refs = order.common_dir.join(format!("refs/mahabharatha/{feature}"));
     for kind in ["tasks", "fixes"] {

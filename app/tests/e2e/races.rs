@@ -325,7 +325,9 @@ fn twenty_worktrees_come_and_go_while_a_person_uses_git() {
         (0..20).for_each(|n| assert_eq!(tree[&format!("d{level}/f{n}")], format!("T{level}-{n}")));
     }
     assert!(repo.calls().len() >= 40);
-    assert_eq!(repo.git(&["worktree", "list"]).lines().count(), 1);
+    // The person's own may be left over, where two of their commands met.
+    let worktrees = repo.git(&["worktree", "list"]);
+    assert!(!worktrees.contains(".mahabharatha/"), "{worktrees}");
     let stashes = repo.git(&["stash", "list"]).lines().count();
     assert!(repo.read("README.md") == "half a thought\n" || stashes > 0, "the person's change is lost");
     repo.git(&["fsck", "--no-dangling"]);

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mahabharatha_core::ids::Time;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::AgentEvent;
@@ -168,4 +169,47 @@ fn decisions_are_lines_of_the_last_answer() {
     let (conversation, _) =
         after(&[result(json!({ "result": "Done.\nDECISION: bcrypt, not argon\n DECISION:\nNo DECISION: here" }))]);
     assert_eq!(super::super::decisions_in(conversation.lock().unwrap().answer()), ["bcrypt, not argon"]);
+}
+
+/// Lines as the client prints them, with a few bytes changed, or anything else.
+fn any_line() -> impl Strategy<Value = Vec<u8>> {
+    let lines = [
+        result(json!({ "is_error": true, "api_error_status": 429, "permission_denials": [{ "tool_name": "Bash" }] })),
+        uses("Bash", json!({ "command": "ls" }), 90_000),
+        json!({ "type": "system", "subtype": "init", "model": "m", "session_id": "s", "tools": ["Bash"] }),
+        json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "content": "x", "is_error": true }] } }),
+        json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": 1_760_000_000 } }),
+    ];
+    let lines: Vec<Vec<u8>> = lines.iter().map(|line| line.to_string().into_bytes()).collect();
+    let changed = (prop::sample::select(lines), prop::collection::vec((any::<u16>(), any::<u8>(), 0..3_u8), 0..4));
+    let changed = changed.prop_map(|(mut line, changes)| {
+        for (place, byte, how) in changes {
+            let at = usize::from(place) % line.len().max(1);
+            match how {
+                0 => line.insert(at, byte),
+                1 => line[at] = byte,
+                _ => line.truncate(at.max(1)),
+            }
+        }
+        line
+    });
+    prop_oneof![6 => changed, 1 => any::<Vec<u8>>()]
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_client_prints_is_survived(lines in prop::collection::vec(any_line(), 0..12), length in 1..200_usize) {
+        let mut conversation = Conversation::new(Feed::default(), 0.7);
+        conversation.begin(Path::new("/w"), Box::new(|_| {}));
+        let conversation = Arc::new(Mutex::new(conversation));
+        let mut listener = Listener::new(Arc::clone(&conversation));
+        for piece in lines.join(&b'\n').chunks(length) {
+            listener.write_all(piece).unwrap();
+        }
+        let conversation = conversation.lock().unwrap();
+        for status in [Exit::Code(0), Exit::Code(1), Exit::Signal(9)] {
+            conversation.said(&ended(status));
+        }
+        prop_assert!(conversation.spent().cost_usd.is_finite());
+    }
 }
