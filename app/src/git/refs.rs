@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use mahabharatha_core::ids::Oid;
 
-use super::{Call, Git, Identity, RepoPath, Result};
+use super::{Call, Git, GitError, Identity, Output, RepoPath, Result};
 
 /// One step of a transaction on refs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,9 +115,22 @@ impl Git {
         Ok(self.ask(call)?.is_some())
     }
 
+    /// Git writes what it keeps of a worktree file by file, and fails on one that is in the making: ours under a lock that
+    /// readers do not take, a person's under none.
+    fn list_worktrees(&self) -> Result<Output> {
+        let mut tries = 50;
+        loop {
+            match self.call(Call::new(["worktree", "list", "--porcelain", "-z"])) {
+                Err(GitError::Failed { .. }) if tries > 0 => tries -= 1,
+                listed => return listed,
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// The main worktree comes first.
     pub fn worktree_list(&self) -> Result<Vec<Worktree>> {
-        let output = self.call(Call::new(["worktree", "list", "--porcelain", "-z"]))?;
+        let output = self.list_worktrees()?;
         let mut worktrees: Vec<Worktree> = Vec::new();
         for part in output.parts() {
             let (key, value) = match part.iter().position(|&byte| byte == b' ') {

@@ -222,6 +222,25 @@ fn worktrees_are_listed_with_their_branches() {
 }
 
 #[test]
+fn worktrees_are_listed_while_another_is_made() {
+    let repo = Repo::new(&[]);
+    let half_made = repo.path(".git/worktrees/half");
+    fs::create_dir_all(&half_made).unwrap();
+    for (name, text) in [("commondir", ""), ("gitdir", "/nowhere/.git\n"), ("HEAD", "ref: refs/heads/trunk\n")] {
+        fs::write(half_made.join(name), text).unwrap();
+    }
+    let list = repo.real().run(["worktree", "list"]);
+    assert!(list.is_err(), "git minds what is half made");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            fs::write(half_made.join("commondir"), "../..\n").unwrap();
+        });
+        assert_eq!(repo.real().worktree_list().unwrap().len(), 2);
+    });
+}
+
+#[test]
 fn the_identity_is_the_users_or_ours() {
     let repo = Repo::new(&[]);
     repo.git(&["config", "user.name", "A <b>"]);

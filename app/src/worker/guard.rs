@@ -158,12 +158,13 @@ impl<'a> Guard<'a> {
         Ok(restorer.planted)
     }
 
-    /// Other worktrees are made and removed meanwhile.
+    /// Other worktrees are made and removed meanwhile; one may have been in the making when the attempt began.
     fn came_or_went(&self, path: &Path) -> bool {
         let Some(dir) = path.parent().filter(|dir| dir.starts_with(self.order.common_dir.join("worktrees"))) else {
             return false;
         };
-        *dir != *self.order.worktree_git_dir && !(self.entries.contains_key(path) && dir.is_dir())
+        let was_there = self.entries.get(path).is_some_and(|before| *before != Entry::Absent);
+        *dir != *self.order.worktree_git_dir && !(was_there && dir.is_dir())
     }
 }
 

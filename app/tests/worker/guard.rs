@@ -167,6 +167,22 @@ fn who_began_while_something_was_planted_is_not_blamed_for_its_removal() {
 }
 
 #[test]
+fn a_worktree_that_was_being_made_when_the_attempt_began_is_not_the_agents_doing() {
+    let bench = Bench::new();
+    let half_made = bench.common().join("worktrees/staging");
+    fs::create_dir(&half_made).unwrap();
+    let order = bench.order(
+        "echo mine > src/own.rs; touch ../../../../../up; while ! [ -e ../../../../../go ]; do sleep 0.01; done",
+    );
+    let child = bench.spawn(&order);
+    wait_until(|| bench.outside("up").exists());
+    fs::write(half_made.join("commondir"), "../..\n").unwrap();
+    fs::write(bench.outside("go"), "").unwrap();
+    bench.finish(&order, child).commit();
+    assert!(half_made.join("commondir").exists());
+}
+
+#[test]
 fn pinned_filters_are_used_as_they_were() {
     let bench = Bench::build(&[], |root| {
         crate::bench::git_in(root, &["config", "filter.up.clean", "tr a-z A-Z"]);
