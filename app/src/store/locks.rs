@@ -221,6 +221,13 @@ impl OsLock {
     }
 }
 
+impl Drop for OsLock {
+    /// Closing is not enough: a program that another thread is starting right now has the file open until it runs.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 pub(super) fn lock_file(dir: &Path) -> PathBuf {
     dir.join("lock")
 }
