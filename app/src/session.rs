@@ -220,6 +220,7 @@ impl Session<'_> {
         // Whatever a dying worker leaves behind falls to us.
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
         clear::remove_stale_locks(project, paths);
+        clear::remove_half_made_worktrees(project, paths)?;
         let leases = lease_ports(project, &config, run.workers().len() as u32)?;
         crash::point(|| "session with its ports");
         write_plan(paths, &run, &leases)?;

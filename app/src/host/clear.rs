@@ -13,6 +13,7 @@ use crate::crash;
 use crate::error::{Result, io};
 use crate::git::{Git, RefChange};
 use crate::project::{FeaturePaths, Project};
+use crate::store::atomic::write_projected;
 use crate::store::locks::WorktreesLock;
 
 /// One thing that could be taken away.
@@ -177,6 +178,25 @@ pub fn remove_stale_locks(project: &Project, paths: &FeaturePaths) {
             }
         }
     }
+}
+
+/// Takes away what a git that was killed while it added a worktree of the feature left: as long as that is there, nobody can
+/// list worktrees. Where files lie in it they stay.
+pub fn remove_half_made_worktrees(project: &Project, paths: &FeaturePaths) -> Result<()> {
+    let git = Git::repository(project.common_dir());
+    let _nobody_adds_one = WorktreesLock::wait(&project.shared_dir())?;
+    for path in git.worktrees_in(&paths.worktrees()) {
+        let Some(admin) = git.worktree_git_dir(&path) else { continue };
+        let is_whole = |name| fs::metadata(admin.join(name)).is_ok_and(|found| found.len() > 0);
+        let mut files = fs::read_dir(&path).into_iter().flatten().flatten();
+        match (is_whole("commondir"), is_whole("HEAD")) {
+            (true, true) => {}
+            _ if files.all(|entry| entry.file_name() == ".git") => git.worktree_remove(&path)?,
+            (false, true) => write_projected(&admin.join("commondir"), b"../..\n")?,
+            (_, false) => remove_dir(&admin)?,
+        }
+    }
+    Ok(())
 }
 
 /// No git of ours holds a ref so long.

@@ -48,7 +48,7 @@ pub struct LocalHost {
 }
 
 /// What threads that nobody waits for any more are given at the end.
-const LAST_WORK: Duration = Duration::from_secs(5);
+const LAST_WORK: Duration = Duration::from_secs(20);
 
 impl LocalHost {
     /// `last` is the latest time that the journal has.

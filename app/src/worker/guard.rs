@@ -163,7 +163,12 @@ impl<'a> Guard<'a> {
         let Some(dir) = path.parent().filter(|dir| dir.starts_with(self.order.common_dir.join("worktrees"))) else {
             return false;
         };
-        let was_there = self.entries.get(path).is_some_and(|before| *before != Entry::Absent);
+        let was_there = self.entries.get(path).is_some_and(|before| match before {
+            Entry::Absent => false,
+            // To put that back would spoil the worktree, and with it everybody's list of them.
+            Entry::File { bytes, .. } => !bytes.is_empty(),
+            _ => true,
+        });
         *dir != *self.order.worktree_git_dir && !(was_there && dir.is_dir())
     }
 }

@@ -136,6 +136,9 @@ fn locks_that_a_killed_git_left_are_taken_away() {
     ] {
         repo.write(&format!(".git/{place}.lock"), "");
     }
+    // And worktrees of which it wrote only a part.
+    repo.write(".git/worktrees/staging/commondir", "");
+    fs::remove_file(repo.join(".git/worktrees/worker-0/HEAD")).unwrap();
     repo.write(".gsd/specs/x/go", "");
     repo.run(&["retry", "--all"]).code(0);
     repo.run(&["run"]).code(0);

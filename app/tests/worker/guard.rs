@@ -195,3 +195,14 @@ fn pinned_filters_are_used_as_they_were() {
     let outcome = bench.run(&order);
     assert_eq!(bench.git(&["cat-file", "blob", &format!("{}:a.up", outcome.commit())]), "TEXT\nMORE");
 }
+
+#[test]
+fn a_worktree_that_was_in_the_making_is_not_put_back_to_half_of_it() {
+    let bench = Bench::new();
+    let admin = bench.common().join("worktrees/staging");
+    fs::create_dir_all(&admin).unwrap();
+    fs::write(admin.join("commondir"), "").unwrap();
+    let making = format!("printf '../..\\n' > '{}/commondir'; echo mine > src/own.rs", admin.display());
+    bench.run(&bench.order(&making)).commit();
+    assert_eq!(fs::read_to_string(admin.join("commondir")).unwrap(), "../..\n");
+}
