@@ -151,25 +151,25 @@ impl<'a> Guard<'a> {
         for path in self.entries.keys().chain(now.entries.keys()).collect::<BTreeSet<_>>() {
             let before = self.entries.get(path).unwrap_or(&Entry::Absent);
             let after = now.entries.get(path).unwrap_or(&Entry::Absent);
-            if before != after && !self.came_or_went(path) {
+            if before != after && !self.came_or_went(path, before, after) {
                 restorer.put_right(self.order, path, before, after)?;
             }
         }
         Ok(restorer.planted)
     }
 
-    /// Other worktrees are made and removed meanwhile; one may have been in the making when the attempt began.
-    fn came_or_went(&self, path: &Path) -> bool {
-        let Some(dir) = path.parent().filter(|dir| dir.starts_with(self.order.common_dir.join("worktrees"))) else {
-            return false;
+    /// Other worktrees are made and removed meanwhile; one may have been half made when the attempt began, or be half gone.
+    fn came_or_went(&self, path: &Path, before: &Entry, after: &Entry) -> bool {
+        let others = |dir: &&Path| {
+            dir.starts_with(self.order.common_dir.join("worktrees")) && **dir != *self.order.worktree_git_dir
         };
-        let was_there = self.entries.get(path).is_some_and(|before| match before {
-            Entry::Absent => false,
-            // To put that back would spoil the worktree, and with it everybody's list of them.
-            Entry::File { bytes, .. } => !bytes.is_empty(),
-            _ => true,
-        });
-        *dir != *self.order.worktree_git_dir && !(was_there && dir.is_dir())
+        let Some(dir) = path.parent().filter(others) else { return false };
+        match after {
+            _ if *before == Entry::Absent => true,
+            Entry::File { bytes, .. } => bytes == b"../..\n",
+            Entry::Absent => !["HEAD", "gitdir"].iter().all(|name| dir.join(name).exists()),
+            _ => false,
+        }
     }
 }
 
