@@ -105,7 +105,10 @@ fn worktrees(git: &Git, paths: &FeaturePaths) -> Result<Vec<Leftover>> {
         Err(error) => return Err(io("read", &dir)(error)),
     };
     let mut found = Vec::new();
-    let mut there: BTreeSet<PathBuf> = entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    // A file there is none of ours, and must not keep a run from its end.
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    let mut there: BTreeSet<PathBuf> =
+        entries.into_iter().flatten().flatten().filter(|entry| !is_file(entry)).map(|entry| entry.path()).collect();
     // Also what git knows of a worktree whose files are gone, or were never made.
     there.extend(git.worktrees_in(&dir));
     for path in there {

@@ -17,10 +17,11 @@ pub fn lack_of_space(dir: &Path) -> Option<String> {
 }
 
 fn try_to_write(dir: &Path) -> io::Result<()> {
-    let mut file = tempfile::Builder::new().prefix(super::atomic::TEMPORARY).tempfile_in(dir)?;
+    // Without a name, so that nothing is left should we be killed.
+    let mut file = tempfile::tempfile_in(dir)?;
     file.write_all(&vec![0x5a; ROOM])?;
     // Some file systems find out only now.
-    file.as_file().sync_data()
+    file.sync_data()
 }
 
 #[cfg(test)]

@@ -78,8 +78,8 @@ fn without_attempt(name: &str) -> String {
 fn list(dir: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if name.starts_with(".git/mahabharatha/ports/") {
-            // Which ports were free is chance.
+        if name.starts_with(".git/mahabharatha/ports/") || name == ".git/mahabharatha/guard" {
+            // Which ports were free is chance, and whether a worker met another at the lock that guards `.git`.
             continue;
         }
         let is_object = name.starts_with(".git/objects/") && !name.contains("tmp") && !name.contains("lock");

@@ -95,6 +95,17 @@ fn what_was_ours_is_cleared_away_but_work_in_progress_stays_until_cleanup() {
 }
 
 #[test]
+fn a_file_that_somebody_put_among_the_worktrees_keeps_no_run_from_its_end() {
+    let repo = Repo::new();
+    let planted = "touch ../planted; ln -s planted ../link; echo A-1 > a1";
+    repo.graph("x", &[task("A-1", 1, "a1", planted)]);
+    repo.run(&["run"]).code(0).says("x is completed");
+    assert!(repo.exists(".mahabharatha/worktrees/x/planted"), "not ours to remove");
+    assert!(!repo.exists(".mahabharatha/worktrees/x/worker-0"));
+    repo.run(&["cleanup"]).code(0);
+}
+
+#[test]
 fn what_was_ours_is_kept_where_that_is_configured() {
     let repo = Repo::new();
     repo.config("cleanup: { on_completion: false }\n");
