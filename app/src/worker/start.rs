@@ -224,8 +224,8 @@ fn set_branch(order: &Order) -> Result<()> {
 
 /// Where the worker's branch was moved to since. Nothing is merged through it, so that is no stray.
 pub fn moved_branch(order: &Order) -> Option<String> {
-    let now = fs::read_to_string(order.common_dir.join(&order.branch)).ok()?;
-    (now.trim() != order.job.base.as_str()).then(|| now.trim().to_owned())
+    let now = Git::repository(&order.common_dir).resolve_ref(&order.branch).ok()??;
+    (now != order.job.base).then(|| now.to_string())
 }
 
 /// Of the slot and of the task's refs, which nobody else writes while we hold the job.

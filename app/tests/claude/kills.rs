@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::client::{Bench, SECRET, task};
 use crate::messages_api::{Api, Ask, Reply, bash};
-use crate::support::{Background, processes_in, with};
+use crate::support::{Background, is_alive, processes_in, with};
 
 /// The first attempt writes a half and then runs a command that never ends; the next one does it all.
 fn stuck_once(ask: &Ask) -> Reply {
@@ -42,12 +42,6 @@ impl Bench {
         let is_client = |command: &str| command.contains("/claude ") && command.contains("--session-id");
         found.into_iter().find(|(_, command)| is_client(command)).unwrap().0
     }
-}
-
-/// One that was ended may stay listed until the system's first process has taken note.
-fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 fn kill(pid: u32) {

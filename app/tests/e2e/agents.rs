@@ -34,10 +34,7 @@ pub fn escape(name: &str) -> String {
     )
 }
 
-pub fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !stat.is_empty() && !stat.contains(") Z ")
-}
+pub use crate::support::is_alive;
 
 pub fn kill(pid: u32) {
     assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());

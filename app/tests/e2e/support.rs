@@ -391,3 +391,9 @@ impl Repo {
         !Command::new("git").args(args).current_dir(self.path()).output().unwrap().status.success()
     }
 }
+
+/// One that was ended may stay listed until the system's first process has taken note.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}

@@ -1,7 +1,6 @@
 //! The staging branch: the level's base, then one commit per task, made on objects alone.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
@@ -35,25 +34,24 @@ impl Integration {
         let staging = commits.last().map_or(base, |last| &last.commit).clone();
         let name = self.paths.staging_branch();
         let mut changes = vec![RefChange::Set { name, new: staging.clone() }];
-        changes.extend(self.put_back_task_refs(&works));
+        changes.extend(self.put_back_task_refs(&works)?);
         self.repository.update_refs(&changes, &format!("stage level {level}"))?;
         crash::point(|| format!("stage {level} after the ref"));
         Ok(Event::Staged { effect: None, level, staging, commits })
     }
 
     /// What is staged is what the journal says; a ref that says something else would only keep the wrong commit.
-    fn put_back_task_refs(&self, works: &[Work]) -> Vec<RefChange> {
+    fn put_back_task_refs(&self, works: &[Work]) -> Result<Vec<RefChange>> {
         let mut changes = Vec::new();
         // What mended something has a ref of its own, which only tells of the last time.
         for Work { task, commit, .. } in works.iter().filter(|work| work.text.message.starts_with(b"feat(")) {
-            let name = format!("refs/mahabharatha/{}/tasks/{task}", self.paths.feature());
-            let found = fs::read_to_string(self.project.common_dir().join(&name));
-            if found.is_ok_and(|text| text.trim() != commit.as_str()) {
+            let name = self.paths.task_ref(task);
+            if self.repository.resolve_ref(&name)?.is_some_and(|found| found != **commit) {
                 (self.report)(Note::PutBack { name: name.clone() });
                 changes.push(RefChange::Set { name, new: (*commit).clone() });
             }
         }
-        changes
+        Ok(changes)
     }
 
     /// A fix that a person committed on staging is not of the level that is put together anew, and not to be lost.
