@@ -16,6 +16,7 @@ mod skip;
 mod status;
 mod steer;
 mod stop;
+mod task;
 mod worker;
 
 use std::path::PathBuf;
@@ -95,6 +96,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
+    /// Run tasks from a session of a coding agent: it does the work, this program keeps the books
+    Task(task::TaskArgs),
     /// One attempt at one task; started by `run`
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
@@ -140,6 +143,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),
+        Command::Task(args) => task::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
