@@ -6,6 +6,7 @@ mod crash;
 pub mod error;
 pub mod git;
 mod host;
+mod init;
 mod launch;
 pub mod lease;
 pub mod preflight;

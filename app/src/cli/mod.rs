@@ -6,6 +6,7 @@ mod demo;
 mod design;
 mod doctor;
 mod finish;
+mod init;
 mod logs;
 mod man;
 mod merge;
@@ -71,6 +72,8 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a new project in an empty directory, or an existing one ready for runs
+    Init(init::InitArgs),
     /// Run a feature's task graph to the end, or on from where it stopped
     #[command(visible_alias = "run")]
     Kurukshetra(run::RunArgs),
@@ -131,6 +134,7 @@ pub fn main() -> std::process::ExitCode {
 
 fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode> {
     match command {
+        Command::Init(args) => init::run(global, ui, &args),
         Command::Kurukshetra(args) => run::run(global, ui, &args),
         Command::Status(args) => status::run(global, ui, &args),
         Command::Logs(args) => logs::run(global, ui, &args),

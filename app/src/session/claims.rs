@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Answer;
-use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, Policy};
+use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
 use mahabharatha_core::run::{Host, Phase, Run, happen, take_over};
 
 use super::{Begun, Options, Recorder, Session, load_config, now, rebuild};
@@ -11,11 +12,13 @@ use crate::error::{Error, ExitCode, Result};
 use crate::host::LocalHost;
 use crate::lease::Lease;
 use crate::project::{FeaturePaths, Project};
-use crate::report::Opening;
+use crate::report::{Opening, files};
+use crate::store::atomic::write_atomic;
 use crate::store::journal::Journal;
-use crate::store::locks::FeatureLock;
+use crate::store::locks::{FeatureLock, JobLock};
 use crate::store::spool::{self, Asked};
 use crate::ui::Ui;
+use crate::worker::FENCE;
 
 /// A session does each task twice at most, and mends a level once.
 const ATTEMPTS: u32 = 2;
@@ -79,16 +82,38 @@ fn apply(
     drop(records);
     let options = options(lease, Intent::Session(None));
     let session = Session { project, paths, ui, options: &options, config: load_config(project)? };
-    let mut opening = Opening::of(&run);
     if lease.drives && !is_open(&run) {
         let event = Event::Resumed { policy: session.policy(), intent: Intent::Session(None) };
         let now = now();
         journal.append(now, &event)?;
         run.step(now, &event);
-        opening.tell(&event, &run);
     }
+    let opening = Opening::of(&run);
     let (run, _) = session.carry_on(journal, Begun { run, opening }, Vec::new(), asked.into_iter().collect())?;
     Ok(run)
+}
+
+/// Gives up what sessions hold, of all workers or one; whether there was anything. What was done stays where it is, until
+/// somebody needs the place and keeps it.
+pub fn give_up(project: &Project, paths: &FeaturePaths, lock: &FeatureLock, only: Option<WorkerId>) -> Result<bool> {
+    let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
+    let Some(mut run) = rebuild(paths, &records)? else { return Ok(false) };
+    let meant = run.held().filter(|(job, _)| only.is_none_or(|worker| worker == job.worker));
+    let given_up: Vec<(TaskId, Attempt)> = meant.map(|(job, _)| (job.task.clone(), job.attempt)).collect();
+    for (task, attempt) in &given_up {
+        let dir = paths.job(task, *attempt);
+        let _gone = JobLock::wait(&dir)?;
+        write_atomic(&dir.join(FENCE), b"")?;
+        let (task, attempt) = (task.clone(), *attempt);
+        let event = Event::JobEnded { task, attempt, report: JobReport::interrupted() };
+        let now = now();
+        journal.append(now, &event)?;
+        run.step(now, &event);
+    }
+    if !given_up.is_empty() {
+        files::write_all(project, paths, &run)?;
+    }
+    Ok(!given_up.is_empty())
 }
 
 /// Whether tasks can be claimed as it is, or it is at its end.

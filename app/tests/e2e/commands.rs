@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
+    "init",
     "kurukshetra",
     "run",
     "status",
