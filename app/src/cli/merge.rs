@@ -36,8 +36,10 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     {
         return Err(holder.refusal(&place.feature));
     }
-    let session = task::session_name(None);
-    let lease = Lease::of(place.paths.dir(), &session).filter(|lease| lease.drives);
+    let lease = Lease::driving(place.paths.dir());
+    if let Some(other) = lease.as_ref().filter(|lease| !args.dry_run && lease.session != task::session_name(None)) {
+        return Err(other.refusal(&place.feature));
+    }
     let run = steer::read_run(&place)?;
     let Some(current) = run.current_level() else {
         ui.note(&format!("every level of {} is merged", place.feature));

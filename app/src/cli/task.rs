@@ -90,6 +90,7 @@ enum Verb {
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
     let name = session_name(args.session.as_deref());
+    lease::check_name(&name)?;
     lease::renew(place.paths.dir(), &name);
     let caller = Caller { place: &place, ui, name };
     match &args.verb {
@@ -274,7 +275,7 @@ impl Caller<'_> {
         let decisions = decisions.to_vec();
         let wanted_done = matches!(claimed, Claimed::Done);
         let report = self.with_ports(|ports| held::end(&dir, claimed, ports, decisions))?;
-        let command = Command::Finish { task: task.clone(), attempt, report: report.clone() };
+        let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
         if let Some(refusal) = answer.refused.first() {
             return Err(Error::new(ExitCode::Held, format!("{task}: {}", refusal.why)));

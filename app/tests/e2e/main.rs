@@ -33,4 +33,5 @@ mod steering;
 mod stop;
 mod support;
 mod survivors;
+mod task_mode;
 mod whole_way;

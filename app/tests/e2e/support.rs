@@ -179,7 +179,15 @@ impl Repo {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mahabharatha"));
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
-        for variable in ["ZERG_FEATURE", "MAHABHARATHA_FEATURE", "NO_COLOR", "CLAUDE_CODE_TASK_LIST_ID", "COLUMNS"] {
+        for variable in [
+            "ZERG_FEATURE",
+            "MAHABHARATHA_FEATURE",
+            "NO_COLOR",
+            "CLAUDE_CODE_TASK_LIST_ID",
+            "COLUMNS",
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDECODE",
+        ] {
             command.env_remove(variable);
         }
         command
