@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may use. `cli` may use all, and nobody uses `cli`. All may say where they can be killed.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("crash", &[]),
     ("error", &[]),
     ("proc", &[]),
@@ -18,6 +18,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("specs", &["error", "git", "project", "store"]),
     ("agent", &["error", "proc", "worker"]),
     ("worker", &["agent", "error", "git", "proc", "project", "store"]),
+    ("claude", &["error", "git", "project", "store", "worker"]),
     ("launch", &["error", "proc", "worker"]),
     ("report", &["error", "project", "store", "ui"]),
     ("host", &["agent", "error", "git", "launch", "proc", "project", "report", "session", "store", "worker"]),

@@ -6,6 +6,7 @@ mod demo;
 mod design;
 mod doctor;
 mod finish;
+mod install;
 mod logs;
 mod man;
 mod merge;
@@ -93,6 +94,8 @@ enum Command {
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
     Doctor(doctor::DoctorArgs),
+    /// Put the slash commands, agents and hooks for Claude Code in place
+    Install(install::InstallArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
     /// One attempt at one task; started by `run`
@@ -139,6 +142,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Debug(args) => debug::run(global, ui, &args),
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
+        Command::Install(args) => install::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
         Command::Completions { shell } => {

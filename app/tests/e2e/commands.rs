@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "kurukshetra",
     "run",
     "status",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 15] = [
     "debug",
     "design",
     "doctor",
+    "install",
     "demo",
     "completions",
     "man",

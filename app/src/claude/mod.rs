@@ -1,0 +1,5 @@
+//! What Claude Code is given: slash commands, agents, hooks.
+
+pub mod commands;
+pub mod install;
+mod settings;
