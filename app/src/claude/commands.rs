@@ -92,6 +92,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|command| command.name)
 }
 
+pub fn agents() -> impl Iterator<Item = &'static str> {
+    AGENT_FILES.iter().map(|(name, _)| *name)
+}
+
 /// Every file, by its place below the directory. `split`: details are files of their own, else they stand in the command.
 pub fn files(home: &Home, split: bool) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();

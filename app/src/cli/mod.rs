@@ -6,6 +6,7 @@ mod demo;
 mod design;
 mod doctor;
 mod finish;
+mod hook;
 mod install;
 mod logs;
 mod man;
@@ -17,6 +18,7 @@ mod skip;
 mod status;
 mod steer;
 mod stop;
+mod validate_commands;
 mod worker;
 
 use std::path::PathBuf;
@@ -96,11 +98,16 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Put the slash commands, agents and hooks for Claude Code in place
     Install(install::InstallArgs),
+    /// Check slash commands and agents: references, twins, and every call in them
+    ValidateCommands(validate_commands::ValidateCommandsArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
     /// One attempt at one task; started by `run`
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
+    /// What Claude Code's hooks call
+    #[command(hide = true)]
+    Hook(hook::HookArgs),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -142,9 +149,11 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Debug(args) => debug::run(global, ui, &args),
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
+        Command::ValidateCommands(args) => validate_commands::run(global, ui, &args),
         Command::Install(args) => install::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
+        Command::Hook(args) => hook::run(global, ui, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), called_as(), &mut script);

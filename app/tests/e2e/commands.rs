@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "kurukshetra",
     "run",
     "status",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 16] = [
     "design",
     "doctor",
     "install",
+    "validate-commands",
     "demo",
     "completions",
     "man",
