@@ -7,6 +7,7 @@ mod design;
 mod doctor;
 mod finish;
 mod hook;
+mod init;
 mod install;
 mod logs;
 mod man;
@@ -18,6 +19,7 @@ mod skip;
 mod status;
 mod steer;
 mod stop;
+mod task;
 mod validate_commands;
 mod worker;
 
@@ -73,6 +75,8 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a new project in an empty directory, or an existing one ready for runs
+    Init(init::InitArgs),
     /// Run a feature's task graph to the end, or on from where it stopped
     #[command(visible_alias = "run")]
     Kurukshetra(run::RunArgs),
@@ -102,6 +106,8 @@ enum Command {
     ValidateCommands(validate_commands::ValidateCommandsArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
+    /// Run tasks from a session of a coding agent: it does the work, this program keeps the books
+    Task(task::TaskArgs),
     /// One attempt at one task; started by `run`
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
@@ -138,6 +144,7 @@ pub fn main() -> std::process::ExitCode {
 
 fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode> {
     match command {
+        Command::Init(args) => init::run(global, ui, &args),
         Command::Kurukshetra(args) => run::run(global, ui, &args),
         Command::Status(args) => status::run(global, ui, &args),
         Command::Logs(args) => logs::run(global, ui, &args),
@@ -152,6 +159,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::ValidateCommands(args) => validate_commands::run(global, ui, &args),
         Command::Install(args) => install::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),
+        Command::Task(args) => task::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
         Command::Hook(args) => hook::run(global, ui, &args),
         Command::Completions { shell } => {

@@ -64,11 +64,15 @@ fn parses(words: &[String]) -> Result<(), String> {
     match Cli::try_parse_from(filled) {
         Ok(_) => Ok(()),
         // `mahabharatha skip`, where a text only names a command.
-        Err(error) if words.len() == 2 && error.kind() == ErrorKind::MissingRequiredArgument => Ok(()),
+        Err(error) if is_a_name(words) && error.kind() == ErrorKind::MissingRequiredArgument => Ok(()),
         Err(error) => {
             Err(error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
         }
     }
+}
+
+fn is_a_name(words: &[String]) -> bool {
+    words.len() <= 3 && words.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase()))
 }
 
 #[cfg(test)]
@@ -84,7 +88,12 @@ mod tests {
     #[test]
     fn a_call_that_cannot_be_made_is_noticed() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for good in ["mahabharatha merge --level N", "mahabharatha skip", "mbh status --json --feature FEATURE"] {
+        for good in [
+            "mahabharatha merge --level N",
+            "mahabharatha skip",
+            "mahabharatha task prompt",
+            "mbh status --json --feature FEATURE",
+        ] {
             assert_eq!(parses(&words(good)), Ok(()), "{good}");
         }
         for bad in ["mahabharatha conquer", "mahabharatha merge --lvl 1", "mahabharatha skip --keep-dependents"] {

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::run::event::JobEnd;
+use mahabharatha_core::run::event::{Command, JobEnd};
 use mahabharatha_core::run::{Event, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 
@@ -176,7 +176,8 @@ impl Follower<'_> {
         self.tell(event);
         self.projection.wanted = true;
         self.reports.wanted |= is_worth_a_report(event);
-        if let Event::JobEnded { task, report, .. } = event
+        if let Event::JobEnded { task, report, .. } | Event::Asked { command: Command::Finish { task, report, .. }, .. } =
+            event
             && (matches!(report.end, JobEnd::Checkpoint { .. })
                 || self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. })))
         {

@@ -65,6 +65,16 @@ pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>>
     Ok(Some(feature_dir.join("jobs").join(format!("{task}.{attempt}"))))
 }
 
+/// The pristine state and the guard of the attempt that lies in the slot, if it is this one.
+pub fn occupied(order: &Order) -> Result<Option<(Pristine, Guard<'_>)>> {
+    let Ok(bytes) = fs::read(order.slot_file("json")) else { return Ok(None) };
+    let Ok(Occupant { task, attempt, guard, .. }) = serde_json::from_slice(&bytes) else { return Ok(None) };
+    if task != order.job.task || attempt != order.job.attempt {
+        return Ok(None);
+    }
+    Ok(Some((Pristine::read(&order.slot_file("index"))?, Guard::from_snapshot(order, guard))))
+}
+
 /// Before the agent may change anything.
 pub fn occupy(order: &Order, guard: &Guard<'_>) -> Result<()> {
     let Job { task, attempt, base, .. } = order.job.clone();
@@ -268,7 +278,7 @@ fn remove_lock(path: &Path) -> Result<()> {
 }
 
 /// The owned part of the work in progress, as changes that are not committed.
-fn put_on_top(order: &Order, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
+pub fn put_on_top(order: &Order, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
     let git = git.clone().index(scratch);
     let changes = git.diff_tree(&order.job.base, wip)?;
     let ours = changes.iter().filter(|change| ownership::owner(&order.owned, &change.path).is_some());

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 19] = [
+    "init",
     "kurukshetra",
     "run",
     "status",
@@ -24,6 +25,7 @@ const COMMANDS: [&str; 17] = [
     "install",
     "validate-commands",
     "demo",
+    "task",
     "completions",
     "man",
 ];
