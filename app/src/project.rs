@@ -141,10 +141,16 @@ impl Project {
 const HOME: &str = ".mahabharatha";
 
 /// A worker's worktree is no project, and what git files an agent left in it are not asked.
-fn above_our_worktrees(path: &Path) -> Option<&Path> {
+pub fn above_our_worktrees(path: &Path) -> Option<&Path> {
+    our_worktree(path).map(|(root, _)| root)
+}
+
+/// The project that a path in one of our worktrees belongs to, and what comes below the directory of all worktrees.
+pub fn our_worktree(path: &Path) -> Option<(&Path, &Path)> {
     let names: Vec<Component> = path.components().collect();
     let at = names.windows(2).position(|pair| pair[0].as_os_str() == HOME && pair[1].as_os_str() == "worktrees")?;
-    path.ancestors().nth(names.len() - at)
+    let root = path.ancestors().nth(names.len() - at)?;
+    Some((root, path.strip_prefix(root.join(HOME).join("worktrees")).ok()?))
 }
 
 fn main_worktree(common_dir: &Path) -> Result<PathBuf> {

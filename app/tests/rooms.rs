@@ -18,6 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("specs", &["error", "git", "project", "store"]),
     ("agent", &["error", "proc", "worker"]),
     ("worker", &["agent", "error", "git", "proc", "project", "store"]),
+    ("claude", &["error", "git", "lease", "project", "store", "worker"]),
     ("launch", &["error", "proc", "worker"]),
     ("lease", &["error", "proc", "store"]),
     ("report", &["error", "project", "store", "ui"]),

@@ -6,7 +6,9 @@ mod demo;
 mod design;
 mod doctor;
 mod finish;
+mod hook;
 mod init;
+mod install;
 mod logs;
 mod man;
 mod merge;
@@ -18,6 +20,7 @@ mod status;
 mod steer;
 mod stop;
 mod task;
+mod validate_commands;
 mod worker;
 
 use std::path::PathBuf;
@@ -97,6 +100,10 @@ enum Command {
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
     Doctor(doctor::DoctorArgs),
+    /// Put the slash commands, agents and hooks for Claude Code in place
+    Install(install::InstallArgs),
+    /// Check slash commands and agents: references, twins, and every call in them
+    ValidateCommands(validate_commands::ValidateCommandsArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
     /// Run tasks from a session of a coding agent: it does the work, this program keeps the books
@@ -104,6 +111,9 @@ enum Command {
     /// One attempt at one task; started by `run`
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
+    /// What Claude Code's hooks call
+    #[command(hide = true)]
+    Hook(hook::HookArgs),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -146,9 +156,12 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Debug(args) => debug::run(global, ui, &args),
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
+        Command::ValidateCommands(args) => validate_commands::run(global, ui, &args),
+        Command::Install(args) => install::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),
         Command::Task(args) => task::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
+        Command::Hook(args) => hook::run(global, ui, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), called_as(), &mut script);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 19] = [
     "init",
     "kurukshetra",
     "run",
@@ -22,7 +22,10 @@ const COMMANDS: [&str; 16] = [
     "debug",
     "design",
     "doctor",
+    "install",
+    "validate-commands",
     "demo",
+    "task",
     "completions",
     "man",
 ];

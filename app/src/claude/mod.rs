@@ -1,0 +1,7 @@
+//! What Claude Code is given: slash commands, agents, hooks.
+
+pub mod commands;
+pub mod guard;
+pub mod install;
+mod settings;
+pub mod validate;
