@@ -3,6 +3,9 @@
 //! `mode` says whether there is something to discover, `detect` discovers it, `infrastructure`, `config`, `rules_install`
 //! and `devcontainer` say what follows from it, and `place` writes all of it or nothing.
 
+mod config;
+mod detect;
+mod infrastructure;
 mod mode;
 mod place;
 mod record;
@@ -12,11 +15,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use detect::Survey;
+
 use crate::error::{Error, ExitCode, Result};
+use crate::proc;
 use crate::ui::Ui;
 
 pub use mode::Mode;
-pub use place::{Action, How, NewFile, Placed};
+pub use place::{Action, NewFile, Placed};
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Default)]
@@ -61,13 +67,24 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         }
         Mode::Discovery => {
             refuse_inception_flags(request, &why)?;
-            Vec::new()
+            let mut survey = detect::survey(&root)?;
+            survey.name = request.name.clone().or(survey.name);
+            survey.description = request.description.clone().or(survey.description);
+            let mut files = vec![NewFile::ours(infrastructure::PATH, infrastructure::text(&survey))];
+            files.extend(follows_from(&survey));
+            files
         }
     };
     let placing = place::Placing::begin(&root)?;
     let (files, placing) = placing.place(files)?;
     placing.keep();
     Ok(Outcome { mode, why, root, files, warnings: Vec::new(), next: Vec::new() })
+}
+
+/// What a project of this kind needs, old or new.
+fn follows_from(survey: &Survey) -> Vec<NewFile> {
+    let is_there = |program: &str| proc::find_program(program).is_some();
+    vec![NewFile::ours(config::PATH, config::text(survey, is_there))]
 }
 
 fn refuse_inception_flags(request: &Request, why: &str) -> Result<()> {

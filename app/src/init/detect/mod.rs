@@ -1,0 +1,68 @@
+//! What a project is made of, found out by reading it: no program is run, no network asked, nothing outside of the root
+//! read, and the same project gives the same answer.
+
+mod architecture;
+mod languages;
+mod manifest;
+mod markup;
+mod package;
+mod quality;
+mod security;
+mod stack;
+mod toolchain;
+mod tree;
+
+use std::path::Path;
+use std::thread;
+
+use serde::Serialize;
+
+use crate::error::Result;
+
+pub use architecture::Architecture;
+pub use quality::{Command, Kind, Quality};
+pub use security::Security;
+pub use stack::Stack;
+pub use toolchain::{Tool, Toolchain};
+
+use manifest::Manifest;
+use tree::Tree;
+
+/// What the scouts brought back.
+#[derive(Debug, Serialize)]
+pub struct Survey {
+    /// As the project's own manifest has it.
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub stack: Stack,
+    pub architecture: Architecture,
+    pub quality: Quality,
+    pub security: Security,
+    /// What could not be looked at, and why.
+    pub notes: Vec<String>,
+}
+
+pub fn survey(root: &Path) -> Result<Survey> {
+    let tree = Tree::walk(root)?;
+    let manifests = manifest::read_all(&tree);
+    let (stack, architecture, quality, security) = thread::scope(|scope| {
+        let stack = scope.spawn(|| stack::scout(&tree, &manifests));
+        let architecture = scope.spawn(|| architecture::scout(&tree, &manifests));
+        let quality = scope.spawn(|| quality::scout(&tree, &manifests));
+        let security = security::scout(&tree, &manifests);
+        (join(stack), join(architecture), join(quality), security)
+    });
+    let (name, description) = named(&manifests);
+    Ok(Survey { name, description, stack, architecture, quality, security, notes: tree.notes() })
+}
+
+fn join<T>(scout: thread::ScopedJoinHandle<'_, T>) -> T {
+    scout.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// By the first manifest at the root that says so.
+fn named(manifests: &[Manifest]) -> (Option<String>, Option<String>) {
+    let at_root = manifests.iter().filter(|manifest| manifest.dir.is_empty());
+    let mut named: Vec<_> = at_root.map(Manifest::named).filter(|(name, _)| name.is_some()).collect();
+    if named.is_empty() { (None, None) } else { named.swap_remove(0) }
+}
