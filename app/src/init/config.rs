@@ -193,7 +193,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        detect::survey(dir.path()).unwrap()
+        detect::survey(dir.path(), |_| false).unwrap()
     }
 
     #[test]

@@ -42,8 +42,30 @@ pub struct Survey {
     pub notes: Vec<String>,
 }
 
-pub fn survey(root: &Path) -> Result<Survey> {
-    let tree = Tree::walk(root)?;
+impl Survey {
+    /// By a manifest, or by code that is written for it.
+    pub fn uses(&self, tool: Tool) -> bool {
+        let languages: &[&str] = match tool {
+            Tool::Python => &["Python"],
+            Tool::Node => &["JavaScript", "TypeScript", "Vue", "Svelte"],
+            Tool::Go => &["Go"],
+            Tool::Rust => &["Rust"],
+            Tool::Java => &["Java", "Kotlin"],
+            Tool::DotNet => &["C#", "F#"],
+            Tool::Ruby => &["Ruby"],
+            Tool::Php => &["PHP"],
+        };
+        self.toolchain(tool).is_some() || self.stack.languages.iter().any(|found| languages.contains(&found.name))
+    }
+
+    pub fn toolchain(&self, tool: Tool) -> Option<&Toolchain> {
+        self.stack.toolchains.iter().find(|found| found.tool == tool)
+    }
+}
+
+/// Without what `is_ours` says that we wrote: it is not the project's.
+pub fn survey(root: &Path, is_ours: impl Fn(&str) -> bool) -> Result<Survey> {
+    let tree = Tree::walk(root, is_ours)?;
     let manifests = manifest::read_all(&tree);
     let (stack, architecture, quality, security) = thread::scope(|scope| {
         let stack = scope.spawn(|| stack::scout(&tree, &manifests));

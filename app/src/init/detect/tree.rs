@@ -19,7 +19,8 @@ const MAX_SOURCE: u64 = 4 << 20;
 /// So many files are looked at.
 const MAX_FILES: usize = 1_000_000;
 /// Not of the project's own making, or ours.
-const PASSED_OVER: [&str; 7] = [".git", ".hg", ".svn", ".mahabharatha", "vendor", "third_party", "venv"];
+const PASSED_OVER: [&str; 9] =
+    [".git", ".hg", ".svn", ".mahabharatha", ".gsd", ".claude", "vendor", "third_party", "venv"];
 const BINARY_SHOWS_WITHIN: usize = 8 << 10;
 
 pub struct Tree {
@@ -38,7 +39,8 @@ pub struct Entry {
 }
 
 impl Tree {
-    pub fn walk(root: &Path) -> Result<Tree> {
+    /// Without what `is_ours` says that we wrote.
+    pub fn walk(root: &Path, is_ours: impl Fn(&str) -> bool) -> Result<Tree> {
         // A root that cannot be read is an error, a directory below it is only a note.
         fs::read_dir(root).map_err(io("read", root))?;
         let (sender, receiver) = mpsc::channel();
@@ -75,6 +77,7 @@ impl Tree {
                     tree.note(format!("there are more than {MAX_FILES} files, and not all were looked at"));
                     break;
                 }
+                Ok(entry) if is_ours(&entry.path) => {}
                 Ok(entry) => tree.files.push(entry),
                 Err(note) => tree.note(note),
             }
@@ -200,7 +203,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let tree = Tree::walk(dir.path()).unwrap();
+        let tree = Tree::walk(dir.path(), |_| false).unwrap();
         (dir, tree)
     }
 
@@ -232,7 +235,7 @@ mod tests {
             tree(&[("a.json", &long), ("b.json", b"{\"a\": \"\xff\"}"), ("c.py", b"\0\0\n"), ("d.py", b"\n")]);
         symlink("..", dir.path().join("loop")).unwrap();
         symlink("/etc/passwd", dir.path().join("passwd.py")).unwrap();
-        assert_eq!(paths(&Tree::walk(dir.path()).unwrap()), ["a.json", "b.json", "c.py", "d.py"]);
+        assert_eq!(paths(&Tree::walk(dir.path(), |_| false).unwrap()), ["a.json", "b.json", "c.py", "d.py"]);
         assert_eq!(tree.read("a.json"), None);
         assert_eq!(tree.read("b.json").unwrap(), "{\"a\": \"\u{fffd}\"}");
         let languages: Vec<_> = tree.files().iter().filter_map(|entry| entry.language).collect();
