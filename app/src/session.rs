@@ -4,6 +4,7 @@ mod changed_graph;
 pub mod claims;
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -75,14 +76,18 @@ pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> 
 }
 
 pub fn load_config(project: &Project) -> Result<Config> {
-    let path = project.config_file();
-    let text = match fs::read_to_string(&path) {
+    read_config(&project.config_file())
+}
+
+/// What holds where there is no such file.
+pub fn read_config(path: &Path) -> Result<Config> {
+    let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
             return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
         }
-        Err(error) => return Err(io("read", &path)(error)),
+        Err(error) => return Err(io("read", path)(error)),
     };
     Config::parse(&text).map_err(|problems| {
         let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));
