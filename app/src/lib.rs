@@ -1,6 +1,7 @@
 //! The acting half of mahabharatha.
 
 pub mod agent;
+pub mod claude;
 pub mod cli;
 mod crash;
 pub mod error;

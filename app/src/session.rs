@@ -2,7 +2,6 @@
 
 mod changed_graph;
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -14,9 +13,11 @@ use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
+use mahabharatha_core::view::RunView;
 
+use crate::claude::tasks::{Mirror, TaskList};
 use crate::crash;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result};
 use crate::host::{self, Context, LocalHost, clear};
 use crate::preflight::{self, Ground, Report};
 use crate::proc;
@@ -29,6 +30,8 @@ use crate::store::locks::FeatureLock;
 use crate::store::ports::{self, PortLease};
 use crate::store::projection;
 use crate::ui::Ui;
+
+pub use crate::specs::load_config;
 
 /// How a process means to take part.
 #[derive(Debug, Clone)]
@@ -65,25 +68,6 @@ pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> 
                  `mahabharatha debug --repair -f {}`, which keeps the original.",
             paths.feature()
         ))
-    })
-}
-
-pub fn load_config(project: &Project) -> Result<Config> {
-    let path = project.config_file();
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
-        }
-        Err(error) => return Err(io("read", &path)(error)),
-    };
-    Config::parse(&text).map_err(|problems| {
-        let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));
-        problems
-            .iter()
-            .fold(start, |error, problem| error.detail(problem.to_string()))
-            .hint("docs/config.md lists every key.")
     })
 }
 
@@ -226,6 +210,9 @@ impl Session<'_> {
         write_plan(paths, &run, &leases)?;
         crash::point(|| "session with its plan");
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
+        if config.claude_tasks.enabled {
+            mirror(project, paths, ui, &run, &reporter);
+        }
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
@@ -240,6 +227,14 @@ impl Session<'_> {
         reporter.finish();
         crash::point(|| "session with its files written");
         end
+    }
+}
+
+/// Has Claude Code show the run. Where that is not possible the run goes on without.
+fn mirror(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, run: &Run, reporter: &Reporter) {
+    match TaskList::of(project, paths.feature()) {
+        Ok(list) => reporter.mirror(Mirror::start(list, &RunView::of(run), run.graph(), ui)),
+        Err(error) => ui.warn(&error.to_string()),
     }
 }
 

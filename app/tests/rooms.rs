@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may use. `cli` may use all, and nobody uses `cli`. All may say where they can be killed.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("crash", &[]),
     ("error", &[]),
     ("proc", &[]),
@@ -19,10 +19,11 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("agent", &["error", "proc", "worker"]),
     ("worker", &["agent", "error", "git", "proc", "project", "store"]),
     ("launch", &["error", "proc", "worker"]),
-    ("report", &["error", "project", "store", "ui"]),
+    ("claude", &["error", "project", "specs", "store", "ui"]),
+    ("report", &["claude", "error", "project", "store", "ui"]),
     ("host", &["agent", "error", "git", "launch", "proc", "project", "report", "session", "store", "worker"]),
     ("preflight", &["agent", "error", "git", "project", "session", "store", "ui"]),
-    ("session", &["error", "git", "host", "preflight", "proc", "project", "report", "specs", "store", "ui"]),
+    ("session", &["claude", "error", "git", "host", "preflight", "proc", "project", "report", "specs", "store", "ui"]),
 ];
 
 /// Words that only one room may say, outside its tests.

@@ -33,4 +33,5 @@ mod steering;
 mod stop;
 mod support;
 mod survivors;
+mod task_list;
 mod whole_way;

@@ -1,0 +1,3 @@
+//! What Claude Code itself sees of a feature.
+
+pub mod tasks;
