@@ -7,6 +7,7 @@ pub mod error;
 pub mod git;
 mod host;
 mod launch;
+mod planning;
 pub mod preflight;
 pub mod proc;
 pub mod project;

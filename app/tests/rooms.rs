@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each room may use. `cli` may use all, and nobody uses `cli`. All may say where they can be killed.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("crash", &[]),
     ("error", &[]),
     ("proc", &[]),
@@ -21,6 +21,7 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("launch", &["error", "proc", "worker"]),
     ("report", &["error", "project", "store", "ui"]),
     ("host", &["agent", "error", "git", "launch", "proc", "project", "report", "session", "store", "worker"]),
+    ("planning", &["agent", "error", "git", "proc", "project", "report", "session", "specs", "store", "ui"]),
     ("preflight", &["agent", "error", "git", "project", "session", "store", "ui"]),
     ("session", &["error", "git", "host", "preflight", "proc", "project", "report", "specs", "store", "ui"]),
 ];

@@ -10,6 +10,7 @@ mod logs;
 mod man;
 mod merge;
 mod place;
+mod plan;
 mod retry;
 mod run;
 mod skip;
@@ -89,6 +90,8 @@ enum Command {
     Cleanup(cleanup::CleanupArgs),
     /// Show what stands in the way and what was kept; mend a damaged journal
     Debug(debug::DebugArgs),
+    /// Write down what a feature is for, and approve it
+    Plan(plan::PlanArgs),
     /// Check a task graph
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
@@ -137,6 +140,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Merge(args) => merge::run(global, ui, &args),
         Command::Cleanup(args) => cleanup::run(global, ui, &args),
         Command::Debug(args) => debug::run(global, ui, &args),
+        Command::Plan(args) => plan::run(global, ui, &args),
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),

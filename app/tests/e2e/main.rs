@@ -33,4 +33,7 @@ mod steering;
 mod stop;
 mod support;
 mod survivors;
+#[expect(dead_code, reason = "shared with the tests of planning")]
+#[path = "../support/terminal.rs"]
+mod terminal;
 mod whole_way;
