@@ -1,5 +1,6 @@
 //! The worker's prompt: what all workers of a feature share, cut to a budget, then the task, never cut.
 
+pub mod architect;
 mod context;
 pub(crate) mod markdown;
 pub mod product_owner;
