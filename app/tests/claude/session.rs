@@ -31,11 +31,21 @@ impl Talk {
             .collect()
     }
 
-    /// The results of tools, subagents' too, that were errors.
+    /// What tools gave, subagents' too.
+    pub fn results(&self) -> Vec<String> {
+        self.tool_results().map(|block| block["content"].to_string()).collect()
+    }
+
+    /// Those of them that were errors.
     pub fn errors(&self) -> Vec<String> {
+        let errors = self.tool_results().filter(|block| block["is_error"] == true);
+        errors.map(|block| block["content"].to_string()).collect()
+    }
+
+    fn tool_results(&self) -> impl Iterator<Item = &Value> {
         let users = self.events.iter().filter(|event| event["type"] == "user");
-        let blocks = users.flat_map(|event| event["message"]["content"].as_array().cloned().unwrap_or_default());
-        blocks.filter(|block| block["is_error"] == true).map(|block| block["content"].to_string()).collect()
+        let blocks = users.filter_map(|event| event["message"]["content"].as_array()).flatten();
+        blocks.filter(|block| block["type"] == "tool_result")
     }
 
     pub fn init(&self) -> &Value {
