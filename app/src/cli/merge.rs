@@ -13,6 +13,7 @@ use super::{Global, steer, task};
 use crate::error::{Error, ExitCode, Result};
 use crate::lease::Lease;
 use crate::session::{self, Options, Outcome, claims};
+use crate::specs;
 use crate::store::locks::FeatureLock;
 use crate::ui::Ui;
 
@@ -36,8 +37,10 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     {
         return Err(holder.refusal(&place.feature));
     }
-    let session = task::session_name(None);
-    let lease = Lease::of(place.paths.dir(), &session).filter(|lease| lease.drives);
+    let lease = Lease::driving(place.paths.dir());
+    if let Some(other) = lease.as_ref().filter(|lease| !args.dry_run && lease.session != task::session_name(None)) {
+        return Err(other.refusal(&place.feature));
+    }
     let run = steer::read_run(&place)?;
     let Some(current) = run.current_level() else {
         ui.note(&format!("every level of {} is merged", place.feature));
@@ -101,7 +104,7 @@ fn dry_run(place: &Place, ui: &Ui, run: &Run, level: Level) -> Result<ExitCode> 
             _ => None,
         })
         .collect();
-    let config = session::load_config(&place.project)?;
+    let config = specs::load_config(&place.project)?;
     let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
     let target = run.landing_branch();
     let target = target.trim_start_matches("refs/heads/");

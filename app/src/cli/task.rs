@@ -20,6 +20,7 @@ use crate::error::{Error, ExitCode, Result};
 use crate::lease::{self, Lease};
 use crate::proc;
 use crate::session::{self, Outcome, claims};
+use crate::specs;
 use crate::ui::Ui;
 use crate::worker::Order;
 use crate::worker::held::{self, Check, Claimed};
@@ -90,6 +91,7 @@ enum Verb {
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
     let name = session_name(args.session.as_deref());
+    lease::check_name(&name)?;
     lease::renew(place.paths.dir(), &name);
     let caller = Caller { place: &place, ui, name };
     match &args.verb {
@@ -131,7 +133,7 @@ struct Held {
 impl Caller<'_> {
     fn start(&self, workers: Option<u32>, allow_red_base: bool) -> Result<ExitCode> {
         let Caller { place, ui, .. } = self;
-        let config = session::load_config(&place.project)?;
+        let config = specs::load_config(&place.project)?;
         let workers = Some(workers.unwrap_or(config.workers.count).min(10));
         let lease = Lease { drives: true, workers, allow_red_base, ..self.new_lease(config.workers.timeout) };
         match session::run(&place.project, &place.paths, ui, &claims::options(&lease, Intent::Session(None)))? {
@@ -259,7 +261,7 @@ impl Caller<'_> {
         let decisions = decisions.to_vec();
         let wanted_done = matches!(claimed, Claimed::Done);
         let report = with_ports(place, |ports| held::end(&dir, claimed, ports, decisions))?;
-        let command = Command::Finish { task: task.clone(), attempt, report: report.clone() };
+        let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
         if let Some(refusal) = answer.refused.first() {
             return Err(Error::new(ExitCode::Held, format!("{task}: {}", refusal.why)));
@@ -339,7 +341,7 @@ impl Caller<'_> {
 
 /// Ports for the verification, held as long as it takes.
 fn with_ports<T>(place: &Place, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
-    let config = session::load_config(&place.project)?;
+    let config = specs::load_config(&place.project)?;
     let leases = session::lease_ports(&place.project, &config, 1)?;
     act(leases.iter().flat_map(|lease| lease.ports.clone()).collect())
 }

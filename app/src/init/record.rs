@@ -33,6 +33,11 @@ impl Record {
         self.files.get(path).is_some_and(|known| *known == sign(contents))
     }
 
+    /// Whether it was ever ours.
+    pub fn knows(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
     pub fn note(&mut self, path: &str, contents: &[u8]) {
         self.files.insert(path.to_owned(), sign(contents));
     }

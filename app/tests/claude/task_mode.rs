@@ -162,8 +162,10 @@ fn a_gate_that_fails_is_diagnosed_and_mended_once() {
             return Reply::says("out.txt must not say so.");
         }
         let mends = ask.text().contains("must-not-be-there");
-        match ask.turn() {
-            0 => ask.write("out.txt", if mends { "A-1\n" } else { "A-1 bad\n" }),
+        match (mends, ask.turn()) {
+            (false, 0) => ask.write("out.txt", "A-1 bad\n"),
+            (true, 0) => Reply::uses("Read", json!({ "file_path": ask.file("out.txt") })),
+            (true, 1) => ask.write("out.txt", "A-1\n"),
             _ => Reply::says("Done."),
         }
     });

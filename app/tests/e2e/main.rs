@@ -35,4 +35,6 @@ mod steering;
 mod stop;
 mod support;
 mod survivors;
+mod task_list;
+mod task_mode;
 mod whole_way;

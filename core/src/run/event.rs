@@ -452,7 +452,7 @@ pub enum Command {
     Finish {
         task: TaskId,
         attempt: Attempt,
-        report: JobReport,
+        report: Box<JobReport>,
     },
     /// Somebody says that the task is done, though nobody is known to be at it.
     Adopt {

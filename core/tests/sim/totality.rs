@@ -149,7 +149,7 @@ fn command(rng: &mut Rng, run: &Run) -> Command {
             tasks: vec![task(rng, run), task(rng, run)],
             session: rng.one_of(["one", "two"]).to_string(),
         },
-        1 => Command::Finish { task: task(rng, run), attempt: attempt(rng), report: report(rng) },
+        1 => Command::Finish { task: task(rng, run), attempt: attempt(rng), report: Box::new(report(rng)) },
         2 => Command::Adopt { task: task(rng, run) },
         _ => person::random_command(rng, run),
     }
