@@ -203,7 +203,7 @@ fn a_task_for_the_foreground_is_done_in_the_session_itself() {
     let Some(bench) = Bench::installed(api, "") else { return };
     bench.repo.graph("x", &[with(task("F-1", 1, "out.txt"), json!({ "foreground": true }))]);
     bench.repo.commit("graph");
-    bench.run(&["run"]).code(3).says("F-1 waits for a person");
+    bench.run(&["run"]).code(3).says("`/mahabharatha:worker F-1` in Claude Code");
     let talk = bench.talk(&["/mahabharatha:worker F-1"]);
     assert_eq!(talk.course().last().unwrap(), "completed");
     assert!(talk.asked.is_empty(), "{:?}", talk.asked);
