@@ -64,19 +64,18 @@ impl Bench {
 
     /// What the person types, one after the other, each when the last is answered.
     pub fn talk(&self, lines: &[&str]) -> Talk {
-        let program = Path::new(env!("CARGO_BIN_EXE_mahabharatha")).parent().unwrap();
-        let path = std::env::var("PATH").unwrap_or_default();
-        self.talk_with_path(&format!("{}:{path}", program.display()), lines)
+        self.talk_with(&[("PATH", &path_to_the_program())], lines)
     }
 
-    pub fn talk_with_path(&self, path: &str, lines: &[&str]) -> Talk {
+    /// In an environment with these beside the usual ones.
+    pub fn talk_with(&self, env: &[(&str, &str)], lines: &[&str]) -> Talk {
         let outer = self.command(&[]);
         let mut client = Command::new("timeout");
         client.args(["--kill-after=5", "240"]).arg(claude_client::program().unwrap());
         client.args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
         client.args(["--permission-prompt-tool", "stdio"]).current_dir(self.repo.path()).env_clear();
         client.envs(outer.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        client.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").env("PATH", path);
+        client.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").envs(env.iter().copied());
         let mut child = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let mut send = |value: Value| writeln!(stdin, "{value}").unwrap();
@@ -106,6 +105,12 @@ impl Bench {
         assert!(child.wait().unwrap().success());
         talk
     }
+}
+
+/// A PATH on which the program is.
+pub fn path_to_the_program() -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_mahabharatha")).parent().unwrap();
+    format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 impl Talk {
