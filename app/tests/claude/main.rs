@@ -17,4 +17,5 @@ mod kills;
 mod ownership;
 mod preflight;
 mod service;
+mod task_list;
 mod whole_way;
