@@ -17,16 +17,19 @@ use crate::git::{EntryType, Git};
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::write_atomic;
 
-/// The configuration; without a file, what holds by default.
 pub fn load_config(project: &Project) -> Result<Config> {
-    let path = project.config_file();
-    let text = match fs::read_to_string(&path) {
+    read_config(&project.config_file())
+}
+
+/// What holds where there is no such file.
+pub fn read_config(path: &Path) -> Result<Config> {
+    let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
             return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
         }
-        Err(error) => return Err(io("read", &path)(error)),
+        Err(error) => return Err(io("read", path)(error)),
     };
     Config::parse(&text).map_err(|problems| {
         let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));

@@ -12,6 +12,7 @@ use crate::claude::tasks::TaskList;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::clear::{self, Leftover, What};
 use crate::host::jobs;
+use crate::lease::Lease;
 use crate::session;
 use crate::store::journal::Journal;
 use crate::store::locks::FeatureLock;
@@ -39,7 +40,15 @@ pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
     };
     let (mut gone, mut kept) = (Vec::new(), Vec::new());
     for place in &places {
+        let sessions = Lease::all_alive(place.paths.dir());
         match FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())? {
+            Ok(_) if !sessions.is_empty() && args.all => {
+                ui.warn(&format!(
+                    "{} is left alone: a session holds tasks of it ({})",
+                    place.feature, sessions[0].session
+                ));
+            }
+            Ok(_) if !sessions.is_empty() => return Err(sessions[0].refusal(&place.feature)),
             Ok(lock) => clean(place, ui, &lock, args, &mut gone, &mut kept)?,
             Err(holder) if args.all => ui.warn(&format!("{} is left alone: it runs now ({holder})", place.feature)),
             Err(holder) => return Err(holder.refusal(&place.feature)),

@@ -82,6 +82,7 @@ fn examine_feature(report: &mut Report, place: &Place, config: &Config, run: Opt
         paths,
         config,
         graph: &graph,
+        launches: true,
         agent: None,
         workers: config.workers.count,
         resumed: run.is_some(),

@@ -74,12 +74,14 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         agent: args.agent.clone(),
         max_cost: args.max_cost,
         allow_red_base: args.allow_red_base,
+        lease: None,
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => {
             ui.note(&format!("{} is completed already; {}", place.feature, place.paths.completion().display()));
             Ok(ExitCode::Done)
         }
+        Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end),
     }
 }

@@ -13,6 +13,7 @@ use super::{Global, steer};
 use crate::claude::tasks;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::host::jobs;
+use crate::lease::Lease;
 use crate::report::logs::{LogFilter, read_logs};
 use crate::report::status::{Details, ListView, Show, status_json, status_text};
 use crate::store::watch::{self, Changes};
@@ -62,10 +63,14 @@ struct Look {
 
 fn look(place: &Place, ui: &Ui) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
-    let driven = steer::is_driven(place)?;
+    let driven = steer::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
     let run = steer::read_run(place)?;
     let view = RunView::of(&run);
-    let is_alive = |task: &TaskId, attempt| jobs::is_alive(&place.paths, task, attempt);
+    let is_held = |task: &TaskId| {
+        let holder = run.held().find(|(job, _)| job.task == *task);
+        holder.is_some_and(|(_, session)| Lease::of(place.paths.dir(), session).is_some())
+    };
+    let is_alive = |task: &TaskId, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt);
     let view = if driven { view } else { view.undriven(is_alive) };
     let doing = doing(place, &view);
     let list = list(place, &view, &run, driven);

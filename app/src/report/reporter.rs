@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::run::event::JobEnd;
+use mahabharatha_core::run::event::{Command, JobEnd};
 use mahabharatha_core::run::{Event, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 
@@ -190,7 +190,12 @@ impl Follower<'_> {
         self.tell(event);
         self.projection.wanted = true;
         self.reports.wanted |= is_worth_a_report(event);
-        if let Event::JobEnded { task, report, .. } = event
+        let ended = match event {
+            Event::JobEnded { task, report, .. } => Some((task, report)),
+            Event::Asked { command: Command::Finish { task, report, .. }, .. } => Some((task, &**report)),
+            _ => None,
+        };
+        if let Some((task, report)) = ended
             && (matches!(report.end, JobEnd::Checkpoint { .. })
                 || self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. })))
         {

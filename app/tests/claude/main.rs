@@ -11,11 +11,14 @@ mod messages_api;
 #[path = "../e2e/support.rs"]
 mod support;
 
+mod commands;
 mod context;
 mod endings;
+mod hooks;
 mod kills;
 mod ownership;
 mod preflight;
 mod service;
+mod session;
 mod task_list;
 mod whole_way;

@@ -192,6 +192,8 @@ impl Repo {
             "CLAUDE_CODE_TASK_LIST_ID",
             "CLAUDE_CONFIG_DIR",
             "COLUMNS",
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDECODE",
         ] {
             command.env_remove(variable);
         }
