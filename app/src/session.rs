@@ -33,8 +33,6 @@ use crate::store::ports::{self, PortLease};
 use crate::store::projection;
 use crate::ui::Ui;
 
-pub use crate::specs::{load_config, read_config};
-
 /// How a process means to take part.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -88,7 +86,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     crash::point(|| "session with the lock");
     refuse_another_session(paths, options.lease.as_ref())?;
-    let config = load_config(project)?;
+    let config = specs::load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
     projection::make_home(&project.home(), &project.shared_dir())?;

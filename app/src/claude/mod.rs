@@ -1,4 +1,4 @@
-//! What Claude Code is given: slash commands, agents, hooks; and what it sees of a feature: the task list.
+//! What Claude Code is given and sees: slash commands, agents, hooks, the feature's task list.
 
 pub mod commands;
 pub mod guard;

@@ -21,7 +21,7 @@ use crate::error::{Error, ExitCode, Result};
 use crate::project::Project;
 use crate::store::projection;
 use crate::ui::Ui;
-use crate::{proc, session};
+use crate::{proc, specs};
 use detect::Survey;
 use record::Record;
 
@@ -100,7 +100,7 @@ fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
 /// What a project of this kind needs, old or new.
 fn follows_from(root: &Path, survey: &Survey, record: &Record, warnings: &mut Vec<String>) -> Result<Vec<NewFile>> {
     let is_there = |program: &str| proc::find_program(program).is_some();
-    let repository = session::read_config(&root.join(config::PATH))?.security.rules_repository;
+    let repository = specs::read_config(&root.join(config::PATH))?.security.rules_repository;
     let (rules, about_rules) = rules_install::files(root, survey, repository.as_deref(), &[]);
     let (container, about_container) = devcontainer::files(root, survey, record);
     warnings.extend(about_rules.into_iter().chain(about_container));
