@@ -61,40 +61,51 @@ impl Bench {
 fn the_clients_own_tools_see_our_tasks_and_we_what_they_change() {
     let api = Api::start(|ask| match ask.turn() {
         0 => Reply::uses("TaskList", json!({})),
-        1 => Reply::uses("TaskGet", json!({ "taskId": "3" })),
+        1 => Reply::uses("TaskGet", json!({ "taskId": "4" })),
         2 => Reply::of(vec![
             tool_use("TaskUpdate", json!({ "taskId": "1", "status": "completed" })),
             tool_use("TaskUpdate", json!({ "taskId": "2", "status": "pending" })),
+            tool_use("TaskUpdate", json!({ "taskId": "3", "status": "completed" })),
             tool_use("TaskCreate", json!({ "subject": "Mine", "description": "of a person" })),
         ]),
         _ => Reply::says("So it is."),
     });
     let Some(bench) = Bench::new(api, "workers: { count: 2 }\n") else { return };
     let last = with(simple("B-1", 2, "b1"), json!({ "dependencies": ["A-1", "A-2"] }));
-    bench.repo.graph("x", &[task("A-1", 1, "a1", &format!("{HELD} echo > a1")), simple("A-2", 1, "a2"), last]);
+    let by_hand = with(simple("A-3", 1, "a3"), json!({ "foreground": true }));
+    let first = task("A-1", 1, "a1", &format!("{HELD} echo > a1"));
+    bench.repo.graph("x", &[first, simple("A-2", 1, "a2"), by_hand, last]);
     let run = bench.spawn(&["run"]);
     bench.repo.wait_for(".gsd/specs/x/held");
     bench.wait_for_status("A-1", "in_progress");
     bench.wait_for_status("A-2", "completed");
+    bench.repo.write("a3", "by hand\n");
     bench.session(1).wait().code(0);
 
     let asked = bench.api.asked();
     let seen = asked[1].text();
-    for line in ["#1 [in_progress] [L1] Make a1", "#2 [completed] [L1] Make a2", "#3 [pending] [L2] Make b1"] {
+    for line in [
+        "#1 [in_progress] [L1] Make a1",
+        "#2 [completed] [L1] Make a2",
+        "#3 [pending] [L1] Make a3 (waits for a person)",
+        "#4 [pending] [L2] Make b1",
+    ] {
         assert!(seen.contains(line), "{line:?} is not in {seen}");
     }
     let seen = asked[2].text();
     assert!(seen.contains("Verification: test -e 'b1'") && seen.contains("Blocked by: #1"), "{seen}");
     let seen = asked[3].text();
     assert!(seen.contains("Updated task #1 status") && seen.contains("Updated task #2 status"), "{seen}");
-    assert!(seen.contains("Task #4 created successfully"), "{seen}");
+    assert!(seen.contains("Task #5 created successfully"), "{seen}");
+    bench.repo.wait_until("A-3 is taken", || bench.repo.task_status("A-3") == "completed");
     bench.wait_for_status("A-1", "in_progress");
     bench.wait_for_status("A-2", "completed");
     bench.repo.write(".gsd/specs/x/go", "");
     run.wait().code(0);
     let all = bench.list();
     let (ours, theirs): (Vec<Value>, Vec<Value>) = all.into_iter().partition(|entry| !entry["metadata"].is_null());
-    assert!(ours.len() == 3 && ours.iter().all(|entry| entry["status"] == "completed"), "{ours:#?}");
+    assert_eq!(bench.repo.tree("main")["a3"], "by hand");
+    assert!(ours.len() == 4 && ours.iter().all(|entry| entry["status"] == "completed"), "{ours:#?}");
     assert_eq!((theirs.len(), &theirs[0]["subject"], &theirs[0]["status"]), (1, &json!("Mine"), &json!("pending")));
 }
 
