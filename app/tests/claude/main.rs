@@ -21,4 +21,5 @@ mod preflight;
 mod service;
 mod session;
 mod task_mode;
+mod task_list;
 mod whole_way;
