@@ -3,8 +3,6 @@
 mod changed_graph;
 pub mod claims;
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -16,9 +14,11 @@ use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
+use mahabharatha_core::view::RunView;
 
+use crate::claude::tasks::{Mirror, TaskList};
 use crate::crash;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result};
 use crate::host::{self, Context, LocalHost, clear};
 use crate::lease::Lease;
 use crate::preflight::{self, Ground, Report};
@@ -75,29 +75,6 @@ pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> 
     })
 }
 
-pub fn load_config(project: &Project) -> Result<Config> {
-    read_config(&project.config_file())
-}
-
-/// What holds where there is no such file.
-pub fn read_config(path: &Path) -> Result<Config> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
-        }
-        Err(error) => return Err(io("read", path)(error)),
-    };
-    Config::parse(&text).map_err(|problems| {
-        let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));
-        problems
-            .iter()
-            .fold(start, |error, problem| error.detail(problem.to_string()))
-            .hint("docs/config.md lists every key.")
-    })
-}
-
 /// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     let paused = |error: Error| if error.is_lack_of_space() { error.with_exit(ExitCode::Paused) } else { error };
@@ -109,7 +86,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     crash::point(|| "session with the lock");
     refuse_another_session(paths, options.lease.as_ref())?;
-    let config = load_config(project)?;
+    let config = specs::load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
     projection::make_home(&project.home(), &project.shared_dir())?;
@@ -257,6 +234,9 @@ impl Session<'_> {
         clear::remove_stale_locks(project, paths);
         clear::remove_half_made_worktrees(project, paths)?;
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
+        if config.claude_tasks.enabled {
+            mirror(project, paths, ui, &run, &reporter);
+        }
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
@@ -276,6 +256,14 @@ impl Session<'_> {
         reporter.finish();
         crash::point(|| "session with its files written");
         Ok((run, end?))
+    }
+}
+
+/// Has Claude Code show the run. Where that is not possible the run goes on without.
+fn mirror(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, run: &Run, reporter: &Reporter) {
+    match TaskList::of(project, paths.feature()) {
+        Ok(list) => reporter.mirror(Mirror::start(list, &RunView::of(run), run.graph(), ui)),
+        Err(error) => ui.warn(&error.to_string()),
     }
 }
 

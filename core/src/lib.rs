@@ -2,6 +2,7 @@
 //! process: time comes in with each event, the world is asked for by returning effects.
 
 pub mod config;
+pub mod design;
 pub mod graph;
 pub mod ids;
 pub mod plan;

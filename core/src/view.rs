@@ -105,6 +105,15 @@ pub struct TaskView {
     pub attempts: Vec<AttemptView>,
 }
 
+impl TaskView {
+    /// What the attempt that goes on from here should know, where the latest stopped at a checkpoint.
+    pub fn checkpoint_note(&self) -> Option<&str> {
+        let latest = self.attempts.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
+        let goes_on = matches!(self.status, "pending" | "in_progress") && latest.outcome == "checkpoint";
+        latest.detail.as_deref().filter(|_| goes_on)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttemptView {
     pub attempt: u32,

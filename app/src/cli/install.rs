@@ -7,7 +7,7 @@ use crate::claude::commands::Home;
 use crate::claude::install::{Installed, install};
 use crate::error::{ExitCode, Result};
 use crate::report::text::count;
-use crate::session;
+use crate::specs;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
         (Home::of_user()?, true)
     } else {
         let project = global.project()?;
-        let config = session::load_config(&project)?;
+        let config = specs::load_config(&project)?;
         (Home::of_project(project.root()), config.plugins.context_engineering.command_splitting)
     };
     let installed = install(&home, split)?;

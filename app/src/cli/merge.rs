@@ -13,6 +13,7 @@ use super::{Global, steer, task};
 use crate::error::{Error, ExitCode, Result};
 use crate::lease::Lease;
 use crate::session::{self, Options, Outcome, claims};
+use crate::specs;
 use crate::store::locks::FeatureLock;
 use crate::ui::Ui;
 
@@ -103,7 +104,7 @@ fn dry_run(place: &Place, ui: &Ui, run: &Run, level: Level) -> Result<ExitCode> 
             _ => None,
         })
         .collect();
-    let config = session::load_config(&place.project)?;
+    let config = specs::load_config(&place.project)?;
     let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
     let target = run.landing_branch();
     let target = target.trim_start_matches("refs/heads/");

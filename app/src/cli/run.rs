@@ -98,7 +98,7 @@ fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
 }
 
 fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
-    let config = session::load_config(&place.project)?;
+    let config = specs::load_config(&place.project)?;
     session::check_launcher(launcher(args.mode)?.unwrap_or(config.launcher.kind))?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let start = session::start_commit(&place.project, run.as_ref())?;

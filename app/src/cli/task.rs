@@ -20,6 +20,7 @@ use crate::error::{Error, ExitCode, Result};
 use crate::lease::{self, Lease};
 use crate::proc;
 use crate::session::{self, Outcome, claims};
+use crate::specs;
 use crate::ui::Ui;
 use crate::worker::Order;
 use crate::worker::held::{self, Claimed};
@@ -132,7 +133,7 @@ struct Held {
 impl Caller<'_> {
     fn start(&self, workers: Option<u32>, allow_red_base: bool) -> Result<ExitCode> {
         let Caller { place, ui, .. } = self;
-        let config = session::load_config(&place.project)?;
+        let config = specs::load_config(&place.project)?;
         let workers = Some(workers.unwrap_or(config.workers.count).min(10));
         let lease = Lease { drives: true, workers, allow_red_base, ..self.new_lease(config.workers.timeout) };
         match session::run(&place.project, &place.paths, ui, &claims::options(&lease, Intent::Session(None)))? {
@@ -243,7 +244,7 @@ impl Caller<'_> {
 
     /// Ports for the verification, held as long as it takes.
     fn with_ports<T>(&self, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
-        let config = session::load_config(&self.place.project)?;
+        let config = specs::load_config(&self.place.project)?;
         let leases = session::lease_ports(&self.place.project, &config, 1)?;
         act(leases.iter().flat_map(|lease| lease.ports.clone()).collect())
     }

@@ -24,7 +24,7 @@ use crate::error::{Error, ExitCode, Result};
 use crate::project::Project;
 use crate::store::projection;
 use crate::ui::Ui;
-use crate::{proc, session};
+use crate::{proc, specs};
 use detect::Survey;
 use record::Record;
 
@@ -90,7 +90,7 @@ fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
     survey.name = request.name.clone().or(survey.name);
     survey.description = request.description.clone().or(survey.description);
     let mut files = vec![NewFile::ours(infrastructure::PATH, infrastructure::text(&survey))];
-    let config = session::read_config(&root.join(config::PATH))?;
+    let config = specs::read_config(&root.join(config::PATH))?;
     files.extend(follows_from(root, &survey, &record, &config, &mut outcome.warnings));
     outcome.warnings.extend(survey.notes.iter().map(|note| format!("not looked at: {note}")));
     let (mut placed, placing) = place::Placing::begin(root)?.place(files)?;

@@ -1,7 +1,9 @@
 //! The files that are made from a run and can be made again at any time.
 
 use std::fs;
+use std::io::ErrorKind;
 
+use jiff::Timestamp;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{write_continued_task_file, write_task_file};
 use mahabharatha_core::view::{RunView, TaskView};
@@ -11,14 +13,25 @@ use super::failure::failure_analysis;
 use super::markdown::block;
 use super::projection::projection;
 use super::state_md::{self, StateSection};
-use crate::error::Result;
+use crate::claude::tasks;
+use crate::error::{Result, io};
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::{sweep, write_atomic, write_projected};
 use crate::store::locks::WorktreesLock;
 use crate::ui::one_line;
 
-/// Everything, as it is at a stop.
+/// Everything, as it is where nobody drives the run.
 pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    write_files(project, paths, run)?;
+    if let Some(Ok(list)) = tasks::list_of(project, paths.feature()) {
+        // `status` says where it differs.
+        let _ = list.write(&RunView::of(run), run.graph());
+    }
+    Ok(())
+}
+
+/// As `write_all`, without the task list in Claude Code.
+pub fn write_files(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
     write_projection(paths, &RunView::of(run))?;
     write_state(project, paths, run)?;
     write_tasks(paths, run)
@@ -53,11 +66,40 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
     write_projected(&path, after.as_bytes())
 }
 
+/// How far a feature is that has not been run yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Checkpoint<'a> {
+    pub phase: &'a str,
+    pub status: &'a str,
+}
+
+/// This feature's section of `STATE.md`, as long as no run has one to tell of.
+pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Checkpoint<'_>) -> Result<()> {
+    if paths.journal().exists() {
+        return Ok(());
+    }
+    let (path, feature) = (project.state_file(), paths.feature().as_str());
+    let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
+    let before = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(io("read", &path)(error)),
+    };
+    let facts = vec![
+        ("Phase", checkpoint.phase.to_owned()),
+        ("Status", checkpoint.status.to_owned()),
+        ("Last Update", format!("{:.0}", Timestamp::now())),
+    ];
+    let section = StateSection::before_a_run(feature, facts, state_md::decisions_in(&before, feature));
+    let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
+    write_projected(&path, after.as_bytes())
+}
+
 /// `tasks/<id>.md`, with the failure analysis of a task that is blocked, or the note of one that is to be continued.
 fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
     let Some(task) = run.graph().task(&view.id) else { return Ok(()) };
     let analysis = (view.status == "blocked").then(|| failure_analysis(paths.feature().as_str(), view));
-    let text = match note_of(view) {
+    let text = match view.checkpoint_note() {
         Some(note) => write_continued_task_file(&task.spec, &block(note)),
         None => write_task_file(&task.spec, analysis.as_deref()),
     };
@@ -66,12 +108,6 @@ fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
         return Ok(());
     }
     write_projected(&path, text.as_bytes())
-}
-
-fn note_of(view: &TaskView) -> Option<&str> {
-    let latest = view.attempts.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
-    let goes_on = matches!(view.status, "pending" | "in_progress") && latest.outcome == "checkpoint";
-    latest.detail.as_deref().filter(|_| goes_on)
 }
 
 pub fn write_completion(paths: &FeaturePaths, run: &Run, gates: &[GateResult], commits: &[String]) -> Result<()> {

@@ -7,12 +7,13 @@ use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
 use mahabharatha_core::run::{Host, Phase, Run, happen, take_over};
 
-use super::{Begun, Options, Recorder, Session, load_config, now, rebuild};
+use super::{Begun, Options, Recorder, Session, now, rebuild};
 use crate::error::{Error, ExitCode, Result};
 use crate::host::LocalHost;
 use crate::lease::Lease;
 use crate::project::{FeaturePaths, Project};
 use crate::report::{Opening, files};
+use crate::specs;
 use crate::store::atomic::write_atomic;
 use crate::store::journal::Journal;
 use crate::store::locks::{FeatureLock, JobLock};
@@ -81,7 +82,7 @@ fn apply(
     })?;
     drop(records);
     let options = options(lease, Intent::Session(None));
-    let session = Session { project, paths, ui, options: &options, config: load_config(project)? };
+    let session = Session { project, paths, ui, options: &options, config: specs::load_config(project)? };
     if lease.drives && !is_open(&run) {
         let event = Event::Resumed { policy: session.policy(), intent: Intent::Session(None) };
         let now = now();

@@ -35,5 +35,9 @@ mod steering;
 mod stop;
 mod support;
 mod survivors;
+mod task_list;
 mod task_mode;
+#[expect(dead_code, reason = "shared with the tests of planning")]
+#[path = "../support/terminal.rs"]
+mod terminal;
 mod whole_way;
