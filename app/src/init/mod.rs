@@ -26,6 +26,7 @@ use crate::store::projection;
 use crate::ui::Ui;
 use crate::{proc, specs};
 use detect::Survey;
+use place::Placing;
 use record::Record;
 
 pub use mode::Mode;
@@ -92,15 +93,22 @@ fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
     let mut files = vec![NewFile::ours(infrastructure::PATH, infrastructure::text(&survey))];
     let config = specs::read_config(&root.join(config::PATH))?;
     files.extend(follows_from(root, &survey, &record, &config, &mut outcome.warnings));
-    outcome.warnings.extend(survey.notes.iter().map(|note| format!("not looked at: {note}")));
-    let (mut placed, placing) = place::Placing::begin(root)?.place(files)?;
-    let (commands, _) = commands::put_in_place(root, config.plugins.context_engineering.command_splitting)?;
-    placed.extend(commands);
-    placing.keep();
+    outcome.warnings.extend(survey.notes.iter().cloned());
+    let (placed, placing) = put_in_place(root, files, &config)?;
     outcome.next = next_steps(root)?;
     outcome.files = placed;
+    placing.keep();
     outcome.survey = Some(survey);
     Ok(())
+}
+
+/// The files, and with them the commands. Until it is kept, all of it can be taken back.
+fn put_in_place(root: &Path, files: Vec<NewFile>, config: &Config) -> Result<(Vec<Placed>, Placing)> {
+    let (mut placed, mut placing) = Placing::begin(root)?.place(files)?;
+    let (commands, new) = commands::put_in_place(root, config.plugins.context_engineering.command_splitting)?;
+    placing.also_made(new);
+    placed.extend(commands);
+    Ok((placed, placing))
 }
 
 /// What a project of this kind needs, old or new.

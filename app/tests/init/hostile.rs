@@ -26,7 +26,7 @@ fn manifests_that_cannot_be_read_are_told_and_the_rest_is_found() {
     let ran = bench.run(&["init"]).code(0).says("package.json is longer than 1024 KB").says("Cargo.toml is not UTF-8");
     ran.says("pyproject.toml is not valid TOML").says("composer.json is not valid JSON");
     let report = bench.repo.read(".gsd/INFRASTRUCTURE.md");
-    assert!(report.contains("| Go | 1 | 1 |") && report.contains("## Not looked at"), "{report}");
+    assert!(report.contains("| Go | 1 | 1 |") && report.contains("## Notes"), "{report}");
     assert!(!report.contains("root:") && !report.contains('\x1b') && report.len() < 100_000, "{report}");
     Config::parse(&bench.repo.read(".mahabharatha/config.yaml")).unwrap();
 }
