@@ -17,6 +17,7 @@ mod skip;
 mod status;
 mod steer;
 mod stop;
+mod validate;
 mod worker;
 
 use std::path::PathBuf;
@@ -92,7 +93,7 @@ enum Command {
     Debug(debug::DebugArgs),
     /// Write down what a feature is for, and approve it
     Plan(plan::PlanArgs),
-    /// Check a task graph
+    /// Design a feature: its architecture and a task graph that holds
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
     Doctor(doctor::DoctorArgs),

@@ -139,14 +139,13 @@ impl Planning<'_> {
 
     /// Puts the document in its place; what a person had there is kept beside it.
     fn keep(&self, text: &str, keep_old: bool) -> Result<()> {
-        let Place { project, paths, .. } = self.place;
-        let path = paths.requirements();
+        let path = self.place.paths.requirements();
         let _whole = planning::uninterrupted();
-        if keep_old && let Some(kept) = planning::keep_aside(&path, text.as_bytes())? {
-            self.ui.note(&format!("What stood there is kept in {}.", kept.display()));
+        if keep_old && let Some((beside, old)) = planning::aside(&path, text.as_bytes())? {
+            write_atomic(&beside, &old)?;
+            self.ui.note(&format!("What stood there is kept in {}.", beside.display()));
         }
         write_atomic(&path, text.as_bytes())?;
-        write_atomic(&project.current_feature_file(), format!("{}\n", self.place.feature).as_bytes())?;
         self.checkpoint()
     }
 
@@ -201,8 +200,10 @@ impl Planning<'_> {
         self.checkpoint()
     }
 
+    /// How far the feature is, which is the current one now.
     fn checkpoint(&self) -> Result<()> {
-        let Place { project, paths, .. } = self.place;
+        let Place { project, feature, paths } = self.place;
+        write_atomic(&project.current_feature_file(), format!("{feature}\n").as_bytes())?;
         let status = planning::standing(project, paths)?;
         files::write_checkpoint(
             project,

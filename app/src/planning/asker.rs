@@ -8,6 +8,7 @@ use mahabharatha_core::prompt::Document;
 use serde_json::Value;
 
 use super::documents::read_document;
+use super::signals;
 use crate::agent::{self, Asked, Spent, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::proc;
@@ -123,7 +124,9 @@ impl<'a> Asker<'a> {
             env,
             timeout: self.config.workers.timeout,
             max_usd: self.config.budget.max_usd_per_task,
-        })?;
+        });
+        signals::let_end();
+        let answer = answer?;
         let changed: Vec<String> =
             self.project.changed_files()?.into_iter().filter(|path| !before.contains(path)).collect();
         if !changed.is_empty() {
