@@ -14,6 +14,7 @@ use super::Global;
 use super::place::Place;
 use super::validate;
 use crate::agent::Spent;
+use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, Source, Standing, Workshop};
 use crate::proc;
@@ -59,14 +60,16 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     }
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    let config = session::load_config(&place.project)?;
+    let config = specs::load_config(&place.project)?;
     planning::end_on_signals();
     let designing = Designing::new(&place, ui, args, &config)?;
-    let (designed, author, spent) = match designing.draw_up(global)? {
-        Ok(drawn) => drawn,
-        Err(problems) => return designing.refuse(&problems),
-    };
-    designing.finish(&designed, &author, spent)
+    let holds = planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || {
+        match designing.draw_up(global)? {
+            Ok((designed, author, spent)) => designing.finish(&designed, &author, spent).map(|()| true),
+            Err(problems) => designing.refuse(&problems).map(|()| false),
+        }
+    })?;
+    Ok(if holds { ExitCode::Done } else { ExitCode::Invalid })
 }
 
 /// Who committing is decided by.
@@ -176,16 +179,16 @@ impl<'a> Designing<'a> {
         answer.map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))
     }
 
-    fn refuse(&self, problems: &[Problem]) -> Result<ExitCode> {
+    fn refuse(&self, problems: &[Problem]) -> Result<()> {
         if self.ui.json() {
             validate::print_json(self.ui, problems);
-            return Ok(ExitCode::Invalid);
+            return Ok(());
         }
         let error = Error::new(ExitCode::Invalid, "the design does not hold; nothing was written");
         Err(problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem))))
     }
 
-    fn finish(&self, designed: &Designed, author: &str, spent: Spent) -> Result<ExitCode> {
+    fn finish(&self, designed: &Designed, author: &str, spent: Spent) -> Result<()> {
         let Place { project, feature, paths } = self.place;
         let plan = Plan::new(&designed.graph, self.config.workers.count);
         for warning in &designed.warnings {
@@ -206,7 +209,7 @@ impl<'a> Designing<'a> {
         files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size })?;
         self.tell(designed, &plan, &laid, commit.as_ref(), spent);
         self.ui.note(&format!("Next: mahabharatha run {feature} --dry-run, then mahabharatha run {feature}"));
-        Ok(ExitCode::Done)
+        Ok(())
     }
 
     /// The commit with everything in it, made but not landed; nothing where none is wanted.

@@ -10,11 +10,12 @@ use serde_json::json;
 use super::Global;
 use super::place::Place;
 use crate::agent::Spent;
+use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
 use crate::report::files::{self, Checkpoint};
 use crate::report::text::usd;
-use crate::session;
+use crate::specs;
 use crate::store::atomic::write_atomic;
 use crate::store::locks::FeatureLock;
 use crate::ui::{Style, Ui};
@@ -52,23 +53,11 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    let config = session::load_config(&place.project)?;
+    let config = specs::load_config(&place.project)?;
     planning::end_on_signals();
     let planning = Planning { place: &place, ui, args, config: &config };
-    let wish = args.source().map(|source| planning::read_source(&source, &global.directory, place.project.root(), ui));
-    let wish = wish.transpose()?;
-    let existing = planning::read_document(&place.paths.requirements())?;
-    let mut spent = Spent::default();
-    let wrote = match (&wish, &existing) {
-        (None, Some(_)) => false,
-        _ => {
-            let text = planning.write(wish.as_deref(), existing.as_deref(), &mut spent)?;
-            planning.keep(&text, existing.is_some())?;
-            true
-        }
-    };
-    planning.decide(wrote, &mut spent)?;
-    planning.finish(spent)
+    planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global))?;
+    Ok(ExitCode::Done)
 }
 
 impl PlanArgs {
@@ -86,6 +75,23 @@ struct Planning<'a> {
 }
 
 impl Planning<'_> {
+    /// Whether the requirements are approved in the end.
+    fn carry_out(&self, global: &Global) -> Result<bool> {
+        let Planning { place, ui, args, .. } = self;
+        let source = args.source();
+        let read = |source| planning::read_source(&source, &global.directory, place.project.root(), ui);
+        let wish = source.map(read).transpose()?;
+        let existing = planning::read_document(&place.paths.requirements())?;
+        let mut spent = Spent::default();
+        let wrote = wish.is_some() || existing.is_none();
+        if wrote {
+            let text = self.write(wish.as_deref(), existing.as_deref(), &mut spent)?;
+            self.keep(&text, existing.is_some())?;
+        }
+        self.decide(wrote, &mut spent)?;
+        self.tell(spent)
+    }
+
     /// The document, from what is wanted; one that was given whole is taken as it is.
     fn write(&self, wish: Option<&str>, existing: Option<&str>, spent: &mut Spent) -> Result<String> {
         let feature = self.place.feature.as_str();
@@ -238,7 +244,7 @@ impl Planning<'_> {
         }
     }
 
-    fn finish(&self, spent: Spent) -> Result<ExitCode> {
+    fn tell(&self, spent: Spent) -> Result<bool> {
         let Place { project, feature, paths } = self.place;
         let (standing, gaps) = (planning::standing(project, paths)?, self.gaps()?);
         if self.ui.json() {
@@ -248,7 +254,7 @@ impl Planning<'_> {
                 "cost_usd": spent.cost_usd, "tokens": spent.tokens,
             });
             self.ui.data(&serde_json::to_string_pretty(&data).expect("it has string keys only"));
-            return Ok(ExitCode::Done);
+            return Ok(standing == Standing::Approved);
         }
         if !self.ui.can_ask() {
             gaps.iter().for_each(|gap| self.ui.warn(&gap_line(gap)));
@@ -259,7 +265,7 @@ impl Planning<'_> {
             Standing::Approved => format!("Next: mahabharatha design {feature}"),
             _ => format!("When it is right: mahabharatha plan {feature} --approve"),
         });
-        Ok(ExitCode::Done)
+        Ok(standing == Standing::Approved)
     }
 }
 

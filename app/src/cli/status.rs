@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use clap::Args;
 use jiff::Timestamp;
 use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
+use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
 use serde_json::json;
 
 use super::place::Place;
 use super::{Global, steer};
-use crate::error::{ExitCode, Result, io};
+use crate::claude::tasks;
+use crate::error::{Error, ExitCode, Result, io};
 use crate::host::jobs;
+use crate::lease::Lease;
 use crate::planning::{self, Standing};
 use crate::report::logs::{LogFilter, read_logs};
-use crate::report::status::{Details, Show, status_json, status_text};
+use crate::report::status::{Details, ListView, Show, status_json, status_text};
 use crate::session;
 use crate::store::journal::Journal;
 use crate::store::watch::{self, Changes};
@@ -64,17 +67,22 @@ struct Look {
 
 fn look(place: &Place, ui: &Ui) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
-    let driven = steer::is_driven(place)?;
+    let driven = steer::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
     let standing = planning::standing(&place.project, &place.paths)?;
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
         return Ok(Look { text: not_run_yet(place, ui, standing)?, driven: false });
     };
     let view = RunView::of(&run);
-    let is_alive = |task: &TaskId, attempt| jobs::is_alive(&place.paths, task, attempt);
+    let is_held = |task: &TaskId| {
+        let holder = run.held().find(|(job, _)| job.task == *task);
+        holder.is_some_and(|(_, session)| Lease::of(place.paths.dir(), session).is_some())
+    };
+    let is_alive = |task: &TaskId, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt);
     let view = if driven { view } else { view.undriven(is_alive) };
     let doing = doing(place, &view);
+    let list = list(place, &view, &run, driven);
     if ui.json() {
-        let mut status = status_json(&view, &doing);
+        let mut status = status_json(&view, &doing, list.as_ref());
         if standing != Standing::Missing {
             status["requirements"] = json!(standing);
         }
@@ -82,7 +90,14 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     }
     let details = ui.verbose().then(|| details(place, &view)).transpose()?;
     let now = Time(Timestamp::now().as_millisecond());
-    let show = Show { now, doing: &doing, details: details.as_ref(), columns: ui.columns(), paint: ui.paint() };
+    let show = Show {
+        now,
+        list: list.as_ref(),
+        doing: &doing,
+        details: details.as_ref(),
+        columns: ui.columns(),
+        paint: ui.paint(),
+    };
     let mut text = status_text(&view, show);
     if standing == Standing::Changed {
         text.push_str(&format!("\nRequirements: {standing}.\n"));
@@ -103,6 +118,21 @@ fn not_run_yet(place: &Place, ui: &Ui, standing: Standing) -> Result<String> {
         return Ok(status.to_string());
     }
     Ok(format!("{}: planned, not run yet; the requirements are {standing}\n", place.feature))
+}
+
+/// Nothing where it is not kept.
+fn list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListView> {
+    let id = place.feature.to_string();
+    let trouble = |error: Error| ListView { id: id.clone(), trouble: Some(error.to_string()), ..ListView::default() };
+    let list = match tasks::list_of(&place.project, &place.feature)? {
+        Ok(list) => list,
+        Err(error) => return Some(trouble(error)),
+    };
+    let shown_instead = list.shown_instead();
+    Some(match list.mismatches(view, run.graph(), driven) {
+        Ok(mismatches) => ListView { id, mismatches, shown_instead, trouble: None },
+        Err(error) => ListView { shown_instead, ..trouble(error) },
+    })
 }
 
 /// What the agents at work do now, by worker, where they tell.

@@ -10,6 +10,7 @@ mod interview;
 mod product_owner;
 mod signals;
 mod source;
+mod task_list;
 mod workshop;
 
 pub use approval::{Standing, approval_line, approve, gap_line, standing};
@@ -21,6 +22,7 @@ pub use interview::interview;
 pub use product_owner::{Brief, elicit};
 pub use signals::{end_on_signals, uninterrupted};
 pub use source::{Source, read_source};
+pub use task_list::in_task_list;
 pub use workshop::{Commit, Workshop};
 
 /// A longer document is none that anybody reads.

@@ -2,7 +2,6 @@
 //! written, programs that never end or never stop talking.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;

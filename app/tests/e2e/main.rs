@@ -14,8 +14,10 @@ mod disk;
 mod failing_attempts;
 mod features;
 mod gates;
+mod hooks;
 mod hostile;
 mod hostile_books;
+mod install;
 mod killed;
 mod landing;
 mod ownership;
@@ -33,6 +35,8 @@ mod steering;
 mod stop;
 mod support;
 mod survivors;
+mod task_list;
+mod task_mode;
 #[expect(dead_code, reason = "shared with the tests of planning")]
 #[path = "../support/terminal.rs"]
 mod terminal;

@@ -20,6 +20,21 @@ fn task(
     })
 }
 
+/// The phases that Claude Code's task list shows.
+fn in_task_list(repo: &Repo) -> Vec<String> {
+    let files = std::fs::read_dir(repo.home().join(".claude/tasks/shop")).unwrap().flatten();
+    let json = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let mut shown: Vec<String> = json
+        .map(|path| {
+            let task: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+            let phase = task["subject"].as_str().unwrap().split(' ').next().unwrap().to_owned();
+            format!("{phase} {}", task["status"].as_str().unwrap())
+        })
+        .collect();
+    shown.sort();
+    shown
+}
+
 #[test]
 fn an_idea_becomes_merged_code() {
     let repo = Repo::empty();
@@ -40,9 +55,11 @@ fn an_idea_becomes_merged_code() {
         .to_string(),
     );
     repo.run(&["plan", "shop", "--from", ".git/wish.md"]).code(0).says("is a draft");
+    assert_eq!(in_task_list(&repo), ["[Plan] pending"]);
     repo.run(&["design", "--from-graph", ".git/graph.json", "--commit"]).code(6).says("are a draft");
     repo.run(&["plan", "--approve"]).code(0);
     repo.run(&["design", "--from-graph", ".git/graph.json", "--commit"]).code(0).does_not_say("warning");
+    assert_eq!(in_task_list(&repo), ["[Design] completed", "[Plan] completed"]);
     repo.run(&["run"]).code(0).says("shop is completed");
     let subjects = repo.git(&["log", "--first-parent", "--format=%s", "main"]);
     let expected = ["Level 2: shop", "Level 1: shop", "Level 0: shop", "design(shop): 3 tasks on 3 levels", "empty"];
