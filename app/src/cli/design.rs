@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mahabharatha_core::config::Config;
-use mahabharatha_core::design::{Design, Proposal, skeleton};
+use mahabharatha_core::design::{Design, Proposal, skeleton, stubs_fail, unreadable};
 use mahabharatha_core::graph::{Problem, StartTree};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::spec::{GraphFile, Requirements};
@@ -141,7 +141,7 @@ impl<'a> Designing<'a> {
         let Place { project, paths, .. } = self.place;
         let proposal = match proposal {
             Ok(proposal) => proposal,
-            Err(why) => return Ok(Err(vec![planning::unreadable(why)])),
+            Err(why) => return Ok(Err(vec![unreadable(why)])),
         };
         let requirements = Requirements::parse(&self.requirements);
         let designed = match planning::judge(project, paths, &self.start, &requirements, proposal) {
@@ -150,7 +150,7 @@ impl<'a> Designing<'a> {
         };
         Ok(match self.check_stubs(&designed.design)? {
             Ok(()) => Ok(designed),
-            Err(output) => Err(vec![planning::stubs_fail(output)]),
+            Err(output) => Err(vec![stubs_fail(output)]),
         })
     }
 
@@ -240,11 +240,11 @@ impl<'a> Designing<'a> {
     fn write(&self, laid: &Laid, commit: Option<&Commit>) -> Result<()> {
         let _whole = planning::uninterrupted();
         let written = laid.files.write()?;
-        if let Some(Err(error)) = commit.map(|commit| commit.land(&self.place.project)) {
+        let Some(commit) = commit else { return Ok(()) };
+        commit.land(&self.place.project).inspect_err(|_| {
             written.take_back();
-            return Err(error);
-        }
-        Ok(())
+            commit.unstage();
+        })
     }
 
     fn tell(&self, designed: &Designed, plan: &Plan, laid: &Laid, commit: Option<&Commit>, spent: Spent) {

@@ -123,7 +123,7 @@ impl Planning<'_> {
                 requirements
             }
         };
-        Ok(requirements.to_markdown())
+        in_bounds(&requirements)
     }
 
     fn author(&self) -> Result<Author<'_>> {
@@ -197,7 +197,7 @@ impl Planning<'_> {
             }
             Author::Person | Author::Form => planning::interview(self.ui, &Requirements::parse(&current))?,
         };
-        self.keep(&requirements.to_markdown(), false)
+        self.keep(&in_bounds(&requirements)?, false)
     }
 
     fn approve(&self) -> Result<()> {
@@ -272,4 +272,9 @@ impl Planning<'_> {
 /// Whether a text is in the form of requirements already.
 fn is_whole(text: &str) -> bool {
     Requirements::parse(text).stories.iter().any(|story| !story.criteria.is_empty())
+}
+
+/// The document, unless nobody could read it again.
+fn in_bounds(requirements: &Requirements) -> Result<String> {
+    planning::text_of(requirements.to_markdown().into_bytes(), "the document")
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use mahabharatha_core::design::{Design, Page, Proposal, design_document, design_manifest};
+use mahabharatha_core::design::{Design, Page, Proposal, design_document, design_manifest, stub_in_the_way};
 use mahabharatha_core::graph::{Problem, Served, Severity, StartTree, TaskGraph, spell_out, trace};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::spec::{GraphFile, Requirements, write_task_file};
@@ -35,15 +35,8 @@ pub fn judge(
 ) -> Result<Designed, Vec<Problem>> {
     let Proposal { design, graph: mut file } = proposal;
     let (tree, mut problems) = design.with_stubs(start);
-    for (path, _) in design.stub_files().filter(|(path, _)| is_taken(project.checkout(), path)) {
-        problems.push(Problem {
-            code: "stub_in_the_way",
-            severity: Severity::Error,
-            task: None,
-            path: Some(path),
-            message: "something that is not committed stands there already".to_owned(),
-        });
-    }
+    let taken = design.stub_files().map(|(path, _)| path).filter(|path| is_taken(project.checkout(), path));
+    problems.extend(taken.map(|path| stub_in_the_way(&path)));
     let (criteria, untraced) = trace(requirements, &file);
     spell_out(&mut file, requirements);
     let (graph, found) = specs::check_graph(paths.feature(), &file, Some(&tree));
@@ -57,15 +50,6 @@ pub fn judge(
         }
         _ => Err(problems),
     }
-}
-
-/// An answer that could not even be read.
-pub fn unreadable(message: String) -> Problem {
-    Problem { code: "unreadable_design", severity: Severity::Error, task: None, path: None, message }
-}
-
-pub fn stubs_fail(output: String) -> Problem {
-    Problem { code: "stub_check_failed", severity: Severity::Error, task: None, path: None, message: output }
 }
 
 /// Nobody writes through a link, or over a file.

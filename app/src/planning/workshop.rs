@@ -114,17 +114,17 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// The branch gets it, and so does the index of the checkout, where the files stand already; both or neither.
+    /// The index of the checkout gets it, where the files stand already, and then the branch: who is killed between the two
+    /// leaves files that are staged.
     pub fn land(&self, project: &Project) -> Result<()> {
-        let git = project.git();
-        git.update_ref(&self.branch, &self.commit, Some(&self.head))?;
-        self.checkout.update_index(&self.paths).map_err(|error| {
-            let back = git.update_ref(&self.branch, &self.head, Some(&self.commit));
-            let error = Error::from(error).hint("Another git command may be at work: try again when it is done.");
-            match back {
-                Ok(()) => error,
-                Err(back) => error.detail(format!("{} stays at {}: {back}", self.branch, self.commit)),
-            }
-        })
+        let hint = "Another git command may be at work: try again when it is done.";
+        self.checkout.update_index(&self.paths).map_err(|error| Error::from(error).hint(hint))?;
+        Ok(project.git().update_ref(&self.branch, &self.commit, Some(&self.head))?)
+    }
+
+    /// After a landing that failed, once the files are as they were.
+    pub fn unstage(&self) {
+        // What cannot be taken back is only staged.
+        let _ = self.checkout.update_index(&self.paths);
     }
 }

@@ -190,6 +190,22 @@ fn a_commit_takes_the_specs_and_nothing_of_the_users() {
 }
 
 #[test]
+fn a_commit_that_cannot_land_takes_everything_back() {
+    let repo = approved();
+    write_graph(&repo, &graph());
+    repo.write(&format!("{SPECS}/design.md"), "Mine.\n");
+    fs::write(repo.join(".git/index.lock"), "").unwrap();
+    let before = repo.everything();
+    repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit"]).code(1).says("index.lock");
+    let ours = |path: &std::path::Path| !path.starts_with(repo.join(".git/objects")) && !path.ends_with("lock");
+    let after = repo.everything();
+    let changed: Vec<_> = after.iter().filter(|(path, found)| before.get(*path) != Some(found) && ours(path)).collect();
+    assert!(changed.is_empty() && before.keys().all(|path| after.contains_key(path)), "{changed:?}");
+    fs::remove_file(repo.join(".git/index.lock")).unwrap();
+    repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit"]).code(0);
+}
+
+#[test]
 fn specs_that_git_ignores_are_not_committed() {
     let repo = approved();
     repo.write(".gitignore", ".gsd/\n");
