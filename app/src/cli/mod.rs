@@ -110,7 +110,7 @@ enum Command {
     ValidateCommands(validate_commands::ValidateCommandsArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
-    /// Run tasks from a session of a coding agent: it does the work, this program keeps the books
+    /// Run tasks from a session of a coding agent, while this program keeps the books
     Task(task::TaskArgs),
     /// One attempt at one task; started by `run`
     #[command(hide = true)]

@@ -20,4 +20,5 @@ mod ownership;
 mod preflight;
 mod service;
 mod session;
+mod task_mode;
 mod whole_way;

@@ -75,7 +75,8 @@ impl Run {
 
     fn takes_work(&self) -> Result<(), String> {
         match self.phase {
-            Phase::CheckingBase => Err("the gates have not passed on the base yet".to_string()),
+            _ if !self.needs_no_base_check() => Err("the gates have not passed on the base yet".to_string()),
+            Phase::CheckingBase => Err("the run is not open yet".to_string()),
             Phase::Draining { .. } => Err("the run is about to end".to_string()),
             Phase::Working | Phase::Closing | Phase::Ended { .. } => Ok(()),
         }
