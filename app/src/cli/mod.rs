@@ -21,6 +21,7 @@ mod status;
 mod steer;
 mod stop;
 mod task;
+mod validate;
 mod validate_commands;
 mod worker;
 
@@ -99,7 +100,7 @@ enum Command {
     Debug(debug::DebugArgs),
     /// Write down what a feature is for, and approve it
     Plan(plan::PlanArgs),
-    /// Check a task graph
+    /// Design a feature: its architecture and a task graph that holds
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
     Doctor(doctor::DoctorArgs),
