@@ -1,7 +1,7 @@
 //! The worker's prompt: what all workers of a feature share, cut to a budget, then the task, never cut.
 
 mod context;
-mod markdown;
+pub(crate) mod markdown;
 pub mod rules;
 mod task;
 #[cfg(test)]
