@@ -1,12 +1,15 @@
 //! The acting half of mahabharatha.
 
 pub mod agent;
+pub mod claude;
 pub mod cli;
 mod crash;
 pub mod error;
 pub mod git;
 mod host;
+mod init;
 mod launch;
+pub mod lease;
 pub mod preflight;
 pub mod proc;
 pub mod project;

@@ -104,6 +104,8 @@ pub struct Ground<'a> {
     pub paths: &'a FeaturePaths,
     pub config: &'a Config,
     pub graph: &'a TaskGraph,
+    /// Whether agents are launched, rather than a session does the work.
+    pub launches: bool,
     /// The agent that was asked for.
     pub agent: Option<&'a str>,
     pub workers: u32,
@@ -122,7 +124,9 @@ pub fn check(ground: &Ground<'_>) -> Result<Report> {
 pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     check_repository(report, ground)?;
     check_branches(report, ground)?;
-    check_agents(report, ground)?;
+    if ground.launches {
+        check_agents(report, ground)?;
+    }
     check_ports(report, ground)?;
     check_dirty(report, ground)?;
     check_other_features(report, ground)

@@ -28,26 +28,37 @@ pub struct Project {
 impl Project {
     /// The project that a directory belongs to, also from a subdirectory or a linked worktree.
     pub fn find(start: &Path) -> Result<Project> {
-        let start = start.canonicalize().map_err(|error| {
-            Error::new(ExitCode::Usage, format!("there is no directory {}: {error}", start.display()))
-                .hint("Name one that is there: -C <dir>.")
+        let project = Project::locate(start)?.ok_or_else(|| {
+            Error::new(ExitCode::Preflight, format!("{} is not in a git repository", start.display()))
+                .hint("Go into one, name one with -C <dir>, or make one: git init && git add -A && git commit.")
         })?;
-        let start = above_our_worktrees(&start).unwrap_or(&start);
-        let found = git::discover(start).map_err(|error| explain(error, start))?;
-        let root = match found.top {
-            Some(ref top) if found.is_main() => top.clone(),
-            // Inside of `.git`, or in a linked worktree.
-            _ => main_worktree(&found.common_dir)?,
-        };
-        let checkout = found.top.unwrap_or_else(|| root.clone());
-        let project =
-            Project { root, checkout, common_dir: found.common_dir, git_dir: found.git_dir, settings: OnceLock::new() };
         if project.find_head()?.is_none() {
             let root = project.root.display();
             return Err(Error::new(ExitCode::Preflight, format!("the repository {root} has no commit yet"))
                 .hint("Make one first: git add -A && git commit -m \"First commit\"."));
         }
         Ok(project)
+    }
+
+    /// As `find`, also where there is no commit yet; none where there is no repository.
+    pub fn locate(start: &Path) -> Result<Option<Project>> {
+        let start = start.canonicalize().map_err(|error| {
+            Error::new(ExitCode::Usage, format!("there is no directory {}: {error}", start.display()))
+                .hint("Name one that is there: -C <dir>.")
+        })?;
+        let start = above_our_worktrees(&start).unwrap_or(&start);
+        let found = match git::discover(start) {
+            Err(GitError::Failed { stderr, .. }) if stderr.contains("not a git repository") => return Ok(None),
+            found => found.map_err(|error| explain(error, start))?,
+        };
+        let root = match found.top {
+            Some(ref top) if found.is_main() => top.clone(),
+            // Inside of `.git`, or in a linked worktree.
+            _ => main_worktree(&found.common_dir)?,
+        };
+        let checkout = found.top.unwrap_or_else(|| root.clone());
+        let (common_dir, git_dir) = (found.common_dir, found.git_dir);
+        Ok(Some(Project { root, checkout, common_dir, git_dir, settings: OnceLock::new() }))
     }
 
     /// The main checkout.
@@ -130,10 +141,16 @@ impl Project {
 const HOME: &str = ".mahabharatha";
 
 /// A worker's worktree is no project, and what git files an agent left in it are not asked.
-fn above_our_worktrees(path: &Path) -> Option<&Path> {
+pub fn above_our_worktrees(path: &Path) -> Option<&Path> {
+    our_worktree(path).map(|(root, _)| root)
+}
+
+/// The project that a path in one of our worktrees belongs to, and what comes below the directory of all worktrees.
+pub fn our_worktree(path: &Path) -> Option<(&Path, &Path)> {
     let names: Vec<Component> = path.components().collect();
     let at = names.windows(2).position(|pair| pair[0].as_os_str() == HOME && pair[1].as_os_str() == "worktrees")?;
-    path.ancestors().nth(names.len() - at)
+    let root = path.ancestors().nth(names.len() - at)?;
+    Some((root, path.strip_prefix(root.join(HOME).join("worktrees")).ok()?))
 }
 
 fn main_worktree(common_dir: &Path) -> Result<PathBuf> {
@@ -153,10 +170,6 @@ fn main_worktree(common_dir: &Path) -> Result<PathBuf> {
 
 fn explain(error: GitError, start: &Path) -> Error {
     match error {
-        GitError::Failed { stderr, .. } if stderr.contains("not a git repository") => {
-            Error::new(ExitCode::Preflight, format!("{} is not in a git repository", start.display()))
-                .hint("Go into one, name one with -C <dir>, or make one: git init && git add -A && git commit.")
-        }
         GitError::Failed { stderr, .. } if stderr.contains("dubious ownership") => {
             let message = format!("git does not trust the repository that {} is in", start.display());
             stderr.lines().fold(Error::new(ExitCode::Preflight, message), Error::detail)

@@ -1,8 +1,8 @@
 //! One process's part in a run: lock, check, journal, drive, tell.
 
 mod changed_graph;
+pub mod claims;
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -14,10 +14,13 @@ use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
+use mahabharatha_core::view::RunView;
 
+use crate::claude::tasks::{Mirror, TaskList};
 use crate::crash;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result};
 use crate::host::{self, Context, LocalHost, clear};
+use crate::lease::Lease;
 use crate::preflight::{self, Ground, Report};
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
@@ -40,6 +43,8 @@ pub struct Options {
     pub agent: Option<String>,
     pub max_cost: Option<f64>,
     pub allow_red_base: bool,
+    /// Of the session that asks, if it drives the run.
+    pub lease: Option<Lease>,
 }
 
 /// What became of it.
@@ -47,6 +52,8 @@ pub enum Outcome {
     /// There was nothing to do: the feature is completed.
     AlreadyCompleted,
     Ended(End),
+    /// It is open for the session that asked.
+    Open,
 }
 
 /// The commit that a run starts from. Where nothing has begun the base may have gained one meanwhile, such as one that
@@ -68,25 +75,6 @@ pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> 
     })
 }
 
-pub fn load_config(project: &Project) -> Result<Config> {
-    let path = project.config_file();
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
-        }
-        Err(error) => return Err(io("read", &path)(error)),
-    };
-    Config::parse(&text).map_err(|problems| {
-        let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));
-        problems
-            .iter()
-            .fold(start, |error, problem| error.detail(problem.to_string()))
-            .hint("docs/config.md lists every key.")
-    })
-}
-
 /// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     let paused = |error: Error| if error.is_lack_of_space() { error.with_exit(ExitCode::Paused) } else { error };
@@ -97,7 +85,8 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let lock =
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     crash::point(|| "session with the lock");
-    let config = load_config(project)?;
+    refuse_another_session(paths, options.lease.as_ref())?;
+    let config = specs::load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
     projection::make_home(&project.home(), &project.shared_dir())?;
@@ -119,9 +108,24 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
         }
     };
     drop(records);
-    let end = session.carry_on(journal, begun)?;
+    if let Some(lease) = &options.lease {
+        lease.write(paths.dir())?;
+    }
+    let leases = lease_ports(project, &session.config, begun.run.workers().len() as u32)?;
+    crash::point(|| "session with its ports");
+    write_plan(paths, &begun.run, &leases)?;
+    crash::point(|| "session with its plan");
+    let (_, end) = session.carry_on(journal, begun, leases, Vec::new())?;
     drop(lock);
-    Ok(Outcome::Ended(end))
+    Ok(end.map_or(Outcome::Open, Outcome::Ended))
+}
+
+/// While a session runs the feature's tasks, nobody else does.
+fn refuse_another_session(paths: &FeaturePaths, own: Option<&Lease>) -> Result<()> {
+    match Lease::driving(paths.dir()) {
+        Some(other) if own.is_none_or(|own| own.session != other.session) => Err(other.refusal(paths.feature())),
+        _ => Ok(()),
+    }
 }
 
 /// What cannot be had is an error, never something else instead.
@@ -166,12 +170,12 @@ impl Session<'_> {
         let mut opening = Opening::default();
         let started = Event::Started(Box::new(setup));
         journal.append(run.started_at(), &started)?;
-        opening.tell(&started, &run);
         if options.intent != Intent::Complete {
             let event = Event::Resumed { policy: self.policy(), intent: options.intent };
             journal.append(now(), &event)?;
             run.step(now(), &event);
         }
+        opening.tell(&started, &run);
         Ok(Begun { run, opening })
     }
 
@@ -206,30 +210,42 @@ impl Session<'_> {
     fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
         let Session { project, paths, ref config, options, .. } = *self;
         let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
-        Ground { project, paths, config, graph, agent, workers, resumed }
+        Ground { project, paths, config, graph, launches: !options.intent.is_session(), agent, workers, resumed }
     }
 
     fn policy(&self) -> Policy {
-        let Options { workers, allow_red_base, max_cost, .. } = *self.options;
-        self.config.policy(workers, allow_red_base, max_cost)
+        let Options { workers, allow_red_base, max_cost, intent, .. } = *self.options;
+        let policy = self.config.policy(workers, allow_red_base, max_cost);
+        if intent.is_session() { claims::policy(policy) } else { policy }
     }
 
-    fn carry_on(self, journal: Journal, begun: Begun) -> Result<End> {
+    /// Lets what was asked happen, then goes on to the end; for a session, until nothing but what it holds is under way.
+    fn carry_on(
+        self,
+        journal: Journal,
+        begun: Begun,
+        leases: Vec<PortLease>,
+        asked: Vec<Event>,
+    ) -> Result<(Run, Option<End>)> {
         let Session { project, paths, ui, options, config } = self;
         let Begun { mut run, opening } = begun;
         // Whatever a dying worker leaves behind falls to us.
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
         clear::remove_stale_locks(project, paths);
         clear::remove_half_made_worktrees(project, paths)?;
-        let leases = lease_ports(project, &config, run.workers().len() as u32)?;
-        crash::point(|| "session with its ports");
-        write_plan(paths, &run, &leases)?;
-        crash::point(|| "session with its plan");
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
+        if config.claude_tasks.enabled {
+            mirror(project, paths, ui, &run, &reporter);
+        }
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
-        let end = drive(&mut run, &mut recorder, &mut host);
+        let end = match options.intent {
+            Intent::Session(None) => {
+                claims::settle(&mut run, &mut recorder, &mut host, asked).map(|()| run.ended().cloned())
+            }
+            _ => drive(&mut run, &mut recorder, &mut host).map(Some),
+        };
         crash::point(|| "session at the end");
         if end.is_err() {
             host.give_up();
@@ -239,7 +255,15 @@ impl Session<'_> {
         proc::end_descendants(std::time::Duration::ZERO);
         reporter.finish();
         crash::point(|| "session with its files written");
-        end
+        Ok((run, end?))
+    }
+}
+
+/// Has Claude Code show the run. Where that is not possible the run goes on without.
+fn mirror(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, run: &Run, reporter: &Reporter) {
+    match TaskList::of(project, paths.feature()) {
+        Ok(list) => reporter.mirror(Mirror::start(list, &RunView::of(run), run.graph(), ui)),
+        Err(error) => ui.warn(&error.to_string()),
     }
 }
 
@@ -302,7 +326,7 @@ fn check_target(run: &Run, policy: &Policy) -> Result<()> {
 
 /// Whether the level that was asked for can be next.
 fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<()> {
-    let (Intent::Level(goal) | Intent::Merge(goal)) = intent else { return Ok(()) };
+    let (Intent::Level(goal) | Intent::Merge(goal) | Intent::Session(Some(goal))) = intent else { return Ok(()) };
     let levels = graph.levels();
     if !levels.contains(&goal) {
         let names: Vec<String> = levels.iter().map(Level::to_string).collect();

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use mahabharatha_core::config::Config;
 use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, TaskGraph};
 use mahabharatha_core::ids::{Feature, Oid};
 use mahabharatha_core::spec::{self, GraphFile, SpecError};
@@ -13,8 +14,32 @@ use serde::Serialize;
 
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{EntryType, Git};
-use crate::project::FeaturePaths;
+use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::write_atomic;
+
+/// The configuration; without a file, what holds by default.
+pub fn load_config(project: &Project) -> Result<Config> {
+    read_config(&project.config_file())
+}
+
+/// What holds where there is no such file.
+pub fn read_config(path: &Path) -> Result<Config> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
+        }
+        Err(error) => return Err(io("read", path)(error)),
+    };
+    Config::parse(&text).map_err(|problems| {
+        let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));
+        problems
+            .iter()
+            .fold(start, |error, problem| error.detail(problem.to_string()))
+            .hint("docs/config.md lists every key.")
+    })
+}
 
 /// What stands in a commit, as the graph is checked against it.
 pub fn start_tree(git: &Git, commit: &Oid) -> Result<StartTree> {

@@ -1,10 +1,12 @@
 //! A run as people and programs see it. Every display reads this and nothing else.
 
 mod blockers;
+mod next;
 
 use serde::{Serialize, Serializer};
 
 pub use self::blockers::Blocker;
+pub use self::next::{Next, Step};
 use crate::ids::{Attempt, Level, Oid, TaskId, Time};
 use crate::run::event::{FailCause, JobEnd};
 use crate::run::{
@@ -84,6 +86,9 @@ pub struct TaskView {
     pub level: Level,
     pub status: &'static str,
     pub worker: Option<u32>,
+    /// Who holds it, where no worker of ours does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// The latest attempt, 0 before the first.
     pub attempt: u32,
     pub started_at: Option<Stamp>,
@@ -98,6 +103,15 @@ pub struct TaskView {
     pub strays: Vec<String>,
     pub dependencies: Vec<TaskId>,
     pub attempts: Vec<AttemptView>,
+}
+
+impl TaskView {
+    /// What the attempt that goes on from here should know, where the latest stopped at a checkpoint.
+    pub fn checkpoint_note(&self) -> Option<&str> {
+        let latest = self.attempts.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
+        let goes_on = matches!(self.status, "pending" | "in_progress") && latest.outcome == "checkpoint";
+        latest.detail.as_deref().filter(|_| goes_on)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -160,7 +174,7 @@ impl RunView {
         RunView {
             feature: run.feature().to_string(),
             status: status_of(run),
-            mode: run.setup().mode.clone(),
+            mode: run.mode().to_string(),
             level: run.current_level().or(run.levels().last()).map(|level| level.level),
             levels: run.levels().iter().map(|level| level_view(level, run.tasks(), &tasks)).collect(),
             workers: workers_of(run),
@@ -257,6 +271,7 @@ fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
         level: task.level,
         status,
         worker: attempts.last().map(|attempt| attempt.worker),
+        session: run.held().find(|(job, _)| job.task == task.id).map(|(_, session)| session.to_string()),
         attempt: attempts.last().map_or(0, |attempt| attempt.attempt),
         started_at: attempts.first().map(|attempt| attempt.started_at),
         completed_at,

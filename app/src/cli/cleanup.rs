@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use clap::Args;
 use mahabharatha_core::ids::Feature;
+use mahabharatha_core::run::End;
 
 use super::Global;
 use super::place::Place;
+use crate::claude::tasks::TaskList;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::clear::{self, Leftover, What};
 use crate::host::jobs;
+use crate::lease::Lease;
 use crate::session;
 use crate::store::journal::Journal;
 use crate::store::locks::FeatureLock;
@@ -37,8 +40,16 @@ pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
     };
     let (mut gone, mut kept) = (Vec::new(), Vec::new());
     for place in &places {
+        let sessions = Lease::all_alive(place.paths.dir());
         match FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())? {
-            Ok(lock) => clean(place, &lock, args, &mut gone, &mut kept)?,
+            Ok(_) if !sessions.is_empty() && args.all => {
+                ui.warn(&format!(
+                    "{} is left alone: a session holds tasks of it ({})",
+                    place.feature, sessions[0].session
+                ));
+            }
+            Ok(_) if !sessions.is_empty() => return Err(sessions[0].refusal(&place.feature)),
+            Ok(lock) => clean(place, ui, &lock, args, &mut gone, &mut kept)?,
             Err(holder) if args.all => ui.warn(&format!("{} is left alone: it runs now ({holder})", place.feature)),
             Err(holder) => return Err(holder.refusal(&place.feature)),
         }
@@ -55,9 +66,10 @@ fn at(global: &Global, feature: Feature) -> Result<Place> {
 
 fn clean(
     place: &Place,
+    ui: &Ui,
     _nobody_drives: &FeatureLock,
     args: &CleanupArgs,
-    gone: &mut Vec<What>,
+    gone: &mut Vec<String>,
     kept: &mut Vec<Leftover>,
 ) -> Result<()> {
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
@@ -72,18 +84,36 @@ fn clean(
         clear::remove(&place.project, &place.paths, &going)
             .map_err(|error| Error::new(error.exit(), format!("{}: {}", place.feature, error.message())))?;
     }
-    gone.extend(going);
+    gone.extend(going.iter().map(ToString::to_string));
     kept.extend(staying);
+    if run.is_none_or(|run| run.ended() == Some(&End::Completed)) {
+        // An unfinished run needs its list.
+        match clean_list(place, args.dry_run) {
+            Ok(list) => gone.extend(list),
+            Err(error) => ui.warn(&error.to_string()),
+        }
+    }
     Ok(())
 }
 
-fn print(ui: &Ui, args: &CleanupArgs, gone: &[What], kept: &[Leftover]) {
+/// Takes our tasks out of the feature's list in Claude Code; says which list, where there were any.
+fn clean_list(place: &Place, dry_run: bool) -> Result<Option<String>> {
+    let list = TaskList::of(&place.project, &place.feature)?;
+    if !list.is_there()? {
+        return Ok(None);
+    }
+    if !dry_run {
+        list.remove()?;
+    }
+    Ok(Some(format!("tasks in {list}")))
+}
+
+fn print(ui: &Ui, args: &CleanupArgs, gone: &[String], kept: &[Leftover]) {
     if ui.json() {
         let kept: Vec<_> = kept
             .iter()
             .map(|leftover| serde_json::json!({ "what": leftover.what.to_string(), "why": leftover.precious }))
             .collect();
-        let gone: Vec<String> = gone.iter().map(ToString::to_string).collect();
         let key = if args.dry_run { "would_remove" } else { "removed" };
         ui.data(&(serde_json::json!({ key: gone, "kept": kept }).to_string() + "\n"));
         return;

@@ -66,10 +66,11 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
         agent: None,
         max_cost: None,
         allow_red_base: false,
+        lease: None,
     };
     let place = super::place::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
-        Outcome::AlreadyCompleted => ExitCode::Done,
+        Outcome::AlreadyCompleted | Outcome::Open => ExitCode::Done,
         Outcome::Ended(end) => finish(&place, ui, &end)?,
     };
     ui.note("\n$ git log --graph --oneline");

@@ -41,7 +41,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &DoctorArgs) -> Result<ExitCode> {
 fn examine(global: &Global, ui: &Ui) -> Result<Report> {
     let project = global.project()?;
     let mut report = preflight::check_machine(&project)?;
-    let config = match session::load_config(&project) {
+    let config = match specs::load_config(&project) {
         Ok(config) => config,
         Err(error) => return report.fail_with("config", error).map(|()| report),
     };
@@ -82,6 +82,7 @@ fn examine_feature(report: &mut Report, place: &Place, config: &Config, run: Opt
         paths,
         config,
         graph: &graph,
+        launches: true,
         agent: None,
         workers: config.workers.count,
         resumed: run.is_some(),

@@ -5,8 +5,9 @@ use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::{RunView, first_line};
 
 use super::place::Place;
-use super::steer;
+use super::{steer, task};
 use crate::error::{Error, ExitCode, Result};
+use crate::lease::Lease;
 use crate::ui::{Ui, fit};
 
 /// Of a gate's output so many lines are shown, the last ones; the log has all.
@@ -16,7 +17,12 @@ const LONGEST: usize = 200;
 
 pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
     let feature = &place.feature;
-    let go_on = format!("mahabharatha run {feature}");
+    let in_session =
+        matches!(Lease::driving(place.paths.dir()), Some(lease) if lease.session == task::session_name(None));
+    let go_on = match in_session {
+        true => format!("mahabharatha task next -f {feature}"),
+        false => format!("mahabharatha run {feature}"),
+    };
     let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
     match end {
         End::Completed => {
@@ -24,7 +30,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
             Ok(ExitCode::Done)
         }
         End::LevelMerged { level } => {
-            ui.note(&format!("level {level} of {feature} is merged; the levels above it are still to be run"));
+            ui.note(&format!("level {level} of {feature} is merged; go on with the levels above it: {go_on}"));
             Ok(ExitCode::Done)
         }
         End::Blocked => failed(
@@ -45,6 +51,9 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
             let mut error = Error::new(ExitCode::Gate, format!("level {level} is not merged: its gate {gate} failed"));
             if let Some((failure, why)) = failed_gate(&steer::read_run(place)?) {
                 error = show_output(error.detail(first_line(&why)), place, level, &failure);
+            }
+            if in_session {
+                return Err(error.hint(format!("`{go_on}` says who is to mend it.")));
             }
             Err(error.hint(format!(
                 "`{go_on}` has it mended once more. Before that, `mahabharatha retry <task>` does a task anew, or commit a fix of yours in {}.",
@@ -74,6 +83,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
 fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
     match &run.current_level()?.status {
         LevelStatus::Failed { failure: LevelFailure::Gate { failure, why } } => Some((failure.clone(), why.clone())),
+        LevelStatus::Remedying { failure, task, .. } => Some((failure.clone(), format!("{task} is to blame"))),
         _ => None,
     }
 }

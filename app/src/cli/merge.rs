@@ -9,9 +9,11 @@ use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 
 use super::finish::finish;
 use super::place::Place;
-use super::{Global, steer};
+use super::{Global, steer, task};
 use crate::error::{Error, ExitCode, Result};
-use crate::session::{self, Options, Outcome};
+use crate::lease::Lease;
+use crate::session::{self, Options, Outcome, claims};
+use crate::specs;
 use crate::store::locks::FeatureLock;
 use crate::ui::Ui;
 
@@ -34,6 +36,10 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
         && let Some(holder) = FeatureLock::holder(place.paths.dir())?
     {
         return Err(holder.refusal(&place.feature));
+    }
+    let lease = Lease::driving(place.paths.dir());
+    if let Some(other) = lease.as_ref().filter(|lease| !args.dry_run && lease.session != task::session_name(None)) {
+        return Err(other.refusal(&place.feature));
     }
     let run = steer::read_run(&place)?;
     let Some(current) = run.current_level() else {
@@ -58,16 +64,20 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     if args.dry_run {
         return dry_run(&place, ui, &run, level);
     }
-    let options = Options {
-        launcher: None,
-        workers: None,
-        intent: Intent::Merge(level),
-        agent: None,
-        max_cost: None,
-        allow_red_base: false,
+    let options = match lease {
+        Some(lease) => claims::options(&lease, Intent::Session(Some(level))),
+        None => Options {
+            launcher: None,
+            workers: None,
+            intent: Intent::Merge(level),
+            agent: None,
+            max_cost: None,
+            allow_red_base: false,
+            lease: None,
+        },
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
-        Outcome::AlreadyCompleted => Ok(ExitCode::Done),
+        Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end),
     }
 }
@@ -94,7 +104,7 @@ fn dry_run(place: &Place, ui: &Ui, run: &Run, level: Level) -> Result<ExitCode> 
             _ => None,
         })
         .collect();
-    let config = session::load_config(&place.project)?;
+    let config = specs::load_config(&place.project)?;
     let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
     let target = run.landing_branch();
     let target = target.trim_start_matches("refs/heads/");

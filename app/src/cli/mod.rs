@@ -6,6 +6,9 @@ mod demo;
 mod design;
 mod doctor;
 mod finish;
+mod hook;
+mod init;
+mod install;
 mod logs;
 mod man;
 mod merge;
@@ -16,6 +19,8 @@ mod skip;
 mod status;
 mod steer;
 mod stop;
+mod task;
+mod validate_commands;
 mod worker;
 
 use std::path::PathBuf;
@@ -70,6 +75,8 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a new project in an empty directory, or an existing one ready for runs
+    Init(init::InitArgs),
     /// Run a feature's task graph to the end, or on from where it stopped
     #[command(visible_alias = "run")]
     Kurukshetra(run::RunArgs),
@@ -93,11 +100,20 @@ enum Command {
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
     Doctor(doctor::DoctorArgs),
+    /// Put the slash commands, agents and hooks for Claude Code in place
+    Install(install::InstallArgs),
+    /// Check slash commands and agents: references, twins, and every call in them
+    ValidateCommands(validate_commands::ValidateCommandsArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
+    /// Run tasks from a session of a coding agent: it does the work, this program keeps the books
+    Task(task::TaskArgs),
     /// One attempt at one task; started by `run`
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
+    /// What Claude Code's hooks call
+    #[command(hide = true)]
+    Hook(hook::HookArgs),
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -128,6 +144,7 @@ pub fn main() -> std::process::ExitCode {
 
 fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode> {
     match command {
+        Command::Init(args) => init::run(global, ui, &args),
         Command::Kurukshetra(args) => run::run(global, ui, &args),
         Command::Status(args) => status::run(global, ui, &args),
         Command::Logs(args) => logs::run(global, ui, &args),
@@ -139,8 +156,12 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Debug(args) => debug::run(global, ui, &args),
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
+        Command::ValidateCommands(args) => validate_commands::run(global, ui, &args),
+        Command::Install(args) => install::run(global, ui, &args),
         Command::Demo(args) => demo::run(global, ui, &args),
+        Command::Task(args) => task::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
+        Command::Hook(args) => hook::run(global, ui, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), called_as(), &mut script);

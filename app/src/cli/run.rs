@@ -74,12 +74,14 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         agent: args.agent.clone(),
         max_cost: args.max_cost,
         allow_red_base: args.allow_red_base,
+        lease: None,
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => {
             ui.note(&format!("{} is completed already; {}", place.feature, place.paths.completion().display()));
             Ok(ExitCode::Done)
         }
+        Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end),
     }
 }
@@ -96,7 +98,7 @@ fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
 }
 
 fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
-    let config = session::load_config(&place.project)?;
+    let config = specs::load_config(&place.project)?;
     session::check_launcher(launcher(args.mode)?.unwrap_or(config.launcher.kind))?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let start = session::start_commit(&place.project, run.as_ref())?;

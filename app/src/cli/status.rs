@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use clap::Args;
 use jiff::Timestamp;
 use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
+use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
 
 use super::place::Place;
 use super::{Global, steer};
-use crate::error::{ExitCode, Result, io};
+use crate::claude::tasks;
+use crate::error::{Error, ExitCode, Result, io};
 use crate::host::jobs;
+use crate::lease::Lease;
 use crate::report::logs::{LogFilter, read_logs};
-use crate::report::status::{Details, Show, status_json, status_text};
+use crate::report::status::{Details, ListView, Show, status_json, status_text};
 use crate::store::watch::{self, Changes};
 use crate::ui::Ui;
 use crate::worker::{Order, Progress};
@@ -60,19 +63,46 @@ struct Look {
 
 fn look(place: &Place, ui: &Ui) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
-    let driven = steer::is_driven(place)?;
+    let driven = steer::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
     let run = steer::read_run(place)?;
     let view = RunView::of(&run);
-    let is_alive = |task: &TaskId, attempt| jobs::is_alive(&place.paths, task, attempt);
+    let is_held = |task: &TaskId| {
+        let holder = run.held().find(|(job, _)| job.task == *task);
+        holder.is_some_and(|(_, session)| Lease::of(place.paths.dir(), session).is_some())
+    };
+    let is_alive = |task: &TaskId, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt);
     let view = if driven { view } else { view.undriven(is_alive) };
     let doing = doing(place, &view);
+    let list = list(place, &view, &run, driven);
     if ui.json() {
-        return Ok(Look { text: status_json(&view, &doing).to_string(), driven });
+        return Ok(Look { text: status_json(&view, &doing, list.as_ref()).to_string(), driven });
     }
     let details = ui.verbose().then(|| details(place, &view)).transpose()?;
     let now = Time(Timestamp::now().as_millisecond());
-    let show = Show { now, doing: &doing, details: details.as_ref(), columns: ui.columns(), paint: ui.paint() };
+    let show = Show {
+        now,
+        list: list.as_ref(),
+        doing: &doing,
+        details: details.as_ref(),
+        columns: ui.columns(),
+        paint: ui.paint(),
+    };
     Ok(Look { text: status_text(&view, show), driven })
+}
+
+/// Nothing where it is not kept.
+fn list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListView> {
+    let id = place.feature.to_string();
+    let trouble = |error: Error| ListView { id: id.clone(), trouble: Some(error.to_string()), ..ListView::default() };
+    let list = match tasks::list_of(&place.project, &place.feature)? {
+        Ok(list) => list,
+        Err(error) => return Some(trouble(error)),
+    };
+    let shown_instead = list.shown_instead();
+    Some(match list.mismatches(view, run.graph(), driven) {
+        Ok(mismatches) => ListView { id, mismatches, shown_instead, trouble: None },
+        Err(error) => ListView { shown_instead, ..trouble(error) },
+    })
 }
 
 /// What the agents at work do now, by worker, where they tell.

@@ -11,6 +11,8 @@ use super::place::Place;
 use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
 use crate::host::jobs;
+use crate::lease::{self, Lease};
+use crate::session::claims;
 use crate::store::locks::FeatureLock;
 use crate::store::spool::{self, Asked};
 use crate::ui::Ui;
@@ -54,7 +56,10 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
             end_survivors(&place, &lock, None, grace)?;
             true
         }
-        (Asked::TookLock { lock, .. }, _) => end_survivors(&place, &lock, worker, grace)?,
+        (Asked::TookLock { lock, .. }, _) => {
+            let held = give_up_held(&place, &lock, worker)?;
+            end_survivors(&place, &lock, worker, grace)? || held
+        }
     };
     if ui.json() {
         ui.data(
@@ -87,6 +92,16 @@ fn wait_for_worker(place: &Place, worker: WorkerId) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Ends the sessions, and the attempts that they hold; whether there was any. What they did is kept by who comes next.
+fn give_up_held(place: &Place, lock: &FeatureLock, only: Option<WorkerId>) -> Result<bool> {
+    let sessions = Lease::all_alive(place.paths.dir());
+    if only.is_none() {
+        sessions.iter().try_for_each(|lease| lease::end(place.paths.dir(), &lease.session))?;
+    }
+    let held = claims::give_up(&place.project, &place.paths, lock, only)?;
+    Ok(held || (only.is_none() && !sessions.is_empty()))
 }
 
 /// Ends workers that outlived their orchestrator. The lock shows that none is alive.

@@ -7,6 +7,7 @@
 mod batch;
 mod blobs;
 mod config;
+mod copy;
 mod discover;
 mod error;
 mod merge;
@@ -26,6 +27,7 @@ use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
 pub use batch::{CommitText, NewCommit};
 pub use config::{Identity, Pinned, Settings};
+pub use copy::copy_of;
 pub use discover::{Found as Discovered, discover, init};
 pub use error::{GitError, Result};
 pub use merge::{IndexInput, Merged, Stage};

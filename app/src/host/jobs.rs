@@ -2,19 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
-use mahabharatha_core::run::effect::{Effect, Job, Purpose};
+use mahabharatha_core::run::effect::{Doer, Effect, Job, Purpose};
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 
 use super::{Context, slots};
 use crate::crash;
 use crate::error::{Result, io};
 use crate::launch::subprocess;
+use crate::lease;
 use crate::proc::{self, Canceller, Ended, Exit, ProcessId};
 use crate::project::FeaturePaths;
 use crate::store::atomic::write_atomic;
@@ -30,11 +31,16 @@ const NOT_EARLY: Duration = Duration::from_secs(2);
 /// A worker that has its job's lock says who it is; it is not waited for any longer than this.
 const TIME_TO_SAY_WHO: Duration = Duration::from_secs(2);
 
+/// So often it is looked whether a session's client is gone.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 /// A job under way, ours or adopted.
 pub enum Control {
     Child(Canceller),
     /// By its directory: who is at it may not have said so yet.
     Adopted(PathBuf),
+    /// A session's; told when it is to end.
+    Held(Sender<()>),
 }
 
 impl Control {
@@ -53,6 +59,7 @@ impl Control {
                 let dir = dir.clone();
                 thread::spawn(move || end_holder(&dir, limit));
             }
+            Control::Held(given_up) => drop(given_up.send(())),
         }
     }
 }
@@ -81,17 +88,13 @@ fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
 }
 
 fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
+    if let Doer::Session(session) = &job.doer {
+        write_order(context, job)?;
+        return Ok(await_session(context, job, session, events));
+    }
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
-    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
-    point("has a directory");
-    if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
-        // It was there when the slot was made ready, and somebody has pruned it since.
-        slots::prepare(context, job.worker)?;
-    }
-    let order = context.order(job)?;
-    order.write(&dir)?;
-    point("has an order");
+    let order = write_order(context, job)?;
     let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
     point("has a worker");
@@ -112,6 +115,43 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
     Ok(control)
 }
 
+fn write_order(context: &Context, job: &Job) -> Result<Order> {
+    let dir = context.paths.job(&job.task, job.attempt);
+    let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
+    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
+    point("has a directory");
+    if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
+        // It was there when the slot was made ready, and somebody has pruned it since; or nobody has made it ready.
+        slots::prepare(context, job.worker)?;
+    }
+    let order = context.order(job)?;
+    order.write(&dir)?;
+    point("has an order");
+    Ok(order)
+}
+
+/// Waits until the session that holds the task has been silent for too long, or is to give it up. How its attempt ends
+/// otherwise it says itself.
+fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Event>) -> Control {
+    let (give_up, told) = mpsc::channel();
+    let (context, job, session, events) = (context.clone(), job.clone(), session.to_owned(), events.clone());
+    thread::spawn(move || {
+        while let Some(left) = lease::time_left(context.paths.dir(), &session) {
+            // It may be renewed any time, and its client may be gone any time.
+            match told.recv_timeout(left.min(LOOK_AGAIN)) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) => break,
+                // The run does not wait for it any more.
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        let dir = context.paths.job(&job.task, job.attempt);
+        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, &Watched::default()));
+        conclude(&context, &job, &events, report);
+    });
+    Control::Held(give_up)
+}
+
 /// Finds out what became of a job that an earlier process may have started.
 pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
@@ -124,6 +164,9 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
     }
     match JobLock::try_acquire(&dir) {
         Ok(Some(lock)) => {
+            if let Some(session) = holds_still(context, job) {
+                return Some(await_session(context, job, session, events));
+            }
             conclude(context, job, events, settle(context, job, &dir, &lock, &Watched::default()));
             None
         }
@@ -135,6 +178,15 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
             None
         }
     }
+}
+
+/// The session that goes on with an attempt which has not ended.
+fn holds_still<'a>(context: &Context, job: &'a Job) -> Option<&'a str> {
+    let Doer::Session(session) = &job.doer else { return None };
+    let dir = context.paths.job(&job.task, job.attempt);
+    let ended = dir.join(FENCE).exists() || !matches!(worker::read_result(&dir), Ok(None));
+    let lives = lease::time_left(context.paths.dir(), session).is_some();
+    (lives && !ended).then_some(session)
 }
 
 /// A worker that outlived the process that started it goes on; we wait for its lock.
@@ -177,15 +229,21 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watch
     if let Ok(Some(report)) = worker::read_result(dir) {
         return checked(context, job, report, end);
     }
-    // There may have been nobody to whom they could fall; the next attempt must be alone in its worktree.
-    end_left_of(dir);
+    let of_session = matches!(job.doer, Doer::Session(_));
+    if !of_session {
+        // There may have been nobody to whom they could fall; the next attempt must be alone in its worktree.
+        end_left_of(dir);
+    }
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
     if let Some(commit) = finished_commit(context, job) {
         return checked(context, job, report_of(JobEnd::Done { commit }, ran), end);
     }
     let lived = end.seen.as_ref().map_or(ran.max(NOT_EARLY), |seen| seen.duration);
-    let end = end_without_result(dir, end.silent.then_some(context.config.workers.stall));
+    let end = match of_session {
+        true => JobEnd::Interrupted,
+        false => end_without_result(dir, end.silent.then_some(context.config.workers.stall)),
+    };
     // What is known of an attempt whose worker could not tell.
     let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
     let tokens = progress.map_or(0, |progress| progress.tokens);
@@ -359,7 +417,8 @@ fn end_holder(dir: &Path, limit: Duration) {
 
 /// Ends what outlived a worker that is gone: by its mark, and by where it works if it has none; how many there were.
 fn end_left_of(dir: &Path) -> usize {
-    end_escaped(dir) + Order::read(dir).map_or(0, |order| end_working_in(&order.worktree))
+    let ours = Order::read(dir).ok().filter(|order| !matches!(order.job.doer, Doer::Session(_)));
+    end_escaped(dir) + ours.map_or(0, |order| end_working_in(&order.worktree))
 }
 
 /// Ends every process that belongs to this directory or one below it; how many there were.

@@ -73,6 +73,19 @@ impl LocalHost {
         })
     }
 
+    /// What has happened already.
+    pub fn pending(&mut self) -> Option<Event> {
+        self.inbox.try_recv().ok().inspect(|event| self.forget_ended(event))
+    }
+
+    fn forget_ended(&mut self, event: &Event) {
+        if let Event::JobEnded { task, attempt, .. }
+        | Event::Asked { command: Command::Finish { task, attempt, .. }, .. } = event
+        {
+            self.jobs.retain(|_, (job, _)| !(job.task == *task && job.attempt == *attempt));
+        }
+    }
+
     /// For those who have something to tell that no effect answers.
     pub fn sender(&self) -> Sender<Event> {
         self.events.clone()
@@ -153,7 +166,7 @@ impl LocalHost {
     /// Where nothing more can be noted down: ends what is under way, at once. It is done again when the run goes on.
     pub fn give_up(&mut self) {
         self.interrupt(true, Duration::ZERO, None);
-        for (job, _) in self.jobs.values() {
+        for (job, _) in self.jobs.values().filter(|(_, control)| !matches!(control, jobs::Control::Held(_))) {
             let _ = jobs::wait_for_end(&self.context.paths, &job.task, job.attempt);
         }
     }
@@ -217,7 +230,9 @@ impl LocalHost {
 
     fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
         for (job, control) in self.jobs.values() {
-            if only.is_none_or(|worker| worker == job.worker) {
+            // A run that ends leaves to sessions what they hold.
+            let meant = only.map_or(!matches!(control, jobs::Control::Held(_)), |worker| worker == job.worker);
+            if meant {
                 let dir = self.context.paths.job(&job.task, job.attempt);
                 control.interrupt(&dir, force, grace);
             }
@@ -262,9 +277,7 @@ impl Host for LocalHost {
             },
         }
         .expect("the host itself keeps a sender");
-        if let Event::JobEnded { task, attempt, .. } = &event {
-            self.jobs.retain(|_, (job, _)| !(job.task == *task && job.attempt == *attempt));
-        }
+        self.forget_ended(&event);
         event
     }
 }

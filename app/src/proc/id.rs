@@ -45,9 +45,19 @@ pub fn ignores(signal: i32) -> bool {
     platform::ignores(signal)
 }
 
+/// The login session that we belong to.
+pub fn login_session() -> i32 {
+    rustix::process::getsid(None).map_or(0, |id| id.as_raw_nonzero().get())
+}
+
 /// Every other process whose environment has `key=value`, or a path below `value`.
 pub fn find_marked(key: &str, value: impl AsRef<OsStr>) -> Vec<ProcessId> {
     platform::find_marked(key, value.as_ref())
+}
+
+/// The nearest of our ancestors whose environment has no such variable, where our own has it: who started those that do.
+pub fn ancestor_without(key: &str) -> Option<ProcessId> {
+    std::env::var_os(key).and_then(|_| platform::ancestor_without(key))
 }
 
 /// Every other process that works in this directory or below it and has no terminal, as a person's shell would.
@@ -164,6 +174,22 @@ mod platform {
         })
     }
 
+    pub fn ancestor_without(key: &str) -> Option<ProcessId> {
+        let has_it = |pid: u32| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let is_it =
+                |entry: &[u8]| entry.strip_prefix(key.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
+            Some(environ.split(|&byte| byte == 0).any(is_it))
+        };
+        let mut stat = Stat::read(std::process::id())?;
+        loop {
+            stat = Stat::read(stat.parent).filter(|parent| parent.id.pid > 1)?;
+            if !has_it(stat.id.pid)? {
+                return Some(stat.id);
+            }
+        }
+    }
+
     pub fn find_working_in(dir: &Path) -> Vec<ProcessId> {
         let works_there = |stat: &Stat| {
             let Ok(place) = std::fs::read_link(format!("/proc/{}/cwd", stat.id.pid)) else { return false };
@@ -221,6 +247,10 @@ mod platform {
 
     pub fn find_marked(_key: &str, _value: &OsStr) -> Vec<ProcessId> {
         Vec::new()
+    }
+
+    pub fn ancestor_without(_key: &str) -> Option<ProcessId> {
+        None
     }
 
     pub fn find_working_in(_dir: &std::path::Path) -> Vec<ProcessId> {

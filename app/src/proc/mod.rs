@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use env::{base_env, find_program, is_program};
 pub use feed::Feed;
-pub use id::{ProcessId, find_marked, find_working_in, ignores};
+pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
 pub use tree::{

@@ -11,14 +11,25 @@ use super::failure::failure_analysis;
 use super::markdown::block;
 use super::projection::projection;
 use super::state_md::{self, StateSection};
+use crate::claude::tasks;
 use crate::error::Result;
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::{sweep, write_atomic, write_projected};
 use crate::store::locks::WorktreesLock;
 use crate::ui::one_line;
 
-/// Everything, as it is at a stop.
+/// Everything, as it is where nobody drives the run.
 pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    write_files(project, paths, run)?;
+    if let Some(Ok(list)) = tasks::list_of(project, paths.feature()) {
+        // `status` says where it differs.
+        let _ = list.write(&RunView::of(run), run.graph());
+    }
+    Ok(())
+}
+
+/// As `write_all`, without the task list in Claude Code.
+pub fn write_files(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
     write_projection(paths, &RunView::of(run))?;
     write_state(project, paths, run)?;
     write_tasks(paths, run)
@@ -57,7 +68,7 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
 fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
     let Some(task) = run.graph().task(&view.id) else { return Ok(()) };
     let analysis = (view.status == "blocked").then(|| failure_analysis(paths.feature().as_str(), view));
-    let text = match note_of(view) {
+    let text = match view.checkpoint_note() {
         Some(note) => write_continued_task_file(&task.spec, &block(note)),
         None => write_task_file(&task.spec, analysis.as_deref()),
     };
@@ -66,12 +77,6 @@ fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
         return Ok(());
     }
     write_projected(&path, text.as_bytes())
-}
-
-fn note_of(view: &TaskView) -> Option<&str> {
-    let latest = view.attempts.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
-    let goes_on = matches!(view.status, "pending" | "in_progress") && latest.outcome == "checkpoint";
-    latest.detail.as_deref().filter(|_| goes_on)
 }
 
 pub fn write_completion(paths: &FeaturePaths, run: &Run, gates: &[GateResult], commits: &[String]) -> Result<()> {

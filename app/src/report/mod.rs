@@ -7,7 +7,7 @@ pub mod failure;
 pub mod files;
 pub mod hypotheses;
 pub mod logs;
-mod markdown;
+pub mod markdown;
 pub mod narrate;
 pub mod plan;
 mod progress;

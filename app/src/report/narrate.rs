@@ -185,7 +185,7 @@ impl Telling<'_> {
     }
 
     fn started(&mut self) {
-        let (feature, mode) = (self.run.feature(), &self.run.setup().mode);
+        let (feature, mode) = (self.run.feature(), self.run.mode());
         let workers = count(self.run.policy().workers as usize, "worker");
         let text = format!("{feature}: {}, {workers} ({mode}), onto {}", self.size(), self.landing_branch());
         self.say(Severity::Info, text);
@@ -253,14 +253,27 @@ impl Telling<'_> {
 
     fn asked(&mut self, request: &str, command: &Command) {
         let Some(answer) = self.run.answer(request) else { return };
+        if let Command::Finish { task, attempt, report } = command {
+            if self.is_heeded() {
+                self.job_ended(task, *attempt, report);
+            }
+            return;
+        }
         for task in &answer.accepted {
             let text = match command {
                 Command::Skip { reason, .. } => format!("{task} is skipped: {reason}"),
+                Command::Claim { .. } => format!("{task} is claimed"),
+                Command::Adopt { .. } => format!("{task} is said to be done; what there is of it is looked at"),
                 _ => format!("{task} is to be tried again"),
             };
             self.say(Severity::Info, text);
         }
-        let verb = if matches!(command, Command::Skip { .. }) { "skipped" } else { "retried" };
+        let verb = match command {
+            Command::Skip { .. } => "skipped",
+            Command::Claim { .. } => "claimed",
+            Command::Adopt { .. } => "taken for done",
+            _ => "retried",
+        };
         for refusal in &answer.refused {
             self.say(Severity::Warn, format!("{} cannot be {verb}: {}", refusal.task, refusal.why));
         }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::run::event::JobEnd;
+use mahabharatha_core::run::event::{Command, JobEnd};
 use mahabharatha_core::run::{Event, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 
@@ -16,6 +16,7 @@ use super::completion_md::GateResult;
 use super::files;
 use super::narrate::{Line, Narrator};
 use super::progress::Progress;
+use crate::claude::tasks::Mirror;
 use crate::error::{Error, ExitCode, Result};
 use crate::project::{FeaturePaths, Project};
 use crate::ui::Ui;
@@ -34,6 +35,7 @@ enum Message {
     Recorded(Time, Box<Event>),
     Snapshot(Sender<Run>),
     Completion(Vec<GateResult>, Vec<String>, Sender<Result<()>>),
+    Mirror(Box<Mirror>),
     Finish,
 }
 
@@ -74,6 +76,7 @@ impl Reporter {
                 run,
                 projection: Due::at_once(PROJECTION_PAUSE),
                 reports: Due::at_once(REPORT_PAUSE),
+                mirror: None,
                 complained: false,
             };
             follower.follow(&inbox);
@@ -83,6 +86,11 @@ impl Reporter {
 
     pub fn recorded(&self, now: Time, event: &Event) {
         let _ = self.messages.send(Message::Recorded(now, Box::new(event.clone())));
+    }
+
+    /// Keeps the feature's task list in Claude Code too, from now on.
+    pub fn mirror(&self, mirror: Mirror) {
+        let _ = self.messages.send(Message::Mirror(Box::new(mirror)));
     }
 
     /// The run as far as it was recorded.
@@ -119,6 +127,7 @@ struct Follower<'ui> {
     progress: Progress<'ui>,
     projection: Due,
     reports: Due,
+    mirror: Option<Box<Mirror>>,
     /// A file that cannot be written is told once, not four times a second.
     complained: bool,
 }
@@ -158,12 +167,17 @@ impl Follower<'_> {
                 Ok(Message::Completion(gates, commits, asker)) => {
                     let _ = asker.send(files::write_completion(&self.paths, &self.run, &gates, &commits));
                 }
+                Ok(Message::Mirror(mirror)) => self.mirror = Some(mirror),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             }
             self.write_what_is_due();
         }
-        self.write(|follower| files::write_all(&follower.project, &follower.paths, &follower.run));
+        self.write(|follower| files::write_files(&follower.project, &follower.paths, &follower.run));
+        if let Some(mirror) = self.mirror.take() {
+            mirror.update(&RunView::of(&self.run), self.run.graph());
+            mirror.finish();
+        }
         self.progress.finish();
     }
 
@@ -176,7 +190,12 @@ impl Follower<'_> {
         self.tell(event);
         self.projection.wanted = true;
         self.reports.wanted |= is_worth_a_report(event);
-        if let Event::JobEnded { task, report, .. } = event
+        let ended = match event {
+            Event::JobEnded { task, report, .. } => Some((task, report)),
+            Event::Asked { command: Command::Finish { task, report, .. }, .. } => Some((task, &**report)),
+            _ => None,
+        };
+        if let Some((task, report)) = ended
             && (matches!(report.end, JobEnd::Checkpoint { .. })
                 || self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. })))
         {
@@ -195,6 +214,9 @@ impl Follower<'_> {
             self.projection.done();
             let view = RunView::of(&self.run);
             self.progress.update(&view);
+            if let Some(mirror) = &self.mirror {
+                mirror.update(&view, self.run.graph());
+            }
             self.write(|follower| files::write_projection(&follower.paths, &view));
         }
         if self.reports.is_due() {

@@ -12,7 +12,11 @@ use super::failure::wip_ref;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
 use super::text::{blocked_tasks, branch_name, count, few, headline, note, outcome, task_counts, usd, worked};
+use crate::claude::tasks::Mismatch;
 use crate::ui::{Paint, Style, fit, one_line, width};
+
+/// So many are named.
+const SHOWN_MISMATCHES: usize = 10;
 
 /// What `-v` adds to a view, by worker.
 #[derive(Debug, Clone, Default)]
@@ -22,10 +26,23 @@ pub struct Details {
     pub logs: BTreeMap<u32, Vec<LogRecord>>,
 }
 
+/// The feature's task list in Claude Code, held against the run.
+#[derive(Debug, Clone, Default)]
+pub struct ListView {
+    pub id: String,
+    pub mismatches: Vec<Mismatch>,
+    /// The list that is shown instead in the session that asks.
+    pub shown_instead: Option<String>,
+    /// Why it cannot be read.
+    pub trouble: Option<String>,
+}
+
 /// How `status` is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Show<'a> {
     pub now: Time,
+    /// Where it is kept.
+    pub list: Option<&'a ListView>,
     /// What the workers' agents do, by worker.
     pub doing: &'a BTreeMap<u32, String>,
     /// With it, every attempt is shown too, with what is kept of it.
@@ -36,13 +53,15 @@ pub struct Show<'a> {
 }
 
 /// As the contract has it.
-pub fn status_json(view: &RunView, doing: &BTreeMap<u32, String>) -> Value {
+pub fn status_json(view: &RunView, doing: &BTreeMap<u32, String>, list: Option<&ListView>) -> Value {
     let mut status = json!(view);
     for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
         shown["doing"] = json!(doing.get(&worker.id));
     }
-    // Differences from a task list that others keep; none is kept yet.
-    status["mismatches"] = json!([]);
+    status["mismatches"] = json!(list.map(|list| &list.mismatches[..]).unwrap_or_default());
+    status["task_list"] = json!(
+        list.map(|list| { json!({ "id": list.id, "shown_instead": list.shown_instead, "trouble": list.trouble }) })
+    );
     status
 }
 
@@ -53,6 +72,7 @@ pub fn status_text(view: &RunView, show: Show<'_>) -> String {
     }
     parts.push(workers(view, show));
     parts.extend(show.details.and_then(|details| logs(details, show)));
+    parts.extend(show.list.and_then(|list| task_list(list, show)));
     parts.extend(blockers(view, show));
     parts.join("\n")
 }
@@ -213,6 +233,25 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
     text
 }
 
+/// Nothing where all is well.
+fn task_list(list: &ListView, show: Show<'_>) -> Option<String> {
+    let mut lines: Vec<String> = list.trouble.iter().map(|trouble| one_line(trouble)).collect();
+    lines.extend(list.shown_instead.as_ref().map(|other| {
+        let id = &list.id;
+        format!("this session shows the list {other}; start it with CLAUDE_CODE_TASK_LIST_ID={id} to see that of {id}")
+    }));
+    let differs = |mismatch: &Mismatch| {
+        let Mismatch { task, ours, claude } = mismatch;
+        format!("{task} is {} there, {ours} here", one_line(claude))
+    };
+    lines.extend(list.mismatches.iter().take(SHOWN_MISMATCHES).map(differs));
+    let more = list.mismatches.len().saturating_sub(SHOWN_MISMATCHES);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines.extend((!list.mismatches.is_empty()).then(|| "what drives the run puts that right".to_string()));
+    let head = show.paint.apply(Style::Strong, "Task list in Claude Code");
+    (!lines.is_empty()).then(|| format!("{head}\n{}\n", lines.join("\n")))
+}
+
 fn blockers(view: &RunView, show: Show<'_>) -> Option<String> {
     if view.blockers.is_empty() {
         return None;
@@ -234,7 +273,7 @@ mod tests {
 
     fn shown(story: &mut Story, details: Option<&Details>, columns: Option<usize>) -> String {
         let (now, doing) = (story.after(3.0).now, BTreeMap::new());
-        status_text(&story.view(), Show { now, doing: &doing, details, columns, paint: Paint::OFF })
+        status_text(&story.view(), Show { now, list: None, doing: &doing, details, columns, paint: Paint::OFF })
     }
 
     #[test]
@@ -264,7 +303,7 @@ mod tests {
          "tasks":[{"id":"TASK-001","title":"…","level":1,"status":"pending","worker":0,
                    "attempt":1,"started_at":"…","completed_at":null,"commit":null,"cost_usd":0.0,"tokens":0,"reason":null,"strays":[]}],
          "workers":[{"id":0,"status":"idle","task":"TASK-001","pid":123,"branch":"…"}],
-         "mismatches":[],
+         "mismatches":[{"task":"TASK-001","ours":"in_progress","claude":"completed"}],
          "cost_usd":0.0,"blockers":["…"]}"#;
 
     /// Every field of the contract is there, with a value of its kind or null.
@@ -295,12 +334,14 @@ mod tests {
         let contract: Value = serde_json::from_str(CONTRACT).unwrap();
         let mut running = Story::unattended();
         running.base_is_green().starts("TASK-001").done("TASK-002");
+        let mismatch = Mismatch { task: id("TASK-001"), ours: "in_progress", claude: "completed".to_string() };
+        let list = ListView { id: "x".to_string(), mismatches: vec![mismatch], ..ListView::default() };
         for story in [running, Story::stuck(), Story::eventful()] {
-            let status = status_json(&story.view(), &BTreeMap::new());
+            let status = status_json(&story.view(), &BTreeMap::new(), Some(&list));
             assert_holds(&contract, &status, "");
             assert!(!status["tasks"].as_array().unwrap().is_empty());
         }
-        let status = status_json(&Story::stuck().view(), &[(0, "editing src/x.rs".to_string())].into());
+        let status = status_json(&Story::stuck().view(), &[(0, "editing src/x.rs".to_string())].into(), None);
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");
         assert_eq!(status["workers"][1]["doing"], Value::Null);

@@ -9,7 +9,7 @@ use super::locks::WorktreesLock;
 use crate::error::Result;
 
 /// Git is to see the configuration only: the rest is this machine's, and made anew.
-const IGNORE: &str = "*\n!/config.yaml\n";
+pub const IGNORE: &str = "*\n!/config.yaml\n";
 
 /// Makes `.mahabharatha/` with its `.gitignore`; one that is there already is the user's. `shared` is ours below the git
 /// directory: another feature's run may begin at this moment.

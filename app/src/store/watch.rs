@@ -53,7 +53,7 @@ impl Changes {
 }
 
 /// Calls whenever something in the directory itself changed.
-pub(super) fn on_change(dir: &Path, call: impl FnMut() + Send + 'static) -> Result<RecommendedWatcher> {
+pub fn on_change(dir: &Path, call: impl FnMut() + Send + 'static) -> Result<RecommendedWatcher> {
     watch(dir, RecursiveMode::NonRecursive, call)
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::ids::Oid;
-use mahabharatha_core::run::effect::Purpose;
+use mahabharatha_core::run::effect::{Doer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 
 use super::guard::{Guard, Planted};
@@ -16,7 +16,7 @@ use super::ownership::{self, Changes};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::{self, Interrupt};
-use super::{FENCE, progress, prompt};
+use super::{FENCE, found, progress, prompt};
 use crate::agent::{Said, Session, Spent};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result};
@@ -34,7 +34,7 @@ pub struct Attempt<'a> {
 }
 
 /// How the agent's part ended.
-enum AgentEnd {
+pub enum AgentEnd {
     Said(Said),
     TimedOut,
     Stalled,
@@ -49,8 +49,24 @@ impl Attempt<'_> {
         let guard = Guard::look(self.order);
         start::occupy(self.order, &guard)?;
         crash::point(|| "before the agent");
-        let agent_end = self.run_agent()?;
+        let agent_end = match self.order.job.doer {
+            Doer::Nobody { .. } => {
+                found::take(self.order, self.job_dir)?;
+                AgentEnd::Said(Said::Done)
+            }
+            _ => self.run_agent()?,
+        };
         crash::point(|| "after the agent");
+        self.conclude(agent_end, &pristine, &guard)
+    }
+
+    /// Looks at what the agent, or whoever did the work, has left.
+    pub fn conclude(
+        &mut self,
+        agent_end: AgentEnd,
+        pristine: &Pristine,
+        guard: &Guard<'_>,
+    ) -> Result<(JobEnd, Option<Oid>)> {
         if !proc::end_descendants(Duration::ZERO) {
             return Err(Error::new(ExitCode::Failed, "the agent left processes that cannot be ended"));
         }
@@ -72,12 +88,16 @@ impl Attempt<'_> {
         self.warnings.extend(planted.warnings.iter().cloned());
         let end = match self.judge(agent_end, &git, &planted, &changes)? {
             Some(end) => Err(end),
-            None => self.verify_and_commit(&git, &guard, &changes)?,
+            None => self.verify_and_commit(&git, guard, &changes)?,
         };
+        if end == Err(JobEnd::Interrupted) && matches!(self.order.job.doer, Doer::Session(_)) {
+            // Who holds the task goes on with it.
+            return Err(Error::new(ExitCode::Stopped, "called off; the task is held as before"));
+        }
         let (end, wip) = match end {
             Ok(commit) => (JobEnd::Done { commit }, None),
             Err(end) => {
-                let wip = self.keep(&pristine, &changes)?;
+                let wip = self.keep(pristine, &changes)?;
                 crash::point(|| "with the work kept");
                 (end, wip)
             }
@@ -222,7 +242,7 @@ impl Attempt<'_> {
     }
 
     /// Files that the task was to create, and that would not be in the commit.
-    fn missing(&self, git: &Git, changes: &Changes) -> Result<Vec<String>> {
+    pub fn missing(&self, git: &Git, changes: &Changes) -> Result<Vec<String>> {
         let root = &self.order.worktree;
         let on_disk = |path: &str| fs::symlink_metadata(root.join(path)).is_ok_and(|found| !found.is_dir());
         let files = self.order.owned.iter().filter(|owned| owned.create && !owned.directory);

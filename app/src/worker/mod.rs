@@ -8,8 +8,10 @@
 
 mod attempt;
 mod files;
+mod found;
 mod guard;
 mod guard_config;
+pub mod held;
 mod include;
 mod keep;
 mod log;
@@ -41,8 +43,9 @@ use watch::Interrupt;
 
 pub use include::wanted_files;
 pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules, result_ref};
+pub use ownership::owner;
 pub use progress::Progress;
-pub use start::save_leftovers;
+pub use start::{occupant, save_leftovers};
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.
@@ -133,14 +136,19 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     });
     let report = attempt.report(end, wip, started);
     log_end(&log, &report);
+    write_result(job_dir, &report)?;
+    Ok(report)
+}
+
+fn write_result(job_dir: &Path, report: &JobReport) -> Result<()> {
     crash::point(|| "before the result");
     let path = job_dir.join(RESULT);
-    let bytes = serde_json::to_vec_pretty(&report)
+    let bytes = serde_json::to_vec_pretty(report)
         .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
     // The commit and the kept work are on the disk; that there was a result the journal will say.
     write_projected(&path, &bytes)?;
     crash::point(|| "after the result");
-    Ok(report)
+    Ok(())
 }
 
 fn log_end(log: &Log, report: &JobReport) {

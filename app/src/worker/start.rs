@@ -1,16 +1,17 @@
 //! Step 1: the worktree as the agent shall find it, whatever somebody left there.
 
 use std::fs::{self, File, FileTimes};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use mahabharatha_core::ids::{Attempt, Oid, TaskId};
+use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use serde::{Deserialize, Serialize};
 
 use super::guard::{Guard, Snapshot};
 use super::keep::{self, Keeper, Kept};
-use super::order::Order;
+use super::order::{Order, slot_file};
 use super::{files, include, ownership};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Git, RefChange};
@@ -49,6 +50,29 @@ struct Occupant {
     attempt: Attempt,
     base: Oid,
     guard: Snapshot,
+}
+
+/// The job directory of the attempt whose unsaved work lies in a worker's slot.
+pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>> {
+    let record = slot_file(feature_dir, worker, "json");
+    let bytes = match fs::read(&record) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io("read", &record)(error)),
+    };
+    let Occupant { task, attempt, .. } = serde_json::from_slice(&bytes)
+        .map_err(|error| Error::new(ExitCode::Invalid, format!("{}: {error}", record.display())))?;
+    Ok(Some(feature_dir.join("jobs").join(format!("{task}.{attempt}"))))
+}
+
+/// The pristine state and the guard of the attempt that lies in the slot, if it is this one.
+pub fn occupied(order: &Order) -> Result<Option<(Pristine, Guard<'_>)>> {
+    let Ok(bytes) = fs::read(order.slot_file("json")) else { return Ok(None) };
+    let Ok(Occupant { task, attempt, guard, .. }) = serde_json::from_slice(&bytes) else { return Ok(None) };
+    if task != order.job.task || attempt != order.job.attempt {
+        return Ok(None);
+    }
+    Ok(Some((Pristine::read(&order.slot_file("index"))?, Guard::from_snapshot(order, guard))))
 }
 
 /// Before the agent may change anything.
@@ -254,7 +278,7 @@ fn remove_lock(path: &Path) -> Result<()> {
 }
 
 /// The owned part of the work in progress, as changes that are not committed.
-fn put_on_top(order: &Order, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
+pub fn put_on_top(order: &Order, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
     let git = git.clone().index(scratch);
     let changes = git.diff_tree(&order.job.base, wip)?;
     let ours = changes.iter().filter(|change| ownership::owner(&order.owned, &change.path).is_some());

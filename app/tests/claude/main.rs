@@ -11,10 +11,13 @@ mod messages_api;
 #[path = "../e2e/support.rs"]
 mod support;
 
+mod commands;
 mod context;
 mod endings;
+mod hooks;
 mod kills;
 mod ownership;
 mod preflight;
 mod service;
+mod session;
 mod whole_way;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 19] = [
+    "init",
     "kurukshetra",
     "run",
     "status",
@@ -21,7 +22,10 @@ const COMMANDS: [&str; 15] = [
     "debug",
     "design",
     "doctor",
+    "install",
+    "validate-commands",
     "demo",
+    "task",
     "completions",
     "man",
 ];

@@ -12,6 +12,8 @@ pub struct Repo {
     // Dropped first, so that nothing is left running when the directory goes.
     _marker: Survivors,
     dir: tempfile::TempDir,
+    /// The person's, as the program sees it.
+    home: tempfile::TempDir,
 }
 
 /// Fails the test if a process still works in the repository when the test is over.
@@ -97,7 +99,7 @@ impl Repo {
     /// Only a place for one.
     pub fn empty() -> Repo {
         let dir = tempfile::Builder::new().prefix("mbh test ü").tempdir().unwrap();
-        Repo { _marker: Survivors(dir.path().canonicalize().unwrap()), dir }
+        Repo { _marker: Survivors(dir.path().canonicalize().unwrap()), dir, home: tempfile::tempdir().unwrap() }
     }
 
     fn init(options: &[&str]) -> Repo {
@@ -113,6 +115,10 @@ impl Repo {
 
     pub fn path(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap()
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
     }
 
     pub fn join(&self, path: &str) -> PathBuf {
@@ -178,8 +184,17 @@ impl Repo {
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mahabharatha"));
-        command.args(args).current_dir(self.path()).stdin(Stdio::null());
-        for variable in ["ZERG_FEATURE", "MAHABHARATHA_FEATURE", "NO_COLOR", "CLAUDE_CODE_TASK_LIST_ID", "COLUMNS"] {
+        command.args(args).current_dir(self.path()).stdin(Stdio::null()).env("HOME", self.home());
+        for variable in [
+            "ZERG_FEATURE",
+            "MAHABHARATHA_FEATURE",
+            "NO_COLOR",
+            "CLAUDE_CODE_TASK_LIST_ID",
+            "CLAUDE_CONFIG_DIR",
+            "COLUMNS",
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDECODE",
+        ] {
             command.env_remove(variable);
         }
         command

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -81,6 +82,33 @@ impl Ask {
             collect_texts(&message["content"], &mut texts);
         }
         texts.join("\n")
+    }
+
+    /// What was said since the model's last answer.
+    pub fn last(&self) -> String {
+        let mut texts = Vec::new();
+        let from = self.messages().iter().rposition(|message| message["role"] == "assistant").map_or(0, |at| at + 1);
+        self.messages()[from..].iter().for_each(|message| collect_texts(&message["content"], &mut texts));
+        texts.join("\n")
+    }
+
+    /// Whether the session itself asks, not a subagent of it.
+    pub fn is_main(&self) -> bool {
+        self.tools().iter().any(|tool| tool == "Agent")
+    }
+
+    pub fn tools(&self) -> Vec<String> {
+        let tools = self.body["tools"].as_array().map_or(&[][..], Vec::as_slice);
+        tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// The directory that the session works in, as the client says.
+    pub fn cwd(&self) -> PathBuf {
+        let all = self.system() + &self.text();
+        let line = all
+            .lines()
+            .find_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("Primary working directory: "));
+        PathBuf::from(line.unwrap_or_default())
     }
 
     pub fn system(&self) -> String {

@@ -11,7 +11,7 @@ use mahabharatha::git::{Git, Identity};
 use mahabharatha::worker::{Limits, Logs, Order, PromptContext, Rules, read_result};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, Feature, Oid, TaskId, WorkerId};
-use mahabharatha_core::run::effect::{Carry, Job, Purpose};
+use mahabharatha_core::run::effect::{Carry, Doer, Job, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_core::spec::{FileLists, TaskSpec, Verification};
 use tempfile::TempDir;
@@ -103,6 +103,7 @@ impl Bench {
                 worker: WorkerId(0),
                 base: self.base.clone(),
                 purpose: Purpose::Build,
+                doer: Doer::Agent,
                 carry: Carry::default(),
             },
             task: TaskSpec {

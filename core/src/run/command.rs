@@ -1,4 +1,4 @@
-//! What a person asks of a run: stop, retry, skip.
+//! What is asked of a run: stop, retry, skip; for sessions see `session`.
 
 use super::effect::{Answer, Carry, Effect, Refusal};
 use super::event::Command;
@@ -16,7 +16,7 @@ impl Run {
         let answer = match command {
             Command::Stop { force, grace_ms, worker: None } => {
                 self.drain(End::Stopped);
-                if !self.outstanding.is_empty() {
+                if !self.is_settled() {
                     self.emit(Effect::Interrupt { force: *force, grace_ms: *grace_ms, only: None }, effects);
                 }
                 Answer { message: Some("stopping".to_string()), ..Answer::default() }
@@ -34,6 +34,15 @@ impl Run {
                     answer.refused.extend(more.refused);
                 }
                 answer
+            }
+            Command::Claim { tasks, session } => {
+                self.for_each_task(tasks, |run, task| run.claim(now, task, session, effects))
+            }
+            Command::Finish { task, attempt, report } => {
+                self.for_each_task(std::slice::from_ref(task), |run, _| run.finish(now, task, *attempt, report))
+            }
+            Command::Adopt { task } => {
+                self.for_each_task(std::slice::from_ref(task), |run, task| run.adopt(now, task, effects))
             }
         };
         self.answers.insert(request.to_string(), answer.clone());

@@ -43,13 +43,19 @@ pub fn take_over(run: &Run, host: &mut impl Host) {
 pub fn turn<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -> Result<Option<End>, J::Error> {
     if run.ended().is_none() {
         let event = host.next(run.next_wakeup());
-        let now = host.now();
-        journal.append(now, &event)?;
-        for (id, effect) in run.step(now, &event) {
-            host.begin(id, &effect);
-        }
+        happen(run, journal, host, &event)?;
     }
     Ok(run.ended().cloned())
+}
+
+/// Notes an event down, decides, and has the host act.
+pub fn happen<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host, event: &Event) -> Result<(), J::Error> {
+    let now = host.now();
+    journal.append(now, event)?;
+    for (id, effect) in run.step(now, event) {
+        host.begin(id, &effect);
+    }
+    Ok(())
 }
 
 /// The run that a journal adds up to; nothing where it is empty.

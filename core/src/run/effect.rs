@@ -35,6 +35,11 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Whether nothing of ours is at it: a session holds the task for as long as it lives.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Effect::RunJob(Job { doer: Doer::Session(_), .. }))
+    }
+
     /// Whether an event will tell that it is over.
     pub fn is_answered(&self) -> bool {
         !matches!(self, Effect::Interrupt { .. } | Effect::Answer { .. })
@@ -49,8 +54,30 @@ pub struct Job {
     /// The commit that the attempt starts from.
     pub base: Oid,
     pub purpose: Purpose,
+    #[serde(default, skip_serializing_if = "Doer::is_agent")]
+    pub doer: Doer,
     /// What the attempts before it left.
     pub carry: Carry,
+}
+
+/// Who does the work of an attempt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doer {
+    /// The agent that the configuration names, in a worker of its own.
+    #[default]
+    Agent,
+    /// Whoever claimed the task; no process of ours is at it.
+    Session(String),
+    /// It is said to be done: what is found is checked. If that does not hold, the task is blocked again for this
+    /// reason, or waits again where there is none.
+    Nobody { blocked: Option<String> },
+}
+
+impl Doer {
+    pub fn is_agent(&self) -> bool {
+        *self == Doer::Agent
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -219,6 +219,26 @@ pub enum Intent {
     Level(Level),
     /// No launches: merge this level, which is complete.
     Merge(Level),
+    /// No launches: a session claims the tasks, and says which level is to be merged now.
+    Session(Option<Level>),
+}
+
+impl Intent {
+    pub(super) fn launches(self) -> bool {
+        matches!(self, Intent::Complete | Intent::Level(_))
+    }
+
+    pub fn is_session(self) -> bool {
+        matches!(self, Intent::Session(_))
+    }
+
+    /// The level at which to stop.
+    pub(super) fn goal(self) -> Option<Level> {
+        match self {
+            Intent::Complete | Intent::Session(None) => None,
+            Intent::Level(goal) | Intent::Merge(goal) | Intent::Session(Some(goal)) => Some(goal),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -422,5 +442,20 @@ pub enum Command {
         tasks: Vec<TaskId>,
         reason: String,
         keep_dependents: bool,
+    },
+    /// A session wants to do these tasks itself.
+    Claim {
+        tasks: Vec<TaskId>,
+        session: String,
+    },
+    /// How a session's attempt ended.
+    Finish {
+        task: TaskId,
+        attempt: Attempt,
+        report: Box<JobReport>,
+    },
+    /// Somebody says that the task is done, though nobody is known to be at it.
+    Adopt {
+        task: TaskId,
     },
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::breaker::EARLY;
-use super::effect::{Carry, Effect, EffectId, Job, Purpose};
-use super::event::{Backoff, BackoffStrategy, Intent, JobEnd, JobReport};
+use super::effect::{Carry, Doer, Effect, EffectId, Job, Purpose};
+use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport};
 use super::state::{AttemptRecord, End, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
@@ -16,7 +16,7 @@ pub const MAX_FALSE_STARTS: u32 = 10;
 impl Run {
     /// Launches what can be launched; ends the run where nothing can and nothing will.
     pub(super) fn pursue_tasks(&mut self, now: Time, effects: &mut Effects) {
-        if matches!(self.intent, Intent::Merge(_)) {
+        if !self.intent.launches() {
             return self.end_unmergeable();
         }
         while let Some(&(until, task)) = self.resting.first()
@@ -34,7 +34,7 @@ impl Run {
             let Some(base) = self.levels[self.level_of(task)].base.clone() else { break };
             self.ready.pop_first();
             let carry = self.tasks[task].carry.clone();
-            self.launch(now, task, worker, base, Purpose::Build, carry, effects);
+            self.launch(now, task, worker, base, Purpose::Build, Doer::Agent, carry, effects);
         }
         self.end_if_stuck();
     }
@@ -42,7 +42,7 @@ impl Run {
     /// A merge was asked for, but tasks are open: what is under way may end, nothing is launched.
     fn end_unmergeable(&mut self) {
         let Some(level) = self.current_level() else { return };
-        if !self.outstanding.is_empty() {
+        if !self.is_settled() {
             return;
         }
         let why = format!("level {} cannot be merged: {} of its tasks are not done", level.level, level.open);
@@ -110,6 +110,7 @@ impl Run {
         worker: WorkerId,
         base: Oid,
         purpose: Purpose,
+        doer: Doer,
         carry: Carry,
         effects: &mut Effects,
     ) -> EffectId {
@@ -125,8 +126,11 @@ impl Run {
             remedy,
             ended: None,
         });
-        let effect = self.emit(Effect::RunJob(Job { task: id, attempt, worker, base, purpose, carry }), effects);
-        self.breaker.launched(effect);
+        let by_agent = doer.is_agent();
+        let effect = self.emit(Effect::RunJob(Job { task: id, attempt, worker, base, purpose, doer, carry }), effects);
+        if by_agent {
+            self.breaker.launched(effect);
+        }
         if !remedy {
             self.tasks[task].status = TaskStatus::InProgress { effect, attempt, worker };
         }
@@ -157,22 +161,31 @@ impl Run {
         self.spent_usd += cost_usd;
         self.spent_tokens = self.spent_tokens.saturating_add(report.tokens);
         let outdated = self.outdated.remove(&id);
-        match report.end {
-            JobEnd::Died { .. } if Duration::from_millis(report.ran_ms) < EARLY => {
+        let end = job.doer.is_agent().then_some(&report.end);
+        match end {
+            None => {}
+            Some(JobEnd::Died { .. }) if Duration::from_millis(report.ran_ms) < EARLY => {
                 self.breaker.died_early(now, self.cooldown());
             }
-            JobEnd::Interrupted => self.breaker.called_off(id),
-            _ => self.breaker.lived(now),
+            Some(JobEnd::Interrupted) => self.breaker.called_off(id),
+            Some(_) => self.breaker.lived(now),
         }
         let began = self.close_record(now, &job, JobReport { cost_usd, ..report.clone() });
-        self.note_service(now, began, &report.end);
+        if let Some(end) = end {
+            self.note_service(now, began, end);
+        }
         let Some(index) = self.graph.index(task) else { return };
         match job.purpose {
             Purpose::Build if outdated => {
                 self.tasks[index].carry = Carry::default();
                 self.requeue(index);
             }
-            Purpose::Build => self.built(now, index, report),
+            Purpose::Build => match job.doer {
+                Doer::Nobody { blocked } if !matches!(report.end, JobEnd::Done { .. }) => {
+                    self.not_adopted(now, index, blocked);
+                }
+                _ => self.built(now, index, report),
+            },
             Purpose::Remedy { failure } => self.remedied(id, &failure, task, &job.carry, report),
         }
     }
@@ -185,7 +198,10 @@ impl Run {
         self.close_record(now, job, JobReport::interrupted());
         let Some(index) = self.graph.index(&job.task) else { return };
         match job.purpose {
-            Purpose::Build => self.requeue(index),
+            Purpose::Build => match &job.doer {
+                Doer::Nobody { blocked } => self.not_adopted(now, index, blocked.clone()),
+                _ => self.requeue(index),
+            },
             Purpose::Remedy { .. } => {
                 if let Some(level) = self.remedied_by(id) {
                     self.remedy_called_off(level);
@@ -285,7 +301,7 @@ impl Run {
         }
     }
 
-    fn block(&mut self, now: Time, index: usize, reason: &str) {
+    pub(super) fn block(&mut self, now: Time, index: usize, reason: &str) {
         self.tasks[index].status = TaskStatus::Blocked { reason: reason.to_string(), at: now };
     }
 

@@ -13,7 +13,7 @@ impl Run {
     pub(super) fn pursue_level(&mut self, now: Time, effects: &mut Effects) {
         let Some(current) = self.current() else {
             self.phase = Phase::Closing;
-            if self.outstanding.is_empty() {
+            if self.is_settled() {
                 self.emit(Effect::Close, effects);
             }
             return;
@@ -33,6 +33,8 @@ impl Run {
                 self.queue_level(current);
                 self.pursue_level(now, effects);
             }
+            // A session says when.
+            _ if self.intent == Intent::Session(None) => {}
             LevelStatus::Running if self.levels[current].open == 0 => {
                 // A remedy that a changed graph made needless may still be at work on one of the tasks.
                 if !self.outstanding.values().any(|effect| matches!(effect, Effect::RunJob(_))) {
@@ -52,8 +54,8 @@ impl Run {
             LevelStatus::Landing { candidate } => {
                 self.emit(Effect::Land { level: number, candidate }, effects);
             }
-            LevelStatus::Remedying { failure, task, carry, job: None } => {
-                self.pursue_remedy(now, current, &failure, &task, &carry, effects);
+            LevelStatus::Remedying { failure, task, job: None, .. } => {
+                self.pursue_remedy(now, current, &failure, &task, effects);
             }
             LevelStatus::Remedying { .. } | LevelStatus::Merged { .. } | LevelStatus::Failed { .. } => {}
         }
@@ -69,10 +71,7 @@ impl Run {
 
     /// The level at which this process was to stop, where the current one lies beyond it.
     fn goal_reached_before(&self, current: Level) -> Option<Level> {
-        match self.intent {
-            Intent::Complete => None,
-            Intent::Level(goal) | Intent::Merge(goal) => (current > goal).then_some(goal),
-        }
+        self.intent.goal().filter(|goal| current > *goal)
     }
 
     /// What the level below became, or where the run started.

@@ -12,11 +12,12 @@ mod levels;
 mod remedy;
 mod replan;
 mod service;
+mod session;
 mod state;
 mod step;
 
 pub use breaker::Breaker;
-pub use drive::{Host, Journal, drive, replay, take_over, turn};
+pub use drive::{Host, Journal, drive, happen, replay, take_over, turn};
 pub use effect::{Effect, EffectId};
 pub use event::Event;
 pub use service::Pause;

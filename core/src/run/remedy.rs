@@ -1,11 +1,11 @@
 //! Mending what made a gate fail.
 
-use super::effect::{Carry, EffectId, Purpose};
+use super::effect::{Carry, Doer, EffectId, Purpose};
 use super::event::{GateFailure, Intent, JobEnd, JobReport, TaskCommit};
 use super::jobs::MAX_CHECKPOINTS;
 use super::state::{End, LevelStatus, Run};
 use super::step::Effects;
-use crate::ids::{TaskId, Time};
+use crate::ids::{TaskId, Time, WorkerId};
 
 impl Run {
     /// The task that may mend, while that is allowed.
@@ -21,13 +21,16 @@ impl Run {
         level: usize,
         failure: &GateFailure,
         task: &TaskId,
-        carry: &Carry,
         effects: &mut Effects,
     ) {
         // Due perhaps since an earlier process, under another policy.
         let Some(index) = self.can_remedy(level, task) else {
             return self.fail_gate(level, failure, &format!("{task} is to blame"));
         };
+        if self.intent.is_session() {
+            // It is the session's to claim.
+            return self.drain(End::GateFailed { level: self.levels[level].level, gate: failure.gate.clone() });
+        }
         if !self.within_budget() {
             self.levels[level].status = LevelStatus::Gating;
             self.drain(End::Paused { why: self.over_budget() });
@@ -42,9 +45,23 @@ impl Run {
             return;
         }
         let Some(worker) = self.idle_worker(effects) else { return };
+        self.launch_remedy(now, level, index, worker, Doer::Agent, effects);
+    }
+
+    /// Where a remedy is due.
+    pub(super) fn launch_remedy(
+        &mut self,
+        now: Time,
+        level: usize,
+        task: usize,
+        worker: WorkerId,
+        doer: Doer,
+        effects: &mut Effects,
+    ) {
+        let LevelStatus::Remedying { failure, carry, .. } = self.levels[level].status.clone() else { return };
         self.levels[level].remedies += 1;
-        let purpose = Purpose::Remedy { failure: failure.clone() };
-        let started = self.launch(now, index, worker, failure.staging.clone(), purpose, carry.clone(), effects);
+        let (base, purpose) = (failure.staging.clone(), Purpose::Remedy { failure });
+        let started = self.launch(now, task, worker, base, purpose, doer, carry, effects);
         if let LevelStatus::Remedying { job, .. } = &mut self.levels[level].status {
             *job = Some(started);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::breaker::Breaker;
-use super::effect::{Answer, Carry, Effect, EffectId};
+use super::effect::{Answer, Carry, Doer, Effect, EffectId, Job};
 use super::event::{
     Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
 };
@@ -257,10 +257,34 @@ impl Run {
         self.outstanding.iter().map(|(id, effect)| (*id, effect))
     }
 
+    /// Whether nothing but what sessions hold is awaited.
+    pub fn is_settled(&self) -> bool {
+        self.outstanding.values().all(Effect::is_held)
+    }
+
+    /// What sessions hold, and which.
+    pub fn held(&self) -> impl Iterator<Item = (&Job, &str)> {
+        self.outstanding.values().filter_map(|effect| match effect {
+            Effect::RunJob(job) => match &job.doer {
+                Doer::Session(session) => Some((job, session.as_str())),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// Where the work is done: `task`: by a session itself.
+    pub fn mode(&self) -> &str {
+        if self.intent.is_session() { "task" } else { &self.setup.mode }
+    }
+
+    pub fn intent(&self) -> Intent {
+        self.intent
+    }
+
     /// When `Woke` should come if nothing else does.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let launches = matches!(self.phase, Phase::Working) && !matches!(self.intent, Intent::Merge(_));
-        if !launches {
+        if !matches!(self.phase, Phase::Working) || !self.intent.launches() {
             return None;
         }
         let rested = self.resting.first().map(|(until, _)| *until);

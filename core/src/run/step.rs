@@ -77,25 +77,25 @@ impl Run {
         }
         match &self.phase {
             Phase::CheckingBase => {
-                if self.outstanding.is_empty() {
+                if self.is_settled() {
                     let base = self.setup.start.clone();
                     self.emit(Effect::CheckBase { base }, effects);
                 }
             }
             Phase::Working => self.pursue_level(now, effects),
             Phase::Closing => {
-                if self.outstanding.is_empty() {
+                if self.is_settled() {
                     self.emit(Effect::Close, effects);
                 }
             }
             Phase::Draining { end } => {
-                if self.outstanding.is_empty() {
+                if self.is_settled() {
                     self.phase = Phase::Ended { end: end.clone(), at: now };
                 }
             }
             Phase::Ended { .. } => {}
         }
-        if matches!(self.phase, Phase::Draining { .. }) && self.outstanding.is_empty() {
+        if matches!(self.phase, Phase::Draining { .. }) && self.is_settled() {
             self.pursue(now, effects);
         }
     }
@@ -131,7 +131,7 @@ impl Run {
     /// No new launches, and what is under way is called off.
     pub(super) fn wind_down(&mut self, end: End, effects: &mut Effects) {
         self.drain(end);
-        if !self.outstanding.is_empty() {
+        if !self.is_settled() {
             self.emit(Effect::Interrupt { force: false, grace_ms: 10_000, only: None }, effects);
         }
     }
@@ -149,6 +149,7 @@ impl Run {
 
     fn resumed(&mut self, policy: &Policy, intent: Intent) {
         self.policy = policy.clone();
+        let same_session = self.intent.is_session() && intent.is_session();
         self.intent = intent;
         self.phase = Phase::CheckingBase;
         self.breaker = Breaker::Closed { deaths: 0 };
@@ -156,9 +157,17 @@ impl Run {
         self.workers = self.workers_under_way(policy.worker_count());
         if let Some(current) = self.current() {
             let level = &mut self.levels[current];
-            level.remedies = u32::from(matches!(level.status, LevelStatus::Remedying { job: Some(_), .. }));
+            if !same_session {
+                level.remedies = u32::from(matches!(level.status, LevelStatus::Remedying { job: Some(_), .. }));
+            }
             level.base_moves = 0;
-            if matches!(level.status, LevelStatus::Failed { .. }) {
+            let given_up = match level.status {
+                LevelStatus::Failed { .. } => intent != Intent::Session(None),
+                // Somebody may have mended it by hand.
+                LevelStatus::Remedying { job: None, .. } => matches!(intent, Intent::Session(Some(_))),
+                _ => false,
+            };
+            if given_up {
                 level.status = LevelStatus::Gating;
             }
         }

@@ -69,8 +69,8 @@ fn waiting_task(id: &str) -> Blocker {
         what: id.to_string(),
         cause: "waits for a person".to_string(),
         resolution: format!(
-            "do it in a session that begins with `mahabharatha task claim {id}`; or go on without it: \
-             `mahabharatha skip {id} --reason TEXT`"
+            "do it in Claude Code with `/mahabharatha:worker {id}`, or by hand after `mahabharatha task claim {id}`; or go on \
+             without it: `mahabharatha skip {id} --reason TEXT`"
         ),
     }
 }

@@ -18,7 +18,7 @@ const STATES: [&str; 10] = [
     "draining",
     "ended",
 ];
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 25] = [
     "Started",
     "Resumed",
     "Replanned",
@@ -37,6 +37,9 @@ const EVENTS: [&str; 22] = [
     "Stop",
     "Retry",
     "Skip",
+    "Claim",
+    "Finish",
+    "Adopt",
     "Interrupted",
     "EffectFailed",
     "OutOfSpace",
@@ -267,6 +270,9 @@ fn name(event: &Event) -> &'static str {
         Event::Asked { command: Command::Stop { .. }, .. } => "Stop",
         Event::Asked { command: Command::Retry { .. }, .. } => "Retry",
         Event::Asked { command: Command::Skip { .. }, .. } => "Skip",
+        Event::Asked { command: Command::Claim { .. }, .. } => "Claim",
+        Event::Asked { command: Command::Finish { .. }, .. } => "Finish",
+        Event::Asked { command: Command::Adopt { .. }, .. } => "Adopt",
         Event::Interrupted { .. } => "Interrupted",
         Event::EffectFailed { .. } => "EffectFailed",
         Event::OutOfSpace { .. } => "OutOfSpace",

@@ -130,6 +130,8 @@ impl Judge {
             match command {
                 Command::Retry { .. } => self.ledger.retried(task),
                 Command::Skip { .. } => self.ledger.skipped(task),
+                // The launch that follows, and the end of an attempt, are in the books as any other.
+                Command::Claim { .. } | Command::Finish { .. } | Command::Adopt { .. } => {}
                 Command::Stop { .. } => panic!("a stop is not about tasks"),
             }
         }

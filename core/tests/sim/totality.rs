@@ -2,7 +2,8 @@
 
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::event::{
-    Candidate, Event, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport, Note, Obstacle, Setup, TaskCommit,
+    Candidate, Command, Event, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport, Note, Obstacle, Setup,
+    TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, Run, replay};
 use mahabharatha_core::view::RunView;
@@ -39,7 +40,7 @@ fn walk(rng: &mut Rng) {
         journal.push((now, event));
         now = Time(now.0 + rng.between(0, 3_000) as i64 - 500);
         if run.ended().is_some() {
-            assert_eq!(run.outstanding().count(), 0, "ended while something is under way");
+            assert!(run.is_settled(), "ended while something is under way");
         }
         RunView::of(&run);
     }
@@ -76,7 +77,7 @@ fn noise(rng: &mut Rng, run: &Run) -> Event {
         10 => Event::Landed { effect: None, level, commit: any_oid(rng) },
         11 => Event::NotLanded { effect: None, level, obstacle: obstacle(rng) },
         12 => Event::Closed,
-        13 => Event::Asked { request: format!("r{}", rng.between(0, 99)), command: person::random_command(rng, run) },
+        13 => Event::Asked { request: format!("r{}", rng.between(0, 99)), command: command(rng, run) },
         14 => Event::Woke,
         15 => Event::Started(Box::new(Setup { start: any_oid(rng), ..run.setup().clone() })),
         17 => Event::OutOfSpace { why: String::new() },
@@ -138,7 +139,20 @@ fn task(rng: &mut Rng, run: &Run) -> TaskId {
 }
 
 fn intent(rng: &mut Rng, level: Level) -> Intent {
-    rng.one_of([Intent::Complete, Intent::Complete, Intent::Level(level), Intent::Merge(level)])
+    let session = Intent::Session(rng.chance(50).then_some(level));
+    rng.one_of([Intent::Complete, Intent::Complete, Intent::Level(level), Intent::Merge(level), session])
+}
+
+fn command(rng: &mut Rng, run: &Run) -> Command {
+    match rng.between(0, 5) {
+        0 => Command::Claim {
+            tasks: vec![task(rng, run), task(rng, run)],
+            session: rng.one_of(["one", "two"]).to_string(),
+        },
+        1 => Command::Finish { task: task(rng, run), attempt: attempt(rng), report: Box::new(report(rng)) },
+        2 => Command::Adopt { task: task(rng, run) },
+        _ => person::random_command(rng, run),
+    }
 }
 
 fn graph(rng: &mut Rng, run: &Run) -> mahabharatha_core::spec::GraphFile {

@@ -19,7 +19,8 @@ impl Telling<'_> {
         self.say(Severity::Info, format!("level {level}: {to_do}, {}", count(workers, "worker")));
         for index in tasks {
             if matches!(self.run.tasks()[index].status, TaskStatus::Waiting) {
-                let text = format!("{} waits for a person", self.run.graph().tasks()[index].id);
+                let id = &self.run.graph().tasks()[index].id;
+                let text = format!("{id} waits for a person: `/mahabharatha:worker {id}` in Claude Code");
                 self.say(Severity::Warn, text);
             }
         }

@@ -1,0 +1,45 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+#[test]
+fn a_write_goes_where_links_lead() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    fs::create_dir_all(root.join("in/deep")).unwrap();
+    fs::create_dir(root.join("out")).unwrap();
+    symlink(root.join("out"), root.join("in/link")).unwrap();
+    symlink(root.join("nowhere"), root.join("in/dangling")).unwrap();
+    let at = |path: &str| resolve(&root.join("in"), path).map(|found| found.strip_prefix(&root).unwrap().to_owned());
+    for (path, goes) in [
+        ("new.txt", "in/new.txt"),
+        ("./a/b/new.txt", "in/a/b/new.txt"),
+        ("deep/../new.txt", "in/new.txt"),
+        ("../out/x", "out/x"),
+        ("link/x", "out/x"),
+    ] {
+        assert_eq!(at(path).unwrap(), Path::new(goes), "{path}");
+    }
+    for path in ["dangling", "dangling/x", "link/../x", "missing/../link/../x"] {
+        assert!(at(path).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn only_a_plain_push_is_taken_for_one() {
+    for line in ["git push", "cd /x && git -C /y -c a=b push origin", "A=1 git --no-pager push;"] {
+        assert!(pushes(line), "{line}");
+    }
+    for line in ["git stash push", "echo push", "git log; push", "git commit -m push", "gitpush"] {
+        assert!(!pushes(line), "{line}");
+    }
+}
+
+#[test]
+fn a_slot_is_known_by_its_place() {
+    let slot = worker_slot(Path::new("/p/.mahabharatha/worktrees/x/worker-3/src/a.rs")).unwrap();
+    assert_eq!(slot, (PathBuf::from("/p"), "x".to_owned(), WorkerId(3)));
+    for other in ["/p/.mahabharatha/worktrees/x/staging/a", "/p/.mahabharatha/worktrees/x", "/p/src/worker-3/a"] {
+        assert_eq!(worker_slot(Path::new(other)), None, "{other}");
+    }
+}

@@ -1,0 +1,82 @@
+//! `init`: a new project in an empty directory, or an existing one made ready.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Global;
+use crate::error::{Error, ExitCode, Result};
+use crate::init::{self, Action, Outcome, Request};
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Set up again; what you changed is kept, and the new version put beside it
+    #[arg(long)]
+    force: bool,
+    /// What the project is called
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// What the project is, in a sentence
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// The language of a new project: python, typescript, go or rust
+    #[arg(long, value_name = "LANGUAGE")]
+    language: Option<String>,
+    /// The framework of a new project, such as fastapi, hono, gin or axum
+    #[arg(long, value_name = "FRAMEWORK")]
+    framework: Option<String>,
+    /// Answers to the questions about a new project
+    #[arg(long, value_name = "FILE")]
+    answers: Option<PathBuf>,
+    /// The agent that may help; none: the program works alone, as it does so far in any case
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+}
+
+pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
+    if let Some(agent) = args.agent.as_deref().filter(|agent| *agent != "none") {
+        return Err(Error::new(
+            ExitCode::Usage,
+            format!("--agent {agent}: init works without an agent in this version"),
+        )
+        .hint("Leave --agent out, or say --agent none."));
+    }
+    let request = Request {
+        force: args.force,
+        name: args.name.clone(),
+        description: args.description.clone(),
+        language: args.language.clone(),
+        framework: args.framework.clone(),
+        answers: args.answers.as_ref().map(|file| global.directory.join(file)),
+    };
+    let outcome = init::run(&global.directory, ui, &request)?;
+    if ui.json() {
+        ui.data(&(serde_json::to_string_pretty(&outcome).expect("an outcome is plain data") + "\n"));
+    } else {
+        show(ui, &outcome);
+    }
+    Ok(ExitCode::Done)
+}
+
+fn show(ui: &Ui, outcome: &Outcome) {
+    let of = |wanted: Action| outcome.files.iter().filter(move |file| file.action == wanted);
+    for (action, word) in [(Action::Created, "created"), (Action::Updated, "updated"), (Action::Merged, "added to")] {
+        for file in of(action) {
+            ui.note(&format!("{word} {}", file.path));
+        }
+    }
+    let kept: Vec<_> = of(Action::Kept).collect();
+    if !kept.is_empty() {
+        ui.note("Kept as you have them, with the new version beside:");
+        for file in kept {
+            ui.note(&format!("  {} → {}", file.path, file.beside.as_deref().unwrap_or_default()));
+        }
+    }
+    if outcome.files.iter().all(|file| file.action == Action::Unchanged) {
+        ui.note("Everything is as it should be already; nothing was changed.");
+    }
+    for step in &outcome.next {
+        ui.note(&format!("Next: {step}"));
+    }
+}

@@ -1,0 +1,384 @@
+//! `task`: the protocol by which a session runs tasks itself. It does the work, the program keeps the books.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use mahabharatha_core::ids::{Attempt, TaskId};
+use mahabharatha_core::run::effect::Refusal;
+use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport};
+use mahabharatha_core::run::{Run, TaskStatus};
+use mahabharatha_core::view::{Next, RunView, Step, first_line};
+use serde_json::json;
+
+use super::finish::finish;
+use super::place::Place;
+use super::{Global, steer};
+use crate::error::{Error, ExitCode, Result};
+use crate::lease::{self, Lease};
+use crate::proc;
+use crate::session::{self, Outcome, claims};
+use crate::specs;
+use crate::ui::Ui;
+use crate::worker::Order;
+use crate::worker::held::{self, Claimed};
+
+/// Who only does one task may take his time.
+const PATIENCE_WITH_ONE: Duration = Duration::from_secs(12 * 60 * 60);
+
+#[derive(Debug, Args)]
+pub struct TaskArgs {
+    /// The session that asks [else CLAUDE_CODE_SESSION_ID, else this login session]
+    #[arg(long, global = true, value_name = "ID")]
+    session: Option<String>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Open the feature's run for this session, or go on with it
+    Start {
+        /// How many tasks at once [default: workers.count, at most 10]
+        #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
+        workers: Option<u32>,
+        /// Go on though gates fail on the base; those are then only reported
+        #[arg(long)]
+        allow_red_base: bool,
+    },
+    /// Say what to do next: claim, wait, merge, remedy, or that it is over
+    Next,
+    /// Take tasks: each gets a worktree, held until it is completed or given up
+    Claim {
+        #[arg(required = true, value_name = "TASK")]
+        tasks: Vec<String>,
+    },
+    /// Print what whoever does the task is to be told
+    Prompt {
+        #[arg(value_name = "TASK")]
+        task: String,
+    },
+    /// Check ownership and verification; the task stays held
+    Verify {
+        #[arg(value_name = "TASK")]
+        task: String,
+    },
+    /// Check, verify and commit what was done
+    Complete {
+        #[arg(value_name = "TASK")]
+        task: String,
+        /// What later tasks must know; may be given several times
+        #[arg(long, value_name = "TEXT")]
+        decision: Vec<String>,
+    },
+    /// Give the attempt up; what was done is kept
+    Fail {
+        #[arg(value_name = "TASK")]
+        task: String,
+        /// What went wrong: the next attempt is told
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// It cannot be done: no other attempt before a person has looked
+        #[arg(long)]
+        blocked: bool,
+    },
+    /// List the tasks and who holds them
+    List,
+}
+
+pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
+    let place = global.place(None)?;
+    let name = session_name(args.session.as_deref());
+    lease::check_name(&name)?;
+    lease::renew(place.paths.dir(), &name);
+    let caller = Caller { place: &place, ui, name };
+    match &args.verb {
+        Verb::Start { workers, allow_red_base } => caller.start(*workers, *allow_red_base),
+        Verb::Next => caller.next(),
+        Verb::Claim { tasks } => caller.claim(steer::task_ids(tasks)?),
+        Verb::Prompt { task } => {
+            ui.data(&held::prompt_text(&caller.attempt_at(task)?.dir)?);
+            Ok(ExitCode::Done)
+        }
+        Verb::Verify { task } => caller.verify(task),
+        Verb::Complete { task, decision } => caller.end(task, Claimed::Done, decision),
+        Verb::Fail { task, reason, blocked: false } => caller.end(task, Claimed::Failed(reason.clone()), &[]),
+        Verb::Fail { task, reason, blocked: true } => caller.end(task, Claimed::Blocked(reason.clone()), &[]),
+        Verb::List => caller.list(),
+    }
+}
+
+/// Which session it is that calls.
+pub fn session_name(asked: Option<&str>) -> String {
+    let of_client = || std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.trim().is_empty());
+    let of_login = || format!("login-{}", proc::login_session());
+    asked.map(str::to_owned).or_else(of_client).unwrap_or_else(of_login)
+}
+
+struct Caller<'a> {
+    place: &'a Place,
+    ui: &'a Arc<Ui>,
+    name: String,
+}
+
+/// An attempt that this session holds.
+struct Held {
+    task: TaskId,
+    attempt: Attempt,
+    dir: PathBuf,
+}
+
+impl Caller<'_> {
+    fn start(&self, workers: Option<u32>, allow_red_base: bool) -> Result<ExitCode> {
+        let Caller { place, ui, .. } = self;
+        let config = specs::load_config(&place.project)?;
+        let workers = Some(workers.unwrap_or(config.workers.count).min(10));
+        let lease = Lease { drives: true, workers, allow_red_base, ..self.new_lease(config.workers.timeout) };
+        match session::run(&place.project, &place.paths, ui, &claims::options(&lease, Intent::Session(None)))? {
+            Outcome::AlreadyCompleted | Outcome::Open => self.next(),
+            Outcome::Ended(end) => {
+                lease::end(place.paths.dir(), &self.name)?;
+                finish(place, ui, &end)
+            }
+        }
+    }
+
+    fn new_lease(&self, patience: Duration) -> Lease {
+        let in_client = std::env::var_os("CLAUDE_CODE_SESSION_ID").is_some();
+        Lease {
+            session: self.name.clone(),
+            drives: false,
+            workers: None,
+            allow_red_base: false,
+            patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+            client: in_client.then(|| proc::ancestor_without("CLAUDECODE")).flatten(),
+        }
+    }
+
+    /// The session's own lease, or one for the tasks that it is about to claim.
+    fn lease(&self) -> Lease {
+        Lease::of(self.place.paths.dir(), &self.name).unwrap_or_else(|| self.new_lease(PATIENCE_WITH_ONE))
+    }
+
+    fn next(&self) -> Result<ExitCode> {
+        let Caller { place, ui, .. } = self;
+        let lease = self.lease();
+        let run = if lease.drives {
+            claims::refresh(&place.project, &place.paths, ui, &lease)?
+        } else {
+            steer::read_run(place)?
+        };
+        let next = Next::of(&run);
+        if ui.json() {
+            ui.data(&(serde_json::to_string_pretty(&next).expect("a step has string keys only") + "\n"));
+        } else {
+            ui.data(&say(&next));
+        }
+        if next.step == Step::Completed {
+            lease::end(place.paths.dir(), &self.name)?;
+        }
+        Ok(match next.step {
+            Step::Blocked => ExitCode::Blocked,
+            Step::Failed if next.tasks.is_empty() => ExitCode::Gate,
+            Step::Failed => ExitCode::Failed,
+            _ => ExitCode::Done,
+        })
+    }
+
+    fn claim(&self, tasks: Vec<TaskId>) -> Result<ExitCode> {
+        let Caller { place, ui, name } = self;
+        steer::read_run(place)?;
+        let lease = self.lease();
+        lease.write(place.paths.dir())?;
+        let command = Command::Claim { tasks, session: name.clone() };
+        let answer = claims::ask(&place.project, &place.paths, ui, &lease, command)?;
+        let run = steer::read_run(place)?;
+        let (mut claimed, mut refused) = (Vec::new(), answer.refused);
+        for task in answer.accepted {
+            let ready = held_by(&run, name, &task).and_then(|attempt| {
+                let dir = place.paths.job(&task, attempt);
+                for warning in held::make_ready(&dir)? {
+                    ui.warn(&warning);
+                }
+                Order::read(&dir)
+            });
+            match ready {
+                Ok(order) => claimed.push(order),
+                Err(error) => refused.push(Refusal { task, why: error.to_string() }),
+            }
+        }
+        self.print_claims(&claimed, &refused);
+        Ok(if refused.is_empty() { ExitCode::Done } else { ExitCode::Failed })
+    }
+
+    fn print_claims(&self, claimed: &[Order], refused: &[Refusal]) {
+        let ui = self.ui;
+        if ui.json() {
+            let claimed: Vec<_> = claimed
+                .iter()
+                .map(|order| {
+                    let branch = order.branch.trim_start_matches("refs/heads/");
+                    json!({ "task": order.job.task, "attempt": order.job.attempt, "worktree": order.worktree, "branch": branch })
+                })
+                .collect();
+            ui.data(&(json!({ "claimed": claimed, "refused": refused }).to_string() + "\n"));
+            return;
+        }
+        for order in claimed {
+            ui.data(&format!("{} attempt {}: {}\n", order.job.task, order.job.attempt, order.worktree.display()));
+        }
+        for refusal in refused {
+            ui.warn(&format!("{}: not claimed: {}", refusal.task, refusal.why));
+        }
+    }
+
+    /// The attempt that this session holds at a task.
+    fn attempt_at(&self, task: &str) -> Result<Held> {
+        let task = TaskId::new(task.to_string()).map_err(|bad| Error::new(ExitCode::Usage, bad.to_string()))?;
+        let attempt = held_by(&steer::read_run(self.place)?, &self.name, &task)?;
+        let dir = self.place.paths.job(&task, attempt);
+        Ok(Held { task, attempt, dir })
+    }
+
+    /// Ports for the verification, held as long as it takes.
+    fn with_ports<T>(&self, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
+        let config = specs::load_config(&self.place.project)?;
+        let leases = session::lease_ports(&self.place.project, &config, 1)?;
+        act(leases.iter().flat_map(|lease| lease.ports.clone()).collect())
+    }
+
+    fn verify(&self, task: &str) -> Result<ExitCode> {
+        let held = self.attempt_at(task)?;
+        let check = self.with_ports(|ports| held::check(&held.dir, ports))?;
+        if self.ui.json() {
+            self.ui.data(&(serde_json::to_string_pretty(&check).expect("a check has string keys only") + "\n"));
+        } else if check.passed() {
+            self.ui.data(&format!("{}: inside its files, and its verification passes\n", held.task));
+        } else {
+            for stray in &check.strays {
+                self.ui.data(&format!("not the task's: {stray}\n"));
+            }
+            for missing in &check.missing {
+                self.ui.data(&format!("to be created, and not there: {missing}\n"));
+            }
+            if let Some(output) = &check.verification {
+                self.ui.data(&format!("{output}\n"));
+            }
+        }
+        Ok(if check.passed() { ExitCode::Done } else { ExitCode::Failed })
+    }
+
+    fn end(&self, task: &str, claimed: Claimed, decisions: &[String]) -> Result<ExitCode> {
+        let Caller { place, ui, .. } = self;
+        let Held { task, attempt, dir } = self.attempt_at(task)?;
+        let decisions = decisions.to_vec();
+        let wanted_done = matches!(claimed, Claimed::Done);
+        let report = self.with_ports(|ports| held::end(&dir, claimed, ports, decisions))?;
+        let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
+        let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
+        if let Some(refusal) = answer.refused.first() {
+            return Err(Error::new(ExitCode::Held, format!("{task}: {}", refusal.why)));
+        }
+        self.drop_idle_lease()?;
+        let run = steer::read_run(place)?;
+        self.print_end(&run, &task, attempt, &report);
+        let good = matches!(report.end, JobEnd::Done { .. }) || !wanted_done;
+        Ok(if good { ExitCode::Done } else { ExitCode::Failed })
+    }
+
+    /// Who only did one task, and has done it, holds nothing any more.
+    fn drop_idle_lease(&self) -> Result<()> {
+        let (dir, run) = (self.place.paths.dir(), steer::read_run(self.place)?);
+        let holds = run.held().any(|(_, session)| session == self.name);
+        let drives = Lease::of(dir, &self.name).is_some_and(|lease| lease.drives);
+        if holds || drives { Ok(()) } else { lease::end(dir, &self.name) }
+    }
+
+    fn print_end(&self, run: &Run, task: &TaskId, attempt: Attempt, report: &JobReport) {
+        let state = run.task(task);
+        let failures = state.map_or(0, |state| state.failures);
+        let blocked = state.is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. }));
+        let tries_left = if blocked { 0 } else { run.policy().max_attempts.saturating_sub(failures) };
+        let (result, commit, feedback, strays) = match &report.end {
+            JobEnd::Done { commit } => ("completed", Some(commit), None, &[][..]),
+            JobEnd::Failed { feedback, strays, .. } => ("failed", None, Some(feedback.as_str()), &strays[..]),
+            JobEnd::Blocked { reason } => ("blocked", None, Some(reason.as_str()), &[][..]),
+            _ => ("failed", None, None, &[][..]),
+        };
+        if self.ui.json() {
+            let end = json!({ "task": task, "attempt": attempt, "result": result, "commit": commit, "feedback": feedback,
+                "strays": strays, "tries_left": tries_left });
+            self.ui.data(&(end.to_string() + "\n"));
+            return;
+        }
+        match commit {
+            Some(commit) => self.ui.data(&format!("{task} is completed: {}\n", commit.short())),
+            None => self.ui.data(&format!("{task} attempt {attempt}: {result}\n{}\n", feedback.unwrap_or_default())),
+        }
+        if result == "failed" {
+            let tries = if tries_left == 0 {
+                "it is blocked now".to_string()
+            } else {
+                format!("claim it again to try once more ({tries_left} left)")
+            };
+            self.ui.note(&format!("{task}: {tries}; what was done is kept"));
+        }
+    }
+
+    fn list(&self) -> Result<ExitCode> {
+        let Caller { place, ui, .. } = self;
+        let run = steer::read_run(place)?;
+        let view = RunView::of(&run);
+        let worktrees: BTreeMap<&TaskId, PathBuf> =
+            run.held().map(|(job, _)| (&job.task, place.paths.worktree(job.worker))).collect();
+        if ui.json() {
+            let tasks: Vec<_> = view
+                .tasks
+                .iter()
+                .map(|task| {
+                    json!({ "id": task.id, "title": task.title, "level": task.level, "status": task.status, "worker": task.worker,
+                        "worktree": worktrees.get(&task.id), "session": task.session, "reason": task.reason })
+                })
+                .collect();
+            ui.data(&(json!({ "tasks": tasks }).to_string() + "\n"));
+            return Ok(ExitCode::Done);
+        }
+        for task in &view.tasks {
+            let reason = task.reason.as_deref().map(|reason| format!(": {}", first_line(reason))).unwrap_or_default();
+            let place = worktrees.get(&task.id).map(|path| format!(" in {}", path.display())).unwrap_or_default();
+            ui.data(&format!("L{} {:<11} {} {}{place}{reason}\n", task.level, task.status, task.id, task.title));
+        }
+        Ok(ExitCode::Done)
+    }
+}
+
+fn held_by(run: &Run, session: &str, task: &TaskId) -> Result<Attempt> {
+    match run.held().find(|(job, _)| job.task == *task) {
+        Some((job, by)) if by == session => Ok(job.attempt),
+        Some((_, by)) => Err(Error::new(ExitCode::Held, format!("{task} is held by another session ({by})"))),
+        None if run.task(task).is_none() => Err(Error::new(ExitCode::Usage, format!("there is no task {task}"))),
+        None => Err(Error::new(ExitCode::Invalid, format!("{task} is not held by this session ({session})"))
+            .hint(format!("mahabharatha task claim {task}"))),
+    }
+}
+
+fn say(next: &Next) -> String {
+    let level = next.level.map(|level| format!("level {level}: ")).unwrap_or_default();
+    let tasks: Vec<&str> = next.tasks.iter().map(TaskId::as_str).collect();
+    let under_way: Vec<&str> = next.in_progress.iter().map(TaskId::as_str).collect();
+    let what = match next.step {
+        Step::Start => "the run is not open".to_string(),
+        Step::Claim => format!("claim {}", tasks.join(", ")),
+        Step::Wait => format!("wait for {}", under_way.join(", ")),
+        Step::Merge => "every task is done: merge".to_string(),
+        Step::Remedy => format!("{} is to mend a gate that failed", tasks.join(", ")),
+        Step::Completed => return format!("{} is completed\n", next.feature),
+        Step::Blocked => format!("only blocked tasks are left: {}", tasks.join(", ")),
+        Step::Failed => "failed".to_string(),
+    };
+    let why = next.why.as_deref().map(|why| format!("{why}\n")).unwrap_or_default();
+    let command = next.command.as_deref().map(|command| format!("  {command}\n")).unwrap_or_default();
+    format!("{level}{what}\n{why}{command}")
+}

@@ -1,0 +1,103 @@
+//! `validate-commands`: whether slash commands and agents hold together.
+
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser};
+
+use super::{Cli, Global};
+use crate::claude::validate::{Files, embedded, installed, validate};
+use crate::error::{Error, ExitCode, Result};
+use crate::report::text::count;
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct ValidateCommandsArgs {
+    /// A `.claude` directory, or a project [default: this project's, else those that `install` would write]
+    dir: Option<PathBuf>,
+}
+
+pub fn run(global: &Global, ui: &Ui, args: &ValidateCommandsArgs) -> Result<ExitCode> {
+    let (place, files) = find(global, args)?;
+    let problems = validate(&files, &|words| parses(words));
+    if ui.json() {
+        let data = serde_json::json!({ "place": place, "files": files.len(), "problems": problems });
+        ui.data(&serde_json::to_string_pretty(&data).expect("problems are plain data"));
+    } else {
+        for problem in &problems {
+            ui.data(&format!("{}:{}: {}", problem.file.display(), problem.line, problem.message));
+        }
+    }
+    if !problems.is_empty() {
+        let message = format!("{place}: {} in {}", count(problems.len(), "problem"), count(files.len(), "file"));
+        return if ui.json() { Ok(ExitCode::Invalid) } else { Err(Error::new(ExitCode::Invalid, message)) };
+    }
+    ui.note(&format!("{place}: {} hold together", count(files.len(), "file")));
+    Ok(ExitCode::Done)
+}
+
+fn find(global: &Global, args: &ValidateCommandsArgs) -> Result<(String, Files)> {
+    let named = args.dir.as_ref().map(|dir| global.directory.join(dir));
+    let dir = match &named {
+        Some(dir) if dir.join("commands").is_dir() => dir.clone(),
+        Some(dir) => dir.join(".claude"),
+        None => match global.project() {
+            Ok(project) => project.root().join(".claude"),
+            Err(_) => return Ok(("as installed".to_owned(), embedded())),
+        },
+    };
+    match installed(&dir)? {
+        Some(files) => Ok((dir.display().to_string(), files)),
+        None if named.is_none() => Ok(("as installed".to_owned(), embedded())),
+        None => Err(Error::new(ExitCode::Usage, format!("there are no commands of ours in {}", dir.display()))
+            .hint("Put them there with `mahabharatha install`, or name another directory.")),
+    }
+}
+
+/// Words in capitals stand for something: what they stand for is put in their place.
+fn parses(words: &[String]) -> Result<(), String> {
+    let filled = words.iter().map(|word| match word.as_str() {
+        "FEATURE" | "NAME" => "feature",
+        "N" => "1",
+        other => other,
+    });
+    match Cli::try_parse_from(filled) {
+        Ok(_) => Ok(()),
+        // `mahabharatha skip`, where a text only names a command.
+        Err(error) if is_a_name(words) && error.kind() == ErrorKind::MissingRequiredArgument => Ok(()),
+        Err(error) => {
+            Err(error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+        }
+    }
+}
+
+fn is_a_name(words: &[String]) -> bool {
+    words.len() <= 3 && words.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_in_our_own_commands_can_be_made() {
+        let problems = validate(&embedded(), &|words| parses(words));
+        assert!(problems.is_empty(), "{problems:#?}");
+    }
+
+    #[test]
+    fn a_call_that_cannot_be_made_is_noticed() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for good in [
+            "mahabharatha merge --level N",
+            "mahabharatha skip",
+            "mahabharatha task prompt",
+            "mbh status --json --feature FEATURE",
+        ] {
+            assert_eq!(parses(&words(good)), Ok(()), "{good}");
+        }
+        for bad in ["mahabharatha conquer", "mahabharatha merge --lvl 1", "mahabharatha skip --keep-dependents"] {
+            assert!(parses(&words(bad)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A look at somebody else's repository.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Call, GitError, Result, config, executable};
+use crate::proc::{Cmd, base_env};
+
+/// Whoever is slower than this is not there.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What the person's own git would use to get there.
+const WAY_THERE: [&str; 8] =
+    ["SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE"];
+
+/// Checks out the newest commit of a repository, without its history, into a directory that is not there yet. Nobody is asked
+/// for a password, no hook is run, no link is made.
+pub fn copy_of(url: &str, into: &Path) -> Result<()> {
+    let settings = ["core.hooksPath=/dev/null", "core.symlinks=false", "core.fsmonitor=false", "gc.auto=0"];
+    let mut call = Call::new(settings.iter().flat_map(|setting| ["-c", setting]));
+    let options = ["--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--template=", "--", url];
+    call.args.extend(["clone"].iter().chain(&options).map(Into::into));
+    call.args.push(into.into());
+    let cmd = Cmd::new(executable()?)
+        .args(&call.args)
+        .envs(config::user_environment())
+        .envs(base_env(&WAY_THERE.map(String::from)))
+        .timeout(PATIENCE);
+    // Only protocols that fetch, and nothing that runs a program of the other's choice.
+    let quiet = [
+        ("GIT_ALLOW_PROTOCOL", "file:git:https:ssh"),
+        ("GIT_ASKPASS", "false"),
+        ("GIT_LFS_SKIP_SMUDGE", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("LC_ALL", "C"),
+        ("SSH_ASKPASS", "false"),
+        ("SSH_ASKPASS_REQUIRE", "force"),
+    ];
+    let ended = quiet.into_iter().fold(cmd, |cmd, (key, value)| cmd.env(key, value)).run();
+    match ended {
+        Ok(ended) if ended.timed_out => {
+            Err(GitError::Start(format!("{url} did not answer within {} s", PATIENCE.as_secs())))
+        }
+        ended => call.finish(ended).map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::git;
+
+    #[test]
+    fn a_repository_is_copied_and_a_url_that_runs_something_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("a.md"), "rules").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", from.join("link.md")).unwrap();
+        git::init(&from, "main", "first").unwrap();
+        copy_of(&format!("file://{}", from.display()), &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("a.md")).unwrap(), "rules");
+        assert!(fs::symlink_metadata(to.join("link.md")).unwrap().is_file());
+
+        let mark = dir.path().join("mark");
+        for url in [format!("ext::touch {}", mark.display()), "--upload-pack=touch".to_owned(), "nowhere".to_owned()] {
+            copy_of(&url, &dir.path().join("other")).unwrap_err();
+        }
+        assert!(!mark.exists());
+    }
+}

@@ -1,0 +1,60 @@
+//! The scout for quality: the commands by which the project itself is tested, linted, type-checked and built, its CI, and
+//! the coverage that it asks for.
+
+mod commands;
+mod coverage;
+mod python;
+mod shared;
+mod web;
+
+use serde::Serialize;
+
+use super::manifest::Manifest;
+use super::tree::Tree;
+
+pub use coverage::Coverage;
+
+#[derive(Debug, Serialize)]
+pub struct Quality {
+    pub commands: Vec<Command>,
+    /// What has to be installed before the commands can run, in a fresh checkout.
+    pub prepare: Vec<Command>,
+    pub ci: Vec<Ci>,
+    pub coverage: Option<Coverage>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Command {
+    pub kind: Kind,
+    /// For a shell, at the root.
+    pub command: String,
+    /// The directory that it is about; empty for the root.
+    pub dir: String,
+    /// What shows that the project uses it.
+    pub from: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Lint,
+    Format,
+    TypeCheck,
+    Test,
+    Install,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Ci {
+    pub system: &'static str,
+    pub file: String,
+    /// Its shell commands, as far as they stand on a line of their own.
+    pub commands: Vec<String>,
+}
+
+pub fn scout(tree: &Tree, manifests: &[Manifest]) -> Quality {
+    let coverage = coverage::found(tree, manifests);
+    let all = commands::found(tree, manifests, coverage.as_ref());
+    let (prepare, commands) = all.into_iter().partition(|command| command.kind == Kind::Install);
+    Quality { commands, prepare, ci: shared::ci(tree), coverage }
+}

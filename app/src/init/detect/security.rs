@@ -1,0 +1,138 @@
+//! The scout for security: lock files, container files, how secrets are handled, what already watches over it.
+
+use serde::Serialize;
+
+use mahabharatha_core::config::is_lock_file;
+
+use super::manifest::{Content, Manifest};
+use super::tree::{Tree, depth, dir_of, file_name};
+
+const MAX_LISTED: usize = 100;
+
+#[derive(Debug, Serialize)]
+pub struct Security {
+    pub lock_files: Vec<String>,
+    /// Manifests whose versions nothing holds fast.
+    pub unlocked: Vec<String>,
+    pub containers: Vec<String>,
+    /// How secrets come in, or are kept out.
+    pub secrets: Vec<Found>,
+    /// Tools and rules that look after it.
+    pub watched_by: Vec<Found>,
+    /// Files whose names say that they hold a secret, though git does not ignore them.
+    pub suspicious: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Found {
+    pub what: &'static str,
+    pub file: String,
+}
+
+pub fn scout(tree: &Tree, manifests: &[Manifest]) -> Security {
+    let paths = || tree.files().iter().map(|entry| entry.path.as_str());
+    let list = |wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
+        paths().filter(|path| wanted(path)).take(MAX_LISTED).map(str::to_owned).collect()
+    };
+    let mut secrets: Vec<Found> = ignored_secrets(tree).into_iter().collect();
+    secrets.extend(paths().filter_map(|path| Some(Found { what: secrets_by(path)?, file: path.to_owned() })));
+    secrets.truncate(MAX_LISTED);
+    let watched = paths().filter_map(|path| Some(Found { what: watcher(path)?, file: path.to_owned() }));
+    Security {
+        lock_files: list(&is_lock_file),
+        unlocked: unlocked(tree, manifests),
+        containers: list(&is_container_file),
+        secrets,
+        watched_by: watched.take(MAX_LISTED).collect(),
+        suspicious: list(&looks_secret),
+    }
+}
+
+/// Whether the project's own rules keep `.env` out of git.
+fn ignored_secrets(tree: &Tree) -> Option<Found> {
+    let text = tree.read(".gitignore")?;
+    let ignores = text.lines().any(|line| matches!(line.trim(), ".env" | "/.env" | ".env*" | "*.env" | "**/.env"));
+    ignores.then(|| Found { what: ".env is kept out of git", file: ".gitignore".to_owned() })
+}
+
+fn secrets_by(path: &str) -> Option<&'static str> {
+    let name = file_name(path);
+    Some(match name {
+        ".env.example" | ".env.sample" | ".env.template" | ".env.dist" => "example of the environment",
+        ".sops.yaml" => "secrets encrypted by SOPS",
+        "credentials.yml.enc" => "encrypted credentials",
+        "appsettings.json" => "settings of the application",
+        _ => return None,
+    })
+}
+
+fn watcher(path: &str) -> Option<&'static str> {
+    Some(match (dir_of(path), file_name(path)) {
+        (_, ".gitleaks.toml") => "gitleaks",
+        (_, ".secrets.baseline") => "detect-secrets",
+        ("", ".pre-commit-config.yaml") => "pre-commit",
+        (".github", "dependabot.yml" | "dependabot.yaml") => "Dependabot",
+        ("" | ".github", "renovate.json" | "renovate.json5") => "Renovate",
+        ("", ".snyk") => "Snyk",
+        ("", "deny.toml") => "cargo-deny",
+        (_, ".semgrep.yml" | ".semgrep.yaml") => "Semgrep",
+        ("" | ".github" | "docs", "SECURITY.md") => "policy for reports",
+        ("" | ".github" | "docs", "CODEOWNERS") => "code owners",
+        (".github/workflows", name) if name.contains("codeql") => "CodeQL",
+        _ => return None,
+    })
+}
+
+pub fn is_container_file(path: &str) -> bool {
+    let name = file_name(path);
+    let lower = name.to_ascii_lowercase();
+    matches!(name, "Dockerfile" | "Containerfile" | ".dockerignore")
+        || name.starts_with("Dockerfile.")
+        || lower.ends_with(".dockerfile")
+        || ((lower.starts_with("docker-compose") || lower.starts_with("compose"))
+            && (lower.ends_with(".yml") || lower.ends_with(".yaml")))
+        || path.ends_with(".devcontainer/devcontainer.json")
+        || name == "Chart.yaml"
+}
+
+fn looks_secret(path: &str) -> bool {
+    let name = file_name(path);
+    matches!(name, ".env" | ".env.local" | ".env.production" | "id_rsa" | "id_ed25519" | ".npmrc.auth" | ".pypirc")
+        || [".pem", ".p12", ".pfx", ".key", ".keystore", ".jks"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// Libraries are not meant: only manifests at the top of a place without any lock file at or above it.
+fn unlocked(tree: &Tree, manifests: &[Manifest]) -> Vec<String> {
+    let locks: Vec<&str> =
+        tree.files().iter().map(|entry| entry.path.as_str()).filter(|path| is_lock_file(path)).collect();
+    let is_locked = |dir: &str| {
+        locks.iter().any(|lock| {
+            let above = dir_of(lock);
+            above.is_empty() || dir == above || dir.starts_with(&format!("{above}/"))
+        })
+    };
+    let can_lock = |manifest: &&Manifest| {
+        !manifest.dependencies().is_empty()
+            && matches!(
+                manifest.content,
+                Content::Npm(_) | Content::Python(_) | Content::Cargo(_) | Content::Go(_) | Content::Gemfile(_)
+            )
+    };
+    let open = manifests.iter().filter(|manifest| depth(&manifest.path) <= 2).filter(can_lock);
+    open.filter(|manifest| !is_locked(&manifest.dir)).map(|manifest| manifest.path.clone()).take(MAX_LISTED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_containers_and_secrets() {
+        for path in ["Dockerfile", "a/Dockerfile.dev", "web.dockerfile", "docker-compose.override.yml", "compose.yaml"]
+        {
+            assert!(is_container_file(path), "{path}");
+        }
+        assert!(!is_container_file("compose.md") && !is_container_file("src/Dockerfile/readme"));
+        assert!(looks_secret("a/server.key") && looks_secret(".env") && !looks_secret(".env.example"));
+    }
+}

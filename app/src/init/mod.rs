@@ -1,0 +1,142 @@
+//! `init`: from a directory to a project that a run can start in.
+//!
+//! `mode` says whether there is something to discover, `detect` discovers it, `infrastructure`, `config`, `rules_install`
+//! and `devcontainer` say what follows from it, and `place` writes all of it or nothing.
+
+mod config;
+mod detect;
+mod devcontainer;
+mod infrastructure;
+mod mode;
+mod place;
+mod record;
+mod root;
+mod rules_install;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::{Error, ExitCode, Result};
+use crate::project::Project;
+use crate::store::projection;
+use crate::ui::Ui;
+use crate::{proc, specs};
+use detect::Survey;
+use record::Record;
+
+pub use mode::Mode;
+pub use place::{Action, NewFile, Placed};
+
+/// What the command line asks for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    pub force: bool,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub language: Option<String>,
+    pub framework: Option<String>,
+    /// A file of answers.
+    pub answers: Option<PathBuf>,
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    pub mode: Mode,
+    /// What decided the mode.
+    pub why: String,
+    pub root: PathBuf,
+    pub files: Vec<Placed>,
+    pub warnings: Vec<String>,
+    /// What the person can do now.
+    pub next: Vec<String>,
+    /// What an existing project is made of.
+    pub survey: Option<Survey>,
+}
+
+pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
+    let root = root::find(dir)?;
+    let _one_at_a_time = place::lock(&root)?;
+    let (mode, why) = mode::of(&root)?;
+    match mode {
+        Mode::Inception => ui.note(&format!("{}: a new project, since {why}.", root.display())),
+        Mode::Discovery => ui.note(&format!("{}: an existing project, since {why}.", root.display())),
+    }
+    let mut outcome =
+        Outcome { mode, why, root, files: Vec::new(), warnings: Vec::new(), next: Vec::new(), survey: None };
+    if place::is_set_up(&outcome.root) && !request.force {
+        ui.note("It is set up already, and nothing was changed; --force does it again, and keeps what you changed.");
+        return Ok(outcome);
+    }
+    match mode {
+        Mode::Inception => return Err(Error::new(ExitCode::Failed, "a new project cannot be made yet")),
+        Mode::Discovery => discover(&mut outcome, request)?,
+    }
+    for warning in &outcome.warnings {
+        ui.warn(warning);
+    }
+    Ok(outcome)
+}
+
+fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
+    refuse_inception_flags(request, &outcome.why)?;
+    let root = &outcome.root;
+    let record = Record::read(root);
+    let mut survey = detect::survey(root, |path| path.starts_with(".devcontainer/") && record.knows(path))?;
+    survey.name = request.name.clone().or(survey.name);
+    survey.description = request.description.clone().or(survey.description);
+    let mut files = vec![NewFile::ours(infrastructure::PATH, infrastructure::text(&survey))];
+    files.extend(follows_from(root, &survey, &record, &mut outcome.warnings)?);
+    outcome.warnings.extend(survey.notes.iter().map(|note| format!("not looked at: {note}")));
+    let (placed, placing) = place::Placing::begin(root)?.place(files)?;
+    placing.keep();
+    outcome.next = next_steps(root)?;
+    outcome.files = placed;
+    outcome.survey = Some(survey);
+    Ok(())
+}
+
+/// What a project of this kind needs, old or new.
+fn follows_from(root: &Path, survey: &Survey, record: &Record, warnings: &mut Vec<String>) -> Result<Vec<NewFile>> {
+    let is_there = |program: &str| proc::find_program(program).is_some();
+    let repository = specs::read_config(&root.join(config::PATH))?.security.rules_repository;
+    let (rules, about_rules) = rules_install::files(root, survey, repository.as_deref(), &[]);
+    let (container, about_container) = devcontainer::files(root, survey, record);
+    warnings.extend(about_rules.into_iter().chain(about_container));
+    let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there))];
+    // As a run makes it, where there is none.
+    if !root.join(IGNORE).exists() {
+        files.push(NewFile::ours(IGNORE, projection::IGNORE));
+    }
+    // The container mounts the directory, and what is not there would be made by the engine, for root.
+    files.push(NewFile::ours(".gsd/specs/.gitkeep", ""));
+    files.extend(rules.into_iter().chain(container));
+    Ok(files)
+}
+
+const IGNORE: &str = ".mahabharatha/.gitignore";
+
+fn next_steps(root: &Path) -> Result<Vec<String>> {
+    let commit = "git add -A && git commit";
+    let first = match Project::locate(root)? {
+        None => format!("make it a git repository, which a run needs: git init && {commit}"),
+        Some(_) => format!("read {}, then commit what was made: {commit}", config::PATH),
+    };
+    Ok(vec![first])
+}
+
+fn refuse_inception_flags(request: &Request, why: &str) -> Result<()> {
+    let flags = [
+        ("--language", request.language.is_some()),
+        ("--framework", request.framework.is_some()),
+        ("--answers", request.answers.is_some()),
+    ];
+    match flags.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            Err(Error::new(ExitCode::Usage, format!("{flag} is for a new project, but here is one already: {why}"))
+                .hint("Leave it out, or name an empty directory with -C <dir>."))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,327 @@
+//! Writing into the project: all of it or nothing, and nothing of a person's is replaced.
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tempfile::{NamedTempFile, TempDir};
+
+use super::record::{self, Record};
+use crate::error::{Error, ExitCode, Result, io};
+
+/// What the name begins with of the directory that everything is written in first.
+pub const UNFINISHED: &str = ".unfinished-init-";
+/// A file that is longer is a person's.
+const MAX_OURS: u64 = 4 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFile {
+    /// From the root, with `/`.
+    pub path: String,
+    pub text: String,
+    pub how: How,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Ours; one that a person has changed stays, and this is put beside it.
+    Ours,
+    /// Holds everything that stood there.
+    Merged,
+}
+
+impl NewFile {
+    pub fn ours(path: impl Into<String>, text: impl Into<String>) -> NewFile {
+        NewFile { path: path.into(), text: text.into(), how: How::Ours }
+    }
+
+    pub fn merged(path: impl Into<String>, text: impl Into<String>) -> NewFile {
+        NewFile { path: path.into(), text: text.into(), how: How::Merged }
+    }
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Placed {
+    pub path: String,
+    pub action: Action,
+    /// Where the new version is, if not there.
+    pub beside: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Created,
+    /// Ours, unchanged since, and now of another content.
+    Updated,
+    Merged,
+    Unchanged,
+    /// A person's, with ours beside.
+    Kept,
+}
+
+/// Held for the whole command. The lock is on the directory itself, so that it leaves nothing behind.
+pub fn lock(root: &Path) -> Result<File> {
+    let dir = File::open(root).map_err(io("open", root))?;
+    match dir.try_lock() {
+        Ok(()) => Ok(dir),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::new(ExitCode::Held, format!("another init is at work in {}", root.display()))
+                .hint("Wait for it to end."))
+        }
+        Err(TryLockError::Error(error)) => Err(io("lock", root)(error)),
+    }
+}
+
+/// Whether `init` has been here before, on this machine or on that of whoever committed what it made.
+pub fn is_set_up(root: &Path) -> bool {
+    let is_there = |path: &str| root.join(path).is_file();
+    is_there(record::PATH)
+        || is_there(".mahabharatha/config.yaml") && (is_there(".gsd/INFRASTRUCTURE.md") || is_there(".gsd/PROJECT.md"))
+}
+
+/// Files on their way into the project. Dropped without `keep`, it takes back what it did.
+#[must_use]
+pub struct Placing {
+    root: PathBuf,
+    record: Record,
+    /// In the project, so that files can be moved from there.
+    staging: TempDir,
+    made: Vec<PathBuf>,
+    made_dirs: Vec<PathBuf>,
+    /// Copies of what stood there, and where.
+    replaced: Vec<(PathBuf, PathBuf)>,
+    kept: bool,
+}
+
+enum Decision {
+    Create,
+    Replace(Action),
+    Leave(Action, Option<String>),
+    Beside { path: String, replaces: bool },
+}
+
+impl Placing {
+    /// The caller holds the lock.
+    pub fn begin(root: &Path) -> Result<Placing> {
+        for entry in fs::read_dir(root).map_err(io("read", root))?.flatten() {
+            // Of one that was killed; what it replaced, it replaced in one move.
+            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+                fs::remove_dir_all(entry.path()).map_err(io("remove", &entry.path()))?;
+            }
+        }
+        let staging =
+            tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(root).map_err(io("make a directory in", root))?;
+        let ignore = staging.path().join(".gitignore");
+        fs::write(&ignore, "*\n").map_err(io("write", &ignore))?;
+        Ok(Placing {
+            root: root.to_owned(),
+            record: Record::read(root),
+            staging,
+            made: Vec::new(),
+            made_dirs: Vec::new(),
+            replaced: Vec::new(),
+            kept: false,
+        })
+    }
+
+    /// Everything is decided and written elsewhere before the first file is moved into its place.
+    pub fn place(mut self, files: Vec<NewFile>) -> Result<(Vec<Placed>, Placing)> {
+        let mut staged = Vec::new();
+        for file in files {
+            let decision = self.decide(&file)?;
+            let written = match decision {
+                Decision::Leave(..) => None,
+                _ => Some(self.stage(&file.text)?),
+            };
+            staged.push((file, decision, written));
+        }
+        let mut placed = Vec::new();
+        for (file, decision, written) in staged {
+            let (action, beside) = self.carry_out(&file, decision, written)?;
+            placed.push(Placed { path: file.path, action, beside });
+        }
+        let text = self.record.text();
+        let record = NewFile::merged(record::PATH, text);
+        match self.decide(&record)? {
+            Decision::Leave(Action::Unchanged, _) => {}
+            Decision::Create => self.create(&record.path, self.stage(&record.text)?)?,
+            _ => self.replace(&record.path, self.stage(&record.text)?)?,
+        }
+        Ok((placed, self))
+    }
+
+    /// It stays as it is now.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+
+    fn decide(&self, file: &NewFile) -> Result<Decision> {
+        self.check_parents(&file.path)?;
+        let Some(now) = self.contents(&file.path)? else { return Ok(Decision::Create) };
+        let ours = file.text.as_bytes();
+        Ok(match now {
+            Some(now) if now == ours => Decision::Leave(Action::Unchanged, None),
+            Some(_) if file.how == How::Merged => Decision::Replace(Action::Merged),
+            Some(now) if self.record.wrote(&file.path, &now) => Decision::Replace(Action::Updated),
+            _ => self.beside(&file.path, ours)?,
+        })
+    }
+
+    /// The first name beside it that is free, or ours.
+    fn beside(&self, path: &str, ours: &[u8]) -> Result<Decision> {
+        for number in 1.. {
+            let name = if number == 1 { format!("{path}.new") } else { format!("{path}.new-{number}") };
+            match self.contents(&name)? {
+                None => return Ok(Decision::Beside { path: name, replaces: false }),
+                Some(Some(now)) if now == ours => return Ok(Decision::Leave(Action::Kept, Some(name))),
+                Some(Some(now)) if self.record.wrote(&name, &now) => {
+                    return Ok(Decision::Beside { path: name, replaces: true });
+                }
+                Some(_) => {}
+            }
+        }
+        unreachable!("some number is free")
+    }
+
+    /// None: nothing is there. `Some(None)`: something that we did not write, by its kind or its length.
+    fn contents(&self, path: &str) -> Result<Option<Option<Vec<u8>>>> {
+        let target = self.root.join(path);
+        match fs::symlink_metadata(&target) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io("look at", &target)(error)),
+            Ok(found) if found.is_dir() => {
+                Err(Error::new(ExitCode::Failed, format!("{} is a directory, where a file belongs", target.display()))
+                    .hint("Move it away."))
+            }
+            Ok(found) if found.is_file() && found.len() <= MAX_OURS => {
+                fs::read(&target).map(|bytes| Some(Some(bytes))).map_err(io("read", &target))
+            }
+            Ok(_) => Ok(Some(None)),
+        }
+    }
+
+    /// Through a link, or into a file, nothing is written.
+    fn check_parents(&self, path: &str) -> Result<()> {
+        for parent in parents(&self.root, path) {
+            match fs::symlink_metadata(&parent) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => {
+                    return Err(Error::new(
+                        ExitCode::Failed,
+                        format!("{} is not a directory of this project, but {path} belongs there", parent.display()),
+                    )
+                    .hint("Put a directory in its place: init does not write through links."));
+                }
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn stage(&self, text: &str) -> Result<NamedTempFile> {
+        let mut file = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o644))
+            .tempfile_in(self.staging.path())
+            .map_err(io("make a file in", self.staging.path()))?;
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.as_file().sync_data())
+            .map_err(io("write in", self.staging.path()))?;
+        Ok(file)
+    }
+
+    fn carry_out(
+        &mut self,
+        file: &NewFile,
+        decision: Decision,
+        written: Option<NamedTempFile>,
+    ) -> Result<(Action, Option<String>)> {
+        let ours = file.text.as_bytes();
+        match (decision, written) {
+            (Decision::Create, Some(written)) => {
+                self.create(&file.path, written)?;
+                self.record.note(&file.path, ours);
+                Ok((Action::Created, None))
+            }
+            (Decision::Replace(action), Some(written)) => {
+                self.replace(&file.path, written)?;
+                // What holds a person's words is never ours to replace.
+                if file.how == How::Ours {
+                    self.record.note(&file.path, ours);
+                }
+                Ok((action, None))
+            }
+            (Decision::Beside { path, replaces }, Some(written)) => {
+                if replaces {
+                    self.replace(&path, written)?
+                } else {
+                    self.create(&path, written)?
+                }
+                self.record.note(&path, ours);
+                Ok((Action::Kept, Some(path)))
+            }
+            (Decision::Leave(action, beside), _) => {
+                if action == Action::Unchanged && file.how == How::Ours {
+                    self.record.note(&file.path, ours);
+                }
+                Ok((action, beside))
+            }
+            (_, None) => unreachable!("what is to be moved was written"),
+        }
+    }
+
+    fn create(&mut self, path: &str, written: NamedTempFile) -> Result<()> {
+        for parent in parents(&self.root, path) {
+            match fs::create_dir(&parent) {
+                Ok(()) => self.made_dirs.push(parent),
+                Err(_) if parent.is_dir() => {}
+                Err(error) => return Err(io("make the directory", &parent)(error)),
+            }
+        }
+        let target = self.root.join(path);
+        written.persist_noclobber(&target).map_err(|error| io("write", &target)(error.error))?;
+        self.made.push(target);
+        Ok(())
+    }
+
+    fn replace(&mut self, path: &str, written: NamedTempFile) -> Result<()> {
+        let target = self.root.join(path);
+        let copy = self.staging.path().join(format!("copy-{}", self.replaced.len()));
+        fs::copy(&target, &copy).map_err(io("copy", &target))?;
+        let permissions = fs::metadata(&target).map_err(io("look at", &target))?.permissions();
+        fs::set_permissions(written.path(), permissions).map_err(io("write", written.path()))?;
+        written.persist(&target).map_err(|error| io("write", &target)(error.error))?;
+        self.replaced.push((copy, target));
+        Ok(())
+    }
+}
+
+impl Drop for Placing {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        // What cannot be taken back stays; the error that led here is what the person is told.
+        for (copy, target) in self.replaced.drain(..).rev() {
+            let _ = fs::rename(copy, target);
+        }
+        for path in self.made.drain(..) {
+            let _ = fs::remove_file(path);
+        }
+        for dir in self.made_dirs.drain(..).rev() {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+/// The directories that it lies in below the root, outermost first.
+fn parents(root: &Path, path: &str) -> Vec<PathBuf> {
+    let parts: Vec<&str> = path.split('/').collect();
+    (1..parts.len()).map(|length| root.join(parts[..length].join("/"))).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! What a session asks of a run: of one that it drives itself, or of any for one task.
+
+use std::sync::Arc;
+
+use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
+use mahabharatha_core::run::effect::Answer;
+use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
+use mahabharatha_core::run::{Host, Phase, Run, happen, take_over};
+
+use super::{Begun, Options, Recorder, Session, now, rebuild};
+use crate::error::{Error, ExitCode, Result};
+use crate::host::LocalHost;
+use crate::lease::Lease;
+use crate::project::{FeaturePaths, Project};
+use crate::report::{Opening, files};
+use crate::specs;
+use crate::store::atomic::write_atomic;
+use crate::store::journal::Journal;
+use crate::store::locks::{FeatureLock, JobLock};
+use crate::store::spool::{self, Asked};
+use crate::ui::Ui;
+use crate::worker::FENCE;
+
+/// A session does each task twice at most, and mends a level once.
+const ATTEMPTS: u32 = 2;
+const REMEDIES: u32 = 1;
+
+/// As the configuration has it, within what a session may do; and it waits for nothing.
+pub(super) fn policy(policy: Policy) -> Policy {
+    Policy {
+        max_attempts: policy.max_attempts.min(ATTEMPTS),
+        remediation_attempts: policy.remediation_attempts.min(REMEDIES),
+        backoff: Backoff { base_ms: 0, ..policy.backoff },
+        ..policy
+    }
+}
+
+/// How a session takes part in a run that it drives.
+pub fn options(lease: &Lease, intent: Intent) -> Options {
+    Options {
+        launcher: None,
+        workers: lease.workers,
+        intent,
+        agent: None,
+        max_cost: None,
+        allow_red_base: lease.allow_red_base,
+        lease: Some(lease.clone()),
+    }
+}
+
+/// Has the run's process carry a command out, or does so itself where none is alive.
+pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease, command: Command) -> Result<Answer> {
+    match spool::ask(paths.dir(), &paths.lock_sign(), &command)? {
+        Asked::Answered(answer) => Ok(answer),
+        Asked::TookLock { lock, request } => {
+            let asked = Event::Asked { request: request.clone(), command };
+            let run = apply(project, paths, ui, lease, &lock, Some(asked))?;
+            Ok(run.answer(&request).cloned().unwrap_or_default())
+        }
+    }
+}
+
+/// The run as it is for the session: with what has expired given up, and the next level begun where it is time.
+pub fn refresh(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease) -> Result<Run> {
+    let lock = FeatureLock::wait(paths.dir(), &paths.lock_sign())?;
+    apply(project, paths, ui, lease, &lock, None)
+}
+
+fn apply(
+    project: &Project,
+    paths: &FeaturePaths,
+    ui: &Arc<Ui>,
+    lease: &Lease,
+    lock: &FeatureLock,
+    asked: Option<Event>,
+) -> Result<Run> {
+    super::refuse_another_session(paths, Some(lease))?;
+    let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
+    let mut run = rebuild(paths, &records)?.ok_or_else(|| {
+        Error::new(ExitCode::Invalid, format!("there has been no run of {}", paths.feature()))
+            .hint(format!("mahabharatha task start -f {}", paths.feature()))
+    })?;
+    drop(records);
+    let options = options(lease, Intent::Session(None));
+    let session = Session { project, paths, ui, options: &options, config: specs::load_config(project)? };
+    if lease.drives && !is_open(&run) {
+        let event = Event::Resumed { policy: session.policy(), intent: Intent::Session(None) };
+        let now = now();
+        journal.append(now, &event)?;
+        run.step(now, &event);
+    }
+    let opening = Opening::of(&run);
+    let (run, _) = session.carry_on(journal, Begun { run, opening }, Vec::new(), asked.into_iter().collect())?;
+    Ok(run)
+}
+
+/// Gives up what sessions hold, of all workers or one; whether there was anything. What was done stays where it is, until
+/// somebody needs the place and keeps it.
+pub fn give_up(project: &Project, paths: &FeaturePaths, lock: &FeatureLock, only: Option<WorkerId>) -> Result<bool> {
+    let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
+    let Some(mut run) = rebuild(paths, &records)? else { return Ok(false) };
+    let meant = run.held().filter(|(job, _)| only.is_none_or(|worker| worker == job.worker));
+    let given_up: Vec<(TaskId, Attempt)> = meant.map(|(job, _)| (job.task.clone(), job.attempt)).collect();
+    for (task, attempt) in &given_up {
+        let dir = paths.job(task, *attempt);
+        let _gone = JobLock::wait(&dir)?;
+        write_atomic(&dir.join(FENCE), b"")?;
+        let (task, attempt) = (task.clone(), *attempt);
+        let event = Event::JobEnded { task, attempt, report: JobReport::interrupted() };
+        let now = now();
+        journal.append(now, &event)?;
+        run.step(now, &event);
+    }
+    if !given_up.is_empty() {
+        files::write_all(project, paths, &run)?;
+    }
+    Ok(!given_up.is_empty())
+}
+
+/// Whether tasks can be claimed as it is, or it is at its end.
+fn is_open(run: &Run) -> bool {
+    let open = run.intent() == Intent::Session(None) && matches!(run.phase(), Phase::Working);
+    open || run.ended() == Some(&mahabharatha_core::run::End::Completed)
+}
+
+/// Lets things happen until nothing but what sessions hold is awaited.
+pub(super) fn settle(run: &mut Run, journal: &mut Recorder, host: &mut LocalHost, asked: Vec<Event>) -> Result<()> {
+    take_over(run, host);
+    // What is over is noted before anything new is asked for.
+    while let Some(event) = host.pending() {
+        happen(run, journal, host, &event)?;
+    }
+    for event in &asked {
+        happen(run, journal, host, event)?;
+    }
+    loop {
+        let event = match host.pending() {
+            Some(event) => event,
+            None if run.is_settled() => return Ok(()),
+            None => host.next(None),
+        };
+        happen(run, journal, host, &event)?;
+    }
+}

@@ -1,0 +1,171 @@
+//! An attempt whose work is done by somebody else: a session that claimed the task. The worktree is made ready, and what
+//! was done there is judged as any other work is.
+
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use mahabharatha_core::run::event::{JobEnd, JobReport};
+
+use super::attempt::{AgentEnd, Attempt};
+use super::guard::Guard;
+use super::log::Log;
+use super::order::Order;
+use super::start::{self, Pristine, private_git};
+use super::verify::{self, Verdict};
+use super::watch::Interrupt;
+use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, write_result};
+use crate::agent::{Said, Spent};
+use crate::error::{Error, ExitCode, Result, io};
+use crate::proc;
+use crate::store::locks::JobLock;
+
+/// Makes the worktree ready, unless it is; what a person should know.
+pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
+    let (_lock, order) = enter(job_dir)?;
+    if start::occupied(&order)?.is_some() {
+        return Ok(Vec::new());
+    }
+    let (_, warnings) = start::start(&order, job_dir)?;
+    start::occupy(&order, &Guard::look(&order))?;
+    Log::open(&order).info("claimed", &format!("base {}", order.job.base));
+    Ok(warnings)
+}
+
+/// What whoever does the work is to know.
+pub fn prompt_text(job_dir: &Path) -> Result<String> {
+    let order = Order::read(job_dir)?;
+    let protocol = format!(
+        "# Where you work\n\nWork in `{worktree}` and nowhere else: use absolute paths below it, and begin every shell command with \
+         `cd {worktree} &&`. Change only the files that the task creates or modifies. Do not commit, push or switch branches.\n\n\
+         When you think you are done, check it from there with `mahabharatha task verify {task} -f {feature}` and mend what it names. \
+         Do not complete the task yourself: whoever gave it to you does. End with a short account of what you did; begin a line \
+         with `DECISION:` for what later tasks must know.\n",
+        worktree = order.worktree.display(),
+        task = order.job.task,
+        feature = order.feature,
+    );
+    Ok(format!("{}\n{protocol}", prompt::prompt(&order).text()))
+}
+
+/// What stands against completing the attempt now.
+#[derive(Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Check {
+    pub strays: Vec<String>,
+    pub missing: Vec<String>,
+    /// What the verification printed, where it failed.
+    pub verification: Option<String>,
+}
+
+impl Check {
+    pub fn passed(&self) -> bool {
+        *self == Check::default()
+    }
+}
+
+/// Looks without ending the attempt.
+pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
+    let (_lock, order) = enter(job_dir)?;
+    let order = Order { ports, ..order };
+    let (pristine, _) = occupied(&order)?;
+    with_attempt(&order, job_dir, |attempt| {
+        let index = order.slot_file("scratch");
+        let git = private_git(&order)?.index(&index);
+        pristine.write(&index)?;
+        let changes = ownership::look(&git, &order)?;
+        let mut check = Check {
+            strays: changes.strays.iter().map(|stray| stray.path.to_string()).collect(),
+            missing: attempt.missing(&git, &changes)?,
+            verification: None,
+        };
+        if check.passed() {
+            ownership::stage(&git, &order.worktree, &changes.owned)?;
+            check.verification = match verify::verify(&order, &git, attempt.interrupt, attempt.log)? {
+                Verdict::Passed => None,
+                Verdict::Failed { feedback } => Some(feedback),
+                Verdict::Interrupted => return Err(Error::new(ExitCode::Stopped, "called off")),
+            };
+        }
+        Ok(check)
+    })
+}
+
+/// How the session says that its attempt ended.
+pub enum Claimed {
+    Done,
+    Failed(String),
+    Blocked(String),
+}
+
+/// Ends the attempt: what is done is checked, verified and committed; what is not is kept. Once it has ended it stays so.
+pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<String>) -> Result<JobReport> {
+    let _lock = JobLock::wait(job_dir)?;
+    if let Some(report) = read_result(job_dir)? {
+        return Ok(report);
+    }
+    let order = Order { ports, ..Order::read(job_dir)? };
+    refuse_fenced(job_dir)?;
+    let (pristine, guard) = occupied(&order)?;
+    let started = Instant::now();
+    let said = match claimed {
+        Claimed::Done => Said::Done,
+        Claimed::Failed(reason) => Said::Failed(reason),
+        Claimed::Blocked(reason) => Said::Blocked(reason),
+    };
+    with_attempt(&order, job_dir, |mut attempt| {
+        attempt.decisions = decisions;
+        let (end, wip) = attempt.conclude(AgentEnd::Said(said), &pristine, &guard)?;
+        let log = attempt.log;
+        let mut report = attempt.report(end, wip, started);
+        report.ran_ms = age(job_dir).unwrap_or(report.ran_ms);
+        log_end(log, &report);
+        write_result(job_dir, &report)?;
+        Ok(report)
+    })
+}
+
+/// Since the task was claimed.
+fn age(job_dir: &Path) -> Option<u64> {
+    let claimed = std::fs::metadata(job_dir.join(super::ORDER)).ok()?.modified().ok()?;
+    Some(SystemTime::now().duration_since(claimed).ok()?.as_millis() as u64)
+}
+
+fn enter(job_dir: &Path) -> Result<(JobLock, Order)> {
+    let lock = JobLock::wait(job_dir)?;
+    let order = Order::read(job_dir)?;
+    refuse_fenced(job_dir)?;
+    if let Some(JobReport { end: JobEnd::Done { .. }, .. }) = read_result(job_dir)? {
+        return Err(Error::new(ExitCode::Invalid, format!("{} is completed", order.job.task)));
+    }
+    Ok((lock, order))
+}
+
+fn refuse_fenced(job_dir: &Path) -> Result<()> {
+    if !job_dir.join(FENCE).exists() {
+        return Ok(());
+    }
+    Err(Error::new(ExitCode::Held, "this attempt was given up: its session was silent for too long, or was stopped")
+        .hint("What was done is kept; `mahabharatha task claim` the task anew, `mahabharatha debug` shows where."))
+}
+
+fn occupied(order: &Order) -> Result<(Pristine, Guard<'_>)> {
+    start::occupied(order)?.ok_or_else(|| {
+        Error::new(ExitCode::Invalid, format!("the worktree of {} is not ready", order.job.task))
+            .hint(format!("mahabharatha task claim {}", order.job.task))
+    })
+}
+
+fn with_attempt<T>(order: &Order, job_dir: &Path, act: impl FnOnce(Attempt<'_>) -> Result<T>) -> Result<T> {
+    proc::become_subreaper().map_err(io("become the parent of orphans in", job_dir))?;
+    let interrupt =
+        Interrupt::listen(order.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let log = Log::open(order);
+    act(Attempt {
+        order,
+        job_dir,
+        interrupt: &interrupt,
+        log: &log,
+        warnings: Vec::new(),
+        spent: Spent::default(),
+        decisions: Vec::new(),
+    })
+}

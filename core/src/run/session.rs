@@ -1,0 +1,135 @@
+//! Tasks that somebody else does: a session that claims them, or a person who says that one is done.
+
+use super::effect::{Doer, Purpose};
+use super::event::JobReport;
+use super::state::{LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
+use super::step::Effects;
+use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
+
+impl Run {
+    /// Gives a task to a session. Of one that it holds already nothing changes.
+    pub(super) fn claim(&mut self, now: Time, task: usize, session: &str, effects: &mut Effects) -> Result<(), String> {
+        if self.is_held_by(&self.graph.tasks()[task].id.clone(), session) {
+            return Ok(());
+        }
+        self.takes_work()?;
+        let doer = Doer::Session(session.to_string());
+        if let Some(level) = self.awaits_remedy_by(task) {
+            let worker = self.spare_worker();
+            self.launch_remedy(now, level, task, worker, doer, effects);
+            return Ok(());
+        }
+        match &self.tasks[task].status {
+            TaskStatus::Blocked { .. } => return Err("it is blocked; `mahabharatha retry` it first".to_string()),
+            TaskStatus::Pending | TaskStatus::Resting { .. } | TaskStatus::Waiting => {}
+            taken => return Err(why_not_free(taken)),
+        }
+        let base = self.base_to_work_on(task)?;
+        self.launch_apart(now, task, base, doer, effects);
+        Ok(())
+    }
+
+    /// Takes the end of a session's attempt, while it is one.
+    pub(super) fn finish(
+        &mut self,
+        now: Time,
+        task: &TaskId,
+        attempt: Attempt,
+        report: &JobReport,
+    ) -> Result<(), String> {
+        if self.held().any(|(job, _)| job.task == *task && job.attempt == attempt) {
+            self.job_ended(now, task, attempt, report);
+            return Ok(());
+        }
+        let record = self.task(task).and_then(|state| state.attempts.iter().find(|record| record.attempt == attempt));
+        match record.and_then(|record| record.ended.as_ref()) {
+            // Found out before it was told.
+            Some((_, known)) if known.end == report.end => Ok(()),
+            _ => Err(format!("attempt {attempt} was given up meanwhile")),
+        }
+    }
+
+    /// Has looked at what there is of a task that nobody is at.
+    pub(super) fn adopt(&mut self, now: Time, task: usize, effects: &mut Effects) -> Result<(), String> {
+        self.takes_work()?;
+        if self.ended().is_some() {
+            return Err("the run has ended; it is looked at when it goes on".to_string());
+        }
+        let blocked = match &self.tasks[task].status {
+            TaskStatus::Blocked { reason, .. } => Some(reason.clone()),
+            TaskStatus::Pending | TaskStatus::Resting { .. } | TaskStatus::Waiting => None,
+            taken => return Err(why_not_free(taken)),
+        };
+        let base = self.base_to_work_on(task)?;
+        self.launch_apart(now, task, base, Doer::Nobody { blocked }, effects);
+        Ok(())
+    }
+
+    /// What was said to be done does not hold: as it was before.
+    pub(super) fn not_adopted(&mut self, now: Time, task: usize, blocked: Option<String>) {
+        match blocked {
+            Some(reason) => self.block(now, task, &reason),
+            None => self.requeue(task),
+        }
+    }
+
+    fn takes_work(&self) -> Result<(), String> {
+        match self.phase {
+            Phase::CheckingBase => Err("the gates have not passed on the base yet".to_string()),
+            Phase::Draining { .. } => Err("the run is about to end".to_string()),
+            Phase::Working | Phase::Closing | Phase::Ended { .. } => Ok(()),
+        }
+    }
+
+    /// The commit that an attempt at the task starts from, if its turn has come.
+    fn base_to_work_on(&self, task: usize) -> Result<Oid, String> {
+        let level = &self.levels[self.level_of(task)];
+        match (&level.status, &level.base, self.current_level()) {
+            (LevelStatus::Running, Some(base), _) => Ok(base.clone()),
+            (LevelStatus::Pending, _, Some(current)) if current.level != level.level => {
+                Err(format!("it is of level {}, and level {} is not merged yet", level.level, current.level))
+            }
+            (LevelStatus::Pending, ..) => Err(format!("level {} has not begun", level.level)),
+            (LevelStatus::Merged { .. }, ..) => Err(format!("level {} is merged", level.level)),
+            _ => Err(format!("level {} is being merged", level.level)),
+        }
+    }
+
+    fn awaits_remedy_by(&self, task: usize) -> Option<usize> {
+        let current = self.current()?;
+        let id = &self.graph.tasks()[task].id;
+        let due = matches!(&self.levels[current].status,
+            LevelStatus::Remedying { task, job: None, .. } if task == id);
+        due.then_some(current)
+    }
+
+    fn is_held_by(&self, task: &TaskId, session: &str) -> bool {
+        self.held().any(|(job, by)| job.task == *task && by == session)
+    }
+
+    fn launch_apart(&mut self, now: Time, task: usize, base: Oid, doer: Doer, effects: &mut Effects) {
+        self.dequeue(task);
+        let (worker, carry) = (self.spare_worker(), self.tasks[task].carry.clone());
+        self.launch(now, task, worker, base, Purpose::Build, doer, carry, effects);
+    }
+
+    /// A worker that is at nothing, one more than there were if need be. Where agents are launched it is none of theirs.
+    fn spare_worker(&mut self) -> WorkerId {
+        let first = if self.intent.launches() { self.policy.worker_count().min(self.workers.len()) } else { 0 };
+        let spare = |worker: &WorkerStatus| matches!(worker, WorkerStatus::Idle | WorkerStatus::Unprepared);
+        let index = self.workers[first..].iter().position(spare).map_or(self.workers.len(), |place| first + place);
+        if index == self.workers.len() {
+            self.workers.push(WorkerStatus::Unprepared);
+        }
+        WorkerId(index as u32)
+    }
+}
+
+fn why_not_free(status: &TaskStatus) -> String {
+    match status {
+        TaskStatus::InProgress { worker, .. } => format!("it is in progress on worker {worker}"),
+        TaskStatus::Completed { .. } => "it is completed".to_string(),
+        TaskStatus::Skipped { .. } => "it is skipped".to_string(),
+        _ => "it is not free".to_string(),
+    }
+}

@@ -1,0 +1,129 @@
+//! What a session that runs the tasks itself is to do next.
+
+use serde::Serialize;
+
+use super::blockers::blockers_of;
+use crate::ids::{Level, TaskId};
+use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Next {
+    pub feature: String,
+    pub level: Option<Level>,
+    pub step: Step,
+    /// The tasks that the step is about.
+    pub tasks: Vec<TaskId>,
+    pub in_progress: Vec<TaskId>,
+    /// How many at once.
+    pub workers: u32,
+    pub why: Option<String>,
+    /// What to call for it.
+    pub command: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Open the run.
+    Start,
+    /// Claim these tasks and do them.
+    Claim,
+    /// Nothing more can be claimed before something in progress has ended.
+    Wait,
+    /// The level is done, or was mended.
+    Merge,
+    /// A gate failed: claim the task that is to mend it.
+    Remedy,
+    Completed,
+    /// Only blocked tasks are left in the level.
+    Blocked,
+    /// The level as a whole has failed.
+    Failed,
+}
+
+impl Next {
+    pub fn of(run: &Run) -> Next {
+        let feature = run.feature().to_string();
+        let in_progress: Vec<TaskId> = run.held().map(|(job, _)| job.task.clone()).collect();
+        let mut next = Next {
+            level: run.current_level().map(|level| level.level),
+            step: Step::Wait,
+            tasks: Vec::new(),
+            in_progress,
+            workers: run.policy().workers,
+            why: None,
+            command: None,
+            feature,
+        };
+        let Some(level) = run.current_level() else {
+            // What is left is to close the run, which a merge does.
+            next.step = if run.ended() == Some(&End::Completed) { Step::Completed } else { Step::Merge };
+            next.level = run.levels().last().map(|level| level.level);
+            return next.with_command();
+        };
+        match &level.status {
+            LevelStatus::Pending => next.step = Step::Start,
+            LevelStatus::Running if level.open == 0 => next.step = Step::Merge,
+            LevelStatus::Running => next.work(run, level.tasks.clone()),
+            LevelStatus::Remedying { job: Some(_), .. } => next.step = Step::Wait,
+            LevelStatus::Remedying { failure, task, job: None, .. } => {
+                next.step = Step::Remedy;
+                next.tasks = vec![task.clone()];
+                next.why = Some(format!("gate {} failed: {}\n\n{}", failure.gate, failure.command, failure.output));
+            }
+            LevelStatus::Failed { failure } => {
+                next.step = Step::Failed;
+                next.why = Some(match failure {
+                    LevelFailure::Gate { failure, why } => {
+                        format!("gate {} failed; {why}\n\n{}", failure.gate, failure.output)
+                    }
+                    LevelFailure::Obstacle(obstacle) => obstacle.to_string(),
+                });
+            }
+            LevelStatus::Staging
+            | LevelStatus::Gating
+            | LevelStatus::Blaming { .. }
+            | LevelStatus::Landing { .. }
+            | LevelStatus::Merged { .. } => next.step = Step::Merge,
+        }
+        next.with_command()
+    }
+
+    fn work(&mut self, run: &Run, tasks: std::ops::Range<usize>) {
+        let of_level = || run.graph().tasks()[tasks.clone()].iter().zip(&run.tasks()[tasks.clone()]);
+        let free = |status: &TaskStatus| {
+            matches!(status, TaskStatus::Pending | TaskStatus::Resting { .. } | TaskStatus::Waiting)
+        };
+        let room = (self.workers as usize).saturating_sub(self.in_progress.len());
+        let all: Vec<TaskId> =
+            of_level().filter(|(_, state)| free(&state.status)).map(|(task, _)| task.id.clone()).collect();
+        if !all.is_empty() && room > 0 {
+            self.step = Step::Claim;
+            self.tasks = all.into_iter().take(room).collect();
+        } else if !all.is_empty() || !self.in_progress.is_empty() {
+            self.step = Step::Wait;
+        } else {
+            let blocked = |status: &TaskStatus| matches!(status, TaskStatus::Blocked { .. });
+            let done = of_level().any(|(_, state)| matches!(state.status, TaskStatus::Completed { .. }));
+            self.step = if done { Step::Blocked } else { Step::Failed };
+            self.tasks =
+                of_level().filter(|(_, state)| blocked(&state.status)).map(|(task, _)| task.id.clone()).collect();
+            let causes: Vec<String> = blockers_of(run).iter().map(ToString::to_string).collect();
+            self.why = Some(causes.join("\n"));
+        }
+    }
+
+    fn with_command(mut self) -> Next {
+        let feature = &self.feature;
+        let names: Vec<&str> = self.tasks.iter().map(TaskId::as_str).collect();
+        self.command = match (self.step, self.level) {
+            (Step::Start, _) => Some(format!("mahabharatha task start -f {feature}")),
+            (Step::Claim | Step::Remedy, _) => {
+                Some(format!("mahabharatha task claim {} -f {feature}", names.join(" ")))
+            }
+            (Step::Merge, Some(level)) => Some(format!("mahabharatha merge --level {level} -f {feature}")),
+            _ => None,
+        };
+        self
+    }
+}
