@@ -1,8 +1,8 @@
 //! The only door to stdout and stderr. Data goes to stdout, everything else to stderr.
 
+mod ask;
 mod clean;
 
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,7 @@ use anstream::{AutoStream, ColorChoice};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use owo_colors::OwoColorize;
 
+pub use self::ask::NoAnswer;
 pub use self::clean::{clean, fit, one_line, width};
 
 /// What the command line says about output.
@@ -40,22 +41,6 @@ pub struct Ui {
     /// Why data did not reach its reader.
     lost: Mutex<Option<io::Error>>,
 }
-
-/// A question that nobody is there to answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoAnswer {
-    pub question: String,
-    /// The flag that answers it.
-    pub flag: String,
-}
-
-impl fmt::Display for NoAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\" cannot be asked without a terminal; answer it with {}", self.question, self.flag)
-    }
-}
-
-impl std::error::Error for NoAnswer {}
 
 impl Ui {
     pub fn new(flags: Flags) -> Self {
@@ -194,22 +179,6 @@ impl Ui {
             let _ = bars.clear();
         }
     }
-
-    /// Asks for a yes. `flag` is what answers the question where nobody can be asked.
-    pub fn confirm(&self, question: &str, flag: &str) -> Result<bool, NoAnswer> {
-        if self.flags.yes {
-            return Ok(true);
-        }
-        let no_answer = || NoAnswer { question: one_line(question), flag: flag.to_string() };
-        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-            return Err(no_answer());
-        }
-        let prompt = format!("{} [y/N] ", self.err.apply(Style::Strong, &clean(question)));
-        deliver(&mut io::stderr(), &prompt).map_err(|_| no_answer())?;
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer).map_err(|_| no_answer())?;
-        Ok(is_yes(&answer))
-    }
 }
 
 fn wants_color(asked: Color, found: ColorChoice) -> bool {
@@ -233,10 +202,6 @@ fn redrawn(text: &str, rows: usize) -> String {
         screen.push_str(&format!("… {} more lines\x1b[K\n", lines.len() - room));
     }
     screen + "\x1b[J"
-}
-
-fn is_yes(answer: &str) -> bool {
-    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 fn deliver(to: &mut impl Write, text: &str) -> io::Result<()> {
@@ -299,18 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn only_a_yes_is_a_yes() {
-        assert!(["y", "Y\n", " yes \n"].into_iter().all(is_yes));
-        assert!(!["", "\n", "n", "no", "yep", "y y"].into_iter().any(is_yes));
-    }
-
-    #[test]
-    fn yes_answers_every_question() {
-        let ui = Ui::new(Flags { yes: true, ..Flags::default() });
-        assert_eq!(ui.confirm("Remove it?", "--yes"), Ok(true));
-    }
-
-    #[test]
     fn a_reader_that_left_is_no_error_but_a_full_disk_is() {
         let ui = Ui::new(Flags::default());
         let (reader, mut writer) = io::pipe().unwrap();
@@ -321,12 +274,6 @@ mod tests {
         let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         *locked(&ui.lost) = deliver(&mut full, "text").err();
         assert_eq!(ui.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
-    }
-
-    #[test]
-    fn a_question_that_cannot_be_asked_names_its_flag() {
-        let error = NoAnswer { question: "Remove it?".to_string(), flag: "--yes".to_string() };
-        insta::assert_snapshot!(error, @r#""Remove it?" cannot be asked without a terminal; answer it with --yes"#);
     }
 
     #[test]
