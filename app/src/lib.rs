@@ -10,6 +10,7 @@ mod host;
 mod init;
 mod launch;
 pub mod lease;
+mod planning;
 pub mod preflight;
 pub mod proc;
 pub mod project;

@@ -1,5 +1,6 @@
 //! How a coding agent is driven. One file for each kind.
 
+mod ask;
 pub mod claude;
 mod command;
 mod event;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::proc::{self, Cmd, Ended};
 
+pub use ask::{Answer, Asked, ask};
 pub use event::AgentEvent;
 
 /// Which agent, and how it is called.

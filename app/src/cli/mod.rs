@@ -13,6 +13,7 @@ mod logs;
 mod man;
 mod merge;
 mod place;
+mod plan;
 mod retry;
 mod run;
 mod skip;
@@ -96,6 +97,8 @@ enum Command {
     Cleanup(cleanup::CleanupArgs),
     /// Show what stands in the way and what was kept; mend a damaged journal
     Debug(debug::DebugArgs),
+    /// Write down what a feature is for, and approve it
+    Plan(plan::PlanArgs),
     /// Check a task graph
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
@@ -154,6 +157,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Merge(args) => merge::run(global, ui, &args),
         Command::Cleanup(args) => cleanup::run(global, ui, &args),
         Command::Debug(args) => debug::run(global, ui, &args),
+        Command::Plan(args) => plan::run(global, ui, &args),
         Command::Design(args) => design::run(global, ui, &args),
         Command::Doctor(args) => doctor::run(global, ui, &args),
         Command::ValidateCommands(args) => validate_commands::run(global, ui, &args),

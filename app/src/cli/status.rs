@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
+use serde_json::json;
 
 use super::place::Place;
 use super::{Global, steer};
@@ -14,8 +15,11 @@ use crate::claude::tasks;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::host::jobs;
 use crate::lease::Lease;
+use crate::planning::{self, Standing};
 use crate::report::logs::{LogFilter, read_logs};
 use crate::report::status::{Details, ListView, Show, status_json, status_text};
+use crate::session;
+use crate::store::journal::Journal;
 use crate::store::watch::{self, Changes};
 use crate::ui::Ui;
 use crate::worker::{Order, Progress};
@@ -64,7 +68,10 @@ struct Look {
 fn look(place: &Place, ui: &Ui) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
     let driven = steer::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
-    let run = steer::read_run(place)?;
+    let standing = planning::standing(&place.project, &place.paths)?;
+    let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
+        return Ok(Look { text: not_run_yet(place, ui, standing)?, driven: false });
+    };
     let view = RunView::of(&run);
     let is_held = |task: &TaskId| {
         let holder = run.held().find(|(job, _)| job.task == *task);
@@ -75,7 +82,11 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     let doing = doing(place, &view);
     let list = list(place, &view, &run, driven);
     if ui.json() {
-        return Ok(Look { text: status_json(&view, &doing, list.as_ref()).to_string(), driven });
+        let mut status = status_json(&view, &doing, list.as_ref());
+        if standing != Standing::Missing {
+            status["requirements"] = json!(standing);
+        }
+        return Ok(Look { text: status.to_string(), driven });
     }
     let details = ui.verbose().then(|| details(place, &view)).transpose()?;
     let now = Time(Timestamp::now().as_millisecond());
@@ -87,7 +98,26 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
         columns: ui.columns(),
         paint: ui.paint(),
     };
-    Ok(Look { text: status_text(&view, show), driven })
+    let mut text = status_text(&view, show);
+    if standing == Standing::Changed {
+        text.push_str(&format!("\nRequirements: {standing}.\n"));
+    }
+    Ok(Look { text, driven })
+}
+
+/// Of a feature that is planned, or an error where nothing is known of it.
+fn not_run_yet(place: &Place, ui: &Ui, standing: Standing) -> Result<String> {
+    if standing == Standing::Missing {
+        return Err(steer::no_run(place));
+    }
+    if ui.json() {
+        let status = json!({
+            "feature": place.feature.as_str(), "status": "planned", "requirements": standing, "level": null, "levels": [],
+            "tasks": [], "workers": [], "mismatches": [], "cost_usd": 0.0, "blockers": [],
+        });
+        return Ok(status.to_string());
+    }
+    Ok(format!("{}: planned, not run yet; the requirements are {standing}\n", place.feature))
 }
 
 /// Nothing where it is not kept.

@@ -5,6 +5,11 @@ use mahabharatha_core::ids::Oid;
 use super::{Call, Git, Result};
 
 impl Git {
+    /// The name that these bytes have as a blob; nothing is written.
+    pub fn name_of(&self, bytes: &[u8]) -> Result<Oid> {
+        self.call(Call::new(["hash-object", "--stdin"]).input(bytes))?.oid()
+    }
+
     /// The bytes of each blob, in the order asked.
     pub fn read_blobs(&self, blobs: &[&Oid]) -> Result<Vec<Vec<u8>>> {
         if blobs.is_empty() {

@@ -79,6 +79,11 @@ impl FeaturePaths {
         self.document(&["requirements.md", "REQUIREMENTS.md"])
     }
 
+    /// Which requirements a person approved.
+    pub fn approval(&self) -> PathBuf {
+        self.specs.join("approval.json")
+    }
+
     /// As it is called where it exists, else as we call it.
     pub fn design(&self) -> PathBuf {
         self.document(&["design.md", "DESIGN.md", "architecture.md", "ARCHITECTURE.md"])

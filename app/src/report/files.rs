@@ -1,7 +1,9 @@
 //! The files that are made from a run and can be made again at any time.
 
 use std::fs;
+use std::io::ErrorKind;
 
+use jiff::Timestamp;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{write_continued_task_file, write_task_file};
 use mahabharatha_core::view::{RunView, TaskView};
@@ -12,7 +14,7 @@ use super::markdown::block;
 use super::projection::projection;
 use super::state_md::{self, StateSection};
 use crate::claude::tasks;
-use crate::error::Result;
+use crate::error::{Result, io};
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::{sweep, write_atomic, write_projected};
 use crate::store::locks::WorktreesLock;
@@ -60,6 +62,35 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
         }
     }
     let section = StateSection::of(&view, decisions);
+    let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
+    write_projected(&path, after.as_bytes())
+}
+
+/// How far a feature is that has not been run yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Checkpoint<'a> {
+    pub phase: &'a str,
+    pub status: &'a str,
+}
+
+/// This feature's section of `STATE.md`, as long as no run has one to tell of.
+pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Checkpoint<'_>) -> Result<()> {
+    if paths.journal().exists() {
+        return Ok(());
+    }
+    let (path, feature) = (project.state_file(), paths.feature().as_str());
+    let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
+    let before = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(io("read", &path)(error)),
+    };
+    let facts = vec![
+        ("Phase", checkpoint.phase.to_owned()),
+        ("Status", checkpoint.status.to_owned()),
+        ("Last Update", format!("{:.0}", Timestamp::now())),
+    ];
+    let section = StateSection::before_a_run(feature, facts, state_md::decisions_in(&before, feature));
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
     write_projected(&path, after.as_bytes())
 }

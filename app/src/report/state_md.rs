@@ -46,6 +46,13 @@ impl StateSection {
     }
 }
 
+impl StateSection {
+    /// Of a feature that has not been run yet.
+    pub fn before_a_run(feature: &str, facts: Vec<(&'static str, String)>, decisions: Vec<String>) -> Self {
+        StateSection { feature: feature.to_owned(), facts, tasks: Vec::new(), decisions, blockers: Vec::new() }
+    }
+}
+
 fn facts(view: &RunView) -> Vec<(&'static str, String)> {
     let phase = if view.status == "completed" { "Completion" } else { "Execution" };
     let last = view.levels.last().map(|level| level.level);
@@ -80,8 +87,10 @@ pub fn render_section(section: &StateSection) -> String {
     for (name, value) in &section.facts {
         text.push_str(&format!("- **{name}:** {value}\n"));
     }
-    text.push_str("\n## Task Progress\n\n");
-    text.push_str(&table(&["Task ID", "Status", "Worker", "Duration", "Notes"], &section.tasks));
+    if !section.tasks.is_empty() {
+        text.push_str("\n## Task Progress\n\n");
+        text.push_str(&table(&["Task ID", "Status", "Worker", "Duration", "Notes"], &section.tasks));
+    }
     text.push_str(&format!("\n{DECISIONS}\n"));
     for decision in &section.decisions {
         // A line that looks like a heading would end the section.

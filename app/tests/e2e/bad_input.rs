@@ -2,12 +2,11 @@
 //! written, programs that never end or never stop talking.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
 
-use crate::support::{Disk, Ran, Repo, processes_in, simple, task, with};
+use crate::support::{Disk, Ran, Repo, Unwritable, processes_in, simple, task, with};
 
 const JOURNAL: &str = ".git/mahabharatha/x/events.jsonl";
 /// Every command that reads a feature.
@@ -180,23 +179,6 @@ fn a_graph_that_is_lost_or_broken_while_a_run_is_half_done() {
     fs::remove_file(repo.join(graph)).unwrap();
     repo.run(&["run"]).code(3).says("is gone; the run goes on with the graph that it began with");
     goes_on(&repo);
-}
-
-/// A directory that nobody can write to while this lives.
-struct Unwritable(std::path::PathBuf);
-
-impl Unwritable {
-    fn new(dir: &Path) -> Option<Unwritable> {
-        fs::create_dir_all(dir).unwrap();
-        // Root writes wherever the file system lets it.
-        Disk::mount(dir, "ro").then(|| Unwritable(dir.to_owned()))
-    }
-}
-
-impl Drop for Unwritable {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }
 
 #[test]

@@ -38,4 +38,7 @@ mod support;
 mod survivors;
 mod task_list;
 mod task_mode;
+#[expect(dead_code, reason = "shared with the tests of planning")]
+#[path = "../support/terminal.rs"]
+mod terminal;
 mod whole_way;

@@ -1,67 +1,8 @@
 //! What a person sees while a run is on: a live display on a terminal, plain lines elsewhere.
 
-use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
-
 use crate::agents::{doing, held};
 use crate::support::{Repo, simple};
-
-/// A command on a terminal of its own, by `script` of util-linux.
-struct Terminal {
-    child: Child,
-    keys: ChildStdin,
-    output: Arc<Mutex<String>>,
-}
-
-impl Terminal {
-    fn open(repo: &Repo, command: &str, env: &[(&str, &str)]) -> Terminal {
-        let program = env!("CARGO_BIN_EXE_mahabharatha");
-        let line = format!("stty cols 90 rows 30; exec '{program}' {command}");
-        let mut child = Command::new("script")
-            .args(["-qefc", &line, "/dev/null"])
-            .current_dir(repo.path())
-            .env("TERM", "xterm-256color")
-            .env_remove("NO_COLOR")
-            .envs(env.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("script, of util-linux, is needed to test what a terminal shows");
-        let keys = child.stdin.take().unwrap();
-        let mut stdout = child.stdout.take().unwrap();
-        let output = Arc::new(Mutex::new(String::new()));
-        let sink = Arc::clone(&output);
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            let mut all = Vec::new();
-            while let Ok(count @ 1..) = stdout.read(&mut bytes) {
-                all.extend_from_slice(&bytes[..count]);
-                *sink.lock().unwrap() = String::from_utf8_lossy(&all).into_owned();
-            }
-        });
-        Terminal { child, keys, output }
-    }
-
-    fn shown(&self) -> String {
-        self.output.lock().unwrap().clone()
-    }
-
-    #[track_caller]
-    fn wait_for(&self, repo: &Repo, text: &str) {
-        repo.wait_until(&format!("{text:?} on the terminal"), || self.shown().contains(text));
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).unwrap();
-        self.keys.flush().unwrap();
-    }
-
-    fn end(mut self) -> (i32, String) {
-        let code = self.child.wait().unwrap().code().unwrap_or(-1);
-        (code, self.shown())
-    }
-}
+use crate::terminal::Terminal;
 
 #[test]
 fn a_terminal_shows_levels_workers_and_tasks_while_the_run_is_on() {

@@ -322,6 +322,23 @@ impl Drop for Disk {
     }
 }
 
+/// A directory that nobody can write to while this lives.
+pub struct Unwritable(pub PathBuf);
+
+impl Unwritable {
+    pub fn new(dir: &Path) -> Option<Unwritable> {
+        fs::create_dir_all(dir).unwrap();
+        // Root writes wherever the file system lets it.
+        Disk::mount(dir, "ro").then(|| Unwritable(dir.to_owned()))
+    }
+}
+
+impl Drop for Unwritable {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
 pub struct Background {
     child: Option<Child>,
 }

@@ -5,6 +5,7 @@ mod claims;
 mod dependencies;
 mod reads;
 mod report;
+mod trace;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::spec::path::ancestors;
 use crate::spec::{GraphFile, TaskSpec};
 
 pub use report::{Problem, Severity};
+pub use trace::{Served, spell_out, trace};
 pub use tree::{EntryKind, StartTree};
 
 /// A graph that holds what it promises: ids are unique, dependencies lie on lower levels, no file has two owners.

@@ -96,7 +96,7 @@ pub fn bound_text(text: &str, max_chars: usize) -> String {
     format!("{}{}{}", &text[..byte(head)], marker(total - kept), &text[byte(total - tail)..])
 }
 
-fn heading(line: &str) -> Option<(usize, &str)> {
+pub fn heading(line: &str) -> Option<(usize, &str)> {
     let unindented = line.trim_start_matches(' ');
     let title = unindented.trim_start_matches('#');
     let level = unindented.len() - title.len();
@@ -108,10 +108,10 @@ fn heading(line: &str) -> Option<(usize, &str)> {
 
 /// Whether the lines read so far left a code fence open.
 #[derive(Debug, Default)]
-struct Fence(Option<(char, usize)>);
+pub struct Fence(Option<(char, usize)>);
 
 impl Fence {
-    fn read(&mut self, line: &str) {
+    pub fn read(&mut self, line: &str) {
         let line = line.trim();
         let Some(mark) = line.chars().next().filter(|c| FENCES.contains(c)) else { return };
         let rest = line.trim_start_matches(mark);
@@ -123,11 +123,11 @@ impl Fence {
         }
     }
 
-    fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
-    fn end(&self) -> Option<String> {
+    pub fn end(&self) -> Option<String> {
         self.0.map(|(mark, length)| mark.to_string().repeat(length))
     }
 }

@@ -2,9 +2,11 @@
 
 mod graph_file;
 pub(crate) mod path;
+mod requirements;
 mod task_file;
 
 pub use graph_file::{FileLists, GraphFile, TaskSpec, Verification};
+pub use requirements::{Criterion, Gap, Requirements, Story};
 pub use task_file::{import_tasks, parse_task_file, write_continued_task_file, write_task_file};
 
 /// A document that cannot be read, with the place where the format tells it.

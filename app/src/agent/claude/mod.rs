@@ -4,6 +4,7 @@
 //! and a refusal needs nobody to give it. Interpreters and build tools can still write anywhere, which is why the worker
 //! looks at the whole tree afterwards.
 
+mod ask;
 mod client;
 mod permissions;
 mod stream;
@@ -27,6 +28,7 @@ use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{Cmd, Ended, Feed};
 use stream::{Conversation, Listener};
 
+pub use ask::{answer, command_for};
 pub use client::check;
 
 /// Variables of the caller that the client gets: how it reaches its service, and as whom.

@@ -125,6 +125,8 @@ pub struct Outcome {
     pub result: String,
     #[serde(default)]
     pub errors: Vec<String>,
+    /// The answer to a question that came with a schema.
+    pub structured_output: Option<Value>,
     #[serde(default)]
     pub num_turns: u64,
     #[serde(default)]

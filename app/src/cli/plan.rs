@@ -1,0 +1,268 @@
+//! `plan`: what a feature is for, written down and approved. It stops there.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use mahabharatha_core::config::Config;
+use mahabharatha_core::spec::{Gap, Requirements};
+use serde_json::json;
+
+use super::Global;
+use super::place::Place;
+use crate::agent::Spent;
+use crate::error::{Error, ExitCode, Result};
+use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
+use crate::report::files::{self, Checkpoint};
+use crate::report::text::usd;
+use crate::specs;
+use crate::store::atomic::write_atomic;
+use crate::store::locks::FeatureLock;
+use crate::ui::{Style, Ui};
+
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The feature: lower-case letters, digits and -
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
+    /// What you want, in your own words
+    #[arg(long, value_name = "TEXT", group = "wish")]
+    describe: Option<String>,
+    /// A file with what you want, or with whole requirements; - reads the standard input
+    #[arg(long, value_name = "FILE", group = "wish")]
+    from: Option<PathBuf>,
+    /// A GitHub issue that says what is wanted, read with gh
+    #[arg(long, value_name = "N", group = "wish")]
+    issue: Option<u64>,
+    /// Who writes the requirements; none: a form for you to fill in [default: the configured agent, else you are asked]
+    #[arg(long, value_name = "NAME|none")]
+    agent: Option<String>,
+    /// Approve what stands there
+    #[arg(long)]
+    approve: bool,
+}
+
+/// Who writes the requirements.
+enum Author<'a> {
+    Agent(Asker<'a>),
+    Person,
+    Form,
+}
+
+pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
+    let place = global.place(args.feature.as_deref())?;
+    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
+        .map_err(|holder| holder.refusal(&place.feature))?;
+    let config = specs::load_config(&place.project)?;
+    planning::end_on_signals();
+    let planning = Planning { place: &place, ui, args, config: &config };
+    let wish = args.source().map(|source| planning::read_source(&source, &global.directory, place.project.root(), ui));
+    let wish = wish.transpose()?;
+    let existing = planning::read_document(&place.paths.requirements())?;
+    let mut spent = Spent::default();
+    let wrote = match (&wish, &existing) {
+        (None, Some(_)) => false,
+        _ => {
+            let text = planning.write(wish.as_deref(), existing.as_deref(), &mut spent)?;
+            planning.keep(&text, existing.is_some())?;
+            true
+        }
+    };
+    planning.decide(wrote, &mut spent)?;
+    planning.finish(spent)
+}
+
+impl PlanArgs {
+    fn source(&self) -> Option<Source> {
+        let text = self.describe.clone().map(Source::Text);
+        text.or(self.from.clone().map(Source::File)).or(self.issue.map(Source::Issue))
+    }
+}
+
+struct Planning<'a> {
+    place: &'a Place,
+    ui: &'a Ui,
+    args: &'a PlanArgs,
+    config: &'a Config,
+}
+
+impl Planning<'_> {
+    /// The document, from what is wanted; one that was given whole is taken as it is.
+    fn write(&self, wish: Option<&str>, existing: Option<&str>, spent: &mut Spent) -> Result<String> {
+        let feature = self.place.feature.as_str();
+        if let Some(text) = wish.filter(|text| is_whole(text)) {
+            return Ok(text.to_owned());
+        }
+        let form = Requirements::template(feature, wish.unwrap_or_default());
+        let blank = || {
+            let problem = wish.unwrap_or_default().trim().to_owned();
+            Requirements { feature: feature.to_owned(), problem, ..Requirements::default() }
+        };
+        let requirements = match self.author()? {
+            Author::Form if wish.is_none() && self.args.agent.is_none() => {
+                let flags = "--describe TEXT, --from FILE, --issue N or --agent none";
+                let message =
+                    format!("\"What is {feature} for?\" cannot be asked without a terminal; answer it with {flags}");
+                return Err(Error::new(ExitCode::Usage, message));
+            }
+            Author::Form => form,
+            Author::Person => planning::interview(self.ui, &blank())?,
+            Author::Agent(asker) => {
+                let wish = match wish {
+                    Some(wish) => wish.to_owned(),
+                    None => self.ask("What do you want, and what for?", "--describe TEXT")?,
+                };
+                let brief = Brief { feature: &self.place.feature, wish: &wish, current: existing };
+                let requirements = planning::elicit(self.ui, &asker, &brief)?;
+                *spent = asker.spent();
+                requirements
+            }
+        };
+        Ok(requirements.to_markdown())
+    }
+
+    fn author(&self) -> Result<Author<'_>> {
+        let Planning { place, ui, config, .. } = self;
+        match self.args.agent.as_deref() {
+            Some("none") => Ok(Author::Form),
+            Some(name) => {
+                Asker::named(name, Role::ProductOwner, config, &place.project, &place.paths).map(Author::Agent)
+            }
+            None => match Asker::default_one(Role::ProductOwner, config, &place.project, &place.paths) {
+                Ok(asker) => Ok(Author::Agent(asker)),
+                Err(why) => {
+                    ui.note(&format!("No agent is asked: {}.", why.message()));
+                    Ok(if ui.can_ask() { Author::Person } else { Author::Form })
+                }
+            },
+        }
+    }
+
+    /// Puts the document in its place; what a person had there is kept beside it.
+    fn keep(&self, text: &str, keep_old: bool) -> Result<()> {
+        let Place { project, paths, .. } = self.place;
+        let path = paths.requirements();
+        let _whole = planning::uninterrupted();
+        if keep_old && let Some(kept) = planning::keep_aside(&path, text.as_bytes())? {
+            self.ui.note(&format!("What stood there is kept in {}.", kept.display()));
+        }
+        write_atomic(&path, text.as_bytes())?;
+        write_atomic(&project.current_feature_file(), format!("{}\n", self.place.feature).as_bytes())?;
+        self.checkpoint()
+    }
+
+    /// The approval gate: approve, change, or leave it a draft.
+    fn decide(&self, wrote: bool, spent: &mut Spent) -> Result<()> {
+        if self.args.approve {
+            return self.approve();
+        }
+        if wrote && !self.ui.can_ask() && !self.ui.yes() {
+            return Ok(());
+        }
+        self.show()?;
+        loop {
+            let question = "Approve these requirements? [a]pprove, [c]hange, leave as [d]raft:";
+            let answer = if self.ui.yes() { "a".to_owned() } else { self.ask(question, "--approve")? };
+            match answer.to_ascii_lowercase().as_str() {
+                "a" | "approve" | "y" | "yes" => match self.approve() {
+                    Err(error) if error.exit() == ExitCode::Invalid && !self.ui.yes() => {
+                        self.ui.print_error(error.message(), error.details(), error.what_to_do());
+                    }
+                    done => return done,
+                },
+                "c" | "change" => {
+                    self.change(spent)?;
+                    self.show()?;
+                }
+                "d" | "draft" | "" => return Ok(()),
+                other => self.ui.warn(&format!("{other:?} is none of a, c and d")),
+            }
+        }
+    }
+
+    fn change(&self, spent: &mut Spent) -> Result<()> {
+        let current = planning::read_document(&self.place.paths.requirements())?.unwrap_or_default();
+        let requirements = match self.author()? {
+            Author::Agent(asker) => {
+                let wish = self.ask("What should change?", "--describe TEXT")?;
+                let brief = Brief { feature: &self.place.feature, wish: &wish, current: Some(&current) };
+                let requirements = planning::elicit(self.ui, &asker, &brief)?;
+                let more = asker.spent();
+                *spent = Spent { cost_usd: spent.cost_usd + more.cost_usd, tokens: spent.tokens + more.tokens };
+                requirements
+            }
+            Author::Person | Author::Form => planning::interview(self.ui, &Requirements::parse(&current))?,
+        };
+        self.keep(&requirements.to_markdown(), false)
+    }
+
+    fn approve(&self) -> Result<()> {
+        let _whole = planning::uninterrupted();
+        planning::approve(&self.place.project, &self.place.paths)?;
+        self.checkpoint()
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        let Place { project, paths, .. } = self.place;
+        let status = planning::standing(project, paths)?;
+        files::write_checkpoint(
+            project,
+            paths,
+            &Checkpoint { phase: "Planning", status: &format!("requirements are {status}") },
+        )
+    }
+
+    fn ask(&self, question: &str, flag: &str) -> Result<String> {
+        self.ui.ask(question, flag).map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))
+    }
+
+    fn gaps(&self) -> Result<Vec<Gap>> {
+        let text = planning::read_document(&self.place.paths.requirements())?.unwrap_or_default();
+        Ok(Requirements::parse(&text).check())
+    }
+
+    fn show(&self) -> Result<()> {
+        let path = self.place.paths.requirements();
+        let text = planning::read_document(&path)?.unwrap_or_default();
+        self.ui.note(&format!("\n{text}"));
+        self.tell_gaps(&Requirements::parse(&text).check());
+        Ok(())
+    }
+
+    fn tell_gaps(&self, gaps: &[Gap]) {
+        for gap in gaps {
+            self.ui.warn(&gap_line(gap));
+        }
+        if gaps.is_empty() {
+            self.ui.tell(Style::Good, "Nothing is missing in them.");
+        }
+    }
+
+    fn finish(&self, spent: Spent) -> Result<ExitCode> {
+        let Place { project, feature, paths } = self.place;
+        let (standing, gaps) = (planning::standing(project, paths)?, self.gaps()?);
+        if self.ui.json() {
+            let path = paths.requirements();
+            let data = json!({
+                "feature": feature.as_str(), "requirements": path, "status": standing, "problems": gaps,
+                "cost_usd": spent.cost_usd, "tokens": spent.tokens,
+            });
+            self.ui.data(&serde_json::to_string_pretty(&data).expect("it has string keys only"));
+            return Ok(ExitCode::Done);
+        }
+        if !self.ui.can_ask() {
+            gaps.iter().for_each(|gap| self.ui.warn(&gap_line(gap)));
+        }
+        let cost = if spent.tokens == 0 { String::new() } else { format!(" ({})", usd(spent.cost_usd)) };
+        self.ui.note(&format!("{} is {standing}{cost}.", paths.requirements().display()));
+        self.ui.note(&match standing {
+            Standing::Approved => format!("Next: mahabharatha design {feature}"),
+            _ => format!("When it is right: mahabharatha plan {feature} --approve"),
+        });
+        Ok(ExitCode::Done)
+    }
+}
+
+/// Whether a text is in the form of requirements already.
+fn is_whole(text: &str) -> bool {
+    Requirements::parse(text).stories.iter().any(|story| !story.criteria.is_empty())
+}

@@ -1,0 +1,82 @@
+//! The built-in interview, for where no agent asks. What there is already is offered as the answer.
+
+use mahabharatha_core::spec::{Requirements, Story};
+
+use crate::error::{Error, ExitCode, Result};
+use crate::ui::{Style, Ui, one_line};
+
+const FLAG: &str = "--describe TEXT, --from FILE or --agent none";
+/// A question that must have an answer is asked so often.
+const PATIENCE: usize = 3;
+/// Nobody means to write more of one thing.
+const MOST: usize = 100;
+
+pub fn interview(ui: &Ui, start: &Requirements) -> Result<Requirements> {
+    let mut all = start.clone();
+    ui.tell(Style::Dim, "An empty answer takes what stands in brackets, or ends a list.");
+    all.problem = required(ui, "What problem does it solve, and for whom?", &start.problem)?;
+    all.stories = Vec::new();
+    for number in 1..=MOST {
+        let before = start.stories.get(number - 1);
+        match story(ui, number, before)? {
+            Some(story) => all.stories.push(story),
+            None => break,
+        }
+    }
+    all.constraints = list(ui, "Constraints, technical or of the business", &start.constraints)?;
+    all.out_of_scope = list(ui, "Out of scope: what is left out on purpose", &start.out_of_scope)?;
+    all.dependencies = list(ui, "Dependencies: systems or features that it needs", &start.dependencies)?;
+    Ok(all)
+}
+
+fn story(ui: &Ui, number: usize, before: Option<&Story>) -> Result<Option<Story>> {
+    let mut story = before.cloned().unwrap_or_default();
+    let question = format!("Story {number}: who can do what?");
+    story.title = line(ui, &question, &story.title)?;
+    if story.title.is_empty() {
+        return Ok(None);
+    }
+    story.role = line(ui, "  As a …", &story.role)?;
+    story.capability = line(ui, "  I want …", &story.capability)?;
+    story.benefit = line(ui, "  So that …", &story.benefit)?;
+    story.criteria = list(ui, "  Acceptance criteria, each of which can be measured", &story.criteria)?;
+    story.verification = line(ui, "  The command that proves it:", &story.verification)?;
+    Ok(Some(story))
+}
+
+fn required(ui: &Ui, question: &str, before: &str) -> Result<String> {
+    for _ in 0..PATIENCE {
+        let answer = line(ui, question, before)?;
+        if !answer.is_empty() {
+            return Ok(answer);
+        }
+        ui.warn("this needs an answer");
+    }
+    Err(Error::new(ExitCode::Usage, format!("\"{question}\" was not answered; nothing was written"))
+        .hint(format!("Answer it with {FLAG}.")))
+}
+
+fn line(ui: &Ui, question: &str, before: &str) -> Result<String> {
+    let question = if before.is_empty() { question.to_owned() } else { format!("{question} [{}]", one_line(before)) };
+    let answer = ask(ui, &question)?;
+    Ok(if answer.is_empty() { before.to_owned() } else { answer })
+}
+
+fn list(ui: &Ui, question: &str, before: &[String]) -> Result<Vec<String>> {
+    let known = if before.is_empty() { String::new() } else { format!(" [{}]", one_line(&before.join("; "))) };
+    ui.tell(Style::Strong, &format!("{question}, one on each line{known}"));
+    let mut items = Vec::new();
+    while items.len() < MOST {
+        let item = ask(ui, "  -")?;
+        if item.is_empty() {
+            break;
+        }
+        items.push(item);
+    }
+    Ok(if items.is_empty() { before.to_vec() } else { items })
+}
+
+fn ask(ui: &Ui, question: &str) -> Result<String> {
+    ui.ask(question, FLAG)
+        .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()).detail("nothing was written"))
+}

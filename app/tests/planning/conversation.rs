@@ -1,0 +1,101 @@
+//! `plan` with a person at a terminal.
+
+use crate::plan::DOCUMENT;
+use crate::support::Repo;
+use crate::terminal::Terminal;
+
+/// What the terminal showed, with what differs from test to test taken out.
+fn screen(repo: &Repo, shown: &str) -> String {
+    shown.replace('\r', "").replace(&repo.path().display().to_string(), "<repository>")
+}
+
+fn at_a_terminal(repo: &Repo, command: &str) -> Terminal {
+    Terminal::open(repo, command, &[("NO_COLOR", "1")])
+}
+
+#[test]
+fn the_interview_asks_one_thing_after_the_other() {
+    let repo = Repo::new();
+    let mut person = at_a_terminal(&repo, "plan shop");
+    for (question, answer) in [
+        ("What problem does it solve", ""),
+        ("What problem does it solve", "Nobody can buy anything."),
+        ("Story 1: who can do what?", "A visitor can buy a book"),
+        ("As a", "visitor"),
+        ("I want", "to buy a book"),
+        ("So that", "I can read it"),
+        ("  - ", "it is fast"),
+        ("  - ", "`shop buy 1` prints `sold`"),
+        ("  - ", ""),
+        ("The command that proves it", "sh tests/shop.sh"),
+        ("Story 2: who can do what?", ""),
+        ("  - ", ""),
+        ("  - ", "Payment"),
+        ("  - ", ""),
+        ("  - ", ""),
+        // What is vague is told, and what was said before is offered again.
+        ("Approve these requirements?", "what?"),
+        ("Approve these requirements?", "c"),
+        ("What problem does it solve", ""),
+        ("Story 1: who can do what? [A visitor can buy a book]", ""),
+        ("As a", ""),
+        ("I want", ""),
+        ("So that", ""),
+        ("  - ", "`shop buy 1` prints `sold`"),
+        ("  - ", ""),
+        ("The command that proves it", ""),
+        ("Story 2: who can do what?", ""),
+        ("  - ", ""),
+        ("  - ", ""),
+        ("  - ", ""),
+        ("Approve these requirements?", "a"),
+    ] {
+        person.answer(&repo, question, answer);
+    }
+    let (code, shown) = person.end();
+    assert_eq!(code, 0, "{shown}");
+    insta::assert_snapshot!(screen(&repo, &shown));
+    let document = repo.read(DOCUMENT);
+    assert!(document.contains("- [ ] `shop buy 1` prints `sold`\n\n**Verification:**\n"), "{document}");
+    assert!(document.contains("## Out of Scope\n- Payment\n"), "{document}");
+    assert!(repo.exists(".gsd/specs/shop/approval.json") && !repo.exists(".gsd/specs/shop/requirements.1.md"));
+}
+
+#[test]
+fn a_draft_is_left_and_approved_later() {
+    let repo = Repo::new();
+    repo.write(DOCUMENT, crate::plan::WHOLE);
+    let mut person = at_a_terminal(&repo, "plan shop");
+    person.answer(&repo, "Approve these requirements?", "d");
+    let (code, shown) = person.end();
+    assert!(code == 0 && shown.contains("is a draft"), "{shown}");
+    // A form cannot be approved, and the question comes again.
+    let mut person = at_a_terminal(&repo, "plan form --agent none");
+    person.answer(&repo, "Approve these requirements?", "a");
+    person.answer(&repo, "Approve these requirements?", "d");
+    let (code, shown) = person.end();
+    assert!(code == 0 && shown.contains("cannot be approved yet"), "{shown}");
+    let (code, shown) = at_a_terminal(&repo, "plan shop --yes").end();
+    assert!(code == 0 && shown.contains("is approved"), "{shown}");
+}
+
+#[test]
+fn whoever_leaves_in_the_middle_leaves_nothing_behind() {
+    let repo = Repo::new();
+    for (keys, code) in [("\x04", 2), ("\x03", 130)] {
+        let mut person = at_a_terminal(&repo, "plan shop");
+        person.answer(&repo, "What problem does it solve", "None.");
+        person.wait_for(&repo, "Story 1");
+        person.press(keys);
+        let (ended, shown) = person.end();
+        assert_eq!(ended, code, "{shown}");
+        assert!(code != 2 || shown.contains("got no answer") && shown.contains("nothing was written"), "{shown}");
+    }
+    let mut person = at_a_terminal(&repo, "plan shop");
+    for _ in 0..3 {
+        person.answer(&repo, "What problem does it solve", " ");
+    }
+    let (code, shown) = person.end();
+    assert!(code == 2 && shown.contains("was not answered; nothing was written"), "{shown}");
+    assert!(!repo.exists(".gsd"));
+}

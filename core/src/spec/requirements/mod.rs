@@ -1,0 +1,134 @@
+//! `requirements.md`: what a feature is for, and how one sees that it is there.
+
+mod check;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use check::Gap;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Requirements {
+    pub feature: String,
+    pub problem: String,
+    pub stories: Vec<Story>,
+    pub constraints: Vec<String>,
+    pub out_of_scope: Vec<String>,
+    pub dependencies: Vec<String>,
+    /// What nobody has answered yet.
+    pub open_questions: Vec<String>,
+    /// Sections that are the writer's own: heading and text.
+    #[serde(skip)]
+    pub notes: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Story {
+    /// `{Actor} can {action}`
+    pub title: String,
+    pub role: String,
+    pub capability: String,
+    pub benefit: String,
+    pub criteria: Vec<String>,
+    /// The command that proves the story complete.
+    pub verification: String,
+    /// What else stands in it.
+    #[serde(skip)]
+    pub text: String,
+}
+
+/// An acceptance criterion under the name that tasks call it by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Criterion<'a> {
+    /// `AC-<story>.<criterion>`, both counted from 1.
+    pub id: String,
+    pub text: &'a str,
+}
+
+impl Requirements {
+    pub fn criteria(&self) -> impl Iterator<Item = Criterion<'_>> {
+        let stories = self.stories.iter().enumerate();
+        stories.flat_map(|(story, it)| {
+            it.criteria.iter().enumerate().map(move |(index, text)| Criterion { id: criterion_id(story, index), text })
+        })
+    }
+
+    /// A form to be filled in by hand.
+    pub fn template(feature: &str, description: &str) -> Requirements {
+        let [problem, title, role, capability, benefit, criterion, another, command, constraint, excluded, dependency] =
+            PLACEHOLDERS.map(str::to_owned);
+        let described = description.trim();
+        Requirements {
+            feature: feature.to_owned(),
+            problem: if described.is_empty() { problem } else { described.to_owned() },
+            stories: vec![Story {
+                title,
+                role,
+                capability,
+                benefit,
+                criteria: vec![criterion, another],
+                verification: command,
+                text: String::new(),
+            }],
+            constraints: vec![constraint],
+            out_of_scope: vec![excluded],
+            dependencies: vec![dependency],
+            ..Requirements::default()
+        }
+    }
+
+    /// What an answer must look like to be read as requirements.
+    pub fn schema() -> Value {
+        let text = |description: &str| json!({ "type": "string", "description": description });
+        let list =
+            |description: &str| json!({ "type": "array", "items": { "type": "string" }, "description": description });
+        json!({
+            "type": "object",
+            "required": ["problem", "stories"],
+            "properties": {
+                "problem": text("Why this feature exists and which need it addresses"),
+                "stories": { "type": "array", "items": {
+                    "type": "object",
+                    "required": ["title", "role", "capability", "benefit", "criteria", "verification"],
+                    "properties": {
+                        "title": text("{Actor} can {action}"),
+                        "role": text("As a …"),
+                        "capability": text("I want …"),
+                        "benefit": text("So that …"),
+                        "criteria": list("Acceptance criteria: each specific and measurable, one line"),
+                        "verification": text("A shell command that returns 0 exactly when the story is complete"),
+                    },
+                } },
+                "constraints": list("Technical and business constraints"),
+                "out_of_scope": list("What is explicitly excluded"),
+                "dependencies": list("Systems or features that this depends on"),
+                "open_questions": list("What is still unclear"),
+            },
+        })
+    }
+}
+
+fn criterion_id(story: usize, criterion: usize) -> String {
+    format!("AC-{}.{}", story + 1, criterion + 1)
+}
+
+/// What the template has where a person is to write.
+const PLACEHOLDERS: [&str; 11] = [
+    "{Why this feature exists. What user need it addresses.}",
+    "{Actor} can {action}",
+    "{role}",
+    "{capability}",
+    "{benefit}",
+    "{Specific, measurable criterion}",
+    "{Another criterion}",
+    "{Command that proves this story is complete}",
+    "{Technical or business constraint}",
+    "{Explicitly excluded functionality}",
+    "{External system or feature this depends on}",
+];
