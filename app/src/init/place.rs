@@ -52,6 +52,13 @@ pub struct Placed {
     pub beside: Option<String>,
 }
 
+impl Placed {
+    /// Whether it is there, or beside it, that this name stands for.
+    pub fn is(&self, name: &str) -> bool {
+        self.path == name || self.beside.as_deref() == Some(name)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
