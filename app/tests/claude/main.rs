@@ -20,4 +20,6 @@ mod ownership;
 mod preflight;
 mod service;
 mod session;
+mod task_mode;
+mod task_list;
 mod whole_way;
