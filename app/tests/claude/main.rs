@@ -20,6 +20,6 @@ mod ownership;
 mod preflight;
 mod service;
 mod session;
-mod task_mode;
 mod task_list;
+mod task_mode;
 mod whole_way;
