@@ -160,13 +160,13 @@ fn tasks(view: &RunView, show: Show<'_>) -> String {
             some(task.attempt as usize),
             cell(took),
         ];
-        row.extend(cost(view, task.cost_usd));
+        row.extend(show.details.and_then(|_| cost(view, task.cost_usd)));
         row.push(cell(note(task, &blocked)));
         row
     };
     let rows: Vec<Vec<Cell>> = view.tasks.iter().map(row).collect();
     let mut head = vec!["Task", "Title", "Status", "Worker", "Attempt", "Duration"];
-    head.extend(cost(view, 0.0).map(|_| "Cost"));
+    head.extend(show.details.and_then(|_| cost(view, 0.0)).map(|_| "Cost"));
     head.push("Note");
     columns(&head, &rows, &[1, head.len() - 1], show.columns, show.paint)
 }
