@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "init",
     "kurukshetra",
     "run",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 19] = [
     "merge",
     "cleanup",
     "debug",
+    "plan",
     "design",
     "doctor",
     "install",
