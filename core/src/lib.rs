@@ -1,6 +1,7 @@
 //! The deciding half of mahabharatha. Nothing here sees a clock, a disk, an environment, a network or a
 //! process: time comes in with each event, the world is asked for by returning effects.
 
+pub mod charter;
 pub mod config;
 pub mod design;
 pub mod graph;

@@ -10,7 +10,7 @@ use mahabharatha_core::run::event::Intent;
 use super::Global;
 use super::finish::finish;
 use crate::error::{Error, ExitCode, Result, io};
-use crate::git::{self, Git};
+use crate::git::{self, First, Git, Identity};
 use crate::project::Project;
 use crate::session::{self, Options, Outcome};
 use crate::ui::Ui;
@@ -99,7 +99,8 @@ fn make_project(dir: &Path) -> Result<Project> {
         fs::create_dir_all(parent).map_err(io("create", parent))?;
         fs::write(&path, text).map_err(io("write", &path))?;
     }
-    git::init(dir, "main", "The example project")?;
+    let by = Identity::default();
+    git::init(dir, &First { branch: "main", message: "The example project", by: &by, paths: None })?;
     Project::find(dir)
 }
 

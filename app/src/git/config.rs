@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Git, GitError, Result};
-use crate::proc::{Exit, base_env};
+use super::{Call, Git, GitError, Result, executable};
+use crate::proc::{Cmd, Exit, base_env};
 
 /// Settings that change what is checked out or committed; those in effect at the start stay in effect.
 const PINNED_KEYS: [&str; 7] = [
@@ -108,20 +108,40 @@ impl Settings {
 
     /// Who the user is, by environment or configuration.
     pub fn identity(&self) -> Identity {
-        let find = |variable: &str, key: &str, fallback: String| {
-            std::env::var(variable)
-                .ok()
-                .or_else(|| self.get(key).map(str::to_owned))
-                .map(|text| clean(&text))
-                .filter(|text| !text.is_empty())
-                .unwrap_or(fallback)
-        };
         let unknown = Identity::default();
-        Identity {
-            name: find("GIT_AUTHOR_NAME", "user.name", unknown.name),
-            email: find("GIT_AUTHOR_EMAIL", "user.email", unknown.email),
-        }
+        Identity { name: self.name().unwrap_or(unknown.name), email: self.email().unwrap_or(unknown.email) }
     }
+
+    /// As `identity`, where the user has said both.
+    pub fn known_identity(&self) -> Option<Identity> {
+        Some(Identity { name: self.name()?, email: self.email()? })
+    }
+
+    /// What the user calls the first branch of a repository.
+    pub fn default_branch(&self) -> Option<&str> {
+        self.get("init.defaultbranch").filter(|branch| !branch.is_empty())
+    }
+
+    fn name(&self) -> Option<String> {
+        self.said("GIT_AUTHOR_NAME", "user.name")
+    }
+
+    fn email(&self) -> Option<String> {
+        self.said("GIT_AUTHOR_EMAIL", "user.email")
+    }
+
+    fn said(&self, variable: &str, key: &str) -> Option<String> {
+        let said = std::env::var(variable).ok().or_else(|| self.get(key).map(str::to_owned));
+        said.map(|text| clean(&text)).filter(|text| !text.is_empty())
+    }
+}
+
+/// What the user has configured for a directory that is in no repository.
+pub fn user_settings(dir: &Path) -> Result<Settings> {
+    let call = Call::new(["config", "--list", "-z", "--includes"]);
+    let cmd = Cmd::new(executable()?).args(&call.args).cwd(dir).envs(user_environment()).env("LC_ALL", "C");
+    let output = call.finish(cmd.run())?;
+    Ok(Settings { git_dir: dir.to_owned(), all: output.parts().map(split_setting).collect() })
 }
 
 impl Git {

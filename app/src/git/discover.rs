@@ -41,17 +41,31 @@ pub fn discover(start: &Path) -> Result<Found> {
     }
 }
 
-/// Makes a repository with everything in the directory as its first commit.
-pub fn init(dir: &Path, branch: &str, message: &str) -> Result<()> {
-    let run = |args: &[&str]| {
-        let call = Call::new(args);
+/// The first commit of a repository.
+pub struct First<'a> {
+    pub branch: &'a str,
+    pub message: &'a str,
+    pub by: &'a Identity,
+    /// What goes in, whether git would ignore it or not; none: everything.
+    pub paths: Option<&'a [String]>,
+}
+
+/// Makes a repository in the directory, with its first commit.
+pub fn init(dir: &Path, first: &First<'_>) -> Result<()> {
+    let run = |call: Call| {
         let cmd = Cmd::new(executable()?).args(&call.args).cwd(dir).envs(config::user_environment()).env("LC_ALL", "C");
+        let cmd = cmd.env("GIT_LITERAL_PATHSPECS", "1").stdin(call.input.clone().unwrap_or_default());
         call.finish(cmd.run()).map(drop)
     };
-    let Identity { name, email } = Identity::default();
+    let Identity { name, email } = first.by;
     let (name, email) = (format!("user.name={name}"), format!("user.email={email}"));
-    run(&["init", "--quiet", "--template=", "--initial-branch", branch])?;
-    run(&["add", "--all"])?;
-    let as_ours = ["-c", &name, "-c", &email, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
-    run(&[&as_ours[..], &["commit", "--quiet", "--message", message]].concat())
+    run(Call::new(["init", "--quiet", "--template=", "--initial-branch", first.branch]))?;
+    run(match first.paths {
+        None => Call::new(["add", "--all"]),
+        Some(paths) => {
+            Call::new(["add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]).input(paths.join("\0"))
+        }
+    })?;
+    let as_theirs = ["-c", &name, "-c", &email, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
+    run(Call::new(as_theirs.into_iter().chain(["commit", "--quiet", "--message", first.message])))
 }

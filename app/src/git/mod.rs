@@ -26,9 +26,9 @@ use crate::crash;
 use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
 pub use batch::{CommitText, NewCommit};
-pub use config::{Identity, Pinned, Settings};
+pub use config::{Identity, Pinned, Settings, user_settings};
 pub use copy::copy_of;
-pub use discover::{Found as Discovered, discover, init};
+pub use discover::{First, Found as Discovered, discover, init};
 pub use error::{GitError, Result};
 pub use merge::{IndexInput, Merged, Stage};
 pub use path::RepoPath;

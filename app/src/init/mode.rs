@@ -64,10 +64,13 @@ fn judge(names: &[String]) -> (Mode, String) {
 }
 
 fn is_beside_the_point(name: &str) -> bool {
+    BESIDE_THE_POINT.contains(&name) || is_document(name) || name.starts_with(super::place::UNFINISHED)
+}
+
+/// A readme, a licence or the like.
+pub fn is_document(name: &str) -> bool {
     let stem = name.split(['.', '-', '_']).next().unwrap_or(name).to_ascii_lowercase();
-    BESIDE_THE_POINT.contains(&name)
-        || BESIDE_THE_POINT_STEMS.contains(&stem.as_str())
-        || name.starts_with(super::place::UNFINISHED)
+    BESIDE_THE_POINT_STEMS.contains(&stem.as_str())
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod gates;
 mod hooks;
 mod hostile;
 mod hostile_books;
+mod inception;
 mod install;
 mod killed;
 mod landing;

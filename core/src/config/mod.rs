@@ -2,10 +2,10 @@
 
 mod decode;
 mod generated;
-mod read;
+pub(crate) mod read;
 #[cfg(test)]
 mod tests;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::collections::BTreeMap;
 use std::fmt;

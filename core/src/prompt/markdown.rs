@@ -52,6 +52,12 @@ pub fn embed(text: &str, deeper: usize) -> String {
     sections.iter().map(|section| section.text.as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
+/// Without the fields for other programs that a document may begin with.
+pub fn without_front_matter(text: &str) -> &str {
+    let end = text.strip_prefix("---\n").and_then(|fields| fields.split_once("\n---\n"));
+    end.map_or(text, |(_, document)| document)
+}
+
 /// A text that nobody vouches for, in a fence that it cannot close.
 pub fn fenced(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::PromptInput;
-use super::markdown::{bound_text, code, embed, fenced, one_line};
+use super::markdown::{bound_text, code, embed, fenced, one_line, without_front_matter};
 use crate::spec::TaskSpec;
 
 /// What a failed attempt, a gate or a note may add to a prompt, in characters each.
@@ -92,7 +92,10 @@ fn rules(text: &mut String, input: &PromptInput<'_>) {
     let rules: Vec<String> = input
         .rules
         .iter()
-        .map(|rules| format!("From {}:\n\n{}", code(rules.path), embed(&bound_text(rules.text, MAX_REPORT), 3)))
+        .map(|rules| {
+            let text = bound_text(without_front_matter(rules.text), MAX_REPORT);
+            format!("From {}:\n\n{}", code(rules.path), embed(&text, 3))
+        })
         .collect();
     push(text, "Security Rules of the Project", &rules.join("\n\n"));
 }

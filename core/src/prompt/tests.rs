@@ -164,7 +164,10 @@ fn constraints_outlast_asides() {
 #[test]
 fn rules_stand_with_the_task_and_not_with_what_all_share() {
     let (feature, task) = (feature(), task());
-    let rules = [Document { path: "/repo/.claude/rules/security-python.md", text: "# Python\n\nNo `eval`.\n" }];
+    let rules = [Document {
+        path: "/repo/.claude/rules/security-python.md",
+        text: "---\npaths: [a]\n---\n# Python\n\nNo `eval`.\n",
+    }];
     let prompt = Prompt::new(&PromptInput { rules: &rules, ..input(&feature, &task) });
     assert!(prompt.own.contains("## Security Rules of the Project\n\nFrom `/repo/.claude/rules/security-python.md`:"));
     assert!(prompt.own.contains("#### Python\n\nNo `eval`."), "{}", prompt.own);

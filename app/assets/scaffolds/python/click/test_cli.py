@@ -1,0 +1,29 @@
+from importlib.metadata import version
+
+from click.testing import CliRunner
+
+from {{module}}.cli import main
+
+
+def test_greets_by_name() -> None:
+    result = CliRunner().invoke(main, ["greet", "Ada"])
+    assert result.exit_code == 0
+    assert result.output == "Hello, Ada!\n"
+
+
+def test_shouts() -> None:
+    result = CliRunner().invoke(main, ["greet", "--shout", "Ada"])
+    assert result.exit_code == 0
+    assert result.output == "HELLO, ADA!\n"
+
+
+def test_refuses_an_invalid_name() -> None:
+    result = CliRunner().invoke(main, ["greet", "  "])
+    assert result.exit_code == 2
+    assert "the name is empty" in result.output
+
+
+def test_prints_the_version() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.strip() == version("{{slug}}")

@@ -1,0 +1,3 @@
+pub mod api;
+pub mod greeting;
+pub mod settings;
