@@ -147,7 +147,7 @@ fn where_nothing_can_be_written_nothing_is_left() {
     let repo = Repo::empty();
     let program = env!("CARGO_BIN_EXE_mahabharatha");
     let mut limited = Command::new("sh");
-    let line = format!("ulimit -f 0; exec '{program}' init --language rust --name shop");
+    let line = format!("trap '' XFSZ; ulimit -f 0; exec '{program}' init --language rust --name shop");
     limited.args(["-c", &line]).current_dir(repo.path()).env("HOME", repo.path()).envs(PERSON);
     Ran::of(limited.output().unwrap()).code(1).says("raise the limit");
     assert!(names(&repo).is_empty(), "{:?}", names(&repo));
