@@ -167,17 +167,8 @@ fn dotted(version: [u32; 3]) -> String {
 /// An operation that git is in the middle of would be mixed up with what lands.
 fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let project = ground.project;
-    for (file, what, finish) in [
-        ("MERGE_HEAD", "a merge", "git merge --continue` or `git merge --abort"),
-        ("rebase-merge", "a rebase", "git rebase --continue` or `git rebase --abort"),
-        ("rebase-apply", "a rebase", "git rebase --continue` or `git rebase --abort"),
-        ("CHERRY_PICK_HEAD", "a cherry-pick", "git cherry-pick --continue` or `git cherry-pick --abort"),
-        ("REVERT_HEAD", "a revert", "git revert --continue` or `git revert --abort"),
-        ("BISECT_LOG", "a bisection", "git bisect reset"),
-    ] {
-        if project.git_dir().join(file).exists() {
-            report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
-        }
+    for (what, finish) in project.under_way() {
+        report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
     }
     if let Err(error) = project.pinned_config() {
         report.fail_with("repository", error)?;

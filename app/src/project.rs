@@ -66,6 +66,11 @@ impl Project {
         &self.root
     }
 
+    /// The checkout that the command was given in.
+    pub fn checkout(&self) -> &Path {
+        &self.checkout
+    }
+
     /// The git directory that all checkouts share.
     pub fn common_dir(&self) -> &Path {
         &self.common_dir

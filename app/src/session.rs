@@ -9,14 +9,14 @@ use std::sync::mpsc::Sender;
 use jiff::Timestamp;
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, LauncherKind};
 use mahabharatha_core::graph::{Severity, TaskGraph};
-use mahabharatha_core::ids::{Level, Oid, Time};
+use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 use mahabharatha_core::view::RunView;
 
-use crate::claude::tasks::{Mirror, TaskList};
+use crate::claude::tasks::{self, Mirror, TaskList};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::{self, Context, LocalHost, clear};
@@ -152,6 +152,17 @@ struct Begun {
     opening: Opening,
 }
 
+impl Begun {
+    /// Lets something happen before anybody carries the run on.
+    fn note(&mut self, journal: &mut Journal, event: &Event) -> Result<()> {
+        let now = now();
+        journal.append(now, event)?;
+        self.run.step(now, event);
+        self.opening.tell(event, &self.run);
+        Ok(())
+    }
+}
+
 impl Session<'_> {
     fn start(&self, journal: &mut Journal) -> Result<Begun> {
         let Session { project, paths, ui, options, .. } = *self;
@@ -182,7 +193,7 @@ impl Session<'_> {
     fn resume(
         &self,
         journal: &mut Journal,
-        mut run: Run,
+        run: Run,
         start: Oid,
         changed: Option<(GraphFile, TaskGraph)>,
     ) -> Result<Begun> {
@@ -197,14 +208,24 @@ impl Session<'_> {
         }
         events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
         events.push(Event::Resumed { policy: self.policy(), intent: self.options.intent });
-        let mut opening = Opening::of(&run);
+        let opening = Opening::of(&run);
+        let mut begun = Begun { run, opening };
         for event in &events {
-            let now = now();
-            journal.append(now, event)?;
-            run.step(now, event);
-            opening.tell(event, &run);
+            begun.note(journal, event)?;
         }
-        Ok(Begun { run, opening })
+        if begun.run.ended() == Some(&End::Blocked) {
+            for task in self.said_to_be_done(&begun.run) {
+                begun.note(journal, &tasks::adopt(task))?;
+            }
+        }
+        Ok(begun)
+    }
+
+    /// By people, in the feature's task list. While a run goes on, the list's mirror hears it.
+    fn said_to_be_done(&self, run: &Run) -> Vec<TaskId> {
+        let list = self.config.claude_tasks.enabled.then(|| TaskList::of(self.project, self.paths.feature()).ok());
+        let claims = list.flatten().and_then(|list| list.claims(&RunView::of(run), run.graph()).ok());
+        claims.unwrap_or_default()
     }
 
     fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
@@ -234,11 +255,14 @@ impl Session<'_> {
         clear::remove_stale_locks(project, paths);
         clear::remove_half_made_worktrees(project, paths)?;
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
-        if config.claude_tasks.enabled {
-            mirror(project, paths, ui, &run, &reporter);
-        }
+        let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
+        match list {
+            Some(Ok(list)) => reporter.mirror(Mirror::start(list, &run, ui, host.sender())),
+            Some(Err(error)) => ui.warn(&error.to_string()),
+            None => {}
+        }
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
         let end = match options.intent {
             Intent::Session(None) => {
@@ -256,14 +280,6 @@ impl Session<'_> {
         reporter.finish();
         crash::point(|| "session with its files written");
         Ok((run, end?))
-    }
-}
-
-/// Has Claude Code show the run. Where that is not possible the run goes on without.
-fn mirror(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, run: &Run, reporter: &Reporter) {
-    match TaskList::of(project, paths.feature()) {
-        Ok(list) => reporter.mirror(Mirror::start(list, &RunView::of(run), run.graph(), ui)),
-        Err(error) => ui.warn(&error.to_string()),
     }
 }
 

@@ -17,7 +17,6 @@ use crate::git::{EntryType, Git};
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::write_atomic;
 
-/// The configuration; without a file, what holds by default.
 pub fn load_config(project: &Project) -> Result<Config> {
     read_config(&project.config_file())
 }

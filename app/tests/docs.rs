@@ -200,7 +200,7 @@ fn every_problem_code_is_documented() {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for (path, code) in sources("core/src").into_iter().filter(|(path, _)| {
         let path = path.to_string_lossy();
-        path.contains("/graph/") || path.ends_with("/spec/path.rs")
+        path.contains("/graph/") || path.ends_with("/spec/path.rs") || path.ends_with("/design/stubs.rs")
     }) {
         let before = known.len();
         known.extend(literals(&code).filter(is_code).filter(|text| *text != "snake_case").map(str::to_owned));
@@ -313,7 +313,7 @@ fn keys_without_effect_are_used_by_nothing() {
     let rows = rows(section(&text, "## Keys"));
     let marked: Vec<&str> =
         rows.iter().filter(|row| row[3].contains(NO_EFFECT)).filter_map(|row| code(row[0])).collect();
-    assert!(marked.len() > 2, "{marked:?}");
+    assert!(!marked.is_empty());
     let sources = sources("core/src").into_iter().chain(sources("app/src"));
     for (path, code) in sources.filter(|(path, _)| !path.to_string_lossy().contains("/config/")) {
         for key in &marked {

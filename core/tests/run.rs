@@ -290,3 +290,32 @@ fn decisions_are_those_that_led_to_what_is_done() {
     story.reports(report(JobEnd::Done { commit: oid('b') }, "use files"));
     assert_eq!(decided(&story), ["A use files"]);
 }
+
+#[test]
+fn what_is_said_to_be_done_is_looked_at_before_a_stuck_run_is_given_up_again() {
+    let mut story = Story::of(&[("A", 1), ("B", 1)]);
+    let blocked = || JobEnd::Blocked { reason: "no".to_string() };
+    story.ends(blocked()).ends(blocked());
+    assert_eq!(story.run.ended(), Some(&End::Blocked));
+    let adopt = |story: &mut Story, request: &str, task: &str| {
+        let command = Command::Adopt { task: id(task) };
+        story.happens(Event::Asked { request: request.to_string(), command });
+        story.run.answer(request).unwrap().accepted.len()
+    };
+    story.resumed();
+    assert_eq!(story.run.ended(), Some(&End::Blocked));
+    assert_eq!(adopt(&mut story, "1", "A"), 1);
+    assert_eq!(story.run.ended(), None);
+    story.done('a');
+    assert_eq!(story.run.ended(), Some(&End::Blocked), "B is still blocked");
+    story.resumed();
+    assert_eq!(adopt(&mut story, "2", "B"), 1);
+    story.ends(blocked());
+    assert_eq!(adopt(&mut story, "3", "A"), 0, "it is completed");
+    assert_eq!(story.run.ended(), Some(&End::Blocked));
+    story.resumed();
+    assert_eq!(adopt(&mut story, "4", "B"), 1);
+    story.done('b').merges(1).happens(Event::Closed);
+    assert_eq!(story.run.ended(), Some(&End::Completed));
+    assert_eq!(adopt(&mut story, "5", "B"), 0);
+}

@@ -124,11 +124,43 @@ fn render(command: &Command, home: &Home, split: bool) -> String {
             core.replace("{{details}}", &place)
         }
         Some(details) => {
-            // One heading deeper, below the command's own.
-            let details = details.replace("\n## ", "\n### ").replacen("# ", "## ", 1);
-            format!("{}\n{details}", core.replace("{{details}}", "the last section"))
+            format!("{}\n{}", core.replace("{{details}}", "the last section"), one_deeper(details))
         }
     }
+}
+
+/// With headings one deeper, to stand below a command's own.
+fn one_deeper(text: &str) -> String {
+    let lines = lines(text).map(|line| match line.example {
+        None if line.text.starts_with('#') => format!("#{}\n", line.text),
+        _ => format!("{}\n", line.text),
+    });
+    lines.collect()
+}
+
+/// A line of Markdown.
+pub struct Line<'a> {
+    /// From 1.
+    pub number: usize,
+    pub text: &'a str,
+    /// The language of the example that it stands in, fences included.
+    pub example: Option<&'a str>,
+}
+
+pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    // How many ticks the open fence has, and its language.
+    let mut open: Option<(usize, &str)> = None;
+    text.lines().enumerate().map(move |(at, text)| {
+        let language = text.trim_start().trim_start_matches('`');
+        let ticks = text.trim_start().len() - language.len();
+        let was = open;
+        match open {
+            None if ticks >= 3 => open = Some((ticks, language)),
+            Some((opened, _)) if ticks >= opened && language.is_empty() => open = None,
+            _ => {}
+        }
+        Line { number: at + 1, text, example: was.or(open).map(|(_, language)| language) }
+    })
 }
 
 #[cfg(test)]
@@ -147,6 +179,17 @@ mod tests {
             assert_eq!(file(true, &format!("commands/z/{name}.md")).unwrap(), ours);
             assert!(ours.contains("ZERG_FEATURE") && !ours.contains("{{"), "{ours}");
         }
+    }
+
+    #[test]
+    fn headings_in_examples_are_not_touched() {
+        let joined = file(false, "commands/z/plan.md").unwrap();
+        assert!(
+            joined.contains("\n## The form of requirements\n") && joined.contains("\n# Feature: <name>\n"),
+            "{joined}"
+        );
+        assert!(joined.contains("\n## Problem Statement\n") && joined.contains("\n### Story 1: "), "{joined}");
+        assert_eq!(one_deeper("# a\n````x\n# b\n```\n# c\n````\n# d\n"), "## a\n````x\n# b\n```\n# c\n````\n## d\n");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_core::ids::WorkerId;
+use mahabharatha_core::run::effect::Doer;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use crate::error::{Error, ExitCode, Result, io};
 use crate::git::RepoPath;
 use crate::lease::{self, Lease};
 use crate::project::{above_our_worktrees, our_worktree};
-use crate::worker::{Order, occupant, owner};
+use crate::worker::{FENCE, Order, occupant, owner};
 
 /// What the client tells before it uses a tool.
 #[derive(Debug, Deserialize)]
@@ -107,9 +108,15 @@ fn in_slot(
         ));
     };
     let order = Order::read(&job_dir)?;
-    let is_in_job = job_worktree.is_some_and(|worktree| worktree == order.worktree);
-    if !is_in_job && Lease::of(&feature_dir, &call.session_id).is_none() {
+    let is_theirs = match &order.job.doer {
+        Doer::Session(session) => *session == call.session_id,
+        Doer::Agent | Doer::Nobody { .. } => job_worktree.is_some_and(|worktree| worktree == order.worktree),
+    };
+    if !is_theirs {
         return deny(format!("worker {worker} of {feature} is at {} for somebody else", order.job.task));
+    }
+    if job_dir.join(FENCE).exists() {
+        return deny(format!("this attempt at {} was given up; claim the task anew", order.job.task));
     }
     let Ok(inside) = target.strip_prefix(&order.worktree) else {
         return deny(format!("{} is not in {}", target.display(), order.worktree.display()));
@@ -192,7 +199,8 @@ fn resolve(cwd: &Path, path: &str) -> Result<PathBuf> {
         }
     }
     let target = follow(&plain)?;
-    if path.components().any(|part| part == Component::ParentDir) && follow(&path)? != target {
+    // Where the way there is not there, no link is on it.
+    if path.components().any(|part| part == Component::ParentDir) && follow(&path).is_ok_and(|found| found != target) {
         return Err(Error::new(ExitCode::Usage, format!("{} goes through a link and back", path.display())));
     }
     Ok(target)

@@ -111,8 +111,8 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// FNV-1a: the same in every version, and against accidents only.
-fn fingerprint(bytes: &[u8]) -> String {
+/// Length and 64-bit FNV-1a, the same in every version: enough to notice a change, no defence against a forger.
+pub fn fingerprint(bytes: &[u8]) -> String {
     let hash = bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));

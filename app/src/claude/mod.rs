@@ -3,6 +3,7 @@
 pub mod commands;
 pub mod guard;
 pub mod install;
+pub mod listed;
 mod settings;
 pub mod tasks;
 pub mod validate;

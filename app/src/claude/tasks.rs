@@ -10,10 +10,12 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Feature, TaskId};
+use mahabharatha_core::run::event::{Command, Event};
 use mahabharatha_core::view::RunView;
 use serde::Serialize;
 
@@ -105,6 +107,14 @@ impl TaskList {
         in_the_end(|| Ok(!self.owner.put_all(&dir, &entries, &BTreeSet::new())?.held))
     }
 
+    /// Tasks that somebody says are done in the list, though nobody is at them.
+    pub fn claims(&self, view: &RunView, graph: &TaskGraph) -> Result<Vec<TaskId>> {
+        let Some(dir) = ListDir::open(&self.home, self.id())? else { return Ok(Vec::new()) };
+        let found = self.owner.find(&dir)?;
+        let is_claimed = |entry: &&Entry| found.task(&entry.key).is_some_and(|task| entry.is_claimed(task));
+        Ok(self.entries(view, graph).iter().filter(is_claimed).filter_map(|entry| entry.key.task().cloned()).collect())
+    }
+
     /// Where the list differs from the run. As long as somebody drives it, what is only not written yet does not count.
     pub fn mismatches(&self, view: &RunView, graph: &TaskGraph, driven: bool) -> Result<Vec<Mismatch>> {
         let found = ListDir::open(&self.home, self.id())?.map(|dir| self.owner.find(&dir)).transpose()?;
@@ -143,6 +153,14 @@ impl TaskList {
         let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
         Some(shown.chars().map(safe).collect()).filter(|shown: &String| shown != self.id())
     }
+}
+
+/// Has what there is of a task looked at, because somebody says in the list that it is done.
+pub fn adopt(task: TaskId) -> Event {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let (now, count) = (jiff::Timestamp::now().as_millisecond(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let request = format!("task-list-{now}-{}-{count}", std::process::id());
+    Event::Asked { request, command: Command::Adopt { task } }
 }
 
 impl std::fmt::Display for TaskList {

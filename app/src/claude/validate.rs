@@ -213,20 +213,14 @@ fn details_of(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// Calls of our program: lines of shell examples, and spans of code.
 fn calls(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut calls = Vec::new();
-    // The language of the example that a line is in.
-    let mut fence: Option<&str> = None;
-    for (at, line) in text.lines().enumerate() {
-        if let Some(language) = line.trim_start().strip_prefix("```") {
-            fence = if fence.is_some() { None } else { Some(language) };
-            continue;
-        }
-        let found: Vec<&str> = match fence {
-            Some("bash" | "sh") => vec![line],
+    for line in commands::lines(text) {
+        let found: Vec<&str> = match line.example {
+            Some("bash" | "sh") => vec![line.text],
             Some(_) => Vec::new(),
-            None => line.split('`').skip(1).step_by(2).collect(),
+            None => line.text.split('`').skip(1).step_by(2).collect(),
         };
         let words = found.into_iter().map(words).filter(|words| words.len() > 1);
-        calls.extend(words.filter(|words| PROGRAMS.contains(&words[0].as_str())).map(|words| (at + 1, words)));
+        calls.extend(words.filter(|words| PROGRAMS.contains(&words[0].as_str())).map(|words| (line.number, words)));
     }
     calls
 }

@@ -1,81 +1,343 @@
-//! `design`: for now, the check of a task graph.
+//! `design`: from approved requirements to a task graph that holds.
+
+use std::path::PathBuf;
 
 use clap::Args;
-use mahabharatha_core::graph::{Severity, TaskGraph};
-use serde::Serialize;
+use mahabharatha_core::config::Config;
+use mahabharatha_core::design::{Design, Proposal, skeleton, stubs_fail, unreadable};
+use mahabharatha_core::graph::{Problem, StartTree};
+use mahabharatha_core::plan::Plan;
+use mahabharatha_core::spec::{GraphFile, Requirements};
+use serde_json::json;
 
 use super::Global;
+use super::place::Place;
+use super::validate;
+use crate::agent::Spent;
+use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
-use crate::project::FeaturePaths;
-use crate::report::text::count;
+use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, Source, Standing, Workshop};
+use crate::proc;
+use crate::report::files::{self, Checkpoint};
+use crate::report::human_duration;
+use crate::report::plan::render_plan;
+use crate::report::text::{branch_name, count, usd};
 use crate::session;
 use crate::specs;
 use crate::store::journal::Journal;
+use crate::store::locks::FeatureLock;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct DesignArgs {
-    /// The feature whose graph is meant
+    /// The feature that is meant
     #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
+    /// Who designs it; none: a skeleton for you to fill in [default: the configured agent]
+    #[arg(long, value_name = "NAME|none", conflicts_with = "from_graph")]
+    agent: Option<String>,
+    /// Take this graph in place of an architect's; - reads the standard input
+    #[arg(long, value_name = "FILE")]
+    from_graph: Option<PathBuf>,
     /// Check the graph and list every problem; change nothing
-    #[arg(long, required = true)]
+    #[arg(long, conflicts_with_all = ["agent", "from_graph", "commit", "no_commit", "force"])]
     validate_only: bool,
+    /// Commit the design and its stubs, once their check passed
+    #[arg(long, conflicts_with = "no_commit")]
+    commit: bool,
+    /// Leave committing to you
+    #[arg(long)]
+    no_commit: bool,
+    /// Design from requirements that are not approved, or anew what has been run
+    #[arg(long)]
+    force: bool,
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
-    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
-    let start = session::start_commit(&place.project, run.as_ref())?;
-    let tree = specs::start_tree(&place.project.git(), &start)?;
-    let file = match specs::try_read_graph(&place.paths, &tree)? {
-        Ok(file) => file,
-        Err(unreadable) if ui.json() => {
-            print_json(ui, &unreadable);
-            return Ok(ExitCode::Invalid);
+    if args.validate_only {
+        return validate::run(&place, ui);
+    }
+    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
+        .map_err(|holder| holder.refusal(&place.feature))?;
+    let config = specs::load_config(&place.project)?;
+    planning::end_on_signals();
+    let designing = Designing::new(&place, ui, args, &config)?;
+    let holds = planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || {
+        match designing.draw_up(global)? {
+            Ok((designed, author, spent)) => designing.finish(&designed, &author, spent).map(|()| true),
+            Err(problems) => designing.refuse(&problems).map(|()| false),
         }
-        Err(unreadable) => return Err(specs::cannot_read(&place.paths, &unreadable)),
-    };
-    let (graph, problems) = specs::check_graph(&place.feature, &file, Some(&tree));
-    if ui.json() {
-        print_json(ui, &problems);
-    } else {
-        for problem in &problems {
-            let line = specs::problem_line(problem);
-            match problem.severity {
-                Severity::Error => ui.data(&format!("error {line}\n")),
-                Severity::Warning => ui.data(&format!("warning {line}\n")),
+    })?;
+    Ok(if holds { ExitCode::Done } else { ExitCode::Invalid })
+}
+
+/// Who committing is decided by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Committing {
+    Yes,
+    No,
+    Asked,
+}
+
+struct Designing<'a> {
+    place: &'a Place,
+    ui: &'a Ui,
+    args: &'a DesignArgs,
+    config: &'a Config,
+    committing: Committing,
+    standing: Standing,
+    requirements: String,
+    start: StartTree,
+}
+
+type Drawn = (Designed, String, Spent);
+
+impl<'a> Designing<'a> {
+    /// Everything that could be in the way is looked at before anybody is asked for a design.
+    fn new(place: &'a Place, ui: &'a Ui, args: &'a DesignArgs, config: &'a Config) -> Result<Designing<'a>> {
+        let standing = planning::standing(&place.project, &place.paths)?;
+        if !args.force {
+            check_requirements(place, standing)?;
+            check_not_begun(place)?;
+        }
+        let committing = committing(ui, args)?;
+        if committing != Committing::No {
+            check_committable(place)?;
+        }
+        let requirements = planning::read_document(&place.paths.requirements())?.unwrap_or_default();
+        let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
+        Ok(Designing { place, ui, args, config, committing, standing, requirements, start })
+    }
+
+    /// The design that holds, who made it and what it cost; or everything that is wrong with it.
+    fn draw_up(&self, global: &Global) -> Result<Result<Drawn, Vec<Problem>>> {
+        let Place { project, feature, paths } = self.place;
+        let identity = project.identity()?.name;
+        let requirements = Requirements::parse(&self.requirements);
+        if let Some(path) = &self.args.from_graph {
+            let text = planning::read_source(&Source::File(path.clone()), &global.directory, project.root(), self.ui)?;
+            let graph = GraphFile::parse(&text).map_err(|error| {
+                Error::new(ExitCode::Invalid, format!("{}: {error}", path.display()))
+                    .hint("docs/task-graph.md tells the form.")
+            })?;
+            let proposal = Proposal { design: Design::of_requirements(&requirements), graph };
+            return Ok(self.judge(Ok(proposal))?.map(|designed| (designed, identity, Spent::default())));
+        }
+        if self.args.agent.as_deref() == Some("none") {
+            return Ok(self.judge(Ok(skeleton(feature)))?.map(|designed| (designed, identity, Spent::default())));
+        }
+        let asker = match self.args.agent.as_deref() {
+            Some(name) => Asker::named(name, Role::Architect, self.config, project, paths)?,
+            None => Asker::default_one(Role::Architect, self.config, project, paths)
+                .map_err(|error| error.detail("other ways: --agent NAME, --from-graph FILE, --agent none"))?,
+        };
+        let judge = |proposal| self.judge(proposal);
+        let drawn = planning::draw_up(self.ui, &asker, feature, &self.requirements, judge, specs::problem_line)?;
+        Ok(drawn.map(|designed| (designed, asker.name().to_owned(), asker.spent())))
+    }
+
+    fn judge(&self, proposal: Result<Proposal, String>) -> Result<Result<Designed, Vec<Problem>>> {
+        let Place { project, paths, .. } = self.place;
+        let proposal = match proposal {
+            Ok(proposal) => proposal,
+            Err(why) => return Ok(Err(vec![unreadable(why)])),
+        };
+        let requirements = Requirements::parse(&self.requirements);
+        let designed = match planning::judge(project, paths, &self.start, &requirements, proposal) {
+            Ok(designed) => designed,
+            Err(problems) => return Ok(Err(problems)),
+        };
+        Ok(match self.check_stubs(&designed.design)? {
+            Ok(()) => Ok(designed),
+            Err(output) => Err(vec![stubs_fail(output)]),
+        })
+    }
+
+    /// Its command comes from the design: it is run only where a person, or a flag, says so.
+    fn check_stubs(&self, design: &Design) -> Result<Result<(), String>> {
+        let Some(check) = design.stub_check.as_ref().filter(|_| !design.stubs.is_empty()) else { return Ok(Ok(())) };
+        let wanted = match self.committing {
+            Committing::Yes => true,
+            Committing::No => false,
+            Committing::Asked => {
+                let stubs = count(design.stubs.len(), "stub");
+                self.confirm(&format!("Check the {stubs} with `{}`?", check.command))?
             }
+        };
+        if !wanted {
+            self.ui.warn(&format!("the stubs are not checked; this does it: {}", check.command));
+            return Ok(Ok(()));
+        }
+        self.ui.note(&format!("checking the stubs: {}", check.command));
+        let env = proc::base_env(&self.config.env.pass);
+        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env)
+    }
+
+    fn confirm(&self, question: &str) -> Result<bool> {
+        let answer = self.ui.confirm(question, "--commit or --no-commit");
+        answer.map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))
+    }
+
+    fn refuse(&self, problems: &[Problem]) -> Result<()> {
+        if self.ui.json() {
+            validate::print_json(self.ui, problems);
+            return Ok(());
+        }
+        let error = Error::new(ExitCode::Invalid, "the design does not hold; nothing was written");
+        Err(problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem))))
+    }
+
+    fn finish(&self, designed: &Designed, author: &str, spent: Spent) -> Result<()> {
+        let Place { project, feature, paths } = self.place;
+        let plan = Plan::new(&designed.graph, self.config.workers.count);
+        for warning in &designed.warnings {
+            self.ui.warn(&specs::problem_line(warning));
+        }
+        if !self.ui.json() {
+            let tasks: Vec<_> = designed.graph.tasks().iter().collect();
+            let commands = super::run::commands(self.config, &tasks, None)?;
+            self.ui.data(&render_plan(&plan, &designed.graph, &commands, self.ui.columns().unwrap_or(100)));
+        }
+        let approval = planning::approval_line(paths, self.standing);
+        let keep_document = self.args.from_graph.is_some();
+        let colophon = Colophon { author, approval: &approval, keep_document };
+        let laid = planning::lay_out(project, paths, designed, &plan, &colophon)?;
+        let commit = self.commit(designed, &laid)?;
+        self.write(&laid, commit.as_ref())?;
+        let size = validate::size(&designed.graph);
+        files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size })?;
+        self.tell(designed, &plan, &laid, commit.as_ref(), spent);
+        self.ui.note(&format!("Next: mahabharatha run {feature} --dry-run, then mahabharatha run {feature}"));
+        Ok(())
+    }
+
+    /// The commit with everything in it, made but not landed; nothing where none is wanted.
+    fn commit(&self, designed: &Designed, laid: &Laid) -> Result<Option<Commit>> {
+        let Place { project, feature, .. } = self.place;
+        let stubs = count(designed.design.stubs.len(), "stub");
+        let wanted = match self.committing {
+            Committing::Yes => true,
+            Committing::No => false,
+            Committing::Asked => {
+                let branch = project.head_branch()?;
+                self.confirm(&format!("Commit the design and {stubs} to {}?", branch_name(&branch)))?
+            }
+        };
+        if !wanted {
+            return Ok(None);
+        }
+        let files = planning::to_commit(project, &self.place.paths, &laid.files)?;
+        if files.is_empty() {
+            self.ui.note("Git ignores the specs, so there is nothing to commit.");
+            return Ok(None);
+        }
+        let message = format!("design({feature}): {}\n", validate::size(&designed.graph));
+        Workshop::open(project)?.commit(project, &files, &message).map(Some)
+    }
+
+    /// All of it, or nothing.
+    fn write(&self, laid: &Laid, commit: Option<&Commit>) -> Result<()> {
+        let _whole = planning::uninterrupted();
+        let written = laid.files.write()?;
+        let Some(commit) = commit else { return Ok(()) };
+        commit.land(&self.place.project).inspect_err(|_| {
+            written.take_back();
+            commit.unstage();
+        })
+    }
+
+    fn tell(&self, designed: &Designed, plan: &Plan, laid: &Laid, commit: Option<&Commit>, spent: Spent) {
+        let Place { feature, paths, .. } = self.place;
+        let width = planning::width(&designed.graph);
+        let stubs: Vec<String> = designed.design.stub_files().map(|(path, _)| path).collect();
+        if self.ui.json() {
+            let data = json!({
+                "feature": feature.as_str(), "design": paths.design(), "graph": paths.graph(), "stubs": stubs,
+                "kept": laid.kept, "commit": commit.map(|commit| &commit.commit), "problems": designed.warnings,
+                "criteria": designed.criteria, "width": width, "plan": plan,
+                "cost_usd": spent.cost_usd, "tokens": spent.tokens,
+            });
+            self.ui.data(&serde_json::to_string_pretty(&data).expect("it has string keys only"));
+            return;
+        }
+        let cost = if spent.tokens == 0 { String::new() } else { format!(" ({})", usd(spent.cost_usd)) };
+        self.ui.note(&format!(
+            "{feature}: {}, at most {width} at once; critical path {}; {} worth having{cost}",
+            validate::size(&designed.graph),
+            human_duration(plan.critical_path.length),
+            match plan.best_workers {
+                1 => "1 worker is".to_owned(),
+                more => format!("{more} workers are"),
+            }
+        ));
+        for kept in &laid.kept {
+            self.ui.note(&format!("What stood there is kept in {}.", kept.display()));
+        }
+        match commit {
+            Some(commit) => {
+                self.ui.note(&format!("Committed to {} ({}).", branch_name(&commit.branch), commit.commit.short()));
+            }
+            None if stubs.is_empty() => self.ui.note(&format!("Written to {}.", paths.specs().display())),
+            None => self.ui.warn(&format!("a run begins when these stubs are committed: {}", stubs.join(", "))),
         }
     }
-    let Some(graph) = graph else {
-        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-        return if ui.json() { Ok(ExitCode::Invalid) } else { Err(invalid(&place.paths, errors)) };
+}
+
+fn check_requirements(place: &Place, standing: Standing) -> Result<()> {
+    let Place { feature, paths, .. } = place;
+    let (message, hint) = match standing {
+        Standing::Approved => return Ok(()),
+        Standing::Missing => (
+            format!("{feature} has no requirements"),
+            format!("Write them first: mahabharatha plan {feature}. Or design without: --force."),
+        ),
+        Standing::Draft | Standing::Changed => (
+            format!("the requirements of {feature} are {standing}: {}", paths.requirements().display()),
+            format!("Approve them first: mahabharatha plan {feature} --approve. Or design without: --force."),
+        ),
     };
-    ui.note(&format!("{} is valid: {}", source(&place.paths), size(&graph)));
-    Ok(ExitCode::Done)
+    Err(Error::new(ExitCode::Invalid, message).hint(hint))
 }
 
-fn print_json(ui: &Ui, problems: &impl Serialize) {
-    let data = serde_json::json!({ "problems": problems });
-    ui.data(&serde_json::to_string_pretty(&data).expect("problems are plain data"));
-}
-
-fn invalid(paths: &FeaturePaths, errors: usize) -> Error {
-    Error::new(ExitCode::Invalid, format!("{} has {}", source(paths), count(errors, "error")))
-}
-
-/// What the graph was read from.
-fn source(paths: &FeaturePaths) -> String {
-    let graph = paths.graph();
-    if graph.exists() {
-        graph.display().to_string()
-    } else {
-        format!("the graph of the files in {}", paths.task_files().display())
+/// What tasks were done by is no more to be changed in silence.
+fn check_not_begun(place: &Place) -> Result<()> {
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    if run.is_none_or(|run| !run.has_begun()) {
+        return Ok(());
     }
+    Err(Error::new(ExitCode::Invalid, format!("{} has been run already, by the graph that it has", place.feature))
+        .hint("Plan what is new as another feature, or design it anew: --force."))
 }
 
-/// `3 tasks on 2 levels`
-pub fn size(graph: &TaskGraph) -> String {
-    format!("{} on {}", count(graph.tasks().len(), "task"), count(graph.levels().len(), "level"))
+fn committing(ui: &Ui, args: &DesignArgs) -> Result<Committing> {
+    // A form is nothing to be committed.
+    if args.no_commit || (args.agent.as_deref() == Some("none") && !args.commit) {
+        return Ok(Committing::No);
+    }
+    if args.commit || ui.yes() {
+        return Ok(Committing::Yes);
+    }
+    if ui.can_ask() {
+        return Ok(Committing::Asked);
+    }
+    let message = "\"Commit the design?\" cannot be asked without a terminal; answer it with --commit or --no-commit";
+    Err(Error::new(ExitCode::Usage, message))
+}
+
+fn check_committable(place: &Place) -> Result<()> {
+    let project = &place.project;
+    project.head_branch()?;
+    if project.checkout() != project.root() {
+        let message = "the specs are in the main checkout, and are committed from there";
+        return Err(Error::new(ExitCode::Usage, message).hint(format!(
+            "Go there, or name it: -C {}. Or leave committing: --no-commit.",
+            project.root().display()
+        )));
+    }
+    match project.under_way().first() {
+        None => Ok(()),
+        Some((what, finish)) => Err(Error::new(ExitCode::Preflight, format!("{what} is under way"))
+            .hint(format!("Finish it: `{finish}`, or leave committing to later: --no-commit."))),
+    }
 }

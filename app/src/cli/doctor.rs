@@ -6,8 +6,8 @@ use mahabharatha_core::config::Config;
 use mahabharatha_core::run::{End, Run};
 
 use super::Global;
-use super::design::size;
 use super::place::Place;
+use super::validate::size;
 use crate::error::{ExitCode, Result};
 use crate::preflight::{self, CheckStatus, Ground, Report};
 use crate::session;

@@ -4,12 +4,16 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use mahabharatha_core::run::TaskStatus;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::Global;
+use super::place::Place;
+use super::{Global, steer, task};
 use crate::claude::guard::{self, ToolUse, Verdict};
+use crate::claude::listed::{Listed, TaskCompleted};
 use crate::error::{Error, ExitCode, Result};
+use crate::project::Project;
 use crate::ui::Ui;
 
 /// More than a client sends for any file that an agent writes.
@@ -25,11 +29,14 @@ pub struct HookArgs {
 enum Event {
     /// Before a tool is used: refuses writes outside of the files of the task
     PreToolUse,
+    /// Before a task of the client's list is called completed: refuses what does not hold
+    TaskCompleted,
 }
 
 pub fn run(_global: &Global, ui: &Ui, args: &HookArgs) -> Result<ExitCode> {
     match args.event {
         Event::PreToolUse => pre_tool_use(ui),
+        Event::TaskCompleted => task_completed(),
     }
     .map_err(|error| error.with_exit(ExitCode::Usage))
 }
@@ -48,6 +55,30 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
         Verdict::Deny(reason) => return Err(Error::new(ExitCode::Usage, reason)),
     }
     Ok(ExitCode::Done)
+}
+
+fn task_completed() -> Result<ExitCode> {
+    let call: TaskCompleted = read_call()?;
+    let Some(Listed { project, feature, task }) = call.ours()? else { return Ok(ExitCode::Done) };
+    let project = Project::find(&project)?;
+    let place = Place { paths: project.feature(&feature), project, feature };
+    let run = steer::read_run(&place)?;
+    let refused = |why: &str| Err(Error::new(ExitCode::Usage, format!("{task} is not completed: {why}")));
+    if let Some((job, session)) = run.held().find(|(job, _)| job.task == task) {
+        if session != call.session_id {
+            return refused(&format!("another session ({session}) is at it"));
+        }
+        let check = task::check(&place, &place.paths.job(&task, job.attempt))?;
+        return match check.passed() {
+            true => Ok(ExitCode::Done),
+            false => refused(&task::objections(&check).join("\n")),
+        };
+    }
+    match run.task(&task).map(|task| &task.status) {
+        Some(TaskStatus::InProgress { .. }) => refused("a worker is at it"),
+        // Where nobody is at it, it is a claim, which the run checks before it takes it.
+        _ => Ok(ExitCode::Done),
+    }
 }
 
 fn read_call<T: DeserializeOwned>() -> Result<T> {

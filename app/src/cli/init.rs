@@ -73,7 +73,7 @@ fn show(ui: &Ui, outcome: &Outcome) {
             ui.note(&format!("  {} → {}", file.path, file.beside.as_deref().unwrap_or_default()));
         }
     }
-    if outcome.files.iter().all(|file| file.action == Action::Unchanged) {
+    if !outcome.files.is_empty() && outcome.files.iter().all(|file| file.action == Action::Unchanged) {
         ui.note("Everything is as it should be already; nothing was changed.");
     }
     for step in &outcome.next {

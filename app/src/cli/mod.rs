@@ -21,6 +21,7 @@ mod status;
 mod steer;
 mod stop;
 mod task;
+mod validate;
 mod validate_commands;
 mod worker;
 
@@ -99,7 +100,7 @@ enum Command {
     Debug(debug::DebugArgs),
     /// Write down what a feature is for, and approve it
     Plan(plan::PlanArgs),
-    /// Check a task graph
+    /// Design a feature: its architecture and a task graph that holds
     Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
     Doctor(doctor::DoctorArgs),
@@ -109,7 +110,7 @@ enum Command {
     ValidateCommands(validate_commands::ValidateCommandsArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
-    /// Run tasks from a session of a coding agent: it does the work, this program keeps the books
+    /// Run tasks from a session of a coding agent, while this program keeps the books
     Task(task::TaskArgs),
     /// One attempt at one task; started by `run`
     #[command(hide = true)]

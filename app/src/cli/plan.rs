@@ -10,6 +10,7 @@ use serde_json::json;
 use super::Global;
 use super::place::Place;
 use crate::agent::Spent;
+use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
 use crate::report::files::{self, Checkpoint};
@@ -55,20 +56,8 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let config = specs::load_config(&place.project)?;
     planning::end_on_signals();
     let planning = Planning { place: &place, ui, args, config: &config };
-    let wish = args.source().map(|source| planning::read_source(&source, &global.directory, place.project.root(), ui));
-    let wish = wish.transpose()?;
-    let existing = planning::read_document(&place.paths.requirements())?;
-    let mut spent = Spent::default();
-    let wrote = match (&wish, &existing) {
-        (None, Some(_)) => false,
-        _ => {
-            let text = planning.write(wish.as_deref(), existing.as_deref(), &mut spent)?;
-            planning.keep(&text, existing.is_some())?;
-            true
-        }
-    };
-    planning.decide(wrote, &mut spent)?;
-    planning.finish(spent)
+    planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global))?;
+    Ok(ExitCode::Done)
 }
 
 impl PlanArgs {
@@ -86,6 +75,23 @@ struct Planning<'a> {
 }
 
 impl Planning<'_> {
+    /// Whether the requirements are approved in the end.
+    fn carry_out(&self, global: &Global) -> Result<bool> {
+        let Planning { place, ui, args, .. } = self;
+        let source = args.source();
+        let read = |source| planning::read_source(&source, &global.directory, place.project.root(), ui);
+        let wish = source.map(read).transpose()?;
+        let existing = planning::read_document(&place.paths.requirements())?;
+        let mut spent = Spent::default();
+        let wrote = wish.is_some() || existing.is_none();
+        if wrote {
+            let text = self.write(wish.as_deref(), existing.as_deref(), &mut spent)?;
+            self.keep(&text, existing.is_some())?;
+        }
+        self.decide(wrote, &mut spent)?;
+        self.tell(spent)
+    }
+
     /// The document, from what is wanted; one that was given whole is taken as it is.
     fn write(&self, wish: Option<&str>, existing: Option<&str>, spent: &mut Spent) -> Result<String> {
         let feature = self.place.feature.as_str();
@@ -117,7 +123,7 @@ impl Planning<'_> {
                 requirements
             }
         };
-        Ok(requirements.to_markdown())
+        in_bounds(&requirements)
     }
 
     fn author(&self) -> Result<Author<'_>> {
@@ -139,14 +145,13 @@ impl Planning<'_> {
 
     /// Puts the document in its place; what a person had there is kept beside it.
     fn keep(&self, text: &str, keep_old: bool) -> Result<()> {
-        let Place { project, paths, .. } = self.place;
-        let path = paths.requirements();
+        let path = self.place.paths.requirements();
         let _whole = planning::uninterrupted();
-        if keep_old && let Some(kept) = planning::keep_aside(&path, text.as_bytes())? {
-            self.ui.note(&format!("What stood there is kept in {}.", kept.display()));
+        if keep_old && let Some((beside, old)) = planning::aside(&path, text.as_bytes())? {
+            write_atomic(&beside, &old)?;
+            self.ui.note(&format!("What stood there is kept in {}.", beside.display()));
         }
         write_atomic(&path, text.as_bytes())?;
-        write_atomic(&project.current_feature_file(), format!("{}\n", self.place.feature).as_bytes())?;
         self.checkpoint()
     }
 
@@ -192,7 +197,7 @@ impl Planning<'_> {
             }
             Author::Person | Author::Form => planning::interview(self.ui, &Requirements::parse(&current))?,
         };
-        self.keep(&requirements.to_markdown(), false)
+        self.keep(&in_bounds(&requirements)?, false)
     }
 
     fn approve(&self) -> Result<()> {
@@ -201,8 +206,10 @@ impl Planning<'_> {
         self.checkpoint()
     }
 
+    /// How far the feature is, which is the current one now.
     fn checkpoint(&self) -> Result<()> {
-        let Place { project, paths, .. } = self.place;
+        let Place { project, feature, paths } = self.place;
+        write_atomic(&project.current_feature_file(), format!("{feature}\n").as_bytes())?;
         let status = planning::standing(project, paths)?;
         files::write_checkpoint(
             project,
@@ -237,7 +244,7 @@ impl Planning<'_> {
         }
     }
 
-    fn finish(&self, spent: Spent) -> Result<ExitCode> {
+    fn tell(&self, spent: Spent) -> Result<bool> {
         let Place { project, feature, paths } = self.place;
         let (standing, gaps) = (planning::standing(project, paths)?, self.gaps()?);
         if self.ui.json() {
@@ -247,7 +254,7 @@ impl Planning<'_> {
                 "cost_usd": spent.cost_usd, "tokens": spent.tokens,
             });
             self.ui.data(&serde_json::to_string_pretty(&data).expect("it has string keys only"));
-            return Ok(ExitCode::Done);
+            return Ok(standing == Standing::Approved);
         }
         if !self.ui.can_ask() {
             gaps.iter().for_each(|gap| self.ui.warn(&gap_line(gap)));
@@ -258,11 +265,16 @@ impl Planning<'_> {
             Standing::Approved => format!("Next: mahabharatha design {feature}"),
             _ => format!("When it is right: mahabharatha plan {feature} --approve"),
         });
-        Ok(ExitCode::Done)
+        Ok(standing == Standing::Approved)
     }
 }
 
 /// Whether a text is in the form of requirements already.
 fn is_whole(text: &str) -> bool {
     Requirements::parse(text).stories.iter().any(|story| !story.criteria.is_empty())
+}
+
+/// The document, unless nobody could read it again.
+fn in_bounds(requirements: &Requirements) -> Result<String> {
+    planning::text_of(requirements.to_markdown().into_bytes(), "the document")
 }

@@ -129,7 +129,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
 }
 
 /// Every command of the repository that a run would execute, with the place where it stands.
-fn commands(
+pub fn commands(
     config: &mahabharatha_core::config::Config,
     tasks: &[&Task],
     asked: Option<&str>,

@@ -1,7 +1,7 @@
 //! `task`: the protocol by which a session runs tasks itself. It does the work, the program keeps the books.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::session::{self, Outcome, claims};
 use crate::specs;
 use crate::ui::Ui;
 use crate::worker::Order;
-use crate::worker::held::{self, Claimed};
+use crate::worker::held::{self, Check, Claimed};
 
 /// Who only does one task may take his time.
 const PATIENCE_WITH_ONE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -242,30 +242,15 @@ impl Caller<'_> {
         Ok(Held { task, attempt, dir })
     }
 
-    /// Ports for the verification, held as long as it takes.
-    fn with_ports<T>(&self, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
-        let config = specs::load_config(&self.place.project)?;
-        let leases = session::lease_ports(&self.place.project, &config, 1)?;
-        act(leases.iter().flat_map(|lease| lease.ports.clone()).collect())
-    }
-
     fn verify(&self, task: &str) -> Result<ExitCode> {
         let held = self.attempt_at(task)?;
-        let check = self.with_ports(|ports| held::check(&held.dir, ports))?;
+        let check = check(self.place, &held.dir)?;
         if self.ui.json() {
             self.ui.data(&(serde_json::to_string_pretty(&check).expect("a check has string keys only") + "\n"));
         } else if check.passed() {
             self.ui.data(&format!("{}: inside its files, and its verification passes\n", held.task));
         } else {
-            for stray in &check.strays {
-                self.ui.data(&format!("not the task's: {stray}\n"));
-            }
-            for missing in &check.missing {
-                self.ui.data(&format!("to be created, and not there: {missing}\n"));
-            }
-            if let Some(output) = &check.verification {
-                self.ui.data(&format!("{output}\n"));
-            }
+            self.ui.data(&objections(&check).join("\n"));
         }
         Ok(if check.passed() { ExitCode::Done } else { ExitCode::Failed })
     }
@@ -275,7 +260,7 @@ impl Caller<'_> {
         let Held { task, attempt, dir } = self.attempt_at(task)?;
         let decisions = decisions.to_vec();
         let wanted_done = matches!(claimed, Claimed::Done);
-        let report = self.with_ports(|ports| held::end(&dir, claimed, ports, decisions))?;
+        let report = with_ports(place, |ports| held::end(&dir, claimed, ports, decisions))?;
         let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
         if let Some(refusal) = answer.refused.first() {
@@ -352,6 +337,24 @@ impl Caller<'_> {
         }
         Ok(ExitCode::Done)
     }
+}
+
+/// Ports for the verification, held as long as it takes.
+fn with_ports<T>(place: &Place, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
+    let config = specs::load_config(&place.project)?;
+    let leases = session::lease_ports(&place.project, &config, 1)?;
+    act(leases.iter().flat_map(|lease| lease.ports.clone()).collect())
+}
+
+/// What stands against completing an attempt that a session holds.
+pub fn check(place: &Place, job_dir: &Path) -> Result<Check> {
+    with_ports(place, |ports| held::check(job_dir, ports))
+}
+
+pub fn objections(check: &Check) -> Vec<String> {
+    let strays = check.strays.iter().map(|stray| format!("not the task's: {stray}"));
+    let missing = check.missing.iter().map(|missing| format!("to be created, and not there: {missing}"));
+    strays.chain(missing).chain(check.verification.clone()).collect()
 }
 
 fn held_by(run: &Run, session: &str, task: &TaskId) -> Result<Attempt> {

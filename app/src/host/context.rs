@@ -46,6 +46,7 @@ pub struct Inner {
     pinned: Pinned,
     identity: Identity,
     agent: Option<String>,
+    max_attempts: u32,
     ports: Vec<PortLease>,
 }
 
@@ -77,6 +78,7 @@ impl Context {
             graph: Arc::clone(run.graph()),
             base_branch: run.setup().base_branch.clone(),
             pinned: Pinned(run.setup().git_config.clone()),
+            max_attempts: run.policy().max_attempts,
             config,
             repository,
             agent,
@@ -218,7 +220,7 @@ impl Inner {
                 requirements: self.paths.requirements(),
                 design: self.paths.design(),
                 decisions: self.decisions(),
-                max_attempts: self.config.retry.max_attempts,
+                max_attempts: self.max_attempts,
                 budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
                 rules: if engineering.security_rule_filtering { Rules::OfTheTask } else { Rules::All },
             },

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::detect::{Command, Kind, Survey, Tool};
+use super::detect::{self, Command, Kind, Survey};
 use crate::ui::one_line;
 
 pub const PATH: &str = ".mahabharatha/config.yaml";
@@ -97,28 +97,28 @@ fn gate_name(command: &Command, taken: &BTreeSet<String>) -> String {
 }
 
 fn security_gates(survey: &Survey) -> Vec<SecurityGate> {
-    let uses = |tool: Tool| survey.stack.toolchains.iter().find(|found| found.tool == tool);
     let manager = |name: &str| survey.stack.managers.iter().find(|manager| manager.name == name);
     let gate = |name, program, command: &str| SecurityGate { name, program, command: command.to_owned() };
     let mut gates = vec![
         gate("secrets", "gitleaks", "gitleaks detect --no-git --redact --no-banner"),
         gate("semgrep", "semgrep", "semgrep scan --config auto --error --quiet"),
     ];
-    for (name, command) in [("npm", "npm audit --audit-level=high"), ("pnpm", "pnpm audit --audit-level high")] {
-        if manager(name).is_some_and(|manager| manager.from == "package.json") {
-            gates.push(gate("npm audit", name, command));
+    for (name, program, command) in
+        [("npm audit", "npm", "npm audit --audit-level=high"), ("pnpm audit", "pnpm", "pnpm audit --audit-level high")]
+    {
+        if manager(program).is_some_and(|manager| manager.from == "package.json") {
+            gates.push(gate(name, program, command));
         }
     }
-    if let Some(python) = uses(Tool::Python) {
-        let at_root = !python.from.contains('/');
-        let requirements = python.from.ends_with(".txt");
-        match (at_root, requirements) {
-            (true, true) => gates.push(gate("pip-audit", "pip-audit", "pip-audit -r requirements.txt")),
-            (true, false) => gates.push(gate("pip-audit", "pip-audit", "pip-audit .")),
-            (false, _) => {}
+    let python = ["uv", "poetry", "pdm", "pip"].into_iter().find_map(manager).map(|manager| manager.from.as_str());
+    match python {
+        Some("pyproject.toml") => gates.push(gate("pip-audit", "pip-audit", "pip-audit .")),
+        Some(list) if list.ends_with(".txt") => {
+            gates.push(gate("pip-audit", "pip-audit", &format!("pip-audit -r {}", detect::for_shell(list))));
         }
+        _ => {}
     }
-    if uses(Tool::Rust).is_some_and(|rust| !rust.from.contains('/')) {
+    if manager("Cargo").is_some_and(|cargo| cargo.from == "Cargo.toml") {
         gates.push(gate("cargo audit", "cargo-audit", "cargo audit"));
     }
     gates
@@ -183,7 +183,6 @@ mod tests {
     use mahabharatha_core::config::Config;
     use proptest::prelude::*;
 
-    use super::super::detect;
     use super::*;
 
     fn survey(files: &[(&str, &str)]) -> Survey {

@@ -22,7 +22,7 @@ pub fn text(survey: &Survey) -> String {
     text += &quality(&survey.quality);
     text += &security(&survey.security);
     if !survey.notes.is_empty() {
-        text += &format!("\n## Not looked at\n\n{}", list(survey.notes.iter().map(|note| inline(note))));
+        text += &format!("\n## Notes\n\n{}", list(survey.notes.iter().map(|note| inline(note))));
     }
     text
 }

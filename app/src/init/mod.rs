@@ -4,6 +4,8 @@
 //! `detect` discovers one that is there, `infrastructure`, `config`, `rules_install`
 //! and `devcontainer` say what follows from it, and `place` writes all of it or nothing.
 
+mod claude_md;
+mod commands;
 mod config;
 mod detect;
 mod devcontainer;
@@ -20,6 +22,7 @@ mod scaffold;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mahabharatha_core::config::Config;
 use serde::Serialize;
 
 use crate::error::{Error, ExitCode, Result, io};
@@ -29,6 +32,7 @@ use crate::ui::Ui;
 use crate::{proc, specs};
 use detect::Survey;
 use inception::Founder;
+use place::Placing;
 use record::Record;
 
 pub use mode::Mode;
@@ -92,8 +96,9 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     let charter = inception::decide(root, ui, request)?;
     let mut files = inception::files(&charter);
     let survey = survey_of(&files)?;
-    files.extend(follows_from(root, &survey, &Record::read(root), &mut outcome.warnings)?);
-    let (placed, placing) = place::Placing::begin(root)?.place(files)?;
+    let config = specs::read_config(&root.join(config::PATH))?;
+    files.extend(follows_from(root, &survey, &Record::read(root), &config, &mut outcome.warnings));
+    let (placed, placing) = put_in_place(root, files, &config)?;
     let mut paths: Vec<String> = placed.iter().map(|file| file.path.clone()).collect();
     paths.extend(documents(root)?.into_iter().filter(|name| !placed.iter().any(|file| file.is(name))));
     founder.commit(root, &charter, &paths)?;
@@ -135,21 +140,37 @@ fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
     survey.name = request.name.clone().or(survey.name);
     survey.description = request.description.clone().or(survey.description);
     let mut files = vec![NewFile::ours(infrastructure::PATH, infrastructure::text(&survey))];
-    files.extend(follows_from(root, &survey, &record, &mut outcome.warnings)?);
-    outcome.warnings.extend(survey.notes.iter().map(|note| format!("not looked at: {note}")));
-    let (placed, placing) = place::Placing::begin(root)?.place(files)?;
-    placing.keep();
+    let config = specs::read_config(&root.join(config::PATH))?;
+    files.extend(follows_from(root, &survey, &record, &config, &mut outcome.warnings));
+    outcome.warnings.extend(survey.notes.iter().cloned());
+    let (placed, placing) = put_in_place(root, files, &config)?;
     outcome.next = next_steps(root)?;
     outcome.files = placed;
+    placing.keep();
     outcome.survey = Some(survey);
     Ok(())
 }
 
+/// The files, and with them the commands. Until it is kept, all of it can be taken back.
+fn put_in_place(root: &Path, files: Vec<NewFile>, config: &Config) -> Result<(Vec<Placed>, Placing)> {
+    let (mut placed, mut placing) = Placing::begin(root)?.place(files)?;
+    let (commands, new) = commands::put_in_place(root, config.plugins.context_engineering.command_splitting)?;
+    placing.also_made(new);
+    placed.extend(commands);
+    Ok((placed, placing))
+}
+
 /// What a project of this kind needs, old or new.
-fn follows_from(root: &Path, survey: &Survey, record: &Record, warnings: &mut Vec<String>) -> Result<Vec<NewFile>> {
+fn follows_from(
+    root: &Path,
+    survey: &Survey,
+    record: &Record,
+    config: &Config,
+    warnings: &mut Vec<String>,
+) -> Vec<NewFile> {
     let is_there = |program: &str| proc::find_program(program).is_some();
-    let repository = specs::read_config(&root.join(config::PATH))?.security.rules_repository;
-    let (rules, about_rules) = rules_install::files(root, survey, repository.as_deref(), &rules::EMBEDDED);
+    let repository = config.security.rules_repository.as_deref();
+    let (rules, about_rules) = rules_install::files(root, survey, repository, &rules::EMBEDDED);
     let (container, about_container) = devcontainer::files(root, survey, record);
     warnings.extend(about_rules.into_iter().chain(about_container));
     let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there))];
@@ -159,8 +180,8 @@ fn follows_from(root: &Path, survey: &Survey, record: &Record, warnings: &mut Ve
     }
     // The container mounts the directory, and what is not there would be made by the engine, for root.
     files.push(NewFile::ours(".gsd/specs/.gitkeep", ""));
-    files.extend(rules.into_iter().chain(container));
-    Ok(files)
+    files.extend(rules.into_iter().chain(container).chain(claude_md::file(root, survey)));
+    files
 }
 
 const IGNORE: &str = ".mahabharatha/.gitignore";

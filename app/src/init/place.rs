@@ -1,5 +1,6 @@
 //! Writing into the project: all of it or nothing, and nothing of a person's is replaced.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -99,6 +100,8 @@ pub struct Placing {
     staging: TempDir,
     made: Vec<PathBuf>,
     made_dirs: Vec<PathBuf>,
+    /// Those that others made are gone with the last file in them.
+    also_dirs: BTreeSet<PathBuf>,
     /// Copies of what stood there, and where.
     replaced: Vec<(PathBuf, PathBuf)>,
     kept: bool,
@@ -130,6 +133,7 @@ impl Placing {
             staging,
             made: Vec::new(),
             made_dirs: Vec::new(),
+            also_dirs: BTreeSet::new(),
             replaced: Vec::new(),
             kept: false,
         })
@@ -159,6 +163,15 @@ impl Placing {
             _ => self.replace(&record.path, self.stage(&record.text)?)?,
         }
         Ok((placed, self))
+    }
+
+    /// Files that somebody else made on the way, and that go too where it is taken back.
+    pub fn also_made(&mut self, paths: Vec<PathBuf>) {
+        for path in &paths {
+            let above = path.ancestors().skip(1).take_while(|dir| *dir != self.root);
+            self.also_dirs.extend(above.map(Path::to_owned));
+        }
+        self.made.extend(paths);
     }
 
     /// It stays as it is now.
@@ -318,7 +331,9 @@ impl Drop for Placing {
         for path in self.made.drain(..) {
             let _ = fs::remove_file(path);
         }
-        for dir in self.made_dirs.drain(..).rev() {
+        // Deeper ones come later in both; one that holds something stays.
+        let also_dirs = std::mem::take(&mut self.also_dirs);
+        for dir in also_dirs.iter().rev().chain(self.made_dirs.iter().rev()) {
             let _ = fs::remove_dir(dir);
         }
     }

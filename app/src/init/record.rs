@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::claude::install::fingerprint;
+
 pub const PATH: &str = ".mahabharatha/init.json";
 /// Far more than ours ever is.
 const MAX: u64 = 4 << 20;
@@ -30,7 +32,7 @@ impl Record {
     }
 
     pub fn wrote(&self, path: &str, contents: &[u8]) -> bool {
-        self.files.get(path).is_some_and(|known| *known == sign(contents))
+        self.files.get(path).is_some_and(|known| *known == fingerprint(contents))
     }
 
     /// Whether it was ever ours.
@@ -39,16 +41,8 @@ impl Record {
     }
 
     pub fn note(&mut self, path: &str, contents: &[u8]) {
-        self.files.insert(path.to_owned(), sign(contents));
+        self.files.insert(path.to_owned(), fingerprint(contents));
     }
-}
-
-/// Length and 64-bit FNV-1a: enough to notice a change, no defence against a forger.
-fn sign(contents: &[u8]) -> String {
-    let hash = contents
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    format!("{}-{hash:016x}", contents.len())
 }
 
 #[cfg(test)]
@@ -61,7 +55,11 @@ mod tests {
         record.note("a", b"text");
         assert!(record.wrote("a", b"text"));
         assert!(!record.wrote("a", b"test") && !record.wrote("a", b"") && !record.wrote("b", b"text"));
-        assert_eq!(sign(b"a"), "1-af63dc4c8601ec8c", "the published value, so that versions understand each other");
+        assert_eq!(
+            fingerprint(b"a"),
+            "1-af63dc4c8601ec8c",
+            "the published value, so that versions understand each other"
+        );
     }
 
     #[test]

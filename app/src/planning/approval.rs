@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use mahabharatha_core::graph::Severity;
 use mahabharatha_core::spec::{Gap, Requirements};
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,6 @@ use super::documents::read_document;
 use crate::error::{Error, ExitCode, Result};
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::write_atomic;
-use mahabharatha_core::graph::Severity;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Approval {
@@ -49,6 +49,17 @@ pub fn standing(project: &Project, paths: &FeaturePaths) -> Result<Standing> {
     let Ok(approval) = serde_json::from_str::<Approval>(&approval) else { return Ok(Standing::Draft) };
     let same = approval.requirements == fingerprint(project, &text)?;
     Ok(if same { Standing::Approved } else { Standing::Changed })
+}
+
+/// How they stand, with who approved them and when, for a document.
+pub fn approval_line(paths: &FeaturePaths, standing: Standing) -> String {
+    let approval = read_document(&paths.approval()).ok().flatten();
+    match approval.and_then(|text| serde_json::from_str::<Approval>(&text).ok()) {
+        Some(approval) if standing == Standing::Approved => {
+            format!("approved {} by {}", approval.approved_at, approval.approved_by)
+        }
+        _ => standing.to_string(),
+    }
 }
 
 /// Approves the requirements as they stand in the file, unless something in them is missing.

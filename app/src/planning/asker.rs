@@ -8,6 +8,7 @@ use mahabharatha_core::prompt::Document;
 use serde_json::Value;
 
 use super::documents::read_document;
+use super::signals;
 use crate::agent::{self, Asked, Spent, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::proc;
@@ -113,6 +114,7 @@ impl<'a> Asker<'a> {
         env.insert("MAHABHARATHA_ROLE".into(), self.role.as_str().into());
         env.insert("MAHABHARATHA_FEATURE".into(), self.paths.feature().as_str().into());
         env.insert("MAHABHARATHA_SPEC_DIR".into(), self.paths.specs().into());
+        let max_usd = self.budget()?;
         let before: BTreeSet<String> = self.project.changed_files()?.into_iter().collect();
         let answer = agent::ask(&Asked {
             agent: self.agent,
@@ -122,8 +124,10 @@ impl<'a> Asker<'a> {
             schema,
             env,
             timeout: self.config.workers.timeout,
-            max_usd: self.config.budget.max_usd_per_task,
-        })?;
+            max_usd,
+        });
+        signals::let_end();
+        let answer = answer?;
         let changed: Vec<String> =
             self.project.changed_files()?.into_iter().filter(|path| !before.contains(path)).collect();
         if !changed.is_empty() {
@@ -132,6 +136,17 @@ impl<'a> Asker<'a> {
         let (spent, more) = (self.spent.get(), answer.spent);
         self.spent.set(Spent { cost_usd: spent.cost_usd + more.cost_usd, tokens: spent.tokens + more.tokens });
         Ok(answer.value)
+    }
+
+    /// What is left of it after what was asked before.
+    fn budget(&self) -> Result<Option<f64>> {
+        let Some(limit) = self.config.budget.max_usd_per_task else { return Ok(None) };
+        let left = limit - self.spent.get().cost_usd;
+        if left > 0.0 {
+            return Ok(Some(left));
+        }
+        Err(Error::new(ExitCode::Paused, format!("{} has used up its budget of {limit} USD", self.name))
+            .hint("Raise budget.max_usd_per_task in .mahabharatha/config.yaml."))
     }
 
     /// What the project says about itself; what cannot be read is left out.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::LONGEST_DOCUMENT;
 use crate::error::{Error, ExitCode, Result, io};
-use crate::store::atomic::write_atomic;
 
 /// Nothing where there is no such file.
 pub fn read_document(path: &Path) -> Result<Option<String>> {
@@ -29,14 +28,10 @@ pub fn text_of(bytes: Vec<u8>, source: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::new(ExitCode::Invalid, format!("{source} is not UTF-8 text")))
 }
 
-/// Copies a file that is about to be replaced by another to a free name beside it.
-pub fn keep_aside(path: &Path, replacement: &[u8]) -> Result<Option<PathBuf>> {
+/// A free name beside a file that is about to be replaced by something else, and what is to be kept there.
+pub fn aside(path: &Path, replacement: &[u8]) -> Result<Option<(PathBuf, Vec<u8>)>> {
     match fs::read(path) {
-        Ok(found) if found != replacement => {
-            let aside = free_name(path);
-            write_atomic(&aside, &found)?;
-            Ok(Some(aside))
-        }
+        Ok(found) if found != replacement => Ok(Some((free_name(path), found))),
         Ok(_) => Ok(None),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io("read", path)(error)),
@@ -59,13 +54,13 @@ mod tests {
     fn what_would_be_replaced_is_kept_under_a_name_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("requirements.md");
-        assert!(keep_aside(&path, b"new").unwrap().is_none());
+        assert_eq!(aside(&path, b"new").unwrap(), None);
         fs::write(&path, "one").unwrap();
-        assert!(keep_aside(&path, b"one").unwrap().is_none());
-        assert!(keep_aside(&path, b"two").unwrap().unwrap().ends_with("requirements.1.md"));
-        fs::write(&path, "two").unwrap();
-        assert!(keep_aside(&path, b"three").unwrap().unwrap().ends_with("requirements.2.md"));
-        assert_eq!(fs::read_to_string(dir.path().join("requirements.1.md")).unwrap(), "one");
+        assert_eq!(aside(&path, b"one").unwrap(), None);
+        let beside = |number: u32| dir.path().join(format!("requirements.{number}.md"));
+        assert_eq!(aside(&path, b"two").unwrap(), Some((beside(1), b"one".to_vec())));
+        fs::write(beside(1), "").unwrap();
+        assert_eq!(aside(&path, b"two").unwrap(), Some((beside(2), b"one".to_vec())));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Ctrl-C while an agent is asked, or a person: everything ends, but never in the middle of writing.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -10,11 +12,22 @@ use signal_hook::iterator::Signals;
 use crate::error::ExitCode;
 use crate::proc;
 
+/// A temporary directory that goes with us.
+static LEFT: Mutex<Option<PathBuf>> = Mutex::new(None);
 static WRITING: Mutex<()> = Mutex::new(());
 
 /// No signal ends the process while this is held.
 pub fn uninterrupted() -> MutexGuard<'static, ()> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does not return where a signal is about to end us: what it did to a program is no news then.
+pub fn let_end() {
+    drop(uninterrupted());
+}
+
+pub fn remove_at_end(dir: &Path) {
+    *LEFT.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
 }
 
 /// From now on a signal ends what was started, and then us.
@@ -26,6 +39,9 @@ pub fn end_on_signals() {
         if signals.forever().next().is_some() {
             let _nobody_writes = uninterrupted();
             proc::end_descendants(Duration::ZERO);
+            if let Some(dir) = LEFT.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let _ = fs::remove_dir_all(dir);
+            }
             std::process::exit(ExitCode::Stopped as i32);
         }
     });

@@ -8,7 +8,23 @@ use super::Project;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::Found;
 
+/// What a git directory holds in the middle of an operation, what that is, and how it is finished.
+const UNDER_WAY: [(&str, &str, &str); 6] = [
+    ("MERGE_HEAD", "a merge", "git merge --continue` or `git merge --abort"),
+    ("rebase-merge", "a rebase", "git rebase --continue` or `git rebase --abort"),
+    ("rebase-apply", "a rebase", "git rebase --continue` or `git rebase --abort"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick", "git cherry-pick --continue` or `git cherry-pick --abort"),
+    ("REVERT_HEAD", "a revert", "git revert --continue` or `git revert --abort"),
+    ("BISECT_LOG", "a bisection", "git bisect reset"),
+];
+
 impl Project {
+    /// What git is in the middle of, and how it is finished.
+    pub fn under_way(&self) -> Vec<(&'static str, &'static str)> {
+        let found = UNDER_WAY.into_iter().filter(|(file, ..)| self.git_dir().join(file).exists());
+        found.map(|(_, what, finish)| (what, finish)).collect()
+    }
+
     pub fn head_commit(&self) -> Result<Oid> {
         self.find_head()?.ok_or_else(|| Error::new(ExitCode::Preflight, "HEAD is no commit"))
     }

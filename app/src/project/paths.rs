@@ -79,6 +79,11 @@ impl FeaturePaths {
         self.document(&["requirements.md", "REQUIREMENTS.md"])
     }
 
+    /// The tasks as Claude Code's task list takes them.
+    pub fn manifest(&self) -> PathBuf {
+        self.specs.join("design-tasks-manifest.json")
+    }
+
     /// Which requirements a person approved.
     pub fn approval(&self) -> PathBuf {
         self.specs.join("approval.json")

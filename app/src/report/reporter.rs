@@ -175,7 +175,7 @@ impl Follower<'_> {
         }
         self.write(|follower| files::write_files(&follower.project, &follower.paths, &follower.run));
         if let Some(mirror) = self.mirror.take() {
-            mirror.update(&RunView::of(&self.run), self.run.graph());
+            mirror.update(&RunView::of(&self.run), &self.run);
             mirror.finish();
         }
         self.progress.finish();
@@ -190,6 +190,10 @@ impl Follower<'_> {
         self.tell(event);
         self.projection.wanted = true;
         self.reports.wanted |= is_worth_a_report(event);
+        if let (Some(mirror), Event::Asked { request, command: Command::Adopt { .. } }) = (&self.mirror, event) {
+            mirror.update(&RunView::of(&self.run), &self.run);
+            self.run.answer(request).into_iter().for_each(|answer| mirror.answered(answer));
+        }
         let ended = match event {
             Event::JobEnded { task, report, .. } => Some((task, report)),
             Event::Asked { command: Command::Finish { task, report, .. }, .. } => Some((task, &**report)),
@@ -215,7 +219,7 @@ impl Follower<'_> {
             let view = RunView::of(&self.run);
             self.progress.update(&view);
             if let Some(mirror) = &self.mirror {
-                mirror.update(&view, self.run.graph());
+                mirror.update(&view, &self.run);
             }
             self.write(|follower| files::write_projection(&follower.paths, &view));
         }

@@ -36,15 +36,22 @@ pub fn prompt_text(job_dir: &Path) -> Result<String> {
     let order = Order::read(job_dir)?;
     let protocol = format!(
         "# Where you work\n\nWork in `{worktree}` and nowhere else: use absolute paths below it, and begin every shell command with \
-         `cd {worktree} &&`. Change only the files that the task creates or modifies. Do not commit, push or switch branches.\n\n\
+         `cd {quoted} &&`. Change only the files that the task creates or modifies. Do not commit, push or switch branches.\n\n\
          When you think you are done, check it from there with `mahabharatha task verify {task} -f {feature}` and mend what it names. \
          Do not complete the task yourself: whoever gave it to you does. End with a short account of what you did; begin a line \
          with `DECISION:` for what later tasks must know.\n",
         worktree = order.worktree.display(),
+        quoted = quoted(&order.worktree.display().to_string()),
         task = order.job.task,
         feature = order.feature,
     );
     Ok(format!("{}\n{protocol}", prompt::prompt(&order).text()))
+}
+
+/// As a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if text.chars().all(plain) { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// What stands against completing the attempt now.

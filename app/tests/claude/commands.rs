@@ -5,6 +5,27 @@ use serde_json::json;
 use crate::client::Bench;
 use crate::messages_api::{Api, Reply, bash};
 
+const REQUIREMENTS: &str = "# Feature: greet
+
+## Problem Statement
+People are not greeted.
+
+## User Stories
+
+### Story 1: A visitor is greeted
+**As a** visitor
+**I want** a greeting
+**So that** I feel welcome
+
+**Acceptance Criteria:**
+- [ ] greet.sh prints hello
+
+**Verification:**
+```bash
+sh greet.sh | grep -x hello
+```
+";
+
 const NAMES: [&str; 10] =
     ["init", "plan", "design", "kurukshetra", "status", "worker", "merge", "stop", "retry", "cleanup"];
 
@@ -73,7 +94,9 @@ fn agents_have_their_models_and_no_more_tools_than_they_need() {
 #[test]
 fn a_plan_stops_at_the_approval_and_says_so_before_anything_else() {
     let api = Api::start(|ask| match ask.turn() {
-        0 => bash("mahabharatha plan greet --from - --agent none <<'REQUIREMENTS'\n# Feature: greet\nREQUIREMENTS"),
+        0 => {
+            bash(&format!("mahabharatha plan greet --from - --agent none <<'REQUIREMENTS'\n{REQUIREMENTS}REQUIREMENTS"))
+        }
         1 => Reply::uses(
             "AskUserQuestion",
             json!({ "questions": [{
@@ -99,5 +122,8 @@ fn a_plan_stops_at_the_approval_and_says_so_before_anything_else() {
     let at = course.iter().position(|said| said.contains("⛔ PLANNING COMPLETE")).unwrap();
     assert_eq!(course[..at], ["→ Bash", "→ AskUserQuestion"]);
     assert_eq!(course[at + 1..], ["→ Bash", "The requirements are locked."]);
+    assert_eq!(talk.errors(), [""; 0]);
+    assert!(bench.repo.read(".gsd/specs/greet/requirements.md").contains("greet.sh prints hello"));
+    assert!(bench.repo.exists(".gsd/specs/greet/approval.json"));
     assert_eq!(talk.asked.len(), 1, "nothing but the question needed the person: {:?}", talk.asked);
 }

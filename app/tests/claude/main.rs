@@ -20,4 +20,6 @@ mod ownership;
 mod preflight;
 mod service;
 mod session;
+mod task_list;
+mod task_mode;
 mod whole_way;

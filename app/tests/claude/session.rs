@@ -31,11 +31,21 @@ impl Talk {
             .collect()
     }
 
-    /// The results of tools, subagents' too, that were errors.
+    /// What tools gave, subagents' too.
+    pub fn results(&self) -> Vec<String> {
+        self.tool_results().map(|block| block["content"].to_string()).collect()
+    }
+
+    /// Those of them that were errors.
     pub fn errors(&self) -> Vec<String> {
+        let errors = self.tool_results().filter(|block| block["is_error"] == true);
+        errors.map(|block| block["content"].to_string()).collect()
+    }
+
+    fn tool_results(&self) -> impl Iterator<Item = &Value> {
         let users = self.events.iter().filter(|event| event["type"] == "user");
-        let blocks = users.flat_map(|event| event["message"]["content"].as_array().cloned().unwrap_or_default());
-        blocks.filter(|block| block["is_error"] == true).map(|block| block["content"].to_string()).collect()
+        let blocks = users.filter_map(|event| event["message"]["content"].as_array()).flatten();
+        blocks.filter(|block| block["type"] == "tool_result")
     }
 
     pub fn init(&self) -> &Value {
@@ -54,19 +64,18 @@ impl Bench {
 
     /// What the person types, one after the other, each when the last is answered.
     pub fn talk(&self, lines: &[&str]) -> Talk {
-        let program = Path::new(env!("CARGO_BIN_EXE_mahabharatha")).parent().unwrap();
-        let path = std::env::var("PATH").unwrap_or_default();
-        self.talk_with_path(&format!("{}:{path}", program.display()), lines)
+        self.talk_with(&[("PATH", &path_to_the_program())], lines)
     }
 
-    pub fn talk_with_path(&self, path: &str, lines: &[&str]) -> Talk {
+    /// In an environment with these beside the usual ones.
+    pub fn talk_with(&self, env: &[(&str, &str)], lines: &[&str]) -> Talk {
         let outer = self.command(&[]);
         let mut client = Command::new("timeout");
         client.args(["--kill-after=5", "240"]).arg(claude_client::program().unwrap());
         client.args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
         client.args(["--permission-prompt-tool", "stdio"]).current_dir(self.repo.path()).env_clear();
         client.envs(outer.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        client.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").env("PATH", path);
+        client.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").envs(env.iter().copied());
         let mut child = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let mut send = |value: Value| writeln!(stdin, "{value}").unwrap();
@@ -96,6 +105,12 @@ impl Bench {
         assert!(child.wait().unwrap().success());
         talk
     }
+}
+
+/// A PATH on which the program is.
+pub fn path_to_the_program() -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_mahabharatha")).parent().unwrap();
+    format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 impl Talk {

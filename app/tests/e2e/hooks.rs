@@ -7,13 +7,17 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{HELD, Ran, Repo, task};
+use crate::support::{HELD, Ran, Repo, task, with};
 
 const WORKTREE: &str = ".mahabharatha/worktrees/x/worker-0";
 
-/// The hook's answer to what a client says.
 fn hook(repo: &Repo, call: &str, env: &[(&str, &str)]) -> Ran {
-    let mut command = repo.command(&["hook", "pre-tool-use"]);
+    answer(repo, "pre-tool-use", call, env)
+}
+
+/// The hook's answer to what a client says.
+fn answer(repo: &Repo, event: &str, call: &str, env: &[(&str, &str)]) -> Ran {
+    let mut command = repo.command(&["hook", event]);
     command.envs(env.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(call.as_bytes()).unwrap();
@@ -83,4 +87,75 @@ fn what_cannot_be_understood_is_refused() {
     for call in ["", "{", "[]", "{\"tool_name\":\"Write\"}"] {
         hook(&repo, call, &[]).code(2).says("cannot understand what the client says");
     }
+}
+
+#[test]
+fn a_session_may_write_the_files_of_what_it_claimed_and_nothing_else() {
+    let repo = Repo::new();
+    repo.graph("x", &[task("A", 1, "a.txt", "true")]);
+    repo.commit("graph");
+    let as_session = |args: &[&str]| repo.run_with(args, &[("CLAUDE_CODE_SESSION_ID", "s1")]);
+    as_session(&["task", "start"]).code(0);
+    as_session(&["task", "claim", "A"]).code(0);
+    let of_worker = |path: &str| with(write_to(&repo, path), json!({ "agent_id": "a1", "agent_type": "worker" }));
+    let owned = format!("{WORKTREE}/a.txt");
+    assert_eq!(decision(&hook(&repo, &of_worker(&owned).to_string(), &[]).code(0)), "allow");
+    hook(&repo, &of_worker("README.md").to_string(), &[]).code(2).says("outside of your worktree");
+    hook(&repo, &of_worker(&format!("{WORKTREE}/README.md")).to_string(), &[]).code(2).says("is not a file of A");
+    // The session itself may still write in the checkout, if the person lets it.
+    assert_eq!(hook(&repo, &write_to(&repo, "README.md").to_string(), &[]).code(0).stdout, "");
+    let of_other = with(write_to(&repo, &owned), json!({ "session_id": "s2" }));
+    hook(&repo, &of_other.to_string(), &[]).code(2).says("for somebody else");
+    let push = json!({ "tool_name": "Bash", "tool_input": { "command": "git push" } });
+    hook(&repo, &with(of_worker(""), push).to_string(), &[]).code(2).says("does not push");
+    // It is alive as long as its hooks call.
+    let lease = repo.join(".git/mahabharatha/x/sessions/s1.json");
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    fs::File::options().write(true).open(&lease).unwrap().set_modified(long_ago).unwrap();
+    hook(&repo, &of_worker(&owned).to_string(), &[]).code(0);
+    assert!(fs::metadata(&lease).unwrap().modified().unwrap() > long_ago);
+    as_session(&["stop"]).code(0);
+    hook(&repo, &of_worker(&owned).to_string(), &[]).code(2);
+}
+
+#[test]
+fn a_task_is_called_completed_in_the_clients_list_only_if_that_holds() {
+    let (repo, home) = (Repo::new(), tempfile::tempdir().unwrap());
+    repo.graph("x", &[task("A", 1, "a.txt", "true"), task("B", 1, "b.txt", "true")]);
+    repo.commit("graph");
+    let env = [
+        ("CLAUDE_CODE_SESSION_ID", "s1"),
+        ("CLAUDE_CODE_TASK_LIST_ID", "x"),
+        ("CLAUDE_CONFIG_DIR", home.path().to_str().unwrap()),
+    ];
+    repo.run_with(&["task", "start"], &env).code(0);
+    repo.run_with(&["task", "claim", "A"], &env).code(0);
+    let list = home.path().join("tasks/x");
+    fs::create_dir_all(&list).unwrap();
+    let entry = |id: &str, task: &str| {
+        let metadata = json!({ "project": repo.path(), "feature": "x", "task": task });
+        let entry =
+            json!({ "id": id, "subject": task, "description": "", "status": "in_progress", "metadata": metadata });
+        fs::write(list.join(format!("{id}.json")), entry.to_string()).unwrap();
+    };
+    entry("101", "A");
+    entry("102", "B");
+    fs::write(list.join("103.json"), json!({ "id": "103", "subject": "mine", "status": "pending" }).to_string())
+        .unwrap();
+    let completed = |session: &str, id: &str| {
+        let call = json!({ "session_id": session, "cwd": repo.path(), "task_id": id, "task_subject": "s" });
+        answer(&repo, "task-completed", &call.to_string(), &env)
+    };
+    completed("s1", "101").code(2).says("A is not completed: to be created, and not there: a.txt");
+    completed("s2", "101").code(2).says("another session (s1) is at it");
+    for other in ["103", "104", "../101", ""] {
+        completed("s1", other).code(0);
+    }
+    // Nobody is at it: the run looks at the claim itself.
+    completed("s1", "102").code(0);
+    repo.write(&format!("{WORKTREE}/a.txt"), "A\n");
+    completed("s1", "101").code(0);
+    repo.run_with(&["task", "complete", "A"], &env).code(0);
+    completed("s1", "101").code(0);
+    repo.run_with(&["stop"], &env).code(0);
 }

@@ -48,7 +48,7 @@ const FILES: &[Adversary] = &[
     ),
     (
         "SUBMODULE",
-        "git init -q sub; git -C sub commit -q --allow-empty -m inner; git add sub 2>/dev/null; \
+        "git init -q sub; git -C sub -c user.name=a -c user.email=a commit -q --allow-empty -m inner; git add sub 2>/dev/null; \
          printf '[submodule \"sub\"]\\n\\tpath = sub\\n\\turl = ext::touch MARK\\n\\tupdate = !touch MARK\\n' > .gitmodules",
         ".gitmodules",
     ),

@@ -326,3 +326,54 @@ fn a_task_that_is_planned_no_longer_goes_and_others_follow() {
     assert_eq!((list.find("B-1"), &list.of("B-2")["id"]), (None, &json!("3")));
     assert_eq!(list.of("A-1")["blocks"], json!([]));
 }
+
+#[test]
+fn what_a_person_did_and_says_so_there_is_checked_and_taken() {
+    let repo = Repo::new();
+    let list = List(&repo);
+    repo.graph("x", &[doing("A-1", 1, "a1", "echo cannot; exit 3"), simple("B-1", 2, "b1")]);
+    repo.run(&["run"]).code(3);
+    list.change("A-1", json!({ "status": "completed" }));
+    assert_eq!(mismatches(&repo), json!([{ "task": "A-1", "ours": "blocked", "claude": "completed" }]));
+    // It does not hold: the file is not there.
+    let ran = repo.run(&["run"]).code(3).says("A-1 is said to be done");
+    assert_eq!(ran.stderr.matches("A-1 is said to be done").count(), 1, "{}", ran.stderr);
+    let entry = list.of("A-1");
+    assert_eq!((&entry["status"], &entry["subject"]), (&json!("pending"), &json!("[L1] Make a1 (blocked: cannot)")));
+    assert_eq!(mismatches(&repo), json!([]));
+    repo.run(&["run"]).code(3).does_not_say("is said to be done");
+
+    repo.write("a1", "by hand\n");
+    list.change("A-1", json!({ "status": "completed" }));
+    // Who does not drive the run leaves it for who does.
+    repo.run(&["skip", "B-1", "--reason", "not now"]).code(0);
+    assert_eq!(list.of("A-1")["status"], "completed");
+    repo.run(&["run"]).code(0).says("A-1 is said to be done");
+    assert_eq!(repo.tree("main")["a1"], "by hand");
+    assert_eq!(repo.calls(), ["A-1"], "no agent was called for it");
+    assert_eq!(list.of("A-1")["status"], "completed");
+    assert_eq!(mismatches(&repo), json!([]));
+}
+
+#[test]
+fn a_claim_is_taken_while_the_run_is_on_if_its_turn_has_come() {
+    let repo = Repo::new();
+    let list = List(&repo);
+    let person = with(simple("A-2", 1, "a2"), json!({ "foreground": true }));
+    repo.graph("x", &[held("A-1", 1, "a1"), person, doing("B-1", 2, "b1", "echo > b1")]);
+    let run = repo.run_until_up(&["A-1"]);
+    list.wait_status("A-1", "in_progress");
+    repo.write("a2", "by hand\n");
+    repo.write("b1", "by hand\n");
+    for task in ["A-1", "A-2", "B-1"] {
+        list.change(task, json!({ "status": "completed" }));
+    }
+    repo.wait_until("A-2 is taken", || repo.task_status("A-2") == "completed");
+    list.wait_status("A-1", "in_progress");
+    list.wait_status("B-1", "pending");
+    fs::remove_file(repo.join("b1")).unwrap();
+    repo.let_go("all");
+    run.wait().code(0);
+    assert_eq!(repo.tree("main")["a2"], "by hand");
+    assert_eq!(repo.calls(), ["A-1", "B-1"]);
+}

@@ -212,6 +212,17 @@ fn stop_ends_a_session_and_keeps_what_it_did() {
 }
 
 #[test]
+fn a_session_is_told_which_tasks_are_not_for_subagents() {
+    let repo = Repo::new();
+    repo.graph("x", &[foreground("A", 1, "a.txt"), plain("B", 1, "b.txt")]);
+    let session = Session(&repo, "s1");
+    let next = session.run(&["task", "start", "--json"]).code(0).json();
+    assert_eq!((&next["tasks"], &next["foreground"]), (&json!(["A", "B"]), &json!(["A"])));
+    session.does("A", "a.txt", "A").code(0);
+    assert_eq!(session.next()["foreground"], json!([]));
+}
+
+#[test]
 fn a_person_does_a_foreground_task_while_the_run_goes_on() {
     let repo = Repo::new();
     repo.graph("x", &[foreground("A", 1, "a.txt"), held("B", 1, "b.txt"), simple("C", 2, "c.txt")]);

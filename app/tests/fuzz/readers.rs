@@ -12,12 +12,12 @@ use mahabharatha::store::journal::{FILE_NAME, Health, Journal, Repair, examine};
 use mahabharatha::store::locks::FeatureLock;
 use mahabharatha::worker;
 use mahabharatha_core::config::Config;
-use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::graph::{TaskGraph, trace};
 use mahabharatha_core::ids::{Attempt, Feature};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
 use mahabharatha_core::run::replay;
-use mahabharatha_core::spec::{GraphFile, TaskSpec, import_tasks, parse_task_file, write_task_file};
+use mahabharatha_core::spec::{self, GraphFile, TaskSpec, import_tasks, parse_task_file, write_task_file};
 use mahabharatha_core::view::RunView;
 use tempfile::TempDir;
 
@@ -355,6 +355,12 @@ impl Reader for Requirements {
         let task = GraphFile::parse(r#"{"feature":"x","tasks":[{"id":"A","title":"T","level":1}]}"#).unwrap().tasks;
         let prompt = prompt_of(&task[0], &text(input));
         assert!(prompt.text().len() < 200_000, "{} bytes of prompt", prompt.text().len());
+        let read = spec::Requirements::parse(&text(input));
+        read.check();
+        trace(&read, &GraphFile::parse(r#"{"feature":"x","tasks":[]}"#).unwrap());
+        // What is written once is written the same again.
+        let written = spec::Requirements::parse(&read.to_markdown()).to_markdown();
+        assert_eq!(spec::Requirements::parse(&written).to_markdown(), written);
     }
 }
 

@@ -66,7 +66,7 @@ fn an_answer_that_cannot_be_used_goes_back_with_the_reason() {
 }
 
 /// The client's own way to hand in an answer that has a schema.
-fn answers(ask: &Ask, value: Value) -> Reply {
+pub fn answers(ask: &Ask, value: Value) -> Reply {
     let tools = ask.body["tools"].as_array().unwrap();
     let tool = tools.iter().map(|tool| tool["name"].as_str().unwrap()).find(|name| name.contains("Structured"));
     Reply::uses(tool.unwrap(), value)

@@ -18,5 +18,8 @@ mod terminal;
 
 mod agents;
 mod approval;
+mod architect;
 mod conversation;
+mod design;
 mod plan;
+mod whole_way;

@@ -1,5 +1,6 @@
 //! A Messages API on loopback that answers by a script: what the real client is driven against.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -90,6 +91,28 @@ impl Ask {
         let from = self.messages().iter().rposition(|message| message["role"] == "assistant").map_or(0, |at| at + 1);
         self.messages()[from..].iter().for_each(|message| collect_texts(&message["content"], &mut texts));
         texts.join("\n")
+    }
+
+    /// The tools that the model used in its last answer: id, name and input of each.
+    pub fn last_tool_uses(&self) -> Vec<(String, String, Value)> {
+        let last = self.messages().iter().rfind(|message| message["role"] == "assistant");
+        let blocks = last.and_then(|message| message["content"].as_array()).map_or(&[][..], Vec::as_slice);
+        let uses = blocks.iter().filter(|block| block["type"] == "tool_use");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        uses.map(|block| (text(&block["id"]), text(&block["name"]), block["input"].clone())).collect()
+    }
+
+    /// What all uses of tools gave, by their ids.
+    pub fn tool_results(&self) -> BTreeMap<String, String> {
+        let blocks = self.messages().iter().filter_map(|message| message["content"].as_array()).flatten();
+        let results = blocks.filter(|block| block["type"] == "tool_result");
+        results
+            .map(|block| {
+                let mut texts = Vec::new();
+                collect_texts(&block["content"], &mut texts);
+                (block["tool_use_id"].as_str().unwrap_or_default().to_owned(), texts.join("\n"))
+            })
+            .collect()
     }
 
     /// Whether the session itself asks, not a subagent of it.

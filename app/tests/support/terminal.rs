@@ -1,5 +1,6 @@
 //! What a person at a terminal sees and types.
 
+use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -25,7 +26,9 @@ impl Terminal {
             .args(["-qefc", &line, "/dev/null"])
             .current_dir(repo.path())
             .env("TERM", "xterm-256color")
+            .env("HOME", repo.home())
             .env_remove("NO_COLOR")
+            .env_remove("CLAUDE_CONFIG_DIR")
             .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -63,8 +66,15 @@ impl Terminal {
     /// Types a line once the question has been put.
     #[track_caller]
     pub fn answer(&mut self, repo: &Repo, question: &str, line: &str) {
-        let asked = || self.shown().get(self.answered..).is_some_and(|new| new.contains(question));
-        repo.wait_until(&format!("{question:?} on the terminal, which shows {:?}", self.shown()), asked);
+        let asked = |shown: &str| shown.get(self.answered..).is_some_and(|new| new.contains(question));
+        let over = Cell::new(false);
+        let ends = RefCell::new(&mut self.child);
+        repo.wait_until(&format!("{question:?} on the terminal"), || {
+            // What came last is looked at once more.
+            let was_over = over.replace(ends.borrow_mut().try_wait().unwrap().is_some());
+            asked(&self.output.lock().unwrap()) || was_over
+        });
+        assert!(asked(&self.shown()), "{question:?} is not asked in {}", self.shown());
         self.answered = self.shown().len();
         self.press(&format!("{line}\n"));
     }

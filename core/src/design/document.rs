@@ -101,9 +101,9 @@ fn decisions(text: &mut String, page: &Page<'_>) {
 
 fn implementation(text: &mut String, page: &Page<'_>) {
     text.push_str("## 5. Implementation Plan\n\n### 5.1 Phase Summary\n\n");
-    let rows = page.plan.levels.iter().map(|level| {
+    let rows = page.plan.levels.iter().enumerate().map(|(index, level)| {
         let tasks = level.assignments.len() + level.foreground.len();
-        let purpose = LEVELS.get(level.level.0 as usize).map_or("", |(name, _)| name);
+        let purpose = LEVELS.get(index).map_or("", |(name, _)| name);
         let parallel = if tasks > 1 { "Yes" } else { "No" };
         vec![
             level.level.to_string(),

@@ -2,7 +2,20 @@
 
 use super::{Choice, Component, Decision, Design, LEVELS, Proposal, Risk};
 use crate::ids::Feature;
-use crate::spec::{FileLists, TaskSpec, Verification};
+use crate::spec::{FileLists, Requirements, TaskSpec, Verification};
+
+impl Design {
+    /// As far as the requirements tell.
+    pub fn of_requirements(requirements: &Requirements) -> Design {
+        Design {
+            summary: requirements.problem.clone(),
+            goals: requirements.stories.iter().map(|story| story.title.clone()).collect(),
+            non_goals: requirements.out_of_scope.clone(),
+            testing: requirements.stories.iter().map(|story| story.verification.clone()).collect(),
+            ..Design::default()
+        }
+    }
+}
 
 /// What a person is to write stands in braces.
 pub fn skeleton(feature: &Feature) -> Proposal {

@@ -10,15 +10,31 @@ use crate::spec::path::{ListedPath, ancestors, folded};
 const MOST: usize = 500;
 const LARGEST: usize = 1 << 20;
 
+fn error(code: &'static str, path: Option<&str>, message: String) -> Problem {
+    Problem { code, severity: Severity::Error, task: None, path: path.map(str::to_owned), message }
+}
+
+/// An answer that is no design.
+pub fn unreadable(why: String) -> Problem {
+    error("unreadable_design", None, why)
+}
+
+/// Where a stub should go, somebody has something that no commit has.
+pub fn stub_in_the_way(path: &str) -> Problem {
+    error("stub_in_the_way", Some(path), "something that is not committed stands there already".to_owned())
+}
+
+/// What the stubs' check printed.
+pub fn stubs_fail(output: String) -> Problem {
+    error("stub_check_failed", None, output)
+}
+
 impl Design {
     /// The tree that the tasks begin on, and what is wrong with the stubs in it.
     pub fn with_stubs(&self, start: &StartTree) -> (StartTree, Vec<Problem>) {
         let mut tree = start.clone();
         let mut problems = Vec::new();
-        let mut push = |code, path: &str, message: String| {
-            let path = Some(path.to_owned());
-            problems.push(Problem { code, severity: Severity::Error, task: None, path, message });
-        };
+        let mut push = |code, path: &str, message: String| problems.push(error(code, Some(path), message));
         let mut seen = BTreeSet::new();
         for stub in &self.stubs {
             let path = match ListedPath::read(&stub.path) {

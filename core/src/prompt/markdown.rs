@@ -103,7 +103,23 @@ pub fn heading(line: &str) -> Option<(usize, &str)> {
     let valid = line.len() - unindented.len() <= 3
         && (1..=6).contains(&level)
         && (title.is_empty() || title.starts_with([' ', '\t']));
-    valid.then(|| (level, title.trim().trim_end_matches('#').trim_end()))
+    valid.then(|| (level, without_closing_marks(title.trim())))
+}
+
+/// `C` of `C ##`, but all of `C#`.
+fn without_closing_marks(title: &str) -> &str {
+    let bare = title.trim_end_matches('#');
+    if bare.is_empty() || bare.ends_with([' ', '\t']) { bare.trim_end() } else { title }
+}
+
+/// One line that is read again as the title that it is, behind the marks of a heading.
+pub fn title_line(text: &str) -> String {
+    let line = one_line(text);
+    let mut title = line.as_str();
+    while without_closing_marks(title).len() < title.len() {
+        title = without_closing_marks(title);
+    }
+    title.to_owned()
 }
 
 /// Whether the lines read so far left a code fence open.

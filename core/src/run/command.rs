@@ -39,7 +39,11 @@ impl Run {
                 self.for_each_task(tasks, |run, task| run.claim(now, task, session, effects))
             }
             Command::Finish { task, attempt, report } => {
-                self.for_each_task(std::slice::from_ref(task), |run, _| run.finish(now, task, *attempt, report))
+                // Also of a task that a changed graph no longer has.
+                match self.finish(now, task, *attempt, report) {
+                    Ok(()) => Answer { accepted: vec![task.clone()], ..Answer::default() },
+                    Err(why) => Answer { refused: vec![Refusal { task: task.clone(), why }], ..Answer::default() },
+                }
             }
             Command::Adopt { task } => {
                 self.for_each_task(std::slice::from_ref(task), |run, task| run.adopt(now, task, effects))

@@ -46,7 +46,7 @@ impl Run {
             return;
         }
         let why = format!("level {} cannot be merged: {} of its tasks are not done", level.level, level.open);
-        let nothing_would_run = self.ready.is_empty() && self.resting.is_empty();
+        let nothing_would_run = self.ready.is_empty() && self.resting.is_empty() && self.outstanding.is_empty();
         self.drain(if nothing_would_run { End::Blocked } else { End::Paused { why } });
     }
 
@@ -308,7 +308,8 @@ impl Run {
     /// Waits before the next attempt.
     fn rest(&mut self, now: Time, index: usize) {
         let pause = backoff(self.policy.backoff, self.tasks[index].failures.max(1));
-        if pause.is_zero() {
+        // A person needs no rest, and must not be taken for an agent after it.
+        if pause.is_zero() || self.graph.tasks()[index].spec.foreground {
             self.requeue(index);
         } else {
             let until = now + pause;

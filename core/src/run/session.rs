@@ -2,7 +2,7 @@
 
 use super::effect::{Doer, Purpose};
 use super::event::JobReport;
-use super::state::{LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
+use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
 
@@ -52,7 +52,9 @@ impl Run {
     /// Has looked at what there is of a task that nobody is at.
     pub(super) fn adopt(&mut self, now: Time, task: usize, effects: &mut Effects) -> Result<(), String> {
         self.takes_work()?;
-        if self.ended().is_some() {
+        // Who takes over a run that is stuck asks before he gives it up again.
+        let is_stuck = self.ended() == Some(&End::Blocked);
+        if self.ended().is_some() && !is_stuck {
             return Err("the run has ended; it is looked at when it goes on".to_string());
         }
         let blocked = match &self.tasks[task].status {
@@ -61,6 +63,9 @@ impl Run {
             taken => return Err(why_not_free(taken)),
         };
         let base = self.base_to_work_on(task)?;
+        if is_stuck {
+            self.phase = Phase::Working;
+        }
         self.launch_apart(now, task, base, Doer::Nobody { blocked }, effects);
         Ok(())
     }
@@ -75,7 +80,8 @@ impl Run {
 
     fn takes_work(&self) -> Result<(), String> {
         match self.phase {
-            Phase::CheckingBase => Err("the gates have not passed on the base yet".to_string()),
+            _ if !self.needs_no_base_check() => Err("the gates have not passed on the base yet".to_string()),
+            Phase::CheckingBase => Err("the run is not open yet".to_string()),
             Phase::Draining { .. } => Err("the run is about to end".to_string()),
             Phase::Working | Phase::Closing | Phase::Ended { .. } => Ok(()),
         }

@@ -100,7 +100,7 @@ impl Run {
         }
     }
 
-    fn needs_no_base_check(&self) -> bool {
+    pub(super) fn needs_no_base_check(&self) -> bool {
         let merged = self.levels.first().is_some_and(|level| matches!(level.status, LevelStatus::Merged { .. }));
         self.base_checked || merged || !self.policy.has_gates
     }

@@ -13,6 +13,8 @@ pub struct Next {
     pub step: Step,
     /// The tasks that the step is about.
     pub tasks: Vec<TaskId>,
+    /// Those of them that need a person, or tools that only the session itself has.
+    pub foreground: Vec<TaskId>,
     pub in_progress: Vec<TaskId>,
     /// How many at once.
     pub workers: u32,
@@ -49,6 +51,7 @@ impl Next {
             level: run.current_level().map(|level| level.level),
             step: Step::Wait,
             tasks: Vec::new(),
+            foreground: Vec::new(),
             in_progress,
             workers: run.policy().workers,
             why: None,
@@ -100,6 +103,8 @@ impl Next {
         if !all.is_empty() && room > 0 {
             self.step = Step::Claim;
             self.tasks = all.into_iter().take(room).collect();
+            let is_foreground = |id: &&TaskId| run.graph().task(id).is_some_and(|task| task.spec.foreground);
+            self.foreground = self.tasks.iter().filter(is_foreground).cloned().collect();
         } else if !all.is_empty() || !self.in_progress.is_empty() {
             self.step = Step::Wait;
         } else {

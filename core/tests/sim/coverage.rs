@@ -62,6 +62,9 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
             "Stop",
             "Retry",
             "Skip",
+            "Claim",
+            "Finish",
+            "Adopt",
             "Interrupted",
             "EffectFailed",
             "OutOfSpace",
@@ -86,7 +89,10 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
         ],
     ),
     ("blaming", &["Resumed", "Blamed", "Stop", "Retry", "Skip", "EffectFailed"]),
-    ("remedying", &["Resumed", "SlotReady", "JobStarted", "JobEnded", "Stop", "Retry", "Skip", "EffectFailed"]),
+    (
+        "remedying",
+        &["Resumed", "SlotReady", "JobStarted", "JobEnded", "Stop", "Retry", "Skip", "Claim", "Finish", "EffectFailed"],
+    ),
     (
         "landing",
         &["Resumed", "Replanned", "GatesPassed", "Landed", "NotLanded", "Stop", "Retry", "Skip", "EffectFailed"],
@@ -114,7 +120,7 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
             "OutOfSpace",
         ],
     ),
-    ("ended", &["Started", "Resumed", "Replanned", "Stop", "Retry", "Skip"]),
+    ("ended", &["Started", "Resumed", "Replanned", "Stop", "Retry", "Skip", "Claim"]),
 ];
 
 /// How attempts end; remedies as well as others.
@@ -228,6 +234,7 @@ fn state(run: &Run) -> &'static str {
             Some(LevelStatus::Blaming { .. }) => "blaming",
             Some(LevelStatus::Remedying { .. }) => "remedying",
             Some(LevelStatus::Landing { .. }) => "landing",
+            Some(LevelStatus::Failed { .. }) if run.intent().is_session() => "gating",
             Some(LevelStatus::Merged { .. } | LevelStatus::Failed { .. }) => panic!("nothing is left to work on"),
         },
     }

@@ -32,6 +32,8 @@ pub enum Fault {
     DiskFull,
     ClockGoesBack,
     PersonAsks,
+    /// Somebody does a task himself, or says that it is done.
+    SessionAsks,
     SpuriousWake,
     OrchestratorDies,
     JobsDieToo,
@@ -45,8 +47,9 @@ pub enum Fault {
 const KINDS: usize = Fault::OtherPolicy as usize + 1;
 
 /// Faults that show their worst together; a schedule may have one such set beside what it draws otherwise.
-const THEMES: [&[Fault]; 9] = [
+const THEMES: [&[Fault]; 10] = [
     &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull],
+    &[Fault::SessionAsks, Fault::OtherIntent, Fault::BadCommit, Fault::OrchestratorDies, Fault::GraphChanges],
     &[Fault::Outage, Fault::JobCheckpoints, Fault::BadCommit, Fault::RemedyFails, Fault::OrchestratorDies],
     &[Fault::BaseMoves, Fault::EventRepeated, Fault::LateAnswer, Fault::BadCommit, Fault::CheckoutInTheWay],
     &[Fault::JobFails, Fault::JobBlocks, Fault::JobCheckpoints, Fault::DiesLate, Fault::Hangs, Fault::PersonAsks],

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use mahabharatha_core::ids::{Level, TaskId, WorkerId};
-use mahabharatha_core::run::effect::{Answer, Job, Purpose};
+use mahabharatha_core::run::effect::{Answer, Doer, Job, Purpose};
 use mahabharatha_core::run::event::{Candidate, Command, Intent, Obstacle, TaskCommit};
 use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use mahabharatha_core::view::RunView;
@@ -24,14 +24,19 @@ pub fn check_effect(ledger: &Ledger, run: &Run, id: EffectId, effect: &Effect) {
         Effect::PrepareSlot { worker } => {
             assert!(working, "a slot is prepared though nothing may be launched");
             check_worker(ledger, *worker);
+            assert!(worker.0 < ledger.policy.workers, "worker {worker} does not exist");
         }
         Effect::RunJob(job) => {
-            assert!(working, "{} is launched in {:?}", job.task, run.phase());
+            let may = match job.doer {
+                Doer::Session(_) => !matches!(run.phase(), Phase::CheckingBase | Phase::Draining { .. }),
+                _ => working,
+            };
+            assert!(may, "{} is launched in {:?}", job.task, run.phase());
             check_launch(ledger, job);
         }
         Effect::Close => {
             assert_eq!(ledger.current(), None, "closed before every level is merged");
-            assert!(ledger.outstanding.is_empty(), "closed while something is under way");
+            assert!(ledger.is_settled(), "closed while something is under way");
         }
         Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. } => {
             assert!(working, "{effect:?} in {:?}", run.phase());
@@ -41,7 +46,6 @@ pub fn check_effect(ledger: &Ledger, run: &Run, id: EffectId, effect: &Effect) {
 }
 
 fn check_worker(ledger: &Ledger, worker: WorkerId) {
-    assert!(worker.0 < ledger.policy.workers, "worker {worker} does not exist");
     assert!(!ledger.stopped.contains(&worker.0), "worker {worker} was taken out of service");
     for effect in ledger.outstanding.values() {
         let busy = match effect {
@@ -56,23 +60,14 @@ fn check_worker(ledger: &Ledger, worker: WorkerId) {
 fn check_launch(ledger: &Ledger, job: &Job) {
     let task = &job.task;
     let book = ledger.tasks.get(task).unwrap_or_else(|| panic!("{task} is not in the graph"));
-    let policy = &ledger.policy;
     check_worker(ledger, job.worker);
-    assert!(ledger.slots.contains(&job.worker.0), "worker {} has no worktree yet", job.worker);
     assert!(ledger.job_of(task).is_none(), "{task} is on two workers");
     assert_eq!(job.attempt.0, book.last_attempt + 1, "the attempts at {task} are not counted one by one");
-    assert!(!matches!(ledger.intent, Intent::Merge(_)), "a launch where only a merge was asked for");
-    let own = ledger.jobs().filter(|(id, _)| !ledger.adopted.contains(id)).count();
-    assert!(own < policy.workers as usize, "more jobs than workers");
-    assert!(policy.max_usd.is_none_or(|limit| ledger.spent < limit), "a launch over the budget");
+    let policy = &ledger.policy;
     assert!(ledger.base_is_good || !policy.has_gates || ledger.levels[0].merged.is_some(), "the base was not checked");
-    if let Fuse::Open { until, probe } = &ledger.fuse {
-        assert!(ledger.now >= *until, "a launch while the breaker is open until {until}");
-        assert_eq!(*probe, None, "a second launch while the breaker is half open");
+    if job.doer.is_agent() {
+        check_agent(ledger, job);
     }
-    let served = ledger.outages.until.is_none_or(|until| ledger.now >= until);
-    assert!(served, "a launch though the service asked to wait until {:?}", ledger.outages.until);
-    assert!(!ledger.outages.given_up, "a launch though the service was tried often enough");
     let current = ledger.current().expect("work is only left where a level is");
     match &job.purpose {
         Purpose::Build => check_build(ledger, job, current),
@@ -87,14 +82,35 @@ fn check_launch(ledger: &Ledger, job: &Job) {
     }
 }
 
+/// Whether an agent may be launched.
+fn check_agent(ledger: &Ledger, job: &Job) {
+    let policy = &ledger.policy;
+    assert!(job.worker.0 < policy.workers, "worker {} does not exist", job.worker);
+    assert!(ledger.slots.contains(&job.worker.0), "worker {} has no worktree yet", job.worker);
+    assert!(matches!(ledger.intent, Intent::Complete | Intent::Level(_)), "a launch where none was asked for");
+    let own = ledger.jobs().filter(|(id, job)| job.doer.is_agent() && !ledger.adopted.contains(id)).count();
+    assert!(own < policy.workers as usize, "more jobs than workers");
+    assert!(policy.max_usd.is_none_or(|limit| ledger.spent < limit), "a launch over the budget");
+    if let Fuse::Open { until, probe } = &ledger.fuse {
+        assert!(ledger.now >= *until, "a launch while the breaker is open until {until}");
+        assert_eq!(*probe, None, "a second launch while the breaker is half open");
+    }
+    let served = ledger.outages.until.is_none_or(|until| ledger.now >= until);
+    assert!(served, "a launch though the service asked to wait until {:?}", ledger.outages.until);
+    assert!(!ledger.outages.given_up, "a launch though the service was tried often enough");
+}
+
 fn check_build(ledger: &Ledger, job: &Job, current: Level) {
     let (task, book) = (&job.task, &ledger.tasks[&job.task]);
     assert_eq!(book.spec.level, current.0, "{task} is launched though level {current} is not merged");
-    assert_eq!(book.standing, Standing::Open, "{task} is launched though it is {:?}", book.standing);
-    assert!(!book.spec.foreground, "{task} needs a person");
+    let said_done = matches!(job.doer, Doer::Nobody { .. }) && book.standing == Standing::Blocked;
+    let open = said_done || book.standing == Standing::Open;
+    assert!(open, "{task} is launched though it is {:?}", book.standing);
+    assert!(!book.spec.foreground || !job.doer.is_agent(), "{task} needs a person");
     assert_eq!(job.base, ledger.base_of(current), "{task} does not start from what the level below became");
     assert_eq!(job.carry, book.carry, "{task} is not given what its last attempt left");
-    assert!(book.rests_until.is_none_or(|until| until <= ledger.now), "{task} is launched before its pause is over");
+    let rested = !job.doer.is_agent() || book.rests_until.is_none_or(|until| until <= ledger.now);
+    assert!(rested, "{task} is launched before its pause is over");
     for dependency in &book.dependencies {
         let needed = &ledger.tasks[dependency];
         let there = matches!(needed.standing, Standing::Done(_) | Standing::Skipped);
@@ -172,8 +188,12 @@ pub fn check_granted(ledger: &Ledger, command: &Command, task: &TaskId) {
 
 /// Whether a person's wish was rightly refused.
 pub fn check_refused(ledger: &Ledger, command: &Command, task: &TaskId) {
+    if !matches!(command, Command::Retry { .. } | Command::Skip { .. }) {
+        return;
+    }
     let Some(book) = ledger.tasks.get(task) else { return };
-    let plain = ledger.level(Level(book.spec.level)).merged.is_none() && book.standing == Standing::Blocked;
+    let unmerged = ledger.level(Level(book.spec.level)).merged.is_none();
+    let plain = unmerged && book.standing == Standing::Blocked && ledger.job_of(task).is_none();
     assert!(!plain, "{command:?} of {task} is refused though it is only blocked");
 }
 
@@ -226,7 +246,7 @@ pub fn check_state(ledger: &Ledger, run: &Run) {
     check_levels(ledger, run);
     check_workers(ledger, run);
     if run.ended().is_some() {
-        assert!(ledger.outstanding.is_empty(), "ended while something is under way");
+        assert!(ledger.is_settled(), "ended while something is under way");
     }
 }
 
@@ -270,7 +290,8 @@ pub fn check_end(ledger: &Ledger, run: &Run, end: &End) {
     let current = ledger.current();
     let status = run.current_level().map(|level| &level.status);
     // A retry or skip takes a failed level back to running, also while the run is coming to its end.
-    let failed = matches!(status, Some(LevelStatus::Failed { .. } | LevelStatus::Running));
+    let due = run.intent().is_session() && matches!(status, Some(LevelStatus::Remedying { job: None, .. }));
+    let failed = due || matches!(status, Some(LevelStatus::Failed { .. } | LevelStatus::Running));
     let honest = match end {
         End::Completed => {
             let last = ledger.levels.last().expect("a graph has levels");
@@ -279,7 +300,8 @@ pub fn check_end(ledger: &Ledger, run: &Run, end: &End) {
                 && ledger.tasks.values().all(|book| matches!(book.standing, Standing::Done(_) | Standing::Skipped))
         }
         End::LevelMerged { level } => {
-            let asked = matches!(ledger.intent, Intent::Level(goal) | Intent::Merge(goal) if goal == *level);
+            let asked = matches!(ledger.intent,
+                Intent::Level(goal) | Intent::Merge(goal) | Intent::Session(Some(goal)) if goal == *level);
             asked && current.is_none_or(|current| current > *level)
         }
         End::Blocked => current.is_some_and(|current| {
@@ -297,7 +319,7 @@ pub fn check_end(ledger: &Ledger, run: &Run, end: &End) {
         End::Conflict { .. } => failed && matches!(ledger.obstacle, Some(Obstacle::Conflict { .. })),
         End::Paused { .. } => {
             let poor = ledger.policy.max_usd.is_some_and(|limit| ledger.spent >= limit);
-            let unfinished = matches!(ledger.intent, Intent::Merge(_));
+            let unfinished = matches!(ledger.intent, Intent::Merge(_) | Intent::Session(Some(_)));
             let hindered = failed && !matches!(ledger.obstacle, None | Some(Obstacle::Conflict { .. }));
             poor || unfinished || hindered || ledger.outages.given_up || ledger.out_of_space
         }

@@ -79,7 +79,7 @@ impl Judge {
 
     /// What is under way is called off when that is asked for or something cannot be carried out, and only then.
     fn check_interrupts(&self, event: &Event, failing: bool, effects: &[(EffectId, Effect)]) {
-        let under_way = !self.ledger.outstanding.is_empty();
+        let under_way = !self.ledger.is_settled();
         let due = match event {
             Event::Asked { request, command: Command::Stop { force, grace_ms, worker } } => {
                 let on_it = |of: WorkerId| self.ledger.jobs().any(|(_, job)| job.worker == of);
@@ -126,18 +126,25 @@ impl Judge {
             check_refused(&self.ledger, command, &refusal.task);
         }
         for task in &answer.accepted {
-            check_granted(&self.ledger, command, task);
             match command {
-                Command::Retry { .. } => self.ledger.retried(task),
-                Command::Skip { .. } => self.ledger.skipped(task),
-                // The launch that follows, and the end of an attempt, are in the books as any other.
-                Command::Claim { .. } | Command::Finish { .. } | Command::Adopt { .. } => {}
+                Command::Retry { .. } => {
+                    check_granted(&self.ledger, command, task);
+                    self.ledger.retried(task);
+                }
+                Command::Skip { .. } => {
+                    check_granted(&self.ledger, command, task);
+                    self.ledger.skipped(task);
+                }
+                Command::Finish { attempt, report, .. } => self.ledger.attempt_ended(task, *attempt, report),
+                Command::Claim { .. } | Command::Adopt { .. } => {
+                    assert!(self.ledger.job_of(task).is_some(), "{task} is granted, and nobody is at it");
+                }
                 Command::Stop { .. } => panic!("a stop is not about tasks"),
             }
         }
         match command {
             Command::Stop { worker: None, .. } => self.ledger.stop_asked = true,
-            Command::Stop { worker: Some(worker), .. } => {
+            Command::Stop { worker: Some(worker), .. } if (worker.0 as usize) < self.run.workers().len() => {
                 self.ledger.stopped.insert(worker.0);
             }
             _ => {}

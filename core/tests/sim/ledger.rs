@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
-use mahabharatha_core::run::effect::{Carry, Job, Purpose};
+use mahabharatha_core::ids::{Attempt, Level, Oid, TaskId, Time};
+use mahabharatha_core::run::effect::{Carry, Doer, Job, Purpose};
 use mahabharatha_core::run::event::{Event, GatePass, Intent, JobEnd, JobReport, Obstacle, Policy, Setup};
 use mahabharatha_core::run::{Effect, EffectId};
 use mahabharatha_core::spec::GraphFile;
@@ -193,13 +193,7 @@ impl Ledger {
                     self.slots.insert(worker.0);
                 }
             }
-            Event::JobEnded { task, attempt, report } => {
-                let found = self.jobs().find(|(_, job)| job.task == *task && job.attempt == *attempt);
-                if let Some((id, job)) = found.map(|(id, job)| (id, job.clone())) {
-                    self.outstanding.remove(&id);
-                    self.job_ended(id, &job, report);
-                }
-            }
+            Event::JobEnded { task, attempt, report } => self.attempt_ended(task, *attempt, report),
             Event::OutOfSpace { .. } => self.out_of_space = true,
             Event::Closed => {
                 self.take(|effect| matches!(effect, Effect::Close));
@@ -213,8 +207,22 @@ impl Ledger {
         }
     }
 
+    pub fn attempt_ended(&mut self, task: &TaskId, attempt: Attempt, report: &JobReport) {
+        let found = self.jobs().find(|(_, job)| job.task == *task && job.attempt == attempt);
+        if let Some((id, job)) = found.map(|(id, job)| (id, job.clone())) {
+            self.outstanding.remove(&id);
+            self.job_ended(id, &job, report);
+        }
+    }
+
+    /// Nothing but what sessions hold is under way.
+    pub fn is_settled(&self) -> bool {
+        self.outstanding.values().all(Effect::is_held)
+    }
+
     fn resumed(&mut self, policy: &Policy, intent: Intent) {
         self.policy = policy.clone();
+        let same_session = self.intent.is_session() && intent.is_session();
         self.intent = intent;
         self.adopted = self.outstanding.keys().copied().collect();
         self.slots.clear();
@@ -226,7 +234,7 @@ impl Ledger {
         self.out_of_space = false;
         self.gate_failed = self.levels.iter().any(|book| book.failure.is_some());
         self.obstacle = None;
-        for book in &mut self.levels {
+        for book in self.levels.iter_mut().filter(|_| !same_session) {
             book.remedies = u32::from(book.remedy.is_some());
         }
     }
@@ -279,10 +287,14 @@ impl Ledger {
     fn job_ended(&mut self, id: EffectId, job: &Job, report: &JobReport) {
         self.spent += report.cost_usd;
         self.tokens += report.tokens;
-        self.outages.job_ended(self.now, self.launched[&id], &report.end);
+        if job.doer.is_agent() {
+            self.outages.job_ended(self.now, self.launched[&id], &report.end);
+        }
         self.slots.insert(job.worker.0);
         let early = matches!(report.end, JobEnd::Died { .. }) && report.ran_ms < 2_000;
-        if report.end == JobEnd::Interrupted {
+        if !job.doer.is_agent() {
+            // It says nothing about workers.
+        } else if report.end == JobEnd::Interrupted {
             self.fuse.called_off(id);
         } else {
             self.fuse.job_ended(self.now, early, Duration::from_millis(self.policy.backoff.max_ms.max(1_000)));
@@ -291,7 +303,8 @@ impl Ledger {
         let awaited = self.current().filter(|level| self.level(*level).remedy == Some(id));
         let Some(book) = self.tasks.get_mut(&job.task) else { return };
         let remedy = matches!(job.purpose, Purpose::Remedy { .. });
-        if matches!(report.end, JobEnd::Checkpoint { .. }) && (awaited.is_some() || !remedy && !outdated) {
+        let adopted = matches!(job.doer, Doer::Nobody { .. });
+        if matches!(report.end, JobEnd::Checkpoint { .. }) && !adopted && (awaited.is_some() || !remedy && !outdated) {
             book.checkpoints += 1;
         }
         if remedy {
@@ -300,8 +313,11 @@ impl Ledger {
                 self.level_mut(level).remedy_ended(&job.task, report, free);
             }
         } else if outdated {
+            book.standing = Standing::Open;
             book.carry = Carry::default();
             book.rests_until = None;
+        } else if matches!(job.doer, Doer::Nobody { .. }) && !matches!(report.end, JobEnd::Done { .. }) {
+            // As it was before.
         } else {
             book.build_ended(self.now, report, &self.policy);
         }
@@ -355,7 +371,11 @@ impl Ledger {
         if let Effect::RunJob(job) = effect {
             let book = self.tasks.get_mut(&job.task).expect("a job is of a task of the graph");
             book.last_attempt = job.attempt.0;
-            self.fuse.launched(id);
+            if job.doer.is_agent() {
+                self.fuse.launched(id);
+            } else if job.purpose == Purpose::Build {
+                book.rests_until = None;
+            }
             self.launched.insert(id, self.now);
             if let (Purpose::Remedy { .. }, Some(level)) = (&job.purpose, self.current()) {
                 let book = self.level_mut(level);

@@ -3,6 +3,7 @@
 use mahabharatha_core::ids::{TaskId, WorkerId};
 use mahabharatha_core::run::event::{Command, Intent, Policy};
 use mahabharatha_core::run::{End, Phase, Run, TaskStatus};
+use mahabharatha_core::view::Next;
 
 use crate::graphs;
 use crate::rng::Rng;
@@ -26,6 +27,18 @@ pub fn random_command(rng: &mut Rng, run: &Run) -> Command {
             Command::Skip { tasks: some_tasks(rng, run), reason: "not needed".to_string(), keep_dependents }
         }
     }
+}
+
+/// What somebody says who does tasks himself.
+pub fn session_command(rng: &mut Rng, run: &Run) -> Command {
+    if rng.chance(25) {
+        let tasks = run.graph().tasks();
+        return Command::Adopt { task: tasks[rng.index(tasks.len())].id.clone() };
+    }
+    // What can be claimed, mostly.
+    let mut tasks = if rng.chance(30) { some_tasks(rng, run) } else { Next::of(run).tasks };
+    tasks.truncate(rng.between(1, 4) as usize);
+    Command::Claim { tasks, session: rng.one_of(["one", "one", "two"]).to_string() }
 }
 
 fn some_tasks(rng: &mut Rng, run: &Run) -> Vec<TaskId> {
@@ -64,7 +77,10 @@ pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
         });
     }
     for task in of_status(|status| matches!(status, TaskStatus::Waiting)) {
-        commands.push(skip(task, world.rng.chance(50)));
+        commands.push(match world.rng.chance(50) {
+            true => skip(task, world.rng.chance(50)),
+            false => Command::Claim { tasks: vec![task], session: "one".to_string() },
+        });
     }
     commands
 }
@@ -88,7 +104,13 @@ pub fn resume(world: &mut World, run: &Run, thorough: bool) -> (Policy, Intent) 
     if world.strikes(Fault::OtherIntent) {
         let levels = run.levels();
         let level = levels[world.rng.index(levels.len())].level;
-        intent = if world.rng.chance(50) { Intent::Level(level) } else { Intent::Merge(level) };
+        intent = match world.rng.between(0, 4) {
+            0 => Intent::Level(level),
+            1 => Intent::Merge(level),
+            // The session knows which level is next.
+            2 => Intent::Session(run.current_level().filter(|level| level.open == 0).map(|level| level.level)),
+            _ => Intent::Session(None),
+        };
     }
     (policy, intent)
 }

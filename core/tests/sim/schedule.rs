@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use mahabharatha_core::ids::{self, Time};
-use mahabharatha_core::run::event::{Event, Setup};
+use mahabharatha_core::run::event::{Event, Intent, Setup};
 use mahabharatha_core::run::{Effect, EffectId, End, Host, Journal, Run, take_over, turn};
 
 use crate::coverage::Coverage;
@@ -177,6 +177,11 @@ impl Feature {
         if !std::mem::replace(&mut progress.at_work, true) {
             take_over(&progress.run, &mut Hands(self));
         }
+        let run = &progress.run;
+        if run.intent() == Intent::Session(None) && run.ended().is_none() && run.is_settled() {
+            self.world.borrow_mut().orchestrator_ended();
+            return self.next_process(progress);
+        }
         match turn(&mut progress.run, &mut Pen(self), &mut Hands(self)) {
             Ok(None) => return,
             Ok(Some(end)) => {
@@ -220,6 +225,9 @@ impl Feature {
         let mut world = self.world.borrow_mut();
         if world.strikes(Fault::PersonAsks) {
             events.push(world.asks(run));
+        }
+        if run.intent().is_session() || world.strikes(Fault::SessionAsks) {
+            events.push(world.session_asks(run));
         }
         drop(world);
         for event in events {

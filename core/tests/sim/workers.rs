@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::EffectId;
-use mahabharatha_core::run::effect::{Job, Purpose};
+use mahabharatha_core::run::effect::{Doer, Job, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 
 use crate::faults::{Fault, Faults};
@@ -60,6 +60,35 @@ impl Workers {
 
     pub fn get_mut(&mut self, job: &Job) -> Option<&mut Attempted> {
         self.attempts.get_mut(&(job.task.clone(), job.attempt.0))
+    }
+}
+
+/// Draws how an attempt ends that a session makes. One that falls silent has given it up.
+pub fn draw_held(
+    effect: EffectId,
+    job: &Job,
+    now: i64,
+    repo: &mut Repo,
+    faults: &mut Faults,
+    rng: &mut Rng,
+) -> Attempted {
+    let lasts = rng.one_of([10, 5_000, 100_000, 5_000_000]);
+    let end = match rng.between(0, 9) {
+        0..=5 => done(job, repo, faults, rng),
+        6 | 7 => failed(rng.one_of([FailCause::Strays, FailCause::Verification])),
+        8 => JobEnd::Blocked { reason: "it cannot be done".to_string() },
+        _ => JobEnd::Interrupted,
+    };
+    let wip = wip(job, &end, rng);
+    let report = JobReport { wip, ..JobReport::new(end, lasts as u64) };
+    Attempted {
+        effect,
+        job: job.clone(),
+        started_at: now,
+        alive: false,
+        ends_at: now + lasts,
+        report,
+        frozen_from: None,
     }
 }
 
@@ -141,6 +170,10 @@ fn wip(job: &Job, end: &JobEnd, rng: &mut Rng) -> Option<Oid> {
 }
 
 impl Attempted {
+    pub fn is_held(&self) -> bool {
+        matches!(self.job.doer, Doer::Session(_))
+    }
+
     pub fn is_over(&self, now: i64) -> bool {
         self.ends_at <= now
     }

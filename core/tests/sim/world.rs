@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time, WorkerId};
-use mahabharatha_core::run::effect::Job;
-use mahabharatha_core::run::event::{Event, JobEnd, JobReport, Note};
+use mahabharatha_core::run::effect::{Doer, Job};
+use mahabharatha_core::run::event::{Command, Event, JobEnd, JobReport, Note};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
 use crate::faults::{Fault, Faults};
@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::person;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
-use crate::workers::{Attempted, LONGEST, Outage, Workers, draw};
+use crate::workers::{Attempted, LONGEST, Outage, Workers, draw, draw_held};
 
 #[derive(Debug)]
 pub struct World {
@@ -121,12 +121,16 @@ impl World {
 
     /// What an attempt that begins now comes to.
     fn attempt(&mut self, id: EffectId, job: &Job) -> Attempted {
+        if matches!(job.doer, Doer::Session(_)) {
+            return draw_held(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
+        }
         if self.strikes(Fault::Outage) {
             self.outage = Some(Outage::random(self.time, &mut self.rng));
         }
         let mut attempted = draw(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
         if let Some(outage) = &self.outage
             && self.time < outage.until
+            && job.doer.is_agent()
         {
             let at = self.time + self.rng.between(10, 3_000) as i64;
             let until = outage.told.then_some(Time(outage.until + self.skew));
@@ -146,6 +150,10 @@ impl World {
         let attempted = self.workers.get_mut(job).expect("a job that was begun");
         attempted.end_if_frozen(now, &mut self.rng);
         let attempted = attempted.clone();
+        if attempted.is_held() {
+            self.watch_held(attempted);
+            return;
+        }
         let longest = attempted.started_at.max(now) + LONGEST;
         assert!(attempted.ends_at <= longest, "nobody ends {:?}, which hangs", attempted.job);
         if attempted.alive && !attempted.is_over(self.time) {
@@ -154,6 +162,20 @@ impl World {
         }
         let delay = self.rng.one_of([0, 0, 10, 3_000]);
         self.tell(attempted.ends_at + delay, Event::JobEnded { task, attempt, report: attempted.report });
+    }
+
+    /// The session says how its attempt ended, unless that is found out before or it has fallen silent.
+    fn watch_held(&mut self, attempted: Attempted) {
+        let Attempted { job: Job { task, attempt, .. }, report, ends_at, .. } = attempted;
+        let says = report.end != JobEnd::Interrupted && self.rng.chance(70);
+        let event = if says {
+            self.requests += 1;
+            let command = Command::Finish { task, attempt, report: Box::new(report) };
+            Event::Asked { request: format!("f{}", self.requests), command }
+        } else {
+            Event::JobEnded { task, attempt, report }
+        };
+        self.tell(ends_at, event);
     }
 
     pub fn reconcile(&mut self, id: EffectId, effect: &Effect) {
@@ -226,7 +248,7 @@ impl World {
         only: Option<WorkerId>,
     ) -> Option<(EffectId, Job)> {
         let attempted = self.workers.attempts.get_mut(&(task.clone(), attempt.0))?;
-        let meant = only.is_none_or(|worker| attempted.job.worker == worker);
+        let meant = only.map_or(!attempted.is_held(), |worker| attempted.job.worker == worker);
         if attempted.is_over(self.time) || !meant {
             return None;
         }
@@ -242,7 +264,7 @@ impl World {
             attempted.is_left_alone(self.time);
         }
         if self.strikes(Fault::JobsDieToo) {
-            for attempted in self.workers.attempts.values_mut() {
+            for attempted in self.workers.attempts.values_mut().filter(|attempted| !attempted.is_held()) {
                 let end = if self.rng.chance(50) { JobEnd::Died { started: true } } else { JobEnd::Interrupted };
                 attempted.cut_short(self.time, end, &mut self.rng);
             }
@@ -252,7 +274,7 @@ impl World {
 
     /// The process ended in good order: nothing runs any more.
     pub fn orchestrator_ended(&mut self) {
-        for attempted in self.workers.attempts.values() {
+        for attempted in self.workers.attempts.values().filter(|attempted| !attempted.is_held()) {
             assert!(attempted.is_over(self.time), "ended, but {:?} still runs", attempted.job);
         }
         self.let_go();
@@ -298,6 +320,9 @@ impl World {
         }
         if self.strikes(Fault::PersonAsks) {
             return self.asks(run);
+        }
+        if self.strikes(Fault::SessionAsks) {
+            return self.session_asks(run);
         }
         let wake_at = until.map(|until| until.0 - self.skew);
         loop {
@@ -376,6 +401,12 @@ impl World {
         self.requests += u64::from(self.requests == 0 || self.rng.chance(90));
         let command = person::random_command(&mut self.rng, run);
         Event::Asked { request: format!("r{}", self.requests), command }
+    }
+
+    pub fn session_asks(&mut self, run: &Run) -> Event {
+        self.requests += 1;
+        let command = person::session_command(&mut self.rng, run);
+        Event::Asked { request: format!("s{}", self.requests), command }
     }
 
     /// An event that answers nothing: of an attempt that is over, of an effect that is not outstanding, of nobody.

@@ -17,10 +17,11 @@ fn a_write_goes_where_links_lead() {
         ("deep/../new.txt", "in/new.txt"),
         ("../out/x", "out/x"),
         ("link/x", "out/x"),
+        ("missing/../new.txt", "in/new.txt"),
     ] {
         assert_eq!(at(path).unwrap(), Path::new(goes), "{path}");
     }
-    for path in ["dangling", "dangling/x", "link/../x", "missing/../link/../x"] {
+    for path in ["dangling", "dangling/x", "link/../x"] {
         assert!(at(path).is_err(), "{path}");
     }
 }

@@ -16,7 +16,7 @@ const MAX_SENTENCE: usize = 300;
 #[derive(Debug)]
 pub struct Manifest {
     pub path: String,
-    /// The directory that it lies in; empty at the root.
+    /// The directory that it is about; empty for the root.
     pub dir: String,
     pub content: Content,
 }
@@ -53,7 +53,7 @@ pub fn read_all(tree: &Tree) -> Vec<Manifest> {
     }
     let read = |path: &str| {
         let content = parse(path, tree.read(path)?, tree)?;
-        Some(Manifest { path: path.to_owned(), dir: dir_of(path).to_owned(), content })
+        Some(Manifest { path: path.to_owned(), dir: home(path).to_owned(), content })
     };
     paths.into_iter().filter_map(read).collect()
 }
@@ -79,6 +79,12 @@ fn is_manifest(path: &str) -> bool {
 fn is_requirements(path: &str) -> bool {
     let name = file_name(path);
     name.ends_with(".txt") && (name.starts_with("requirements") || file_name(dir_of(path)) == "requirements")
+}
+
+/// A list in a folder for such lists is about what is around the folder.
+fn home(path: &str) -> &str {
+    let dir = dir_of(path);
+    if is_requirements(path) && file_name(dir) == "requirements" { dir_of(dir) } else { dir }
 }
 
 fn parse(path: &str, text: String, tree: &Tree) -> Option<Content> {

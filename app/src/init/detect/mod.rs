@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::error::Result;
 
 pub use architecture::Architecture;
-pub use quality::{Command, Kind, Quality};
+pub use quality::{Command, Kind, Quality, for_shell};
 pub use security::Security;
 pub use stack::Stack;
 pub use toolchain::{Tool, Toolchain};

@@ -47,6 +47,7 @@ pub fn gradle(tree: &Tree, dir: &str) -> &'static str {
     if tree.first_in(dir, &["gradlew"]).is_some() { "./gradlew" } else { "gradle" }
 }
 
-fn at_or_above(dir: &str) -> impl Iterator<Item = &str> {
+/// From the directory up to the root.
+pub fn at_or_above(dir: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(dir), |dir| (!dir.is_empty()).then(|| dir_of(dir)))
 }

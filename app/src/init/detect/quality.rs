@@ -13,6 +13,7 @@ use super::manifest::Manifest;
 use super::tree::Tree;
 
 pub use coverage::Coverage;
+pub use shared::quoted as for_shell;
 
 #[derive(Debug, Serialize)]
 pub struct Quality {

@@ -5,6 +5,7 @@ use serde::Serialize;
 use mahabharatha_core::config::is_lock_file;
 
 use super::manifest::{Content, Manifest};
+use super::package::at_or_above;
 use super::tree::{Tree, depth, dir_of, file_name};
 
 const MAX_LISTED: usize = 100;
@@ -101,25 +102,31 @@ fn looks_secret(path: &str) -> bool {
         || [".pem", ".p12", ".pfx", ".key", ".keystore", ".jks"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// Libraries are not meant: only manifests at the top of a place without any lock file at or above it.
+/// Libraries are not meant, so only what lies near the root.
 fn unlocked(tree: &Tree, manifests: &[Manifest]) -> Vec<String> {
-    let locks: Vec<&str> =
-        tree.files().iter().map(|entry| entry.path.as_str()).filter(|path| is_lock_file(path)).collect();
-    let is_locked = |dir: &str| {
-        locks.iter().any(|lock| {
-            let above = dir_of(lock);
-            above.is_empty() || dir == above || dir.starts_with(&format!("{above}/"))
-        })
+    let is_open = |manifest: &&Manifest| {
+        let locks = locks_of(&manifest.content);
+        let is_locked = || at_or_above(&manifest.dir).any(|dir| tree.first_in(dir, locks).is_some());
+        !locks.is_empty() && !manifest.dependencies().is_empty() && !is_locked()
     };
-    let can_lock = |manifest: &&Manifest| {
-        !manifest.dependencies().is_empty()
-            && matches!(
-                manifest.content,
-                Content::Npm(_) | Content::Python(_) | Content::Cargo(_) | Content::Go(_) | Content::Gemfile(_)
-            )
-    };
-    let open = manifests.iter().filter(|manifest| depth(&manifest.path) <= 2).filter(can_lock);
-    open.filter(|manifest| !is_locked(&manifest.dir)).map(|manifest| manifest.path.clone()).take(MAX_LISTED).collect()
+    let near = manifests.iter().filter(|manifest| depth(&manifest.path) <= 2);
+    near.filter(is_open).map(|manifest| manifest.path.clone()).take(MAX_LISTED).collect()
+}
+
+/// What holds the versions of a manifest fast; nothing where that is not the custom.
+fn locks_of(content: &Content) -> &'static [&'static str] {
+    match content {
+        Content::Npm(_) => {
+            &["package-lock.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb", "npm-shrinkwrap.json"]
+        }
+        Content::Python(_) => &["uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "requirements.txt"],
+        Content::Pipfile(_) => &["Pipfile.lock"],
+        Content::Cargo(_) => &["Cargo.lock"],
+        Content::Go(_) => &["go.sum"],
+        Content::Gemfile(_) => &["Gemfile.lock"],
+        Content::Composer(_) => &["composer.lock"],
+        Content::Requirements(_) | Content::Maven(_) | Content::Gradle(_) | Content::DotNet(_) => &[],
+    }
 }
 
 #[cfg(test)]

@@ -94,6 +94,25 @@ fn a_failure_in_the_middle_takes_everything_back() {
 }
 
 #[test]
+fn what_others_made_on_the_way_goes_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fs::create_dir_all(root.join("a/full")).unwrap();
+    fs::write(root.join("a/full/theirs"), "x").unwrap();
+    let before = contents(root);
+    let (_, mut placing) = Placing::begin(root).unwrap().place(vec![NewFile::ours("b/ours", "x")]).unwrap();
+    let made = ["a/full/made", "a/deep/er/made"].map(|path| root.join(path));
+    for path in &made {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "x").unwrap();
+    }
+    placing.also_made(made.to_vec());
+    drop(placing);
+    assert_eq!(contents(root), before);
+    assert!(!root.join("a/deep").exists() && !root.join("b").exists());
+}
+
+#[test]
 fn nothing_is_written_through_a_link_or_over_a_directory() {
     let dir = tempfile::tempdir().unwrap();
     let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));

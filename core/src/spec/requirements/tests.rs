@@ -75,6 +75,15 @@ fn line() -> impl Strategy<Value = String> {
     "[a-zA-Z#`{][a-zA-Z0-9 #`*:{}-]{0,20}[a-z]".prop_map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
+#[test]
+fn a_title_may_end_in_marks() {
+    let mut read = Requirements::parse("# Feature: C#\n");
+    assert_eq!(read.feature, "C#");
+    assert_eq!(Requirements::parse("# Feature: C ##\n").feature, "C");
+    read.feature = "C # #".to_owned();
+    assert!(read.to_markdown().starts_with("# Feature: C\n"));
+}
+
 proptest! {
     #[test]
     fn nothing_is_lost_on_the_way_out_and_in(

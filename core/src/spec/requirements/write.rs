@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::{Requirements, Story};
-use crate::prompt::markdown::{Fence, fenced, heading, one_line};
+use crate::prompt::markdown::{Fence, fenced, heading, one_line, title_line};
 
 impl Requirements {
     pub fn to_markdown(&self) -> String {
-        let mut text = format!("# Feature: {}\n\n## Problem Statement\n", one_line(&self.feature));
+        let mut text = format!("# Feature: {}\n\n## Problem Statement\n", title_line(&self.feature));
         push_prose(&mut text, &self.problem);
         text.push_str("\n## User Stories\n");
         for (index, story) in self.stories.iter().enumerate() {
@@ -26,7 +26,7 @@ impl Requirements {
             push_items(&mut text, "-", &self.open_questions, "");
         }
         for (title, note) in &self.notes {
-            let _ = writeln!(text, "\n## {}", one_line(title));
+            let _ = writeln!(text, "\n## {}", title_line(title));
             push_prose(&mut text, note);
         }
         text
@@ -34,7 +34,7 @@ impl Requirements {
 }
 
 fn push_story(text: &mut String, number: usize, story: &Story) {
-    let _ = writeln!(text, "\n### Story {number}: {}", one_line(&story.title));
+    let _ = writeln!(text, "\n### Story {number}: {}", title_line(&story.title));
     for (label, value) in [("As a", &story.role), ("I want", &story.capability), ("So that", &story.benefit)] {
         if !value.trim().is_empty() {
             let _ = writeln!(text, "**{label}** {}", one_line(value));

@@ -6,7 +6,7 @@ use super::shared::{self, command, evidence};
 use super::{Command, Coverage, Kind, python, web};
 use crate::init::detect::manifest::{Content, Manifest, at};
 use crate::init::detect::package;
-use crate::init::detect::tree::{Tree, depth, dir_of, file_name};
+use crate::init::detect::tree::{Tree, depth};
 
 /// Of one ecosystem so many directories get commands; with more of them the project has some of its own at the root.
 const MAX_PLACES: usize = 8;
@@ -27,12 +27,13 @@ struct Finder<'t> {
     tree: &'t Tree,
     manifests: &'t [Manifest],
     coverage: Option<&'t Coverage>,
-    /// What CI runs, line by line.
-    ci: Vec<String>,
+    /// What CI runs, line by line, and the file that says so.
+    ci: Vec<(String, String)>,
 }
 
 pub fn found(tree: &Tree, manifests: &[Manifest], coverage: Option<&Coverage>) -> Vec<Command> {
-    let ci = shared::ci(tree).into_iter().flat_map(|ci| ci.commands).collect();
+    let ci = shared::ci(tree).into_iter();
+    let ci = ci.flat_map(|ci| ci.commands.into_iter().map(move |line| (line, ci.file.clone()))).collect();
     let finder = Finder { tree, manifests, coverage, ci };
     let mut found = Vec::new();
     for ((ecosystem, dir), manifests) in finder.places() {
@@ -77,7 +78,6 @@ impl<'t> Finder<'t> {
         let has_solution =
             || self.tree.files().iter().any(|entry| depth(&entry.path) == 0 && entry.path.ends_with(".sln"));
         match &manifest.content {
-            Content::Requirements(_) if file_name(&manifest.dir) == "requirements" => dir_of(&manifest.dir),
             Content::DotNet(_) if has_solution() => "",
             _ => &manifest.dir,
         }
@@ -135,13 +135,13 @@ impl<'t> Finder<'t> {
             [&["lints", "clippy"][..], &["workspace", "lints", "clippy"]].iter().any(|keys| at(toml, keys).is_some());
         let settings = evidence(self.tree, &manifest.dir, &["clippy.toml", ".clippy.toml"]);
         let mut found = Vec::new();
-        if let Some(line) = self.ci_line("cargo clippy").filter(|_| manifest.dir.is_empty()) {
-            found.push(make(Kind::Lint, line, "CI".to_owned()));
+        if let Some((line, file)) = self.ci_line("cargo clippy").filter(|_| manifest.dir.is_empty()) {
+            found.push(make(Kind::Lint, line.clone(), file.clone()));
         } else if let Some(from) = settings.or_else(|| lints.then(|| manifest.path.clone())) {
             found.push(make(Kind::Lint, format!("cargo clippy{whole} --all-targets"), from));
         }
         let fmt = evidence(self.tree, &manifest.dir, &["rustfmt.toml", ".rustfmt.toml"]);
-        if let Some(from) = fmt.or_else(|| self.ci_line("cargo fmt").map(|_| "CI".to_owned())) {
+        if let Some(from) = fmt.or_else(|| self.ci_line("cargo fmt").map(|(_, file)| file.clone())) {
             found.push(make(Kind::Format, "cargo fmt --all --check".to_owned(), from));
         }
         found.push(make(Kind::Test, format!("cargo test{whole}"), manifest.path.clone()));
@@ -188,7 +188,7 @@ impl<'t> Finder<'t> {
         let Some(test) = manifests.iter().find(is_test) else { return Vec::new() };
         let covered = self.coverage.is_some() && test.depends_on("coverlet.msbuild");
         let text = if covered { "dotnet test /p:CollectCoverage=true" } else { "dotnet test" };
-        let format = self.ci_line("dotnet format").map(|line| command(Kind::Format, dir, line, "CI"));
+        let format = self.ci_line("dotnet format").map(|(line, file)| command(Kind::Format, dir, line, file));
         format.into_iter().chain([command(Kind::Test, dir, text, test.path.clone())]).collect()
     }
 
@@ -226,9 +226,9 @@ impl<'t> Finder<'t> {
     }
 
     /// A line of CI that begins so and needs nothing that only CI knows.
-    fn ci_line(&self, beginning: &str) -> Option<String> {
+    fn ci_line(&self, beginning: &str) -> Option<&(String, String)> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '=' | ',' | '.' | '/' | ':');
-        self.ci.iter().find(|line| line.starts_with(beginning) && line.chars().all(plain)).cloned()
+        self.ci.iter().find(|(line, _)| line.starts_with(beginning) && line.chars().all(plain))
     }
 }
 

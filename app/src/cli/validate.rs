@@ -1,0 +1,77 @@
+//! `design --validate-only`: every problem of a task graph.
+
+use mahabharatha_core::graph::{Severity, TaskGraph, trace};
+use mahabharatha_core::spec::Requirements;
+use serde::Serialize;
+
+use super::place::Place;
+use crate::error::{Error, ExitCode, Result};
+use crate::planning::{self, Standing};
+use crate::project::FeaturePaths;
+use crate::report::text::count;
+use crate::session;
+use crate::specs;
+use crate::store::journal::Journal;
+use crate::ui::Ui;
+
+pub fn run(place: &Place, ui: &Ui) -> Result<ExitCode> {
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    let start = session::start_commit(&place.project, run.as_ref())?;
+    let tree = specs::start_tree(&place.project.git(), &start)?;
+    let file = match specs::try_read_graph(&place.paths, &tree)? {
+        Ok(file) => file,
+        Err(unreadable) if ui.json() => {
+            print_json(ui, &unreadable);
+            return Ok(ExitCode::Invalid);
+        }
+        Err(unreadable) => return Err(specs::cannot_read(&place.paths, &unreadable)),
+    };
+    let (graph, mut problems) = specs::check_graph(&place.feature, &file, Some(&tree));
+    if let Some(requirements) = planning::read_document(&place.paths.requirements())? {
+        problems.extend(trace(&Requirements::parse(&requirements), &file).1);
+        if planning::standing(&place.project, &place.paths)? == Standing::Changed {
+            ui.warn(&format!("the requirements of {} were changed since approval", place.feature));
+        }
+    }
+    if ui.json() {
+        print_json(ui, &problems);
+    } else {
+        for problem in &problems {
+            let line = specs::problem_line(problem);
+            match problem.severity {
+                Severity::Error => ui.data(&format!("error {line}\n")),
+                Severity::Warning => ui.data(&format!("warning {line}\n")),
+            }
+        }
+    }
+    let Some(graph) = graph else {
+        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+        return if ui.json() { Ok(ExitCode::Invalid) } else { Err(invalid(&place.paths, errors)) };
+    };
+    ui.note(&format!("{} is valid: {}", source(&place.paths), size(&graph)));
+    Ok(ExitCode::Done)
+}
+
+pub fn print_json(ui: &Ui, problems: &(impl Serialize + ?Sized)) {
+    let data = serde_json::json!({ "problems": problems });
+    ui.data(&serde_json::to_string_pretty(&data).expect("problems are plain data"));
+}
+
+fn invalid(paths: &FeaturePaths, errors: usize) -> Error {
+    Error::new(ExitCode::Invalid, format!("{} has {}", source(paths), count(errors, "error")))
+}
+
+/// What the graph was read from.
+fn source(paths: &FeaturePaths) -> String {
+    let graph = paths.graph();
+    if graph.exists() {
+        graph.display().to_string()
+    } else {
+        format!("the graph of the files in {}", paths.task_files().display())
+    }
+}
+
+/// `3 tasks on 2 levels`
+pub fn size(graph: &TaskGraph) -> String {
+    format!("{} on {}", count(graph.tasks().len(), "task"), count(graph.levels().len(), "level"))
+}

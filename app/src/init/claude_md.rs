@@ -1,0 +1,72 @@
+//! Our part of `CLAUDE.md`: what every agent should know of the project. The rest of the file is the person's.
+
+use std::fs;
+use std::path::Path;
+
+use super::detect::Survey;
+use super::place::NewFile;
+use crate::report::markdown::code;
+
+const PATH: &str = "CLAUDE.md";
+const OPENING: &str =
+    "<!-- mahabharatha: written by `mahabharatha init`; what is outside of these two marks is yours -->";
+const CLOSING: &str = "<!-- /mahabharatha -->";
+const MAX: u64 = 1 << 20;
+const MAX_CHECKS: usize = 10;
+
+/// None where the file is not one that could be added to, such as a link.
+pub fn file(root: &Path, survey: &Survey) -> Option<NewFile> {
+    let path = root.join(PATH);
+    match fs::symlink_metadata(&path) {
+        Ok(found) if found.is_file() && found.len() <= MAX => {
+            Some(NewFile::merged(PATH, merged(&fs::read_to_string(&path).ok()?, &part(survey))?))
+        }
+        Ok(_) => None,
+        Err(_) => Some(NewFile::merged(PATH, part(survey))),
+    }
+}
+
+fn part(survey: &Survey) -> String {
+    let checks: Vec<String> =
+        survey.quality.commands.iter().take(MAX_CHECKS).map(|check| code(&check.command)).collect();
+    let checks = if checks.is_empty() { String::new() } else { format!("- Checks: {}\n", checks.join(", ")) };
+    format!(
+        "{OPENING}\n\
+         - What this project is made of: `.gsd/`. Specs of its features: `.gsd/specs/`.\n\
+         - Security rules: `.claude/rules/`.\n\
+         {checks}{CLOSING}\n"
+    )
+}
+
+/// Ours takes its own place again, or goes to the end. None where the marks do not fit.
+fn merged(theirs: &str, ours: &str) -> Option<String> {
+    match (theirs.split_once(OPENING), theirs.contains(CLOSING)) {
+        (Some((before, after)), _) => {
+            let (_, after) = after.split_once(CLOSING)?;
+            Some(format!("{before}{ours}{}", after.strip_prefix('\n').unwrap_or(after)))
+        }
+        (None, true) => None,
+        (None, false) if theirs.trim().is_empty() => Some(ours.to_owned()),
+        (None, false) => Some(format!("{}\n\n{ours}", theirs.trim_end_matches('\n'))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(text: &str) -> String {
+        format!("{OPENING}\n{text}\n{CLOSING}\n")
+    }
+
+    #[test]
+    fn what_a_person_wrote_stays_around_ours() {
+        let first = merged("# Mine\n", &ours("one")).unwrap();
+        assert_eq!(first, format!("# Mine\n\n{}", ours("one")));
+        assert_eq!(merged(&first, &ours("one")).unwrap(), first, "twice changes nothing");
+        let moved = format!("{}# After\n", first.replace("# Mine", "# Before"));
+        assert_eq!(merged(&moved, &ours("two")).unwrap(), format!("# Before\n\n{}# After\n", ours("two")));
+        assert_eq!(merged(&format!("{OPENING}\nopen"), &ours("x")), None);
+        assert_eq!(merged(&format!("{CLOSING}\nx"), &ours("x")), None);
+    }
+}

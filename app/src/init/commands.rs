@@ -1,0 +1,38 @@
+//! Slash commands, agents and hooks, as `install` puts them in place.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ignore::WalkBuilder;
+
+use super::place::{Action, Placed};
+use crate::claude::commands::Home;
+use crate::claude::install::install;
+use crate::error::Result;
+
+/// What became of them, and which files there were not before.
+pub fn put_in_place(root: &Path, split: bool) -> Result<(Vec<Placed>, Vec<PathBuf>)> {
+    let home = Home::of_project(root);
+    let before = files_below(home.dir());
+    let installed = install(&home, split)?;
+    let name = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+    let mut placed = Vec::new();
+    for path in &installed.written {
+        let action = match path.file_name().is_some_and(|name| name == "settings.json") {
+            _ if !before.contains(path) => Action::Created,
+            true => Action::Merged,
+            false => Action::Updated,
+        };
+        placed.push(Placed { path: name(path), action, beside: None });
+    }
+    for kept in &installed.kept {
+        placed.push(Placed { path: name(&kept.path), action: Action::Kept, beside: Some(name(&kept.new)) });
+    }
+    let new = files_below(home.dir()).difference(&before).cloned().collect();
+    Ok((placed, new))
+}
+
+fn files_below(dir: &Path) -> BTreeSet<PathBuf> {
+    let walk = WalkBuilder::new(dir).standard_filters(false).follow_links(false).build().flatten();
+    walk.filter(|entry| entry.file_type().is_some_and(|kind| !kind.is_dir())).map(|entry| entry.into_path()).collect()
+}

@@ -1,0 +1,213 @@
+//! A session that runs the tasks itself, with subagents, as the slash commands say.
+
+use std::sync::{Condvar, Mutex};
+
+use serde_json::{Value, json};
+
+use crate::client::{Bench, task};
+use crate::messages_api::{Api, Ask, Reply, bash, tool_use};
+use crate::support::with;
+
+/// A use of a tool, and what came of it.
+struct Used {
+    tool: String,
+    input: Value,
+    result: String,
+}
+
+impl Used {
+    fn command(&self) -> &str {
+        self.input["command"].as_str().unwrap_or_default()
+    }
+
+    /// The JSON that a command printed, whatever it said to people around it.
+    fn json(&self) -> Value {
+        let from = self.result.find('{').unwrap_or(self.result.len());
+        let mut values = serde_json::Deserializer::from_str(&self.result[from..]).into_iter::<Value>();
+        values.next().and_then(Result::ok).unwrap_or_else(|| panic!("{}: {}", self.input, self.result))
+    }
+}
+
+/// What the model used last, all of it at once.
+fn used(ask: &Ask) -> Vec<Used> {
+    let results = ask.tool_results();
+    let uses = ask.last_tool_uses();
+    uses.into_iter()
+        .map(|(id, tool, input)| Used { tool, input, result: results.get(&id).cloned().unwrap_or_default() })
+        .collect()
+}
+
+fn call(command: String) -> Value {
+    tool_use("Bash", json!({ "command": command, "description": "as the command says" }))
+}
+
+fn ids(tasks: &Value) -> Vec<String> {
+    tasks.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+}
+
+/// A model that does what /mahabharatha:kurukshetra says, by what it was told last alone.
+fn conduct(ask: &Ask) -> Reply {
+    let used = used(ask);
+    let Some(first) = used.first() else { return bash("mahabharatha task start --workers 3 --json") };
+    if first.tool == "Agent" {
+        let done = |kind: &str| used.iter().filter(|it| it.input["subagent_type"] == kind).collect::<Vec<_>>();
+        if let Some(diagnosed) = done("gatekeeper").first() {
+            let id = diagnosed.input["description"].as_str().unwrap();
+            return bash(&format!("mahabharatha task claim {id} --json --feature x"));
+        }
+        let finished = done("worker").into_iter().map(|it| it.input["description"].as_str().unwrap().to_owned());
+        return Reply::of(
+            finished.map(|id| call(format!("mahabharatha task complete {id} --json --feature x"))).collect(),
+        );
+    }
+    let words: Vec<&str> = first.command().split(' ').collect();
+    match words[1..] {
+        ["status", ..] => Reply::says(&format!("{} is {}.", first.json()["feature"], first.json()["status"])),
+        ["task", "start" | "next", ..] => step(&first.json()),
+        ["task", "claim", ..] => {
+            let claimed = first.json()["claimed"].as_array().unwrap().clone();
+            let ids = claimed.iter().map(|it| it["task"].as_str().unwrap().to_owned());
+            Reply::of(ids.map(|id| call(format!("mahabharatha task prompt {id} --feature x"))).collect())
+        }
+        ["task", "prompt", ..] => {
+            let agents = used.iter().map(|it| {
+                let id = it.command().split(' ').nth(3).unwrap();
+                tool_use("Agent", json!({ "description": id, "prompt": it.result, "subagent_type": "worker" }))
+            });
+            Reply::of(agents.collect())
+        }
+        _ => bash("mahabharatha task next --json --feature x"),
+    }
+}
+
+fn step(next: &Value) -> Reply {
+    match next["step"].as_str().unwrap() {
+        "claim" => bash(&format!("mahabharatha task claim {} --json --feature x", ids(&next["tasks"]).join(" "))),
+        "merge" => bash(next["command"].as_str().unwrap()),
+        "remedy" => {
+            let prompt = format!("Diagnose this.\n{}", next["why"].as_str().unwrap());
+            let input = json!({ "description": next["tasks"][0], "prompt": prompt, "subagent_type": "gatekeeper" });
+            Reply::uses("Agent", input)
+        }
+        _ => bash("mahabharatha status --json --feature x"),
+    }
+}
+
+#[test]
+fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again() {
+    let (here, all_here) = (Mutex::new(0), Condvar::new());
+    let api = Api::start(move |ask| {
+        if ask.is_main() {
+            return conduct(ask);
+        }
+        let (id, attempt, turn) = (ask.task(), ask.attempt(), ask.turn());
+        if turn == 0 && id.starts_with("A-") && attempt == "1" {
+            // Nobody of the first level goes on before all are there.
+            *here.lock().unwrap() += 1;
+            all_here.notify_all();
+            drop(all_here.wait_while(here.lock().unwrap(), |here| *here < 3).unwrap());
+        }
+        let right = id != "A-2" || attempt == "2";
+        match turn {
+            0 if id == "A-1" => ask.write("other.txt", "not mine"),
+            1 if id == "A-1" => {
+                let checkout = ask.worktree().split("/.mahabharatha").next().unwrap().to_owned();
+                Reply::uses("Write", json!({ "file_path": format!("{checkout}/new.txt"), "content": "mine" }))
+            }
+            2 if id == "A-1" => bash("git push origin main"),
+            0 | 3 => ask.write(&format!("out/{id}.txt"), if right { &id } else { "wrong" }),
+            1 | 4 => bash(&format!("cd '{}' && mahabharatha task verify {id} -f x", ask.worktree())),
+            _ => Reply::says("Done."),
+        }
+    });
+    let Some(bench) = Bench::installed(api, "quality_gates: [ { name: there, command: 'test -d .git -o -f .git' } ]\n")
+    else {
+        return;
+    };
+    let made = |id: &str, level, needs: &[&str]| {
+        with(task(id, level, &format!("out/{id}.txt")), json!({ "dependencies": needs }))
+    };
+    bench.repo.graph("x", &[made("A-1", 1, &[]), made("A-2", 1, &[]), made("A-3", 1, &[]), made("B-1", 2, &["A-2"])]);
+    bench.repo.commit("graph");
+    let talk = bench.talk(&["/mahabharatha:kurukshetra --workers 3"]);
+
+    let tree = bench.repo.tree("main");
+    for id in ["A-1", "A-2", "A-3", "B-1"] {
+        assert_eq!(tree[&format!("out/{id}.txt")], id);
+    }
+    assert!(!bench.repo.exists("new.txt"));
+    let levels = bench.repo.git(&["log", "--first-parent", "--format=%s", "-2", "main"]);
+    assert_eq!(levels, "Level 2: x\nLevel 1: x");
+    assert_eq!(bench.repo.status()["status"], "completed");
+    assert_eq!(bench.repo.task("A-2")["attempt"], 2);
+    assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".");
+    assert!(talk.asked.is_empty(), "the person was asked: {:?}", talk.asked);
+
+    let errors = talk.errors();
+    let denied = |what: &str| assert!(errors.iter().any(|error| error.contains(what)), "{what}: {errors:#?}");
+    denied("other.txt is not a file of A-1: it owns out/A-1.txt");
+    denied("new.txt is outside of your worktree");
+    denied("a worker does not push");
+    let second = bench.api.asked_about("A-2").into_iter().find(|ask| !ask.is_main() && ask.attempt() == "2").unwrap();
+    assert!(second.text().contains("after 2 that failed"), "{}", second.text());
+    assert!(second.text().contains("grep -q A-2"), "the error of the first attempt: {}", second.text());
+}
+
+#[test]
+fn a_gate_that_fails_is_diagnosed_and_mended_once() {
+    let api = Api::start(|ask| {
+        if ask.is_main() {
+            return conduct(ask);
+        }
+        if ask.system().contains("You are a gatekeeper") {
+            return Reply::says("out.txt must not say so.");
+        }
+        let mends = ask.text().contains("must-not-be-there");
+        match (mends, ask.turn()) {
+            (false, 0) => ask.write("out.txt", "A-1 bad\n"),
+            (true, 0) => Reply::uses("Read", json!({ "file_path": ask.file("out.txt") })),
+            (true, 1) => ask.write("out.txt", "A-1\n"),
+            _ => Reply::says("Done."),
+        }
+    });
+    let gate =
+        "quality_gates: [ { name: good, command: '! grep -s bad out.txt || (echo must-not-be-there; false)' } ]\n";
+    let Some(bench) = Bench::installed(api, gate) else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "out.txt")]);
+    bench.repo.commit("graph");
+    let talk = bench.talk(&["/z:kurukshetra"]);
+    assert_eq!(bench.repo.tree("main").get("out.txt").map(String::as_str), Some("A-1"), "{:#?}", talk.results());
+    assert!(talk.asked.is_empty(), "{:?}", talk.asked);
+    let diagnosed = bench.api.asked().into_iter().filter(|ask| ask.system().contains("You are a gatekeeper")).count();
+    assert_eq!(diagnosed, 1);
+    assert!(
+        bench.repo.subjects("main").contains(&"fix(A-1): Make out.txt".to_owned()),
+        "{:?}",
+        bench.repo.subjects("main")
+    );
+}
+
+#[test]
+fn a_task_for_the_foreground_is_done_in_the_session_itself() {
+    let api = Api::start(|ask| {
+        let used = used(ask);
+        let Some(first) = used.first() else { return bash("mahabharatha task claim F-1 --json --feature x") };
+        let words: Vec<&str> = first.command().split(' ').collect();
+        match words[..] {
+            [_, "task", "claim", ..] => bash("mahabharatha task prompt F-1 --feature x"),
+            [_, "task", "prompt", ..] => ask.write("out.txt", "F-1\n"),
+            [_, "task", "verify", ..] => bash("mahabharatha task complete F-1 --json --feature x"),
+            [_, "task", "complete", ..] => Reply::says(first.json()["result"].as_str().unwrap()),
+            _ => bash("mahabharatha task verify F-1 --feature x"),
+        }
+    });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    bench.repo.graph("x", &[with(task("F-1", 1, "out.txt"), json!({ "foreground": true }))]);
+    bench.repo.commit("graph");
+    bench.run(&["run"]).code(3).says("`/mahabharatha:worker F-1` in Claude Code");
+    let talk = bench.talk(&["/mahabharatha:worker F-1"]);
+    assert_eq!(talk.course().last().unwrap(), "completed");
+    assert!(talk.asked.is_empty(), "{:?}", talk.asked);
+    bench.run(&["run"]).code(0).says("x is completed");
+    assert_eq!(bench.repo.tree("main")["out.txt"], "F-1");
+}
