@@ -28,7 +28,13 @@ pub fn put_in_place(root: &Path, split: bool) -> Result<(Vec<Placed>, Vec<PathBu
     for kept in &installed.kept {
         placed.push(Placed { path: name(&kept.path), action: Action::Kept, beside: Some(name(&kept.new)) });
     }
-    let new = files_below(home.dir()).difference(&before).cloned().collect();
+    let new: Vec<PathBuf> = files_below(home.dir()).difference(&before).cloned().collect();
+    // The installer's own record.
+    for path in new.iter().map(|path| name(path)) {
+        if !placed.iter().any(|file| file.is(&path)) {
+            placed.push(Placed { path, action: Action::Created, beside: None });
+        }
+    }
     Ok((placed, new))
 }
 

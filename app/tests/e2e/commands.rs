@@ -97,7 +97,8 @@ fn wrong_usage_is_exit_code_2() {
         (&["logs", "--level", "loud"], "[possible values: debug, info, warn, error]"),
         (&["stop", "--grace", "long"], "invalid value 'long'"),
         (&["worker", "A"], "mahabharatha run"),
-        (&["design", "--commit", "--no-commit"], "cannot be used with"),
+        (&["design", "--validate-only", "--force"], "cannot be used with"),
+        (&["plan", "x", "--issue", "seven"], "invalid value 'seven'"),
         (&["completions", "tcsh"], "[possible values: bash"),
         (&["--color", "sometimes", "status"], "[possible values: auto, always, never]"),
     ] {
