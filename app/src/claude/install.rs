@@ -79,9 +79,12 @@ pub fn install(home: &Home, split: bool) -> Result<Installed> {
         }
         None => installed.unchanged += 1,
     }
-    if manifest != known {
+    if manifest == known {
+        installed.unchanged += 1;
+    } else {
         let text = serde_json::to_string_pretty(&manifest).expect("names and fingerprints are plain data");
-        changes.write(manifest_path, text + "\n")?;
+        changes.write(manifest_path.clone(), text + "\n")?;
+        installed.written.push(manifest_path);
     }
     changes.carry_out()?;
     Ok(installed)
@@ -206,10 +209,10 @@ mod tests {
     fn a_second_time_changes_nothing() {
         let place = Place::new();
         let first = place.install(true).unwrap();
-        assert_eq!((first.written.len(), first.kept.len(), first.unchanged), (2 * 10 + 3 + 5 + 1, 0, 0));
+        assert_eq!((first.written.len(), first.kept.len(), first.unchanged), (2 * 10 + 3 + 5 + 2, 0, 0));
         let times = || fs::metadata(place.path("settings.json")).unwrap().modified().unwrap();
         let before = times();
-        assert_eq!(place.install(true).unwrap(), Installed { unchanged: 29, ..Installed::default() });
+        assert_eq!(place.install(true).unwrap(), Installed { unchanged: 30, ..Installed::default() });
         assert_eq!(times(), before);
     }
 
@@ -237,7 +240,8 @@ mod tests {
         let mut manifest: Manifest = serde_json::from_str(&manifest).unwrap();
         manifest.files.insert(INIT.into(), fingerprint(b"of an older version\n"));
         place.write("mahabharatha/installed.json", &serde_json::to_string(&manifest).unwrap());
-        assert_eq!(place.install(true).unwrap().written, [place.path(INIT)]);
+        let manifest = place.path("mahabharatha/installed.json");
+        assert_eq!(place.install(true).unwrap().written, [place.path(INIT), manifest]);
         assert_eq!(place.read(INIT), place.read("commands/mahabharatha/init.md"));
     }
 
