@@ -100,7 +100,7 @@ fn make_project(dir: &Path) -> Result<Project> {
         fs::write(&path, text).map_err(io("write", &path))?;
     }
     let by = Identity::default();
-    git::init(dir, &First { branch: "main", message: "The example project", by: &by, paths: None })?;
+    git::init(dir, &dir.join(".git"), &First { branch: "main", message: "The example project", by: &by, paths: None })?;
     Project::find(dir)
 }
 

@@ -59,7 +59,8 @@ mod tests {
         fs::write(from.join("a.md"), "rules").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", from.join("link.md")).unwrap();
         let by = git::Identity::default();
-        git::init(&from, &git::First { branch: "main", message: "first", by: &by, paths: None }).unwrap();
+        git::init(&from, &from.join(".git"), &git::First { branch: "main", message: "first", by: &by, paths: None })
+            .unwrap();
         copy_of(&format!("file://{}", from.display()), &to).unwrap();
         assert_eq!(fs::read_to_string(to.join("a.md")).unwrap(), "rules");
         assert!(fs::symlink_metadata(to.join("link.md")).unwrap().is_file());

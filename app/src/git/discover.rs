@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Call, GitError, Identity, RepoPath, Result, config, executable};
-use crate::proc::Cmd;
+use super::{Call, GitError, Identity, RepoPath, Result, config, executable, with_prefix};
+use crate::proc::{Cmd, Exit};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -50,10 +50,11 @@ pub struct First<'a> {
     pub paths: Option<&'a [String]>,
 }
 
-/// Makes a repository in the directory, with its first commit.
-pub fn init(dir: &Path, first: &First<'_>) -> Result<()> {
+/// Makes a repository of the directory, with its first commit. Its git directory may still be moved to where it belongs.
+pub fn init(dir: &Path, git_dir: &Path, first: &First<'_>) -> Result<()> {
     let run = |call: Call| {
-        let cmd = Cmd::new(executable()?).args(&call.args).cwd(dir).envs(config::user_environment()).env("LC_ALL", "C");
+        let cmd = Cmd::new(executable()?).arg(with_prefix("--git-dir=", git_dir)).arg(with_prefix("--work-tree=", dir));
+        let cmd = cmd.args(&call.args).cwd(dir).envs(config::user_environment()).env("LC_ALL", "C");
         let cmd = cmd.env("GIT_LITERAL_PATHSPECS", "1").stdin(call.input.clone().unwrap_or_default());
         call.finish(cmd.run()).map(drop)
     };
@@ -67,5 +68,10 @@ pub fn init(dir: &Path, first: &First<'_>) -> Result<()> {
         }
     })?;
     let as_theirs = ["-c", &name, "-c", &email, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
-    run(Call::new(as_theirs.into_iter().chain(["commit", "--quiet", "--message", first.message])))
+    run(Call::new(as_theirs.into_iter().chain(["commit", "--quiet", "--message", first.message])))?;
+    match run(Call::new(["config", "--unset", "core.worktree"])) {
+        // It was not set, since the git directory is in its place.
+        Err(GitError::Failed { status: Exit::Code(5), .. }) => Ok(()),
+        unset => unset,
+    }
 }

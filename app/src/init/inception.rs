@@ -9,8 +9,9 @@ use mahabharatha_core::charter::{
 };
 
 use super::Request;
-use super::place::NewFile;
+use super::place::{NewFile, UNFINISHED};
 use super::scaffold;
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{self, First, Identity};
 use crate::ui::{NoAnswer, Style, Ui};
@@ -35,15 +36,18 @@ impl Founder {
         Ok(Founder { by, branch: settings.default_branch().unwrap_or("main").to_owned() })
     }
 
-    /// Makes the repository, or leaves none.
+    /// The repository appears with its first commit in it, or not at all.
     pub fn commit(&self, root: &Path, charter: &ProjectCharter, paths: &[String]) -> Result<()> {
         let message = format!("Begin {} with {}", charter.names.title(), charter.framework.title());
+        let staging =
+            tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(root).map_err(io("make a directory in", root))?;
+        let (made, git_dir) = (staging.path().join("git"), root.join(".git"));
         let first = First { branch: &self.branch, message: &message, by: &self.by, paths: Some(paths) };
-        git::init(root, &first).map_err(|error| {
-            // There was no repository before, or this would be no new project.
-            let _ = fs::remove_dir_all(root.join(".git"));
-            error.into()
-        })
+        git::init(root, &made, &first)?;
+        crash::point(|| "init commit");
+        fs::rename(&made, &git_dir).map_err(io("write", &git_dir))?;
+        crash::point(|| "init done");
+        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@ mod root;
 mod rules;
 mod rules_install;
 mod scaffold;
+mod unfinished;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,7 @@ pub struct Outcome {
 pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     let root = root::find(dir)?;
     let _one_at_a_time = place::lock(&root)?;
+    unfinished::take_back(&root)?;
     let (mode, why) = mode::of(&root)?;
     match mode {
         Mode::Inception => ui.note(&format!("{}: a new project, since {why}.", root.display())),

@@ -10,6 +10,8 @@ use serde::Serialize;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::record::{self, Record};
+use super::unfinished;
+use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 
 /// What the name begins with of the directory that everything is written in first.
@@ -117,12 +119,7 @@ enum Decision {
 impl Placing {
     /// The caller holds the lock.
     pub fn begin(root: &Path) -> Result<Placing> {
-        for entry in fs::read_dir(root).map_err(io("read", root))?.flatten() {
-            // Of one that was killed; what it replaced, it replaced in one move.
-            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-                fs::remove_dir_all(entry.path()).map_err(io("remove", &entry.path()))?;
-            }
-        }
+        unfinished::take_back(root)?;
         let staging =
             tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(root).map_err(io("make a directory in", root))?;
         let ignore = staging.path().join(".gitignore");
@@ -150,6 +147,12 @@ impl Placing {
             };
             staged.push((file, decision, written));
         }
+        let new = staged.iter().filter_map(|(file, decision, _)| match decision {
+            Decision::Create => Some((file.path.as_str(), file.text.as_bytes())),
+            Decision::Beside { path, replaces: false } => Some((path.as_str(), file.text.as_bytes())),
+            _ => None,
+        });
+        unfinished::note(self.staging.path(), new)?;
         let mut placed = Vec::new();
         for (file, decision, written) in staged {
             let (action, beside) = self.carry_out(&file, decision, written)?;
@@ -159,7 +162,10 @@ impl Placing {
         let record = NewFile::merged(record::PATH, text);
         match self.decide(&record)? {
             Decision::Leave(Action::Unchanged, _) => {}
-            Decision::Create => self.create(&record.path, self.stage(&record.text)?)?,
+            Decision::Create => {
+                unfinished::note(self.staging.path(), [(record::PATH, record.text.as_bytes())].into_iter())?;
+                self.create(&record.path, self.stage(&record.text)?)?
+            }
             _ => self.replace(&record.path, self.stage(&record.text)?)?,
         }
         Ok((placed, self))
@@ -302,6 +308,7 @@ impl Placing {
             }
         }
         let target = self.root.join(path);
+        crash::point(|| format!("init {path}"));
         written.persist_noclobber(&target).map_err(|error| io("write", &target)(error.error))?;
         self.made.push(target);
         Ok(())

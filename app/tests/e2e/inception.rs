@@ -143,11 +143,31 @@ fn a_failing_commit_leaves_the_directory_as_it_was() {
 }
 
 #[test]
+fn killed_at_any_moment_it_can_be_begun_again() {
+    for point in ["init .gitignore", "init src/main.rs", "init .mahabharatha/init.json", "init commit", "init done"] {
+        let repo = Repo::empty();
+        repo.write("LICENSE", "mine\n");
+        let args = ["--language", "rust", "--name", "shop"];
+        let env = [PERSON[0], PERSON[1], ("MAHABHARATHA_CRASH_AT", point)];
+        repo.run_with(&[&["init"], &args[..]].concat(), &env).code(-1);
+        assert_eq!(repo.exists(".git"), point == "init done", "{point}");
+        if point == "init done" {
+            init(&repo, &[]).code(0).says("set up already");
+        } else {
+            init(&repo, &args).code(0).says("a new project").says("created Cargo.toml");
+        }
+        assert_eq!(repo.subjects("main"), ["Begin shop with Axum"], "{point}");
+        assert_eq!(repo.git(&["status", "--porcelain"]), "", "{point}");
+        assert!(!names(&repo).iter().any(|name| name.starts_with(".unfinished")), "{point}: {:?}", names(&repo));
+    }
+}
+
+#[test]
 fn where_nothing_can_be_written_nothing_is_left() {
     let repo = Repo::empty();
     let program = env!("CARGO_BIN_EXE_mahabharatha");
     let mut limited = Command::new("sh");
-    let line = format!("ulimit -f 0; exec '{program}' init --language rust --name shop");
+    let line = format!("trap '' XFSZ; ulimit -f 0; exec '{program}' init --language rust --name shop");
     limited.args(["-c", &line]).current_dir(repo.path()).env("HOME", repo.path()).envs(PERSON);
     Ran::of(limited.output().unwrap()).code(1).says("raise the limit");
     assert!(names(&repo).is_empty(), "{:?}", names(&repo));
