@@ -69,7 +69,7 @@ pub struct Outcome {
 pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     let root = root::find(dir)?;
     let _one_at_a_time = place::lock(&root)?;
-    unfinished::take_back(&root)?;
+    let interrupted = unfinished::take_back(&root)?;
     let (mode, why) = mode::of(&root)?;
     match mode {
         Mode::Inception => ui.note(&format!("{}: a new project, since {why}.", root.display())),
@@ -77,7 +77,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     }
     let mut outcome =
         Outcome { mode, why, root, files: Vec::new(), warnings: Vec::new(), next: Vec::new(), survey: None };
-    if place::is_set_up(&outcome.root) && !request.force {
+    if place::is_set_up(&outcome.root, interrupted) && !request.force {
         ui.note("It is set up already, and nothing was changed; --force does it again, and keeps what you changed.");
         return Ok(outcome);
     }
@@ -158,6 +158,7 @@ fn put_in_place(root: &Path, files: Vec<NewFile>, config: &Config) -> Result<(Ve
     let (mut placed, mut placing) = Placing::begin(root)?.place(files)?;
     let (commands, new) = commands::put_in_place(root, config.plugins.context_engineering.command_splitting)?;
     placing.also_made(new);
+    placing.seal()?;
     placed.extend(commands);
     Ok((placed, placing))
 }
