@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, ExitCode, Result, io};
 
 /// The folders that commands go to; by them the client calls them `/mahabharatha:x` and `/z:x`.
 pub const FOLDERS: [&str; 2] = ["commands/mahabharatha", "commands/z"];
@@ -65,11 +65,13 @@ pub struct Home {
     dir: PathBuf,
     /// As commands name it to the model.
     shown: String,
+    /// What nothing may be written outside of.
+    project: Option<PathBuf>,
 }
 
 impl Home {
     pub fn of_project(root: &Path) -> Home {
-        Home { dir: root.join(".claude"), shown: ".claude".to_owned() }
+        Home { dir: root.join(".claude"), shown: ".claude".to_owned(), project: Some(root.to_owned()) }
     }
 
     /// Where the client looks too.
@@ -80,11 +82,24 @@ impl Home {
             Error::new(ExitCode::Failed, "cannot tell where your Claude Code directory is: HOME is not set")
                 .hint("Set HOME or CLAUDE_CONFIG_DIR, or install into the project: mahabharatha install.")
         })?;
-        Ok(Home { shown: dir.display().to_string(), dir })
+        Ok(Home { shown: dir.display().to_string(), dir, project: None })
     }
 
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// What a repository contains is not to be trusted: no link in it may lead a write elsewhere.
+    pub fn check_place(&self, path: &Path) -> Result<()> {
+        let Some(root) = &self.project else { return Ok(()) };
+        let root = root.canonicalize().map_err(io("follow", root))?;
+        let dir = path.ancestors().skip(1).find_map(|dir| dir.canonicalize().ok());
+        if dir.is_some_and(|dir| dir.starts_with(root)) {
+            return Ok(());
+        }
+        let message = format!("{} leads out of the project, through a symbolic link", path.display());
+        Err(Error::new(ExitCode::Invalid, message)
+            .hint("Remove the link, or install for yourself: mahabharatha install --user."))
     }
 }
 

@@ -37,7 +37,7 @@ struct Manifest {
 
 /// All of it, or nothing where something cannot be written. Done twice it changes nothing.
 pub fn install(home: &Home, split: bool) -> Result<Installed> {
-    let (dir, mut changes, mut installed) = (home.dir(), Changes::default(), Installed::default());
+    let (dir, mut changes, mut installed) = (home.dir(), Changes::new(home), Installed::default());
     let manifest_path = dir.join(DETAILS).join("installed.json");
     let known = read(&manifest_path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let known: Manifest = known.unwrap_or_default();
@@ -120,8 +120,8 @@ pub fn fingerprint(bytes: &[u8]) -> String {
 }
 
 /// Writes that are undone where a later one fails.
-#[derive(Default)]
-struct Changes {
+struct Changes<'a> {
+    home: &'a Home,
     planned: Vec<Change>,
 }
 
@@ -131,14 +131,22 @@ struct Change {
     new: Option<String>,
 }
 
-impl Changes {
+impl<'a> Changes<'a> {
+    fn new(home: &'a Home) -> Changes<'a> {
+        Changes { home, planned: Vec::new() }
+    }
+
     fn write(&mut self, path: PathBuf, text: String) -> Result<()> {
-        self.planned.push(Change { old: read(&path)?, new: Some(text), path });
-        Ok(())
+        self.plan(path, Some(text))
     }
 
     fn remove(&mut self, path: PathBuf) -> Result<()> {
-        self.planned.push(Change { old: read(&path)?, new: None, path });
+        self.plan(path, None)
+    }
+
+    fn plan(&mut self, path: PathBuf, new: Option<String>) -> Result<()> {
+        self.home.check_place(&path)?;
+        self.planned.push(Change { old: read(&path)?, new, path });
         Ok(())
     }
 
@@ -269,6 +277,22 @@ mod tests {
         place.install(true).unwrap_err();
         assert!(!place.path(INIT).exists(), "what was written before is taken back");
         assert_eq!(place.read("settings.json"), "{}");
+    }
+
+    #[test]
+    fn no_link_in_a_project_leads_a_write_out_of_it() {
+        let (place, outside) = (Place::new(), tempfile::tempdir().unwrap());
+        let settings = outside.path().join("settings.json");
+        fs::write(&settings, "{}").unwrap();
+        fs::create_dir(place.path("")).unwrap();
+        for (link, target) in [("settings.json", settings.as_path()), ("commands", outside.path())] {
+            std::os::unix::fs::symlink(target, place.path(link)).unwrap();
+            let error = place.install(true).unwrap_err();
+            assert!(error.message().contains("leads out of the project"), "{error}");
+            fs::remove_file(place.path(link)).unwrap();
+        }
+        assert_eq!((fs::read_dir(outside.path()).unwrap().count(), fs::read(settings).unwrap()), (1, b"{}".to_vec()));
+        assert!(!place.path("agents").exists());
     }
 
     #[test]

@@ -149,7 +149,9 @@ impl TaskList {
 
     /// The list that the Claude Code session shows which this is called from, where it is another.
     pub fn shown_instead(&self) -> Option<String> {
-        let shown = std::env::var("CLAUDE_CODE_TASK_LIST_ID").ok().filter(|list| !list.is_empty())?;
+        let var = |name| std::env::var(name).ok().filter(|list| !list.is_empty());
+        // Without a name it has one of its own.
+        let shown = var("CLAUDE_CODE_TASK_LIST_ID").or_else(|| var("CLAUDE_CODE_SESSION_ID"))?;
         let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
         Some(shown.chars().map(safe).collect()).filter(|shown: &String| shown != self.id())
     }

@@ -29,7 +29,7 @@ pub struct InitArgs {
     /// Answers to the questions about a new project
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
-    /// The agent that may help; none: the program works alone, as it does so far in any case
+    /// Only `none` in this version: init asks no agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
 }
@@ -62,8 +62,10 @@ pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
 fn show(ui: &Ui, outcome: &Outcome) {
     let of = |wanted: Action| outcome.files.iter().filter(move |file| file.action == wanted);
     for (action, word) in [(Action::Created, "created"), (Action::Updated, "updated"), (Action::Merged, "added to")] {
-        for file in of(action) {
-            ui.note(&format!("{word} {}", file.path));
+        let paths: Vec<&str> = of(action).map(|file| file.path.as_str()).collect();
+        for line in if ui.verbose() { paths.iter().map(|path| (*path).to_owned()).collect() } else { gathered(&paths) }
+        {
+            ui.note(&format!("{word} {line}"));
         }
     }
     let kept: Vec<_> = of(Action::Kept).collect();
@@ -78,5 +80,36 @@ fn show(ui: &Ui, outcome: &Outcome) {
     }
     for step in &outcome.next {
         ui.note(&format!("Next: {step}"));
+    }
+}
+
+/// Directories with many files by their number, in the order of the first.
+fn gathered(paths: &[&str]) -> Vec<String> {
+    let top = |path: &str| path.split_once('/').map(|(dir, _)| format!("{dir}/"));
+    let mut lines: Vec<String> = Vec::new();
+    for path in paths {
+        let together = paths.iter().filter(|other| top(other).is_some() && top(other) == top(path)).count();
+        let line = match top(path) {
+            Some(dir) if together > LISTED_ALONE => format!("{dir} ({together} files)"),
+            _ => (*path).to_owned(),
+        };
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// So many files of one directory are named one by one.
+const LISTED_ALONE: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_files_of_a_directory_are_one_line() {
+        let paths = ["README.md", "src/a", ".claude/a/1", ".claude/2", "src/b", ".claude/b/3", ".claude/4", "last"];
+        assert_eq!(gathered(&paths), ["README.md", "src/a", ".claude/ (4 files)", "src/b", "last"]);
     }
 }

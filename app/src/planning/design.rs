@@ -35,8 +35,8 @@ pub fn judge(
 ) -> Result<Designed, Vec<Problem>> {
     let Proposal { design, graph: mut file } = proposal;
     let (tree, mut problems) = design.with_stubs(start);
-    let taken = design.stub_files().map(|(path, _)| path).filter(|path| is_taken(project.checkout(), path));
-    problems.extend(taken.map(|path| stub_in_the_way(&path)));
+    let taken = design.stub_files().filter(|(path, content)| is_taken(project.checkout(), path, content));
+    problems.extend(taken.map(|(path, _)| stub_in_the_way(&path)));
     let (criteria, untraced) = trace(requirements, &file);
     spell_out(&mut file, requirements);
     let (graph, found) = specs::check_graph(paths.feature(), &file, Some(&tree));
@@ -52,14 +52,17 @@ pub fn judge(
     }
 }
 
-/// Nobody writes through a link, or over a file.
-fn is_taken(checkout: &Path, path: &str) -> bool {
+/// Nobody writes through a link, or over a file, unless that is the stub itself: one that was killed may have left it.
+fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
     let mut at = checkout.to_owned();
     let mut parts = path.split('/').peekable();
     while let Some(part) = parts.next() {
         at.push(part);
-        let found = fs::symlink_metadata(&at);
-        if found.is_ok_and(|found| parts.peek().is_none() || !found.is_dir()) {
+        let Ok(found) = fs::symlink_metadata(&at) else { return false };
+        if parts.peek().is_none() {
+            return !(found.is_file() && fs::read(&at).is_ok_and(|bytes| bytes == content.as_bytes()));
+        }
+        if !found.is_dir() {
             return true;
         }
     }

@@ -125,36 +125,50 @@ fn some(number: usize) -> Cell {
 
 fn levels(view: &RunView, show: Show<'_>) -> String {
     let row = |level: &LevelView| {
-        vec![
+        let mut row = vec![
             cell(level.level),
             status_cell(level.status),
             cell(format!("{}/{}", level.completed, level.total)),
             some(level.blocked),
             some(level.skipped),
             cell(level.commit.as_ref().map(|commit| commit.short()).unwrap_or_default()),
-        ]
+        ];
+        row.extend(cost(view, level.cost_usd));
+        row
     };
     let rows: Vec<Vec<Cell>> = view.levels.iter().map(row).collect();
-    columns(&["Level", "Status", "Done", "Blocked", "Skipped", "Commit"], &rows, &[], show.columns, show.paint)
+    let mut head = vec!["Level", "Status", "Done", "Blocked", "Skipped", "Commit"];
+    head.extend(cost(view, 0.0).map(|_| "Cost"));
+    columns(&head, &rows, &[], show.columns, show.paint)
+}
+
+/// No column where nothing has cost anything.
+fn cost(view: &RunView, cost_usd: f64) -> Option<Cell> {
+    let text = if cost_usd > 0.0 { usd(cost_usd) } else { String::new() };
+    (view.cost_usd > 0.0).then(|| cell(text))
 }
 
 fn tasks(view: &RunView, show: Show<'_>) -> String {
     let blocked = blocked_tasks(view);
     let row = |task: &TaskView| {
         let took = if task.attempts.is_empty() { String::new() } else { human_duration(worked(task, show.now)) };
-        vec![
+        let mut row = vec![
             cell(&task.id),
             cell(&task.title),
             status_cell(task.status),
             cell(task.worker.map(|worker| worker.to_string()).unwrap_or_default()),
             some(task.attempt as usize),
             cell(took),
-            cell(note(task, &blocked)),
-        ]
+        ];
+        row.extend(show.details.and_then(|_| cost(view, task.cost_usd)));
+        row.push(cell(note(task, &blocked)));
+        row
     };
     let rows: Vec<Vec<Cell>> = view.tasks.iter().map(row).collect();
-    let head = ["Task", "Title", "Status", "Worker", "Attempt", "Duration", "Note"];
-    columns(&head, &rows, &[1, 6], show.columns, show.paint)
+    let mut head = vec!["Task", "Title", "Status", "Worker", "Attempt", "Duration"];
+    head.extend(show.details.and_then(|_| cost(view, 0.0)).map(|_| "Cost"));
+    head.push("Note");
+    columns(&head, &rows, &[1, head.len() - 1], show.columns, show.paint)
 }
 
 fn workers(view: &RunView, show: Show<'_>) -> String {

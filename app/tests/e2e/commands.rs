@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "init",
     "kurukshetra",
     "run",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 19] = [
     "merge",
     "cleanup",
     "debug",
+    "plan",
     "design",
     "doctor",
     "install",
@@ -96,7 +97,8 @@ fn wrong_usage_is_exit_code_2() {
         (&["logs", "--level", "loud"], "[possible values: debug, info, warn, error]"),
         (&["stop", "--grace", "long"], "invalid value 'long'"),
         (&["worker", "A"], "mahabharatha run"),
-        (&["design"], "--validate-only"),
+        (&["design", "--validate-only", "--force"], "cannot be used with"),
+        (&["plan", "x", "--issue", "seven"], "invalid value 'seven'"),
         (&["completions", "tcsh"], "[possible values: bash"),
         (&["--color", "sometimes", "status"], "[possible values: auto, always, never]"),
     ] {

@@ -306,7 +306,11 @@ fn status_tells_where_list_and_journal_differ() {
     repo.run_with(&["status"], &elsewhere).code(0).says("this session shows the list other-one");
     let status = repo.run_with(&["status", "--json"], &elsewhere).json();
     assert_eq!(status["task_list"], json!({ "id": "x", "shown_instead": "other-one", "trouble": null }));
-    repo.run_with(&["status"], &[("CLAUDE_CODE_TASK_LIST_ID", "x")]).code(0).does_not_say("this session shows");
+    let of_its_own = [("CLAUDE_CODE_SESSION_ID", "0f-5d")];
+    repo.run_with(&["status"], &of_its_own).code(0).says("this session shows the list 0f-5d");
+    repo.run_with(&["status"], &[("CLAUDE_CODE_TASK_LIST_ID", "x"), of_its_own[0]])
+        .code(0)
+        .does_not_say("this session shows");
 
     repo.run(&["retry", "A-1"]).code(0);
     assert_eq!(mismatches(&repo), json!([]), "put right with the command");

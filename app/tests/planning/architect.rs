@@ -116,6 +116,8 @@ fn without_a_commit_the_stubs_are_neither_checked_nor_committed() {
         .says("when these stubs are committed: lib/shop.sh");
     assert_eq!(repo.read("lib/shop.sh"), "buy() { :; }\n");
     repo.run(&["run"]).code(6).says("lib/shop.sh");
+    // The stub that is left there is nobody else's.
+    design(&repo, &["--no-commit"]).code(0);
 }
 
 #[test]

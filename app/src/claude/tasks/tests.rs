@@ -2,6 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::entry::Key;
@@ -194,4 +195,55 @@ fn what_a_killed_process_left_unfinished_goes() {
     bench.age(".mahabharatha-1-1", 21);
     dir.sweep();
     assert!(!bench.file(".mahabharatha-1-1").exists() && bench.file(".mahabharatha-2-2").exists());
+}
+
+fn anything() -> impl Strategy<Value = Value> {
+    let word = prop_oneof![
+        Just("A-1"),
+        Just("x"),
+        Just("/project"),
+        Just("plan"),
+        Just("pending"),
+        Just("completed"),
+        Just("1")
+    ];
+    let leaf = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), word.prop_map(Value::from)];
+    let name = prop_oneof![
+        Just("id"),
+        Just("status"),
+        Just("blocks"),
+        Just("blockedBy"),
+        Just("metadata"),
+        Just("project"),
+        Just("feature"),
+        Just("task"),
+        Just("phase"),
+        Just("attempt"),
+        Just("owner"),
+    ];
+    leaf.prop_recursive(3, 24, 8, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(name.clone().prop_map(String::from), inner, 0..8)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_others_write_the_list_is_right_in_the_end(files in prop::collection::vec(anything(), 1..4), mark in "[0-9a-z]{0,30}") {
+        let (bench, task) = (bench(), entry("A-1", "in_progress"));
+        let dir = bench.list.make().unwrap();
+        fs::write(bench.file(".highwatermark"), mark).unwrap();
+        for (id, file) in files.iter().enumerate() {
+            fs::write(bench.file(&format!("{id}.json")), file.to_string()).unwrap();
+            bench.age(&format!("{id}.json"), 3);
+        }
+        prop_assert_eq!(bench.put(std::slice::from_ref(&task)), NOTHING);
+        let found = bench.list.owner.find(&dir).unwrap();
+        prop_assert_eq!(found.task(&task.key).and_then(status_of), Some("in_progress"));
+        prop_assert_eq!(bench.put(&[task]), NOTHING, "settles");
+    }
 }

@@ -88,3 +88,53 @@ fn named(manifests: &[Manifest]) -> (Option<String>, Option<String>) {
     let mut named: Vec<_> = at_root.map(Manifest::named).filter(|(name, _)| name.is_some()).collect();
     if named.is_empty() { (None, None) } else { named.swap_remove(0) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::init::{config, infrastructure};
+
+    const NAMES: [&str; 16] = [
+        "package.json",
+        "pyproject.toml",
+        "Cargo.toml",
+        "Pipfile",
+        "requirements.txt",
+        "go.mod",
+        "pom.xml",
+        "build.gradle",
+        "a.csproj",
+        "a.sln",
+        "Gemfile",
+        "pnpm-workspace.yaml",
+        ".github/workflows/ci.yml",
+        ".coveragerc",
+        ".nvmrc",
+        "Makefile",
+    ];
+    /// What readers look for, cut up.
+    const PARTS: &str = r#"(\{|\}|\[|\]|"|'|:|,|=|\n|\.|/|<|>|<!--|-->|é|\x00|[a-z]{1,3}|[0-9]{1,3}|"name": "x"|"scripts": \{"test": "jest"\}|"workspaces": \["\*\*"\]|\[workspace\]|members = \["a"\]|\[tool\.ruff\]|<module>a</module>|fail_under = |<minimum>|run: \||- run: |go 1|require a\.b/c v1|gem "a"|Project\("|test:|include 'a'|[ ]{1,3})"#;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn no_manifest_brings_it_down(files in proptest::collection::vec((0..NAMES.len(), proptest::collection::vec(PARTS, 0..30)), 1..5)) {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, parts) in files {
+                let path = dir.path().join(NAMES[name]);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, parts.concat()).unwrap();
+            }
+            let survey = survey(dir.path(), |_| false).unwrap();
+            let report = infrastructure::text(&survey);
+            prop_assert_eq!(report.lines().filter(|line| line.starts_with("# ")).count(), 1);
+            let text = config::text(&survey, |_| true);
+            let config = mahabharatha_core::config::Config::parse(&text);
+            prop_assert!(config.is_ok(), "{:?}\n{}", config, text);
+        }
+    }
+}
