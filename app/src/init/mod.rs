@@ -102,7 +102,7 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     files.extend(follows_from(root, &survey, &Record::read(root), &config, &mut outcome.warnings));
     let (placed, placing) = put_in_place(root, files, &config)?;
     let mut paths: Vec<String> = placed.iter().map(|file| file.path.clone()).collect();
-    paths.extend(documents(root)?.into_iter().filter(|name| !placed.iter().any(|file| file.is(name))));
+    paths.extend(already_there(root)?.into_iter().filter(|name| !placed.iter().any(|file| file.is(name))));
     founder.commit(root, &charter, &paths)?;
     placing.keep();
     outcome.next = vec![
@@ -126,12 +126,12 @@ fn survey_of(files: &[NewFile]) -> Result<Survey> {
     detect::survey(dir.path(), |_| false)
 }
 
-/// The licence and the like that were there already.
-fn documents(root: &Path) -> Result<Vec<String>> {
+/// What was there already and belongs to the project: the licence and the like, and commands that were installed.
+fn already_there(root: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(root).map_err(io("read", root))?.flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     let names = files.filter_map(|entry| entry.file_name().into_string().ok());
-    Ok(names.filter(|name| mode::is_document(name)).collect())
+    Ok(names.filter(|name| mode::is_document(name)).chain(commands::in_place(root)).collect())
 }
 
 fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
