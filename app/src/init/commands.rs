@@ -42,13 +42,6 @@ pub fn put_in_place(root: &Path, split: bool) -> Result<(Vec<Placed>, Vec<PathBu
     Ok((placed, new))
 }
 
-/// All of them, from the root, but nothing that is for one person alone.
-pub fn in_place(root: &Path) -> Vec<String> {
-    let files = files_below(Home::of_project(root).dir());
-    let names = files.iter().filter_map(|path| path.strip_prefix(root).ok()?.to_str().map(str::to_owned));
-    names.filter(|name| !name.ends_with(".local.json") && !name.ends_with(".local.md")).collect()
-}
-
 fn files_below(dir: &Path) -> BTreeSet<PathBuf> {
     let walk = WalkBuilder::new(dir).standard_filters(false).follow_links(false).build().flatten();
     walk.filter(|entry| entry.file_type().is_some_and(|kind| !kind.is_dir())).map(|entry| entry.into_path()).collect()

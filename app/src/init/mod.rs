@@ -126,12 +126,12 @@ fn survey_of(files: &[NewFile]) -> Result<Survey> {
     detect::survey(dir.path(), |_| false)
 }
 
-/// What was there already and belongs to the project: the licence and the like, and commands that were installed.
+/// What was there already and belongs to the project: the licence and the like.
 fn already_there(root: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(root).map_err(io("read", root))?.flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     let names = files.filter_map(|entry| entry.file_name().into_string().ok());
-    Ok(names.filter(|name| mode::is_document(name)).chain(commands::in_place(root)).collect())
+    Ok(names.filter(|name| mode::is_document(name)).collect())
 }
 
 fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
