@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::commands::{self, DETAILS, Home};
 use super::settings;
 use crate::error::{Result, io};
-use crate::store::atomic::write_atomic;
+use crate::store::atomic::{sweep_of, write_atomic};
 
 /// What was done, by paths as a person can open them.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -169,7 +169,11 @@ impl<'a> Changes<'a> {
 
 fn set(path: &Path, content: Option<&[u8]>) -> Result<()> {
     match content {
-        Some(bytes) => write_atomic(path, bytes),
+        Some(bytes) => {
+            // One that was killed may have left its own behind.
+            sweep_of(path);
+            write_atomic(path, bytes)
+        }
         None => fs::remove_file(path).map_err(io("remove", path)),
     }
 }
