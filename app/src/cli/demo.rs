@@ -99,6 +99,8 @@ fn make_project(dir: &Path) -> Result<Project> {
         fs::create_dir_all(parent).map_err(io("create", parent))?;
         fs::write(&path, text).map_err(io("write", &path))?;
     }
+    // Git is run in it, where a relative name means another place.
+    let dir = &dir.canonicalize().map_err(io("follow", dir))?;
     let by = Identity::default();
     git::init(dir, &dir.join(".git"), &First { branch: "main", message: "The example project", by: &by, paths: None })?;
     Project::find(dir)
