@@ -101,7 +101,7 @@ fn make_project(dir: &Path) -> Result<Project> {
     }
     // Git is run in it, where a relative name means another place.
     let dir = &dir.canonicalize().map_err(io("follow", dir))?;
-    let by = Identity::default();
+    let (by, dir) = (Identity::default(), &dir.canonicalize().map_err(io("find", dir))?);
     git::init(dir, &dir.join(".git"), &First { branch: "main", message: "The example project", by: &by, paths: None })?;
     Project::find(dir)
 }
