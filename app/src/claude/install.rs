@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::commands::{self, DETAILS, Home};
 use super::settings;
 use crate::error::{Result, io};
-use crate::store::atomic::write_atomic;
+use crate::store::atomic::{sweep_of, write_atomic};
 
 /// What was done, by paths as a person can open them.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -79,9 +79,12 @@ pub fn install(home: &Home, split: bool) -> Result<Installed> {
         }
         None => installed.unchanged += 1,
     }
-    if manifest != known {
+    if manifest == known {
+        installed.unchanged += 1;
+    } else {
         let text = serde_json::to_string_pretty(&manifest).expect("names and fingerprints are plain data");
-        changes.write(manifest_path, text + "\n")?;
+        changes.write(manifest_path.clone(), text + "\n")?;
+        installed.written.push(manifest_path);
     }
     changes.carry_out()?;
     Ok(installed)
@@ -166,7 +169,11 @@ impl<'a> Changes<'a> {
 
 fn set(path: &Path, content: Option<&[u8]>) -> Result<()> {
     match content {
-        Some(bytes) => write_atomic(path, bytes),
+        Some(bytes) => {
+            // One that was killed may have left its own behind.
+            sweep_of(path);
+            write_atomic(path, bytes)
+        }
         None => fs::remove_file(path).map_err(io("remove", path)),
     }
 }
@@ -206,10 +213,10 @@ mod tests {
     fn a_second_time_changes_nothing() {
         let place = Place::new();
         let first = place.install(true).unwrap();
-        assert_eq!((first.written.len(), first.kept.len(), first.unchanged), (2 * 10 + 3 + 5 + 1, 0, 0));
+        assert_eq!((first.written.len(), first.kept.len(), first.unchanged), (2 * 10 + 3 + 5 + 2, 0, 0));
         let times = || fs::metadata(place.path("settings.json")).unwrap().modified().unwrap();
         let before = times();
-        assert_eq!(place.install(true).unwrap(), Installed { unchanged: 29, ..Installed::default() });
+        assert_eq!(place.install(true).unwrap(), Installed { unchanged: 30, ..Installed::default() });
         assert_eq!(times(), before);
     }
 
@@ -237,7 +244,8 @@ mod tests {
         let mut manifest: Manifest = serde_json::from_str(&manifest).unwrap();
         manifest.files.insert(INIT.into(), fingerprint(b"of an older version\n"));
         place.write("mahabharatha/installed.json", &serde_json::to_string(&manifest).unwrap());
-        assert_eq!(place.install(true).unwrap().written, [place.path(INIT)]);
+        let manifest = place.path("mahabharatha/installed.json");
+        assert_eq!(place.install(true).unwrap().written, [place.path(INIT), manifest]);
         assert_eq!(place.read(INIT), place.read("commands/mahabharatha/init.md"));
     }
 

@@ -99,7 +99,9 @@ fn make_project(dir: &Path) -> Result<Project> {
         fs::create_dir_all(parent).map_err(io("create", parent))?;
         fs::write(&path, text).map_err(io("write", &path))?;
     }
-    let by = Identity::default();
+    // Git is run in it, where a relative name means another place.
+    let dir = &dir.canonicalize().map_err(io("follow", dir))?;
+    let (by, dir) = (Identity::default(), &dir.canonicalize().map_err(io("find", dir))?);
     git::init(dir, &dir.join(".git"), &First { branch: "main", message: "The example project", by: &by, paths: None })?;
     Project::find(dir)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ignore::WalkBuilder;
 
 use super::place::{Action, Placed};
-use crate::claude::commands::Home;
+use crate::claude::commands::{self, DETAILS, Home};
 use crate::claude::install::install;
 use crate::error::Result;
 
@@ -29,20 +29,17 @@ pub fn put_in_place(root: &Path, split: bool) -> Result<(Vec<Placed>, Vec<PathBu
         placed.push(Placed { path: name(&kept.path), action: Action::Kept, beside: Some(name(&kept.new)) });
     }
     let new: Vec<PathBuf> = files_below(home.dir()).difference(&before).cloned().collect();
-    // The installer's own record.
-    for path in new.iter().map(|path| name(path)) {
+    // What is as it should be already, and the installer's own record.
+    let ours = commands::files(&home, split).into_iter().map(|(path, _)| path);
+    let ours = ours.chain([PathBuf::from("settings.json"), Path::new(DETAILS).join("installed.json")]);
+    for path in ours.map(|path| home.dir().join(path)).filter(|path| path.is_file()) {
+        let action = if new.contains(&path) { Action::Created } else { Action::Unchanged };
+        let path = name(&path);
         if !placed.iter().any(|file| file.is(&path)) {
-            placed.push(Placed { path, action: Action::Created, beside: None });
+            placed.push(Placed { path, action, beside: None });
         }
     }
     Ok((placed, new))
-}
-
-/// All of them, from the root, but nothing that is for one person alone.
-pub fn in_place(root: &Path) -> Vec<String> {
-    let files = files_below(Home::of_project(root).dir());
-    let names = files.iter().filter_map(|path| path.strip_prefix(root).ok()?.to_str().map(str::to_owned));
-    names.filter(|name| !name.ends_with(".local.json") && !name.ends_with(".local.md")).collect()
 }
 
 fn files_below(dir: &Path) -> BTreeSet<PathBuf> {

@@ -69,7 +69,7 @@ pub struct Outcome {
 pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     let root = root::find(dir)?;
     let _one_at_a_time = place::lock(&root)?;
-    unfinished::take_back(&root)?;
+    let interrupted = unfinished::take_back(&root)?;
     let (mode, why) = mode::of(&root)?;
     match mode {
         Mode::Inception => ui.note(&format!("{}: a new project, since {why}.", root.display())),
@@ -77,7 +77,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     }
     let mut outcome =
         Outcome { mode, why, root, files: Vec::new(), warnings: Vec::new(), next: Vec::new(), survey: None };
-    if place::is_set_up(&outcome.root) && !request.force {
+    if place::is_set_up(&outcome.root, interrupted) && !request.force {
         ui.note("It is set up already, and nothing was changed; --force does it again, and keeps what you changed.");
         return Ok(outcome);
     }
@@ -128,12 +128,12 @@ fn survey_of(files: &[NewFile]) -> Result<Survey> {
     detect::survey(dir.path(), |_| false)
 }
 
-/// What was there already and belongs to the project: the licence and the like, and commands that were installed.
+/// What was there already and belongs to the project: the licence and the like.
 fn already_there(root: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(root).map_err(io("read", root))?.flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     let names = files.filter_map(|entry| entry.file_name().into_string().ok());
-    Ok(names.filter(|name| mode::is_document(name)).chain(commands::in_place(root)).collect())
+    Ok(names.filter(|name| mode::is_document(name)).collect())
 }
 
 fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
@@ -160,6 +160,7 @@ fn put_in_place(root: &Path, files: Vec<NewFile>, config: &Config) -> Result<(Ve
     let (mut placed, mut placing) = Placing::begin(root)?.place(files)?;
     let (commands, new) = commands::put_in_place(root, config.plugins.context_engineering.command_splitting)?;
     placing.also_made(new);
+    placing.seal()?;
     placed.extend(commands);
     Ok((placed, placing))
 }

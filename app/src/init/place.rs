@@ -86,11 +86,14 @@ pub fn lock(root: &Path) -> Result<File> {
     }
 }
 
-/// Whether `init` has been here before, on this machine or on that of whoever committed what it made.
-pub fn is_set_up(root: &Path) -> bool {
+/// Whether `init` has been here before, on this machine or on that of whoever committed what it made. One that was
+/// interrupted may have made anything but its record.
+pub fn is_set_up(root: &Path, interrupted: bool) -> bool {
     let is_there = |path: &str| root.join(path).is_file();
     is_there(record::PATH)
-        || is_there(".mahabharatha/config.yaml") && (is_there(".gsd/INFRASTRUCTURE.md") || is_there(".gsd/PROJECT.md"))
+        || !interrupted
+            && is_there(".mahabharatha/config.yaml")
+            && (is_there(".gsd/INFRASTRUCTURE.md") || is_there(".gsd/PROJECT.md"))
 }
 
 /// Files on their way into the project. Dropped without `keep`, it takes back what it did.
@@ -158,8 +161,12 @@ impl Placing {
             let (action, beside) = self.carry_out(&file, decision, written)?;
             placed.push(Placed { path: file.path, action, beside });
         }
-        let text = self.record.text();
-        let record = NewFile::merged(record::PATH, text);
+        Ok((placed, self))
+    }
+
+    /// Writes down what was written: the last thing, so that whoever finds it finds all the rest.
+    pub fn seal(&mut self) -> Result<()> {
+        let record = NewFile::merged(record::PATH, self.record.text());
         match self.decide(&record)? {
             Decision::Leave(Action::Unchanged, _) => {}
             Decision::Create => {
@@ -168,7 +175,7 @@ impl Placing {
             }
             _ => self.replace(&record.path, self.stage(&record.text)?)?,
         }
-        Ok((placed, self))
+        Ok(())
     }
 
     /// Files that somebody else made on the way, and that go too where it is taken back.

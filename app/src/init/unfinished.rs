@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::place::UNFINISHED;
+use super::record;
 use crate::claude::install::fingerprint;
 use crate::error::{Result, io};
 
@@ -21,23 +22,32 @@ pub fn note<'a>(staging: &Path, files: impl Iterator<Item = (&'a str, &'a [u8])>
     fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(io("write", &path))
 }
 
-/// In a repository nothing but the place of work is removed: there `init` was at its end, or goes on where it stopped.
-/// The caller holds the lock.
-pub fn take_back(root: &Path) -> Result<()> {
+/// In a repository that has our record nothing but the place of work is removed: there `init` was at its end, or at it once
+/// more. In one that has none only what is made for every project: a list that was cloned may name anything.
+/// Whether there was one. The caller holds the lock.
+pub fn take_back(root: &Path) -> Result<bool> {
+    let mut interrupted = false;
     for entry in fs::read_dir(root).map_err(io("read", root))?.flatten() {
         let dir = entry.path();
         if !entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
             continue;
         }
-        if !root.join(".git").exists() {
-            for (path, sign) in noted(&dir) {
+        interrupted = true;
+        let (repository, sealed) = (root.join(".git").exists(), root.join(record::PATH).exists());
+        for (path, sign) in noted(&dir) {
+            if !repository || !sealed && is_for_every_project(&path) {
                 remove(root, &path, &sign);
             }
         }
         let removed = if dir.is_symlink() { fs::remove_file(&dir) } else { fs::remove_dir_all(&dir) };
         removed.map_err(io("remove", &dir))?;
     }
-    Ok(())
+    Ok(interrupted)
+}
+
+fn is_for_every_project(path: &str) -> bool {
+    path == "CLAUDE.md"
+        || [".claude/", ".devcontainer/", ".gsd/", ".mahabharatha/"].iter().any(|dir| path.starts_with(dir))
 }
 
 fn noted(dir: &Path) -> BTreeMap<String, String> {
@@ -117,12 +127,18 @@ mod tests {
     }
 
     #[test]
-    fn in_a_repository_nothing_is_taken_back() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join(".git")).unwrap();
-        left_behind(dir.path(), &[("one", "1")]);
-        write(&dir.path().join("one"), "1");
-        take_back(dir.path()).unwrap();
-        assert!(dir.path().join("one").exists());
+    fn in_a_repository_only_what_is_for_every_project_is_taken_back_and_nothing_where_init_was_done() {
+        for sealed in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let files = [(".git/HEAD", "1"), ("src/one", "1"), (".gsd/two", "2"), (".gsd/../src/one", "1")];
+            left_behind(dir.path(), &files);
+            files.iter().for_each(|(path, text)| write(&dir.path().join(path), text));
+            if sealed {
+                write(&dir.path().join(record::PATH), "{}");
+            }
+            assert!(take_back(dir.path()).unwrap());
+            assert!(dir.path().join(".git/HEAD").exists() && dir.path().join("src/one").exists());
+            assert_eq!(dir.path().join(".gsd/two").exists(), sealed);
+        }
     }
 }

@@ -127,7 +127,9 @@ fn a_conflict_with_a_person_is_left_for_the_person_and_merge_retry_goes_on() {
     repo.write(&format!("{STAGING}/owned.txt"), "both\n");
     repo.git_in(&staging, &["add", "owned.txt"]);
     repo.git_in(&staging, &["commit", "-q", "-m", "resolved"]);
-    repo.run(&["merge", "--retry"]).code(0).says("level 1 of x is merged; the levels above it are still to be run");
+    repo.run(&["merge", "--retry"])
+        .code(0)
+        .says("level 1 of x is merged; go on with the levels above it: mahabharatha run x");
     assert_eq!((repo.read("owned.txt").as_str(), repo.read("a.txt").as_str()), ("both\n", "A\n"));
     repo.run(&["run"]).code(0);
     assert_eq!(repo.git(&["log", "--first-parent", "--format=%s", "main", "-3"]), "Level 2: x\nLevel 1: x\ntheirs");

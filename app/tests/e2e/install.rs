@@ -12,7 +12,7 @@ fn commands_agents_and_hooks_are_put_in_place_and_hold_together() {
     let settings = "{\n    \"model\": \"opus\",\n    \"hooks\": { \"Stop\": [] }\n}\n";
     repo.write(".claude/settings.json", settings);
     let done = repo.run(&["install", "--json"]).code(0).json();
-    assert_eq!((done["written"].as_array().unwrap().len(), &done["kept"]), (29, &json!([])));
+    assert_eq!((done["written"].as_array().unwrap().len(), &done["kept"]), (30, &json!([])));
     assert_eq!(repo.read(".claude/commands/z/plan.md"), repo.read(".claude/commands/mahabharatha/plan.md"));
     let merged: Value = serde_json::from_str(&repo.read(".claude/settings.json")).unwrap();
     assert_eq!(merged["model"], "opus");
@@ -21,7 +21,7 @@ fn commands_agents_and_hooks_are_put_in_place_and_hold_together() {
     repo.run(&["validate-commands"]).code(0).says(".claude: 28 files hold together");
 
     let before = repo.everything();
-    repo.run(&["install"]).code(0).says("0 files written, 29 files as they were");
+    repo.run(&["install"]).code(0).says("0 files written, 30 files as they were");
     assert_eq!(repo.everything(), before);
 }
 

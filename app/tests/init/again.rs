@@ -47,6 +47,25 @@ fn what_was_there_before_the_first_time_is_added_to_or_kept() {
 }
 
 #[test]
+fn one_that_was_killed_is_finished_by_the_next() {
+    for point in
+        ["init .mahabharatha/config.yaml", "init CLAUDE.md", "write settings.json", "init .mahabharatha/init.json"]
+    {
+        let bench = Bench::new(fixtures::GO);
+        let ended = bench.command(&["init"]).env("MAHABHARATHA_CRASH_AT", point).output().unwrap();
+        assert_eq!(ended.status.code(), None, "{point}");
+        bench.run(&["init"]).code(0).does_not_say("set up already").does_not_say("Kept");
+        let all = bench.repo.everything();
+        let left: Vec<_> = all.keys().filter(|path| path.to_string_lossy().contains("unfinished")).collect();
+        assert!(left.is_empty(), "{point}: {left:?}");
+        for path in ["CLAUDE.md", ".claude/settings.json", ".claude/commands/z/init.md", ".mahabharatha/init.json"] {
+            assert!(bench.repo.exists(path), "{point}: {path}");
+        }
+        bench.run(&["init"]).code(0).says("set up already");
+    }
+}
+
+#[test]
 fn a_run_can_start_in_what_init_made() {
     let bench = Bench::new(&[("Makefile", "test:\n\ttest -e src/hello\n\nlint:\n\ttrue\n"), ("src/hello", "hello\n")]);
     bench.repo.git(&["config", "user.name", "A Person"]);

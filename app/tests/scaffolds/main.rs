@@ -8,3 +8,4 @@ mod go;
 mod python;
 mod rust;
 mod typescript;
+mod whole_way;

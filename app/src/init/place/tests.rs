@@ -4,7 +4,8 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 fn place(root: &Path, files: &[NewFile]) -> Result<Vec<Placed>> {
-    let (placed, placing) = Placing::begin(root)?.place(files.to_vec())?;
+    let (placed, mut placing) = Placing::begin(root)?.place(files.to_vec())?;
+    placing.seal()?;
     placing.keep();
     Ok(placed)
 }
