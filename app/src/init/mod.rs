@@ -97,7 +97,9 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     let founder = Founder::find(root)?;
     let charter = inception::decide(root, ui, request)?;
     let mut files = inception::files(&charter);
-    let survey = survey_of(&files)?;
+    let mut survey = survey_of(&files)?;
+    survey.name = Some(charter.names.title().to_owned());
+    survey.description = Some(charter.names.description().to_owned());
     let config = specs::read_config(&root.join(config::PATH))?;
     files.extend(follows_from(root, &survey, &Record::read(root), &config, &mut outcome.warnings));
     let (placed, placing) = put_in_place(root, files, &config)?;

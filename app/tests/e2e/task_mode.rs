@@ -125,6 +125,7 @@ fn a_session_runs_a_feature_to_its_end() {
     assert_eq!(one.next()["step"], "completed");
     assert_eq!(repo.status()["mode"], "task");
     let subjects = ["Level 2: x", "feat(C): Make c.txt", "Level 1: x", "fix(B): Make b.txt", "feat(B): Make b.txt"];
+    // Commits of one second come in any order otherwise.
     let log = repo.git(&["log", "--topo-order", "--format=%s", "-5", "main"]);
     assert_eq!(log.lines().collect::<Vec<_>>(), subjects);
     for (file, text) in [("a.txt", "a\n"), ("b.txt", "good\n"), ("c.txt", "c\n")] {

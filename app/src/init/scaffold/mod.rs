@@ -128,6 +128,16 @@ mod tests {
     }
 
     #[test]
+    fn sections_of_a_manifest_stand_apart() {
+        for file in Framework::ALL.into_iter().flat_map(|framework| files(framework, &names())) {
+            let lines: Vec<&str> = file.text.lines().collect();
+            let crowded = lines.windows(2).find(|pair| pair[1].starts_with('[') && !pair[0].is_empty());
+            assert!(!file.path.ends_with(".toml") || crowded.is_none(), "{}: {crowded:?}", file.path);
+            assert!(!file.text.contains("\n\n\n") || file.path.ends_with(".py"), "{}", file.path);
+        }
+    }
+
+    #[test]
     fn manifests_are_well_formed() {
         for framework in Framework::ALL {
             for File { path, text } in files(framework, &names()) {

@@ -60,18 +60,20 @@ tokio = { version = "1.54", features = ["macros", "net", "rt-multi-thread", "sig
 tower-http = { version = "0.7.1", features = ["trace"] }
 tracing = "0.1.44"
 tracing-subscriber = { version = "0.3.23", features = ["env-filter"] }"#;
-const AXUM_DEV: &str = r#"[dev-dependencies]
+const AXUM_DEV: &str = r#"
+
+[dev-dependencies]
 http-body-util = "0.1"
 serde_json = "1.0"
-tower = { version = "0.5.3", features = ["util"] }
-"#;
+tower = { version = "0.5.3", features = ["util"] }"#;
 const ACTIX: &str = r#"actix-web = { version = "4.18", default-features = false, features = ["macros"] }
 env_logger = "0.11"
 serde = { version = "1.0.229", features = ["derive"] }
 thiserror = "2.0""#;
-const ACTIX_DEV: &str = r#"[dev-dependencies]
-serde_json = "1.0"
-"#;
+const ACTIX_DEV: &str = r#"
+
+[dev-dependencies]
+serde_json = "1.0""#;
 const CLAP: &str = r#"clap = { version = "4.6", features = ["derive"] }
 thiserror = "2.0""#;
 
