@@ -15,7 +15,13 @@ const WAY_THERE: [&str; 8] =
 /// Checks out the newest commit of a repository, without its history, into a directory that is not there yet. Nobody is asked
 /// for a password, no hook is run, no link is made.
 pub fn copy_of(url: &str, into: &Path) -> Result<()> {
-    let settings = ["core.hooksPath=/dev/null", "core.symlinks=false", "core.fsmonitor=false", "gc.auto=0"];
+    let settings = [
+        "core.hooksPath=/dev/null",
+        "core.symlinks=false",
+        "core.fsmonitor=false",
+        "gc.auto=0",
+        "maintenance.auto=false",
+    ];
     let mut call = Call::new(settings.iter().flat_map(|setting| ["-c", setting]));
     let options = ["--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--template=", "--", url];
     call.args.extend(["clone"].iter().chain(&options).map(Into::into));

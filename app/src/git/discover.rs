@@ -68,7 +68,8 @@ pub fn init(dir: &Path, git_dir: &Path, first: &First<'_>) -> Result<()> {
         }
     })?;
     let as_theirs = ["-c", &name, "-c", &email, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
-    run(Call::new(as_theirs.into_iter().chain(["commit", "--quiet", "--message", first.message])))?;
+    let as_theirs = as_theirs.into_iter().chain(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
+    run(Call::new(as_theirs.chain(["commit", "--quiet", "--message", first.message])))?;
     match run(Call::new(["config", "--unset", "core.worktree"])) {
         // It was not set, since the git directory is in its place.
         Err(GitError::Failed { status: Exit::Code(5), .. }) => Ok(()),

@@ -41,7 +41,12 @@ pub enum AgentEnd {
     Interrupted,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
+    pub fn new(order: &'a Order, job_dir: &'a Path, interrupt: &'a Interrupt, log: &'a Log) -> Attempt<'a> {
+        let (warnings, spent, decisions) = (Vec::new(), Spent::default(), Vec::new());
+        Attempt { order, job_dir, interrupt, log, warnings, spent, decisions }
+    }
+
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
         let (pristine, warnings) = start::start(self.order, self.job_dir)?;
         self.warnings.extend(warnings);

@@ -14,7 +14,7 @@ use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::Interrupt;
 use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, write_result};
-use crate::agent::{Said, Spent};
+use crate::agent::Said;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc;
 use crate::store::locks::JobLock;
@@ -175,13 +175,5 @@ fn with_attempt<T>(order: &Order, job_dir: &Path, act: impl FnOnce(Attempt<'_>) 
     let interrupt =
         Interrupt::listen(order.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
     let log = Log::open(order);
-    act(Attempt {
-        order,
-        job_dir,
-        interrupt: &interrupt,
-        log: &log,
-        warnings: Vec::new(),
-        spent: Spent::default(),
-        decisions: Vec::new(),
-    })
+    act(Attempt::new(order, job_dir, &interrupt, &log))
 }

@@ -30,7 +30,6 @@ use std::time::{Duration, Instant};
 
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 
-use crate::agent::Spent;
 use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{self, ProcessId};
@@ -121,15 +120,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
 
     let log = Log::open(&order);
     log.info("started", &format!("base {}", order.job.base));
-    let mut attempt = Attempt {
-        order: &order,
-        job_dir,
-        interrupt: &interrupt,
-        log: &log,
-        warnings: Vec::new(),
-        spent: Spent::default(),
-        decisions: Vec::new(),
-    };
+    let mut attempt = Attempt::new(&order, job_dir, &interrupt, &log);
     let (end, wip) = attempt.run().unwrap_or_else(|error| {
         proc::end_descendants(Duration::ZERO);
         (attempt::setup_failure(&error), None)
