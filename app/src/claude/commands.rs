@@ -19,7 +19,7 @@ struct Command {
 
 macro_rules! asset {
     ($($path:literal),+) => {
-        include_str!(concat!("../assets/claude/", $($path),+))
+        include_str!(concat!("../../assets/claude/", $($path),+))
     };
 }
 

@@ -19,15 +19,15 @@ const FEATURE: &str = "statistics";
 
 /// The example project, file by file.
 const FILES: [(&str, &str); 9] = [
-    ("README.md", include_str!("../assets/demo/readme.md")),
-    ("tests/run.sh", include_str!("../assets/demo/run-tests.sh")),
-    ("tools/scripted-agent.sh", include_str!("../assets/demo/scripted-agent.sh")),
-    (".mahabharatha/config.yaml", include_str!("../assets/demo/config.yaml")),
-    (".gsd/PROJECT.md", include_str!("../assets/demo/project.md")),
+    ("README.md", include_str!("../../assets/demo/readme.md")),
+    ("tests/run.sh", include_str!("../../assets/demo/run-tests.sh")),
+    ("tools/scripted-agent.sh", include_str!("../../assets/demo/scripted-agent.sh")),
+    (".mahabharatha/config.yaml", include_str!("../../assets/demo/config.yaml")),
+    (".gsd/PROJECT.md", include_str!("../../assets/demo/project.md")),
     (".gsd/.current-feature", "statistics\n"),
-    (".gsd/specs/statistics/requirements.md", include_str!("../assets/demo/requirements.md")),
-    (".gsd/specs/statistics/design.md", include_str!("../assets/demo/design.md")),
-    (".gsd/specs/statistics/task-graph.json", include_str!("../assets/demo/task-graph.json")),
+    (".gsd/specs/statistics/requirements.md", include_str!("../../assets/demo/requirements.md")),
+    (".gsd/specs/statistics/design.md", include_str!("../../assets/demo/design.md")),
+    (".gsd/specs/statistics/task-graph.json", include_str!("../../assets/demo/task-graph.json")),
 ];
 
 #[derive(Debug, Args)]

@@ -33,7 +33,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use crate::error::{Error, ExitCode, Result};
 use crate::ui::{Color, Flags, Ui};
 
-/// Turns a task graph into verified, merged code with many coding agents at once.
+/// Turns a written spec into verified, merged code with many coding agents at once.
 #[derive(Debug, Parser)]
 #[command(
     name = "mahabharatha",
@@ -79,6 +79,10 @@ pub struct Global {
 enum Command {
     /// Make a new project in an empty directory, or an existing one ready for runs
     Init(init::InitArgs),
+    /// Write down what a feature is for, and approve it
+    Plan(plan::PlanArgs),
+    /// Design a feature: its architecture and a task graph that holds
+    Design(design::DesignArgs),
     /// Run a feature's task graph to the end, or on from where it stopped
     #[command(visible_alias = "run")]
     Kurukshetra(run::RunArgs),
@@ -98,20 +102,16 @@ enum Command {
     Cleanup(cleanup::CleanupArgs),
     /// Show what stands in the way and what was kept; mend a damaged journal
     Debug(debug::DebugArgs),
-    /// Write down what a feature is for, and approve it
-    Plan(plan::PlanArgs),
-    /// Design a feature: its architecture and a task graph that holds
-    Design(design::DesignArgs),
     /// Check everything that a run needs, and say what to do
     Doctor(doctor::DoctorArgs),
+    /// Run tasks from a session of a coding agent, while this program keeps the books
+    Task(task::TaskArgs),
     /// Put the slash commands, agents and hooks for Claude Code in place
     Install(install::InstallArgs),
     /// Check slash commands and agents: references, twins, and every call in them
     ValidateCommands(validate_commands::ValidateCommandsArgs),
     /// See the whole way on an example project: no network, no key, no agent needed
     Demo(demo::DemoArgs),
-    /// Run tasks from a session of a coding agent, while this program keeps the books
-    Task(task::TaskArgs),
     /// One attempt at one task; started by `run`
     #[command(hide = true)]
     Worker(worker::WorkerArgs),

@@ -93,7 +93,7 @@ fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
         Mode::Subprocess => Ok(Some(LauncherKind::Subprocess)),
         Mode::Container => Ok(Some(LauncherKind::Container)),
         Mode::Task => Err(Error::new(ExitCode::Usage, "task mode is for a Claude Code session, by its slash command")
-            .hint("Here, use --mode subprocess.")),
+            .hint("There, type `/mahabharatha:kurukshetra`; here, use --mode subprocess.")),
     }
 }
 

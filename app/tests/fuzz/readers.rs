@@ -11,6 +11,7 @@ use mahabharatha::report::state_md;
 use mahabharatha::store::journal::{FILE_NAME, Health, Journal, Repair, examine};
 use mahabharatha::store::locks::FeatureLock;
 use mahabharatha::worker;
+use mahabharatha_core::charter::{Answers, recommend};
 use mahabharatha_core::config::Config;
 use mahabharatha_core::graph::{TaskGraph, trace};
 use mahabharatha_core::ids::{Attempt, Feature};
@@ -189,6 +190,11 @@ impl Reader for Configuration {
     }
 
     fn read(&self, input: &[u8]) {
+        // The same form has a file of answers.
+        match Answers::parse(&text(input)) {
+            Ok(answers) => drop(recommend(answers.questions.iter().flatten().map(String::as_str), None)),
+            Err(problems) => assert!(!problems.is_empty()),
+        }
         match Config::parse(&text(input)) {
             Ok(config) => drop(config.policy(Some(3), false, Some(1.0))),
             Err(problems) => {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::graph::Severity;
 
-const DEMO: &str = include_str!("../../../../app/src/assets/demo/requirements.md");
+const DEMO: &str = include_str!("../../../../app/assets/demo/requirements.md");
 
 #[test]
 fn the_seeds_form_is_read_and_written_byte_by_byte() {
