@@ -42,7 +42,7 @@ impl Lease {
 
     pub fn all_alive(feature_dir: &Path) -> Vec<Lease> {
         let entries = fs::read_dir(sessions(feature_dir)).into_iter().flatten().flatten();
-        let found = entries.filter_map(|entry| read(&entry.path()));
+        let found = entries.filter_map(|entry| own(feature_dir, &entry.path()));
         found.filter(|(lease, silent)| lease.lives(*silent)).map(|(lease, _)| lease).collect()
     }
 
@@ -83,6 +83,14 @@ pub fn time_left(feature_dir: &Path, session: &str) -> Option<Duration> {
     Duration::from_millis(lease.patience_ms).checked_sub(silent)
 }
 
+/// Ends for good what has run out, so that nobody who calls late takes back what others go on with.
+pub fn end_expired(feature_dir: &Path) -> Result<()> {
+    let entries = fs::read_dir(sessions(feature_dir)).into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| own(feature_dir, &entry.path()));
+    let mut expired = found.filter(|(lease, silent)| !lease.lives(*silent));
+    expired.try_for_each(|(lease, _)| end(feature_dir, &lease.session))
+}
+
 /// The session holds nothing any more.
 pub fn end(feature_dir: &Path, session: &str) -> Result<()> {
     let path = file(feature_dir, session)?;
@@ -90,6 +98,11 @@ pub fn end(feature_dir: &Path, session: &str) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &path)(error)),
         _ => Ok(()),
     }
+}
+
+/// The lease that a file is of; none of a copy, or of one that was not written to its end.
+fn own(feature_dir: &Path, path: &Path) -> Option<(Lease, Duration)> {
+    read(path).filter(|(lease, _)| file(feature_dir, &lease.session).is_ok_and(|its| its == path))
 }
 
 fn read(path: &Path) -> Option<(Lease, Duration)> {
@@ -142,6 +155,26 @@ mod tests {
         assert!(Lease::of(dir.path(), "one").is_some());
         end(dir.path(), "one").unwrap();
         assert_eq!(Lease::of(dir.path(), "one"), None);
+    }
+
+    #[test]
+    fn a_lease_that_ran_out_is_not_renewed_once_others_have_gone_on() {
+        let dir = tempfile::tempdir().unwrap();
+        lease("alive").write(dir.path()).unwrap();
+        Lease { patience_ms: 0, ..lease("silent") }.write(dir.path()).unwrap();
+        end_expired(dir.path()).unwrap();
+        renew(dir.path(), "silent");
+        let files: Vec<_> =
+            fs::read_dir(sessions(dir.path())).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(files, ["alive.json"]);
+    }
+
+    #[test]
+    fn what_was_not_written_to_its_end_is_no_lease() {
+        let dir = tempfile::tempdir().unwrap();
+        lease("one").write(dir.path()).unwrap();
+        fs::rename(file(dir.path(), "one").unwrap(), sessions(dir.path()).join(".unfinished-one.json-1")).unwrap();
+        assert_eq!(Lease::driving(dir.path()), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::claude::tasks::{self, Mirror, TaskList};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::{self, Context, LocalHost, clear};
-use crate::lease::Lease;
+use crate::lease::{self, Lease};
 use crate::preflight::{self, Ground, Report};
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
@@ -86,6 +86,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     crash::point(|| "session with the lock");
     refuse_another_session(paths, options.lease.as_ref())?;
+    lease::end_expired(paths.dir())?;
     let config = specs::load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
@@ -266,7 +267,9 @@ impl Session<'_> {
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
         let end = match options.intent {
             Intent::Session(None) => {
-                claims::settle(&mut run, &mut recorder, &mut host, asked).map(|()| run.ended().cloned())
+                let drives = options.lease.as_ref().is_some_and(|lease| lease.drives);
+                let take_part = if drives { claims::settle } else { claims::take_part };
+                take_part(&mut run, &mut recorder, &mut host, asked).map(|()| run.ended().cloned())
             }
             _ => drive(&mut run, &mut recorder, &mut host).map(Some),
         };

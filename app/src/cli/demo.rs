@@ -8,7 +8,7 @@ use clap::Args;
 use mahabharatha_core::run::event::Intent;
 
 use super::Global;
-use super::finish::finish;
+use super::finish::{Driver, finish};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{self, First, Git, Identity};
 use crate::project::Project;
@@ -71,7 +71,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let place = super::place::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => ExitCode::Done,
-        Outcome::Ended(end) => finish(&place, ui, &end)?,
+        Outcome::Ended(end) => finish(&place, ui, &end, Driver::Run)?,
     };
     ui.note("\n$ git log --graph --oneline");
     ui.data(&log(&place.project)?);

@@ -5,9 +5,8 @@ use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::{RunView, first_line};
 
 use super::place::Place;
-use super::{steer, task};
+use super::steer;
 use crate::error::{Error, ExitCode, Result};
-use crate::lease::Lease;
 use crate::ui::{Ui, fit};
 
 /// Of a gate's output so many lines are shown, the last ones; the log has all.
@@ -15,13 +14,21 @@ const SHOWN_LINES: usize = 20;
 /// In columns.
 const LONGEST: usize = 200;
 
-pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
+/// Who took the run so far, and so how to go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    Run,
+    Session,
+    /// A session whose `task start` did not open the run.
+    Opening,
+}
+
+pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitCode> {
     let feature = &place.feature;
-    let in_session =
-        matches!(Lease::driving(place.paths.dir()), Some(lease) if lease.session == task::session_name(None));
-    let go_on = match in_session {
-        true => format!("mahabharatha task next -f {feature}"),
-        false => format!("mahabharatha run {feature}"),
+    let go_on = match driver {
+        Driver::Run => format!("mahabharatha run {feature}"),
+        Driver::Session => format!("mahabharatha task next -f {feature}"),
+        Driver::Opening => format!("mahabharatha task start -f {feature}"),
     };
     let failed = |code, message: String, hint: String| Err(Error::new(code, message).hint(hint));
     match end {
@@ -52,7 +59,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
             if let Some((failure, why)) = failed_gate(&steer::read_run(place)?) {
                 error = show_output(error.detail(first_line(&why)), place, level, &failure);
             }
-            if in_session {
+            if driver == Driver::Session {
                 return Err(error.hint(format!("`{go_on}` says who is to mend it.")));
             }
             Err(error.hint(format!(
@@ -66,7 +73,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End) -> Result<ExitCode> {
             let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`.");
             Err(files.iter().fold(error, |error, file| error.detail(file.clone())).hint(hint))
         }
-        End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), way_out(place)?),
+        End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), way_out(place, &go_on)?),
         End::Stopped => failed(
             ExitCode::Stopped,
             format!("{feature} was stopped; its work is kept"),
@@ -100,10 +107,10 @@ fn show_output(error: Error, place: &Place, at: &impl std::fmt::Display, failure
 }
 
 /// What a person can do about whatever keeps the run from going on.
-fn way_out(place: &Place) -> Result<String> {
+fn way_out(place: &Place, go_on: &str) -> Result<String> {
     let blockers = RunView::of(&steer::read_run(place)?).blockers;
     let resolution = blockers.into_iter().next().map(|blocker| sentence(&blocker.resolution));
-    Ok(resolution.unwrap_or_else(|| format!("Go on with: mahabharatha run {}", place.feature)))
+    Ok(resolution.unwrap_or_else(|| format!("Go on with: {go_on}")))
 }
 
 fn sentence(text: &str) -> String {

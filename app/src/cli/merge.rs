@@ -7,7 +7,7 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 
-use super::finish::finish;
+use super::finish::{Driver, finish};
 use super::place::Place;
 use super::{Global, steer, task};
 use crate::error::{Error, ExitCode, Result};
@@ -28,6 +28,9 @@ pub struct MergeArgs {
     /// Say what would be merged; touch nothing
     #[arg(long)]
     dry_run: bool,
+    /// The session that asks [else CLAUDE_CODE_SESSION_ID, else this login session]
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
 }
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
@@ -37,8 +40,9 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     {
         return Err(holder.refusal(&place.feature));
     }
+    let session = task::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
-    if let Some(other) = lease.as_ref().filter(|lease| !args.dry_run && lease.session != task::session_name(None)) {
+    if let Some(other) = lease.as_ref().filter(|lease| !args.dry_run && lease.session != session) {
         return Err(other.refusal(&place.feature));
     }
     let run = steer::read_run(&place)?;
@@ -64,6 +68,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     if args.dry_run {
         return dry_run(&place, ui, &run, level);
     }
+    let driver = if lease.is_some() { Driver::Session } else { Driver::Run };
     let options = match lease {
         Some(lease) => claims::options(&lease, Intent::Session(Some(level))),
         None => Options {
@@ -78,7 +83,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),
-        Outcome::Ended(end) => finish(&place, ui, &end),
+        Outcome::Ended(end) => finish(&place, ui, &end, driver),
     }
 }
 

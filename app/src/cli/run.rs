@@ -10,7 +10,7 @@ use mahabharatha_core::plan::Plan;
 use mahabharatha_core::run::event::Intent;
 
 use super::Global;
-use super::finish::finish;
+use super::finish::{Driver, finish};
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
 use crate::report::plan::render_plan;
@@ -82,7 +82,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
             Ok(ExitCode::Done)
         }
         Outcome::Open => Ok(ExitCode::Done),
-        Outcome::Ended(end) => finish(&place, ui, &end),
+        Outcome::Ended(end) => finish(&place, ui, &end, Driver::Run),
     }
 }
 

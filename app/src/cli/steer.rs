@@ -8,6 +8,7 @@ use mahabharatha_core::run::event::{Command, Event};
 
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
+use crate::lease::Lease;
 use crate::report::files;
 use crate::session;
 use crate::store::journal::Journal;
@@ -49,7 +50,12 @@ fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) 
 
 /// Says how what was queued or left out comes into effect, where nobody is at it.
 pub fn say_how_to_go_on(place: &Place, ui: &Ui, answer: &Answer) -> Result<()> {
-    if !answer.accepted.is_empty() && !is_driven(place)? {
+    if answer.accepted.is_empty() || is_driven(place)? {
+        return Ok(());
+    }
+    if let Some(lease) = Lease::driving(place.paths.dir()) {
+        ui.note(&format!("Session {} goes on with: mahabharatha task next -f {}", lease.session, place.feature));
+    } else {
         ui.note(&format!("Nothing runs now; go on with: mahabharatha run {}", place.feature));
     }
     Ok(())

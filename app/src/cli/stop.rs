@@ -53,6 +53,10 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
         (Asked::Answered(_), None) => {
             // The run lets go of its lock when the last of its processes is gone.
             let lock = FeatureLock::wait(place.paths.dir(), &place.paths.lock_sign())?;
+            if Lease::driving(place.paths.dir()).is_some() {
+                // It was one of the session's own calls.
+                give_up_held(&place, &lock, None)?;
+            }
             end_survivors(&place, &lock, None, grace)?;
             true
         }

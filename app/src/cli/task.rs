@@ -8,12 +8,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::effect::Refusal;
-use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport};
-use mahabharatha_core::run::{Run, TaskStatus};
+use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport, Obstacle};
+use mahabharatha_core::run::{LevelFailure, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::{Next, RunView, Step, first_line};
 use serde_json::json;
 
-use super::finish::finish;
+use super::finish::{Driver, finish};
 use super::place::Place;
 use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
@@ -94,20 +94,8 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
     lease::check_name(&name)?;
     lease::renew(place.paths.dir(), &name);
     let caller = Caller { place: &place, ui, name };
-    match &args.verb {
-        Verb::Start { workers, allow_red_base } => caller.start(*workers, *allow_red_base),
-        Verb::Next => caller.next(),
-        Verb::Claim { tasks } => caller.claim(steer::task_ids(tasks)?),
-        Verb::Prompt { task } => {
-            ui.data(&held::prompt_text(&caller.attempt_at(task)?.dir)?);
-            Ok(ExitCode::Done)
-        }
-        Verb::Verify { task } => caller.verify(task),
-        Verb::Complete { task, decision } => caller.end(task, Claimed::Done, decision),
-        Verb::Fail { task, reason, blocked: false } => caller.end(task, Claimed::Failed(reason.clone()), &[]),
-        Verb::Fail { task, reason, blocked: true } => caller.end(task, Claimed::Blocked(reason.clone()), &[]),
-        Verb::List => caller.list(),
-    }
+    let paused = |error: Error| if error.is_lack_of_space() { error.with_exit(ExitCode::Paused) } else { error };
+    caller.act(&args.verb).map_err(paused)
 }
 
 /// Which session it is that calls.
@@ -131,6 +119,20 @@ struct Held {
 }
 
 impl Caller<'_> {
+    fn act(&self, verb: &Verb) -> Result<ExitCode> {
+        match verb {
+            Verb::Start { workers, allow_red_base } => self.start(*workers, *allow_red_base),
+            Verb::Next => self.next(),
+            Verb::Claim { tasks } => self.claim(steer::task_ids(tasks)?),
+            Verb::Prompt { task } => self.prompt(task),
+            Verb::Verify { task } => self.verify(task),
+            Verb::Complete { task, decision } => self.end(task, Claimed::Done, decision),
+            Verb::Fail { task, reason, blocked: false } => self.end(task, Claimed::Failed(reason.clone()), &[]),
+            Verb::Fail { task, reason, blocked: true } => self.end(task, Claimed::Blocked(reason.clone()), &[]),
+            Verb::List => self.list(),
+        }
+    }
+
     fn start(&self, workers: Option<u32>, allow_red_base: bool) -> Result<ExitCode> {
         let Caller { place, ui, .. } = self;
         let config = specs::load_config(&place.project)?;
@@ -139,8 +141,8 @@ impl Caller<'_> {
         match session::run(&place.project, &place.paths, ui, &claims::options(&lease, Intent::Session(None)))? {
             Outcome::AlreadyCompleted | Outcome::Open => self.next(),
             Outcome::Ended(end) => {
-                lease::end(place.paths.dir(), &self.name)?;
-                finish(place, ui, &end)
+                self.end_lease_unless(|lease, holds| holds && lease.drives)?;
+                finish(place, ui, &end, Driver::Opening)
             }
         }
     }
@@ -179,10 +181,14 @@ impl Caller<'_> {
         if next.step == Step::Completed {
             lease::end(place.paths.dir(), &self.name)?;
         }
-        Ok(match next.step {
-            Step::Blocked => ExitCode::Blocked,
-            Step::Failed if next.tasks.is_empty() => ExitCode::Gate,
-            Step::Failed => ExitCode::Failed,
+        Ok(match (next.step, run.current_level().map(|level| &level.status)) {
+            (Step::Failed, Some(LevelStatus::Failed { failure: LevelFailure::Obstacle(obstacle) })) => match obstacle {
+                Obstacle::Conflict { .. } => ExitCode::Conflict,
+                _ => ExitCode::Paused,
+            },
+            (Step::Blocked, _) => ExitCode::Blocked,
+            (Step::Failed, _) if next.tasks.is_empty() => ExitCode::Gate,
+            (Step::Failed, _) => ExitCode::Failed,
             _ => ExitCode::Done,
         })
     }
@@ -191,13 +197,18 @@ impl Caller<'_> {
         let Caller { place, ui, name } = self;
         steer::read_run(place)?;
         let lease = self.lease();
-        lease.write(place.paths.dir())?;
+        if Lease::of(place.paths.dir(), name).is_none() {
+            lease.write(place.paths.dir())?;
+        }
         let command = Command::Claim { tasks, session: name.clone() };
-        let answer = claims::ask(&place.project, &place.paths, ui, &lease, command)?;
+        let answer = claims::ask(&place.project, &place.paths, ui, &lease, command);
+        self.drop_idle_lease()?;
+        let answer = answer?;
         let run = steer::read_run(place)?;
         let (mut claimed, mut refused) = (Vec::new(), answer.refused);
         for task in answer.accepted {
-            let ready = held_by(&run, name, &task).and_then(|attempt| {
+            let ready = held_by(&run, name, &task).map_err(|error| why_not_begun(&run, &task).unwrap_or(error));
+            let ready = ready.and_then(|attempt| {
                 let dir = place.paths.job(&task, attempt);
                 for warning in held::make_ready(&dir)? {
                     ui.warn(&warning);
@@ -242,6 +253,17 @@ impl Caller<'_> {
         Ok(Held { task, attempt, dir })
     }
 
+    fn prompt(&self, task: &str) -> Result<ExitCode> {
+        let held = self.attempt_at(task)?;
+        let text = held::prompt_text(&held.dir)?;
+        let data = match self.ui.json() {
+            true => json!({ "task": held.task, "attempt": held.attempt, "prompt": text }).to_string(),
+            false => text,
+        };
+        self.ui.data(&data);
+        Ok(ExitCode::Done)
+    }
+
     fn verify(&self, task: &str) -> Result<ExitCode> {
         let held = self.attempt_at(task)?;
         let check = check(self.place, &held.dir)?;
@@ -268,26 +290,36 @@ impl Caller<'_> {
         }
         self.drop_idle_lease()?;
         let run = steer::read_run(place)?;
-        self.print_end(&run, &task, attempt, &report);
-        let good = matches!(report.end, JobEnd::Done { .. }) || !wanted_done;
+        self.print_end(&run, &task, attempt, &report, answer.message.as_deref());
+        let good = (matches!(report.end, JobEnd::Done { .. }) && answer.message.is_none()) || !wanted_done;
         Ok(if good { ExitCode::Done } else { ExitCode::Failed })
     }
 
     /// Who only did one task, and has done it, holds nothing any more.
     fn drop_idle_lease(&self) -> Result<()> {
-        let (dir, run) = (self.place.paths.dir(), steer::read_run(self.place)?);
-        let holds = run.held().any(|(_, session)| session == self.name);
-        let drives = Lease::of(dir, &self.name).is_some_and(|lease| lease.drives);
-        if holds || drives { Ok(()) } else { lease::end(dir, &self.name) }
+        self.end_lease_unless(|lease, holds| holds || lease.drives)
     }
 
-    fn print_end(&self, run: &Run, task: &TaskId, attempt: Attempt, report: &JobReport) {
+    fn end_lease_unless(&self, needed: impl Fn(&Lease, bool) -> bool) -> Result<()> {
+        let dir = self.place.paths.dir();
+        let holds = || -> Result<bool> { Ok(steer::read_run(self.place)?.held().any(|(_, by)| by == self.name)) };
+        let Some(lease) = Lease::of(dir, &self.name) else { return Ok(()) };
+        if needed(&lease, holds()?) {
+            return Ok(());
+        }
+        lease::end(dir, &self.name)?;
+        // Another call of the same session may have claimed something in between.
+        if holds()? { lease.write(dir) } else { Ok(()) }
+    }
+
+    fn print_end(&self, run: &Run, task: &TaskId, attempt: Attempt, report: &JobReport, not_taken: Option<&str>) {
         let state = run.task(task);
         let failures = state.map_or(0, |state| state.failures);
         let blocked = state.is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. }));
         let tries_left = if blocked { 0 } else { run.policy().max_attempts.saturating_sub(failures) };
         let (result, commit, feedback, strays) = match &report.end {
-            JobEnd::Done { commit } => ("completed", Some(commit), None, &[][..]),
+            JobEnd::Done { commit } if not_taken.is_none() => ("completed", Some(commit), None, &[][..]),
+            JobEnd::Done { commit } => ("failed", Some(commit), not_taken, &[][..]),
             JobEnd::Failed { feedback, strays, .. } => ("failed", None, Some(feedback.as_str()), &strays[..]),
             JobEnd::Blocked { reason } => ("blocked", None, Some(reason.as_str()), &[][..]),
             _ => ("failed", None, None, &[][..]),
@@ -298,12 +330,14 @@ impl Caller<'_> {
             self.ui.data(&(end.to_string() + "\n"));
             return;
         }
-        match commit {
+        match commit.filter(|_| not_taken.is_none()) {
             Some(commit) => self.ui.data(&format!("{task} is completed: {}\n", commit.short())),
             None => self.ui.data(&format!("{task} attempt {attempt}: {result}\n{}\n", feedback.unwrap_or_default())),
         }
         if result == "failed" {
-            let tries = if tries_left == 0 {
+            let tries = if state.is_none() {
+                "it is no longer to be done".to_string()
+            } else if tries_left == 0 {
                 "it is blocked now".to_string()
             } else {
                 format!("claim it again to try once more ({tries_left} left)")
@@ -357,11 +391,20 @@ pub fn objections(check: &Check) -> Vec<String> {
     strays.chain(missing).chain(check.verification.clone()).collect()
 }
 
+/// What was in the way of an attempt that ended as it began.
+fn why_not_begun(run: &Run, task: &TaskId) -> Option<Error> {
+    let (_, report) = run.task(task)?.attempts.last()?.ended.as_ref()?;
+    let why = report.warnings.first().filter(|_| matches!(report.end, JobEnd::Died { .. } | JobEnd::Interrupted))?;
+    Some(Error::new(ExitCode::Failed, why.clone()))
+}
+
 fn held_by(run: &Run, session: &str, task: &TaskId) -> Result<Attempt> {
     match run.held().find(|(job, _)| job.task == *task) {
         Some((job, by)) if by == session => Ok(job.attempt),
-        Some((_, by)) => Err(Error::new(ExitCode::Held, format!("{task} is held by another session ({by})"))),
-        None if run.task(task).is_none() => Err(Error::new(ExitCode::Usage, format!("there is no task {task}"))),
+        Some((_, by)) => Err(Error::new(ExitCode::Held, format!("{task} is held by another session ({by})"))
+            .hint("`mahabharatha task list` shows who holds what.")),
+        None if run.task(task).is_none() => Err(Error::new(ExitCode::Usage, format!("there is no task {task}"))
+            .hint("`mahabharatha task list` names them.")),
         None => Err(Error::new(ExitCode::Invalid, format!("{task} is not held by this session ({session})"))
             .hint(format!("mahabharatha task claim {task}"))),
     }

@@ -170,7 +170,11 @@ pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option
             conclude(context, job, events, settle(context, job, &dir, &lock, &Watched::default()));
             None
         }
-        Ok(None) => Some(adopt(context, job, events)),
+        Ok(None) => Some(match &job.doer {
+            // It is about to end it, and is ours no more than the session is.
+            Doer::Session(session) => await_session(context, job, session, events),
+            _ => adopt(context, job, events),
+        }),
         Err(error) => {
             let mut report = report_of(JobEnd::Died { started: true }, NOT_EARLY);
             report.warnings.push(error.to_string());
@@ -362,7 +366,9 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
     let is_meant =
         |dir: &PathBuf| only.is_none_or(|worker| Order::read(dir).is_ok_and(|order| order.job.worker == worker));
     let entries = fs::read_dir(paths.dir().join("jobs")).into_iter().flatten();
-    let dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_meant).collect();
+    let of_sessions: Vec<PathBuf> = run.map(|run| held_by_the_living(paths, run)).unwrap_or_default();
+    let dirs: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|dir| is_meant(dir) && !of_sessions.contains(dir)).collect();
     let mut ending = Vec::new();
     for dir in &dirs {
         match JobLock::try_acquire(dir)? {
@@ -383,12 +389,21 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
     let unfinished = dirs.iter().filter(|dir| !matches!(worker::read_result(dir), Ok(Some(_))));
     let mut escaped: usize = unfinished.map(|dir| end_left_of(dir)).sum();
     if only.is_none() {
-        escaped += end_escaped(paths.dir());
+        // What a session has its work verified by is not ours.
+        let spared: Vec<ProcessId> = of_sessions.iter().flat_map(|dir| proc::find_marked(MARKER, dir)).collect();
+        let marked = proc::find_marked(MARKER, paths.dir());
+        escaped += end_each(marked.into_iter().filter(|id| !spared.contains(id)).collect());
         if run.is_some_and(|run| run.outstanding().any(|(_, effect)| runs_commands_in_staging(effect))) {
             escaped += end_working_in(&paths.staging_worktree());
         }
     }
     Ok(!ending.is_empty() || escaped > 0)
+}
+
+/// The attempts that sessions go on with, by their directories.
+fn held_by_the_living(paths: &FeaturePaths, run: &Run) -> Vec<PathBuf> {
+    let held = run.held().filter(|(_, session)| lease::time_left(paths.dir(), session).is_some());
+    held.map(|(job, _)| paths.job(&job.task, job.attempt)).collect()
 }
 
 /// Who is at this job, once it has said so; none also where what it said is not true, or no longer: another program

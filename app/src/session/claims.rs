@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
-use mahabharatha_core::run::effect::Answer;
+use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
+use mahabharatha_core::run::effect::{Answer, Effect, EffectId};
 use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
 use mahabharatha_core::run::{Host, Phase, Run, happen, take_over};
 
@@ -19,7 +19,7 @@ use crate::store::journal::Journal;
 use crate::store::locks::{FeatureLock, JobLock};
 use crate::store::spool::{self, Asked};
 use crate::ui::Ui;
-use crate::worker::FENCE;
+use crate::worker::{self, FENCE};
 
 /// A session does each task twice at most, and mends a level once.
 const ATTEMPTS: u32 = 2;
@@ -50,6 +50,9 @@ pub fn options(lease: &Lease, intent: Intent) -> Options {
 
 /// Has the run's process carry a command out, or does so itself where none is alive.
 pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease, command: Command) -> Result<Answer> {
+    if !matches!(command, Command::Finish { .. }) {
+        super::refuse_another_session(paths, Some(lease))?;
+    }
     match spool::ask(paths.dir(), &paths.lock_sign(), &command)? {
         Asked::Answered(answer) => Ok(answer),
         Asked::TookLock { lock, request } => {
@@ -74,7 +77,13 @@ fn apply(
     lock: &FeatureLock,
     asked: Option<Event>,
 ) -> Result<Run> {
-    super::refuse_another_session(paths, Some(lease))?;
+    // What somebody has done is taken whoever drives.
+    if !matches!(asked, Some(Event::Asked { command: Command::Finish { .. }, .. })) {
+        super::refuse_another_session(paths, Some(lease))?;
+    }
+    // It may have been ended before the lock was ours.
+    let drives = Lease::of(paths.dir(), &lease.session).is_some_and(|lease| lease.drives);
+    let lease = &Lease { drives, ..lease.clone() };
     let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
     let mut run = rebuild(paths, &records)?.ok_or_else(|| {
         Error::new(ExitCode::Invalid, format!("there has been no run of {}", paths.feature()))
@@ -104,6 +113,10 @@ pub fn give_up(project: &Project, paths: &FeaturePaths, lock: &FeatureLock, only
     for (task, attempt) in &given_up {
         let dir = paths.job(task, *attempt);
         let _gone = JobLock::wait(&dir)?;
+        if matches!(worker::read_result(&dir), Ok(Some(_))) {
+            // It has ended by itself, which whoever did it is about to tell.
+            continue;
+        }
         write_atomic(&dir.join(FENCE), b"")?;
         let (task, attempt) = (task.clone(), *attempt);
         let event = Event::JobEnded { task, attempt, report: JobReport::interrupted() };
@@ -121,6 +134,53 @@ pub fn give_up(project: &Project, paths: &FeaturePaths, lock: &FeatureLock, only
 fn is_open(run: &Run) -> bool {
     let open = run.intent() == Intent::Session(None) && matches!(run.phase(), Phase::Working);
     open || run.ended() == Some(&mahabharatha_core::run::End::Completed)
+}
+
+/// Of the world only what sessions hold: the rest is for whoever drives the run.
+struct OnlyHeld<'a>(&'a mut LocalHost);
+
+impl OnlyHeld<'_> {
+    fn minds(effect: &Effect) -> bool {
+        effect.is_held() || matches!(effect, Effect::Answer { .. } | Effect::Interrupt { .. })
+    }
+}
+
+impl Host for OnlyHeld<'_> {
+    fn now(&self) -> Time {
+        self.0.now()
+    }
+
+    fn begin(&mut self, id: EffectId, effect: &Effect) {
+        if Self::minds(effect) {
+            self.0.begin(id, effect);
+        }
+    }
+
+    fn reconcile(&mut self, id: EffectId, effect: &Effect) {
+        if Self::minds(effect) {
+            self.0.reconcile(id, effect);
+        }
+    }
+
+    fn next(&mut self, until: Option<Time>) -> Event {
+        self.0.next(until)
+    }
+}
+
+/// Has what was asked happen to a run that somebody else drives, or nobody: it is carried no further.
+pub(super) fn take_part(run: &mut Run, journal: &mut Recorder, host: &mut LocalHost, asked: Vec<Event>) -> Result<()> {
+    let mut host = OnlyHeld(host);
+    take_over(run, &mut host);
+    while let Some(event) = host.0.pending() {
+        happen(run, journal, &mut host, &event)?;
+    }
+    for event in &asked {
+        happen(run, journal, &mut host, event)?;
+    }
+    while let Some(event) = host.0.pending() {
+        happen(run, journal, &mut host, &event)?;
+    }
+    Ok(())
 }
 
 /// Lets things happen until nothing but what sessions hold is awaited.

@@ -23,7 +23,11 @@ use crate::store::locks::JobLock;
 pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
     let (_lock, order) = enter(job_dir)?;
     if start::occupied(&order)?.is_some() {
-        return Ok(Vec::new());
+        if order.worktree.is_dir() {
+            return Ok(Vec::new());
+        }
+        // Somebody removed it, and with it what was done: that is not kept as if every file were to be deleted.
+        start::vacate(&order)?;
     }
     let (_, warnings) = start::start(&order, job_dir)?;
     start::occupy(&order, &Guard::look(&order))?;
@@ -155,6 +159,11 @@ fn refuse_fenced(job_dir: &Path) -> Result<()> {
 }
 
 fn occupied(order: &Order) -> Result<(Pristine, Guard<'_>)> {
+    if !order.worktree.is_dir() {
+        let message = format!("the worktree of {} is gone: {}", order.job.task, order.worktree.display());
+        return Err(Error::new(ExitCode::Invalid, message)
+            .hint(format!("Have it made anew: mahabharatha task claim {}", order.job.task)));
+    }
     start::occupied(order)?.ok_or_else(|| {
         Error::new(ExitCode::Invalid, format!("the worktree of {} is not ready", order.job.task))
             .hint(format!("mahabharatha task claim {}", order.job.task))

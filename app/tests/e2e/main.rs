@@ -38,6 +38,7 @@ mod support;
 mod survivors;
 mod task_list;
 mod task_mode;
+mod task_mode_hard;
 #[expect(dead_code, reason = "shared with the tests of planning")]
 #[path = "../support/terminal.rs"]
 mod terminal;

@@ -9,35 +9,35 @@ use crate::agents::held;
 use crate::support::{Background, Ran, Repo, simple, task, with};
 
 /// What one session calls.
-struct Session<'a>(&'a Repo, &'a str);
+pub struct Session<'a>(pub &'a Repo, pub &'a str);
 
 impl Session<'_> {
-    fn run(&self, args: &[&str]) -> Ran {
+    pub fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args).output().unwrap())
     }
 
-    fn command(&self, args: &[&str]) -> std::process::Command {
+    pub fn command(&self, args: &[&str]) -> std::process::Command {
         let mut command = self.0.command(args);
         command.env("CLAUDE_CODE_SESSION_ID", self.1);
         command
     }
 
-    fn next(&self) -> Value {
+    pub fn next(&self) -> Value {
         self.run(&["task", "next", "--json"]).json()
     }
 
     /// Where the task is to be done.
-    fn claim(&self, task: &str) -> String {
+    pub fn claim(&self, task: &str) -> String {
         let claimed = self.run(&["task", "claim", task, "--json"]).code(0).json();
         claimed["claimed"][0]["worktree"].as_str().unwrap().to_string()
     }
 
     /// Writes a file there.
-    fn write(&self, worktree: &str, path: &str, text: &str) {
+    pub fn write(&self, worktree: &str, path: &str, text: &str) {
         fs::write(format!("{worktree}/{path}"), text).unwrap();
     }
 
-    fn does(&self, task: &str, path: &str, text: &str) -> Ran {
+    pub fn does(&self, task: &str, path: &str, text: &str) -> Ran {
         let worktree = self.claim(task);
         self.write(&worktree, path, text);
         self.run(&["task", "complete", task, "--json"])
@@ -45,18 +45,18 @@ impl Session<'_> {
 }
 
 /// A task that a session is to do: it has no `run`.
-fn plain(id: &str, level: u32, file: &str) -> Value {
+pub fn plain(id: &str, level: u32, file: &str) -> Value {
     let mut task = simple(id, level, file);
     task.as_object_mut().unwrap().remove("run");
     task
 }
 
-fn foreground(id: &str, level: u32, file: &str) -> Value {
+pub fn foreground(id: &str, level: u32, file: &str) -> Value {
     with(plain(id, level, file), json!({ "foreground": true }))
 }
 
 /// The session has not called for so long that nobody expects it any more.
-fn falls_silent(repo: &Repo, session: &str) {
+pub fn falls_silent(repo: &Repo, session: &str) {
     let path = repo.join(&format!(".git/mahabharatha/x/sessions/{session}.json"));
     let long_ago = SystemTime::now() - Duration::from_secs(100_000);
     File::options().write(true).open(path).unwrap().set_times(FileTimes::new().set_modified(long_ago)).unwrap();

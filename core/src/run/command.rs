@@ -1,6 +1,6 @@
 //! What is asked of a run: stop, retry, skip; for sessions see `session`.
 
-use super::effect::{Answer, Carry, Effect, Refusal};
+use super::effect::{Answer, Carry, Doer, Effect, Refusal};
 use super::event::Command;
 use super::state::{End, LevelStatus, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
@@ -41,7 +41,10 @@ impl Run {
             Command::Finish { task, attempt, report } => {
                 // Also of a task that a changed graph no longer has.
                 match self.finish(now, task, *attempt, report) {
-                    Ok(()) => Answer { accepted: vec![task.clone()], ..Answer::default() },
+                    Ok(()) => {
+                        let message = self.why_not_taken(task, *attempt, report);
+                        Answer { accepted: vec![task.clone()], message, ..Answer::default() }
+                    }
                     Err(why) => Answer { refused: vec![Refusal { task: task.clone(), why }], ..Answer::default() },
                 }
             }
@@ -120,7 +123,12 @@ impl Run {
             if let Effect::RunJob(job) = effect
                 && job.task == *id
             {
-                return Err(format!("it is in progress on worker {}; `mahabharatha stop` the run first", job.worker));
+                return Err(match &job.doer {
+                    Doer::Session(session) => {
+                        format!("session {session} holds it; `mahabharatha task fail {id}` first")
+                    }
+                    _ => format!("it is in progress on worker {}; `mahabharatha stop` the run first", job.worker),
+                });
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Tasks that somebody else does: a session that claims them, or a person who says that one is done.
 
 use super::effect::{Doer, Purpose};
-use super::event::JobReport;
+use super::event::{JobEnd, JobReport};
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
@@ -41,12 +41,28 @@ impl Run {
             self.job_ended(now, task, attempt, report);
             return Ok(());
         }
+        if self.removed.contains_key(task) {
+            // However it ended, nobody asks for it any more.
+            return Ok(());
+        }
         let record = self.task(task).and_then(|state| state.attempts.iter().find(|record| record.attempt == attempt));
         match record.and_then(|record| record.ended.as_ref()) {
             // Found out before it was told.
             Some((_, known)) if known.end == report.end => Ok(()),
             _ => Err(format!("attempt {attempt} was given up meanwhile")),
         }
+    }
+
+    /// Why work that is done is nevertheless none of the run's.
+    pub(super) fn why_not_taken(&self, task: &TaskId, attempt: Attempt, report: &JobReport) -> Option<String> {
+        let JobEnd::Done { commit: done } = &report.end else { return None };
+        let Some(state) = self.task(task) else {
+            return Some("the task was taken out of the graph meanwhile, so it is not taken".to_string());
+        };
+        let remedy = state.attempts.iter().any(|record| record.attempt == attempt && record.remedy);
+        let taken = matches!(&state.status, TaskStatus::Completed { commit, .. } if commit == done);
+        let why = "the task was changed in the graph meanwhile, so what was done for it before is not taken";
+        (!remedy && !taken).then(|| why.to_string())
     }
 
     /// Has looked at what there is of a task that nobody is at.

@@ -91,7 +91,7 @@ fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
 }
 
 /// What a person can do about it.
-fn way_around(obstacle: &Obstacle) -> String {
+pub(super) fn way_around(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::BaseMoved => "`mahabharatha run` when it has come to rest".to_string(),
         Obstacle::BaseRewritten { was, now: None } => {

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::blockers::blockers_of;
+use super::blockers::{blockers_of, way_around};
 use crate::ids::{Level, TaskId};
+use crate::run::effect::Effect;
 use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -46,7 +47,11 @@ pub enum Step {
 impl Next {
     pub fn of(run: &Run) -> Next {
         let feature = run.feature().to_string();
-        let in_progress: Vec<TaskId> = run.held().map(|(job, _)| job.task.clone()).collect();
+        let jobs = run.outstanding().filter_map(|(_, effect)| match effect {
+            Effect::RunJob(job) => Some(job.task.clone()),
+            _ => None,
+        });
+        let in_progress: Vec<TaskId> = jobs.collect();
         let mut next = Next {
             level: run.current_level().map(|level| level.level),
             step: Step::Wait,
@@ -80,7 +85,10 @@ impl Next {
                     LevelFailure::Gate { failure, why } => {
                         format!("gate {} failed; {why}\n\n{}", failure.gate, failure.output)
                     }
-                    LevelFailure::Obstacle(obstacle) => obstacle.to_string(),
+                    LevelFailure::Obstacle(obstacle) => {
+                        next.command = Some(format!("mahabharatha merge --retry -f {}", next.feature));
+                        format!("{obstacle}; {}", way_around(obstacle))
+                    }
                 });
             }
             LevelStatus::Staging
@@ -127,7 +135,7 @@ impl Next {
                 Some(format!("mahabharatha task claim {} -f {feature}", names.join(" ")))
             }
             (Step::Merge, Some(level)) => Some(format!("mahabharatha merge --level {level} -f {feature}")),
-            _ => None,
+            _ => self.command,
         };
         self
     }

@@ -90,6 +90,7 @@ impl Telling<'_> {
             Some(TaskStatus::Resting { until }) => {
                 format!(", next attempt in {}", human_duration(until.since(self.run.updated_at())))
             }
+            Some(TaskStatus::Pending) if self.run.intent().is_session() => ", it can be claimed again".to_string(),
             Some(TaskStatus::Pending | TaskStatus::InProgress { .. }) => ", the next attempt follows".to_string(),
             _ => String::new(),
         }
