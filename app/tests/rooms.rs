@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lease", &["error", "proc", "store"]),
     ("report", &["claude", "error", "project", "store", "ui"]),
     ("host", &["agent", "error", "git", "launch", "lease", "proc", "project", "report", "session", "store", "worker"]),
-    ("init", &["claude", "error", "git", "proc", "project", "report", "specs", "store", "ui"]),
+    ("init", &["claude", "error", "git", "planning", "proc", "project", "report", "specs", "store", "ui"]),
     ("planning", &["agent", "claude", "error", "git", "proc", "project", "report", "specs", "store", "ui"]),
     ("preflight", &["agent", "error", "git", "project", "session", "store", "ui"]),
     (

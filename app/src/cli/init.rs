@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Global;
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{ExitCode, Result};
 use crate::init::{self, Action, Outcome, Request};
 use crate::ui::Ui;
 
@@ -29,19 +29,12 @@ pub struct InitArgs {
     /// Answers to the questions about a new project
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
-    /// Only `none` in this version: init asks no agent
-    #[arg(long, value_name = "NAME")]
+    /// An agent that reads an existing project too, and adds its notes [default: none, which asks no model]
+    #[arg(long, value_name = "NAME|none")]
     agent: Option<String>,
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
-    if let Some(agent) = args.agent.as_deref().filter(|agent| *agent != "none") {
-        return Err(Error::new(
-            ExitCode::Usage,
-            format!("--agent {agent}: init works without an agent in this version"),
-        )
-        .hint("Leave --agent out, or say --agent none."));
-    }
     let request = Request {
         force: args.force,
         name: args.name.clone(),
@@ -49,6 +42,7 @@ pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
         language: args.language.clone(),
         framework: args.framework.clone(),
         answers: args.answers.as_ref().map(|file| global.directory.join(file)),
+        agent: args.agent.clone().filter(|agent| agent != "none"),
     };
     let outcome = init::run(&global.directory, ui, &request)?;
     if ui.json() {

@@ -1,6 +1,8 @@
 //! `.gsd/INFRASTRUCTURE.md`: what was found, for people and for agents. What it holds of the project is not trusted, so it
 //! stays text.
 
+use mahabharatha_core::prompt::scout::ScoutNotes;
+
 use super::detect::{Architecture, Kind, Quality, Security, Stack, Survey};
 use crate::report::markdown::{code, inline, table};
 
@@ -23,6 +25,26 @@ pub fn text(survey: &Survey) -> String {
     text += &security(&survey.security);
     if !survey.notes.is_empty() {
         text += &format!("\n## Notes\n\n{}", list(survey.notes.iter().map(|note| inline(note))));
+    }
+    text
+}
+
+/// What an agent had to say, as a section that it cannot leave: no text of it begins a line.
+pub fn notes_section(agent: &str, notes: &ScoutNotes) -> String {
+    let mut text = format!(
+        "\n## Notes of the scout\n\nWhat the agent {} wrote when it had read the project. Nobody has checked it.\n",
+        code(agent)
+    );
+    if !notes.summary.is_empty() {
+        text += &format!("\nIn short: {}\n", inline(&notes.summary));
+    }
+    let kinds = [("architecture", &notes.architecture), ("quality", &notes.quality), ("security", &notes.security)];
+    let rows: Vec<Vec<String>> = kinds
+        .into_iter()
+        .flat_map(|(about, notes)| notes.iter().map(move |note| vec![about.to_owned(), inline(note)]))
+        .collect();
+    if !rows.is_empty() {
+        text += &format!("\n{}", table(&["about", "note"], &rows));
     }
     text
 }

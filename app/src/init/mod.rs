@@ -1,7 +1,7 @@
 //! `init`: from a directory to a project that a run can start in.
 //!
 //! `mode` says whether there is something to discover, `inception` founds a project where there is not, with a `scaffold`,
-//! `detect` discovers one that is there, `infrastructure`, `config`, `rules_install`
+//! `detect` discovers one that is there, `scout` asks an agent about it where one is named, `infrastructure`, `config`, `rules_install`
 //! and `devcontainer` say what follows from it, and `place` writes all of it or nothing.
 
 mod claude_md;
@@ -18,15 +18,18 @@ mod root;
 mod rules;
 mod rules_install;
 mod scaffold;
+mod scout;
 mod unfinished;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Config;
+use mahabharatha_core::prompt::scout::ScoutNotes;
 use serde::Serialize;
 
 use crate::error::{Error, ExitCode, Result, io};
+use crate::planning;
 use crate::project::Project;
 use crate::store::projection;
 use crate::ui::Ui;
@@ -49,6 +52,8 @@ pub struct Request {
     pub framework: Option<String>,
     /// A file of answers.
     pub answers: Option<PathBuf>,
+    /// The agent to ask about an existing project.
+    pub agent: Option<String>,
 }
 
 /// What was done.
@@ -64,6 +69,8 @@ pub struct Outcome {
     pub next: Vec<String>,
     /// What an existing project is made of.
     pub survey: Option<Survey>,
+    /// What the agent had to add.
+    pub scout: Option<ScoutNotes>,
 }
 
 pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
@@ -75,15 +82,23 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         Mode::Inception => ui.note(&format!("{}: a new project, since {why}.", root.display())),
         Mode::Discovery => ui.note(&format!("{}: an existing project, since {why}.", root.display())),
     }
-    let mut outcome =
-        Outcome { mode, why, root, files: Vec::new(), warnings: Vec::new(), next: Vec::new(), survey: None };
+    let mut outcome = Outcome {
+        mode,
+        why,
+        root,
+        files: Vec::new(),
+        warnings: Vec::new(),
+        next: Vec::new(),
+        survey: None,
+        scout: None,
+    };
     if place::is_set_up(&outcome.root, interrupted) && !request.force {
         ui.note("It is set up already, and nothing was changed; --force does it again, and keeps what you changed.");
         return Ok(outcome);
     }
     match mode {
         Mode::Inception => found(&mut outcome, ui, request)?,
-        Mode::Discovery => discover(&mut outcome, request)?,
+        Mode::Discovery => discover(&mut outcome, ui, request)?,
     }
     for warning in &outcome.warnings {
         ui.warn(warning);
@@ -93,6 +108,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
 
 /// All of it or nothing: until the first commit is made, everything can be taken back.
 fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
+    refuse_agent(request, &outcome.why)?;
     let root = &outcome.root;
     let founder = Founder::find(root)?;
     let charter = inception::decide(root, ui, request)?;
@@ -136,19 +152,32 @@ fn already_there(root: &Path) -> Result<Vec<String>> {
     Ok(names.filter(|name| mode::is_document(name)).collect())
 }
 
-fn discover(outcome: &mut Outcome, request: &Request) -> Result<()> {
+fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     refuse_inception_flags(request, &outcome.why)?;
     let root = &outcome.root;
+    let config = specs::read_config(&root.join(config::PATH))?;
+    let project = Project::locate(root)?;
+    let asker = request.agent.as_deref().map(|name| scout::asker(name, &config, root, project.as_ref())).transpose()?;
     let record = Record::read(root);
     let mut survey = detect::survey(root, |path| path.starts_with(".devcontainer/") && record.knows(path))?;
     survey.name = request.name.clone().or(survey.name);
     survey.description = request.description.clone().or(survey.description);
-    let mut files = vec![NewFile::ours(infrastructure::PATH, infrastructure::text(&survey))];
-    let config = specs::read_config(&root.join(config::PATH))?;
+    let mut found = infrastructure::text(&survey);
+    if let Some(asker) = asker {
+        match scout::ask(ui, &asker, &found) {
+            Ok(notes) => {
+                found += &infrastructure::notes_section(asker.name(), &notes);
+                outcome.scout = Some(notes);
+            }
+            Err(why) => outcome.warnings.push(why),
+        }
+    }
+    let mut files = vec![NewFile::ours(infrastructure::PATH, found)];
     files.extend(follows_from(root, &survey, &record, &config, &mut outcome.warnings));
     outcome.warnings.extend(survey.notes.iter().cloned());
+    let _whole = planning::uninterrupted();
     let (placed, placing) = put_in_place(root, files, &config)?;
-    outcome.next = next_steps(root)?;
+    outcome.next = next_steps(project.is_some());
     outcome.files = placed;
     placing.keep();
     outcome.survey = Some(survey);
@@ -191,13 +220,22 @@ fn follows_from(
 
 const IGNORE: &str = ".mahabharatha/.gitignore";
 
-fn next_steps(root: &Path) -> Result<Vec<String>> {
+fn next_steps(is_repository: bool) -> Vec<String> {
     let commit = "git add -A && git commit";
-    let first = match Project::locate(root)? {
-        None => format!("make it a git repository, which a run needs: git init && {commit}"),
-        Some(_) => format!("read {}, then commit what was made: {commit}", config::PATH),
+    let first = if is_repository {
+        format!("read {}, then commit what was made: {commit}", config::PATH)
+    } else {
+        format!("make it a git repository, which a run needs: git init && {commit}")
     };
-    Ok(vec![first])
+    vec![first]
+}
+
+fn refuse_agent(request: &Request, why: &str) -> Result<()> {
+    let Some(agent) = &request.agent else { return Ok(()) };
+    let message = format!("--agent {agent}: there is nothing to ask an agent about in a new project: {why}");
+    Err(Error::new(ExitCode::Usage, message).hint(format!(
+        "Leave it out, or say --agent none; later, when there is code: mahabharatha init --force --agent {agent}"
+    )))
 }
 
 fn refuse_inception_flags(request: &Request, why: &str) -> Result<()> {

@@ -1,7 +1,8 @@
-//! The agent that is asked while a feature is planned, and never to change anything.
+//! The agent that is asked while a feature is planned or a project set up, and never to change anything.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::prompt::Document;
@@ -20,6 +21,7 @@ use crate::ui::Ui;
 pub enum Role {
     ProductOwner,
     Architect,
+    Scout,
 }
 
 impl Role {
@@ -27,6 +29,7 @@ impl Role {
         match self {
             Role::ProductOwner => "product-owner",
             Role::Architect => "architect",
+            Role::Scout => "scout",
         }
     }
 }
@@ -36,8 +39,11 @@ pub struct Asker<'a> {
     name: String,
     agent: &'a AgentConfig,
     config: &'a Config,
-    project: &'a Project,
-    paths: &'a FeaturePaths,
+    root: &'a Path,
+    /// None where there is no repository.
+    project: Option<&'a Project>,
+    /// None where it is asked about the project, and not about a feature.
+    paths: Option<&'a FeaturePaths>,
     spent: Cell<Spent>,
 }
 
@@ -50,6 +56,18 @@ impl<'a> Asker<'a> {
         project: &'a Project,
         paths: &'a FeaturePaths,
     ) -> Result<Self> {
+        let asker = Asker::about_project(name, role, config, project.root(), Some(project))?;
+        Ok(Asker { paths: Some(paths), ..asker })
+    }
+
+    /// As `named`, where there is no feature, and perhaps no repository.
+    pub fn about_project(
+        name: &str,
+        role: Role,
+        config: &'a Config,
+        root: &'a Path,
+        project: Option<&'a Project>,
+    ) -> Result<Self> {
         let agent = config.agent(name).ok_or_else(|| {
             let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
             Error::new(ExitCode::Usage, format!("there is no agent {name:?}"))
@@ -57,7 +75,7 @@ impl<'a> Asker<'a> {
         })?;
         match (agent.kind, agent.command.first()) {
             (AgentKind::Claude, _) => {
-                claude::check(project.root(), &agent.command, &agent.env).map_err(|trouble| {
+                claude::check(root, &agent.command, &agent.env).map_err(|trouble| {
                     Error::new(ExitCode::Preflight, format!("{name}: {}", trouble.what)).hint(trouble.hint)
                 })?;
             }
@@ -66,7 +84,7 @@ impl<'a> Asker<'a> {
                     .hint(format!("Set agents.{name}.command in .mahabharatha/config.yaml.")));
             }
             (AgentKind::Command, Some(program)) => {
-                if agent::find_program(project.root(), program).is_none() {
+                if agent::find_program(root, program).is_none() {
                     return Err(Error::new(
                         ExitCode::Preflight,
                         format!("{name}: {program} is no program that can be run"),
@@ -75,7 +93,7 @@ impl<'a> Asker<'a> {
                 }
             }
         }
-        Ok(Asker { role, name: name.to_owned(), agent, config, project, paths, spent: Cell::default() })
+        Ok(Asker { role, name: name.to_owned(), agent, config, root, project, paths: None, spent: Cell::default() })
     }
 
     /// The default agent, where that is one that can be kept from writing; or why there is none.
@@ -112,14 +130,16 @@ impl<'a> Asker<'a> {
         }
         let mut env = proc::base_env(&pass);
         env.insert("MAHABHARATHA_ROLE".into(), self.role.as_str().into());
-        env.insert("MAHABHARATHA_FEATURE".into(), self.paths.feature().as_str().into());
-        env.insert("MAHABHARATHA_SPEC_DIR".into(), self.paths.specs().into());
+        if let Some(paths) = self.paths {
+            env.insert("MAHABHARATHA_FEATURE".into(), paths.feature().as_str().into());
+            env.insert("MAHABHARATHA_SPEC_DIR".into(), paths.specs().into());
+        }
         let max_usd = self.budget()?;
-        let before: BTreeSet<String> = self.project.changed_files()?.into_iter().collect();
+        let before = self.changed_files()?;
         let answer = agent::ask(&Asked {
             agent: self.agent,
             name: &self.name,
-            root: self.project.root(),
+            root: self.root,
             prompt,
             schema,
             env,
@@ -128,14 +148,18 @@ impl<'a> Asker<'a> {
         });
         signals::let_end();
         let answer = answer?;
-        let changed: Vec<String> =
-            self.project.changed_files()?.into_iter().filter(|path| !before.contains(path)).collect();
+        let after = self.changed_files()?;
+        let changed: Vec<&str> = after.difference(&before).map(String::as_str).collect();
         if !changed.is_empty() {
             ui.warn(&format!("files changed in your checkout while {} was asked: {}", self.name, changed.join(", ")));
         }
         let (spent, more) = (self.spent.get(), answer.spent);
         self.spent.set(Spent { cost_usd: spent.cost_usd + more.cost_usd, tokens: spent.tokens + more.tokens });
         Ok(answer.value)
+    }
+
+    fn changed_files(&self) -> Result<BTreeSet<String>> {
+        Ok(self.project.map(Project::changed_files).transpose()?.unwrap_or_default().into_iter().collect())
     }
 
     /// What is left of it after what was asked before.
@@ -151,10 +175,9 @@ impl<'a> Asker<'a> {
 
     /// What the project says about itself; what cannot be read is left out.
     pub fn project_documents(&self) -> Vec<(String, String)> {
-        let root = self.project.root();
         [".gsd/PROJECT.md", ".gsd/INFRASTRUCTURE.md", "CLAUDE.md"]
             .into_iter()
-            .filter_map(|name| Some((name.to_owned(), read_document(&root.join(name)).ok()??)))
+            .filter_map(|name| Some((name.to_owned(), read_document(&self.root.join(name)).ok()??)))
             .filter(|(_, text)| !text.trim().is_empty())
             .collect()
     }

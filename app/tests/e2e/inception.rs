@@ -84,6 +84,15 @@ fn answers_come_from_a_file_and_flags_go_first() {
 }
 
 #[test]
+fn a_new_python_project_has_its_tools_in_a_fresh_checkout_and_in_the_image() {
+    let repo = Repo::empty();
+    init(&repo, &["--name", "shop", "--language", "python", "--framework", "flask"]).code(0);
+    let config = repo.read(".mahabharatha/config.yaml");
+    assert!(config.contains("uv sync") && config.contains("command: uv run pytest"), "{config}");
+    assert!(repo.read(".devcontainer/Dockerfile").contains("RUN pip install --no-cache-dir uv\n"));
+}
+
+#[test]
 fn hostile_input_is_refused_before_anything_is_written() {
     let repo = Repo::empty();
     let outside = tempfile::tempdir().unwrap();

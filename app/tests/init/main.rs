@@ -8,6 +8,7 @@ mod discovery;
 mod fixtures;
 mod hostile;
 mod rules;
+mod scout;
 #[expect(dead_code, reason = "shared with the other tests of the whole program")]
 #[path = "../e2e/support.rs"]
 mod support;

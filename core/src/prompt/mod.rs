@@ -5,6 +5,7 @@ mod context;
 pub(crate) mod markdown;
 pub mod product_owner;
 pub mod rules;
+pub mod scout;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -17,8 +17,9 @@ const TAIL: &str = "
 ARG CLAUDE_CODE_VERSION=latest
 RUN npm install --global @anthropic-ai/claude-code@${CLAUDE_CODE_VERSION} && npm cache clean --force
 
-# Workers may be run as any user; this is the one for people.
-RUN useradd --create-home --shell /bin/bash worker
+# Workers may be run as any user; this is the one for people. The checkout may be another's.
+RUN useradd --create-home --shell /bin/bash worker \\
+    && git config --system --add safe.directory /workspace
 USER worker
 WORKDIR /workspace
 CMD [\"sleep\", \"infinity\"]
@@ -99,7 +100,8 @@ fn go(survey: &Survey) -> &'static str {
     }
 }
 
-/// Writable for whoever the worker runs as: a toolchain file may ask for another version, which `rustup` then gets.
+/// Writable for whoever the worker runs as: a toolchain file may ask for another version, which `rustup` then gets. Most of
+/// it is so in its image; changing that again would put all of it into the layer once more.
 fn rust(survey: &Survey) -> String {
     if !survey.uses(Tool::Rust) {
         return String::new();
@@ -109,7 +111,8 @@ fn rust(survey: &Survey) -> String {
         "\nENV RUSTUP_HOME=/usr/local/rustup CARGO_HOME=/usr/local/cargo PATH=/usr/local/cargo/bin:$PATH\n\
          COPY --from={image} /usr/local/rustup /usr/local/rustup\n\
          COPY --from={image} /usr/local/cargo /usr/local/cargo\n\
-         RUN rustup component add clippy rustfmt && chmod -R a+rwX /usr/local/rustup /usr/local/cargo\n"
+         RUN rustup component add clippy rustfmt \\\n    \
+         && find /usr/local/rustup /usr/local/cargo ! -type l ! -perm -o+w -exec chmod a+rwX {{}} +\n"
     )
 }
 

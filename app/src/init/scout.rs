@@ -1,0 +1,34 @@
+//! One question to an agent about what rules cannot see. Without an answer, `init` goes on with what it found itself.
+
+use std::path::Path;
+
+use mahabharatha_core::config::Config;
+use mahabharatha_core::prompt::scout::{ScoutNotes, scout};
+
+use super::infrastructure;
+use crate::error::Result;
+use crate::planning::{self, Asker, Role};
+use crate::project::Project;
+use crate::report::text::usd;
+use crate::ui::{Ui, one_line};
+
+/// An error where it cannot be asked at all, which is better known before everything is read.
+pub fn asker<'a>(name: &str, config: &'a Config, root: &'a Path, project: Option<&'a Project>) -> Result<Asker<'a>> {
+    Asker::about_project(name, Role::Scout, config, root, project)
+}
+
+/// What it has to add to what was found; or why nothing.
+pub fn ask(ui: &Ui, asker: &Asker<'_>, found: &str) -> Result<ScoutNotes, String> {
+    planning::end_on_signals();
+    let answer = asker.ask(ui, &scout(found), &ScoutNotes::schema());
+    let spent = asker.spent();
+    if spent.tokens > 0 {
+        ui.note(&format!("{} has answered ({}).", asker.name(), usd(spent.cost_usd)));
+    }
+    let why = match answer.map(|answer| answer.and_then(ScoutNotes::read)) {
+        Ok(Ok(notes)) => return Ok(notes),
+        Ok(Err(why)) => format!("what {} answered cannot be used: {why}", asker.name()),
+        Err(error) => one_line(&error.to_string()),
+    };
+    Err(format!("{why}; {} has no notes of the scout", infrastructure::PATH))
+}
