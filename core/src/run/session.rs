@@ -122,7 +122,8 @@ impl Run {
         let id = &self.graph.tasks()[task].id;
         let due = matches!(&self.levels[current].status,
             LevelStatus::Remedying { task, job: None, .. } if task == id);
-        due.then_some(current)
+        // Due perhaps since an earlier process, under another policy.
+        (due && self.can_remedy(current, id).is_some()).then_some(current)
     }
 
     fn is_held_by(&self, task: &TaskId, session: &str) -> bool {

@@ -114,7 +114,7 @@ impl TaskBook {
         self.carry = Carry { feedback: Some(feedback.to_string()), note: None, wip: report.wip.clone() };
         if self.failures >= policy.max_attempts {
             self.standing = Standing::Blocked;
-        } else {
+        } else if !self.spec.foreground {
             self.rests_until = Some(now + pause(policy, self.failures));
         }
     }
