@@ -45,9 +45,9 @@ pub fn ignores(signal: i32) -> bool {
     platform::ignores(signal)
 }
 
-/// The login session that we belong to.
+/// The login session that we belong to; 0 where it began outside of the container that we are in.
 pub fn login_session() -> i32 {
-    rustix::process::getsid(None).map_or(0, |id| id.as_raw_nonzero().get())
+    platform::login_session()
 }
 
 /// Every other process whose environment has `key=value`, or a path below `value`.
@@ -70,6 +70,7 @@ pub fn find_working_in(dir: &std::path::Path) -> Vec<ProcessId> {
 pub(super) struct Stat {
     pub id: ProcessId,
     pub parent: u32,
+    pub session: i32,
     pub zombie: bool,
     pub terminal: bool,
 }
@@ -102,6 +103,7 @@ mod platform {
             Some(Stat {
                 id,
                 parent: fields.get(1)?.parse().ok()?,
+                session: fields[3].parse().ok()?,
                 zombie: matches!(fields[0], "Z" | "X"),
                 terminal: fields[4] != "0",
             })
@@ -127,6 +129,11 @@ mod platform {
             let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
             u64::from_str_radix(&digits, 16).unwrap_or(0)
         })
+    }
+
+    /// Not by getsid: rustix takes its answer for a pid, and across the border of a container it is 0.
+    pub fn login_session() -> i32 {
+        Stat::read(std::process::id()).map_or(0, |stat| stat.session)
     }
 
     pub fn identify(pid: u32) -> Option<ProcessId> {
@@ -218,6 +225,10 @@ mod platform {
 
     pub fn ignores(_signal: i32) -> bool {
         false
+    }
+
+    pub fn login_session() -> i32 {
+        rustix::process::getsid(None).map_or(0, |id| id.as_raw_nonzero().get())
     }
 
     pub fn table() -> Vec<Stat> {

@@ -283,6 +283,14 @@ impl Repo {
     }
 }
 
+/// Says what cannot be tested here; on CI that is a failure.
+#[track_caller]
+pub fn pass_over(why: &str) {
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(!in_ci, "{why}");
+    eprintln!("NOT TESTED: {why}");
+}
+
 /// A small disk of its own, gone with the test.
 pub struct Disk {
     dir: tempfile::TempDir,
@@ -294,15 +302,13 @@ impl Disk {
         Disk::mount(dir.path(), &format!("size={size}")).then_some(Disk { dir })
     }
 
-    /// Where nothing can be mounted it is said and the test passed over; on CI that is a failure.
+    /// Whether that worked; else the test is passed over.
     pub fn mount(at: &Path, options: &str) -> bool {
         let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
         if mount.as_ref().is_ok_and(|output| output.status.success()) {
             return true;
         }
-        let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-        assert!(!in_ci, "no file system can be mounted: {mount:?}");
-        eprintln!("NOT TESTED: no file system can be mounted here, which takes root");
+        pass_over(&format!("no file system can be mounted here, which takes root: {mount:?}"));
         false
     }
 

@@ -1,12 +1,13 @@
 //! Tasks that a session does itself: `task start|next|claim|prompt|verify|complete|fail|list`, and `merge` between them.
 
 use std::fs::{self, File, FileTimes};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
 use crate::agents::held;
-use crate::support::{Background, Ran, Repo, simple, task, with};
+use crate::support::{Background, Ran, Repo, pass_over, simple, task, with};
 
 /// What one session calls.
 pub struct Session<'a>(pub &'a Repo, pub &'a str);
@@ -16,7 +17,7 @@ impl Session<'_> {
         Ran::of(self.command(args).output().unwrap())
     }
 
-    pub fn command(&self, args: &[&str]) -> std::process::Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = self.0.command(args);
         command.env("CLAUDE_CODE_SESSION_ID", self.1);
         command
@@ -354,4 +355,32 @@ fn a_session_has_a_name_that_leads_nowhere() {
     assert_eq!(repo.refs().iter().filter(|name| name.contains("mahabharatha")).count(), 0);
     repo.run(&["task", "claim", "A"]).code(6).says("there has been no run of x");
     repo.run(&["task", "claim", "not an id"]).code(2);
+}
+
+/// As in a container that somebody's shell outside of it started.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_has_no_login_session_still_has_a_name() {
+    let repo = Repo::new();
+    repo.graph("x", &[task("A", 1, "a.txt", "true")]);
+    let apart = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let may = Command::new("unshare").args(apart).arg("true").output();
+    if !may.as_ref().is_ok_and(|output| output.status.success()) {
+        return pass_over(&format!("no namespace of processes can be made here: {may:?}"));
+    }
+    let inside = |args: &[&str]| {
+        let ours = repo.command(args);
+        let mut command = Command::new("unshare");
+        command.args(apart).arg(ours.get_program()).args(args).current_dir(repo.path());
+        for (name, value) in ours.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Ran::of(command.output().unwrap())
+    };
+    inside(&["task", "start"]).code(0);
+    inside(&["task", "claim", "A"]).code(0);
+    assert_eq!(repo.task("A")["session"], "login-0");
 }
