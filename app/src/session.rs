@@ -47,6 +47,21 @@ pub struct Options {
     pub lease: Option<Lease>,
 }
 
+impl Options {
+    /// The rest is as the configuration has it.
+    pub fn new(intent: Intent) -> Self {
+        Options {
+            launcher: None,
+            workers: None,
+            intent,
+            agent: None,
+            max_cost: None,
+            allow_red_base: false,
+            lease: None,
+        }
+    }
+}
+
 /// What became of it.
 pub enum Outcome {
     /// There was nothing to do: the feature is completed.

@@ -38,13 +38,10 @@ pub(super) fn policy(policy: Policy) -> Policy {
 /// How a session takes part in a run that it drives.
 pub fn options(lease: &Lease, intent: Intent) -> Options {
     Options {
-        launcher: None,
         workers: lease.workers,
-        intent,
-        agent: None,
-        max_cost: None,
         allow_red_base: lease.allow_red_base,
         lease: Some(lease.clone()),
+        ..Options::new(intent)
     }
 }
 
