@@ -117,7 +117,7 @@ impl Planning<'_> {
             Author::Agent(asker) => {
                 let wish = match wish {
                     Some(wish) => wish.to_owned(),
-                    None => self.ask("What do you want, and what for?", "--describe TEXT")?,
+                    None => planning::required(self.ui, "What do you want, and what for?", "")?,
                 };
                 let brief = Brief { feature: &self.place.feature, wish: &wish, current: existing };
                 let requirements = planning::elicit(self.ui, &asker, &brief)?;
@@ -168,7 +168,13 @@ impl Planning<'_> {
         self.show()?;
         loop {
             let question = "Approve these requirements? [a]pprove, [c]hange, leave as [d]raft:";
-            let answer = if self.ui.yes() { "a".to_owned() } else { self.ask(question, "--approve")? };
+            let asked = if self.ui.yes() { Ok("a".to_owned()) } else { self.ui.ask(question, "--approve") };
+            let answer = match asked {
+                Ok(answer) => answer,
+                // Whoever leaves has not approved it.
+                Err(unanswered) if unanswered.ended => "d".to_owned(),
+                Err(unanswered) => return Err(Error::new(ExitCode::Usage, unanswered.to_string())),
+            };
             match answer.to_ascii_lowercase().as_str() {
                 "a" | "approve" | "y" | "yes" => match self.approve() {
                     Err(error) if error.exit() == ExitCode::Invalid && !self.ui.yes() => {
@@ -190,7 +196,13 @@ impl Planning<'_> {
         let current = planning::read_document(&self.place.paths.requirements())?.unwrap_or_default();
         let requirements = match self.author()? {
             Author::Agent(asker) => {
-                let wish = self.ask("What should change?", "--describe TEXT")?;
+                let wish = self
+                    .ui
+                    .ask_text("What should change?", "--describe TEXT")
+                    .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?;
+                if wish.is_empty() {
+                    return Ok(());
+                }
                 let brief = Brief { feature: &self.place.feature, wish: &wish, current: Some(&current) };
                 let requirements = planning::elicit(self.ui, &asker, &brief)?;
                 let more = asker.spent();
@@ -220,10 +232,6 @@ impl Planning<'_> {
             self.ui.warn(&error.to_string());
         }
         Ok(())
-    }
-
-    fn ask(&self, question: &str, flag: &str) -> Result<String> {
-        self.ui.ask(question, flag).map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))
     }
 
     fn gaps(&self) -> Result<Vec<Gap>> {

@@ -69,7 +69,7 @@ fn ask_person(ui: &Ui, question: &str, default: &str) -> Result<String> {
     let default = default.trim();
     let asked = if default.is_empty() { question.to_owned() } else { format!("{question} [{default}]") };
     let said = ui
-        .ask(&asked, "--describe TEXT, which the agent then works from alone")
+        .ask_text(&asked, "--describe TEXT, which the agent then works from alone")
         .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?;
     Ok(match (said.is_empty(), default.is_empty()) {
         (false, _) => said,
