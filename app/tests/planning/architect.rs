@@ -138,6 +138,21 @@ fn a_person_is_asked_before_the_check_is_run_and_before_the_commit() {
 }
 
 #[test]
+fn a_design_stays_where_nobody_says_whether_to_commit_it() {
+    let repo = approved();
+    with_answers(&repo, &format!("cat > /dev/null; printf %s '{}'\n", proposal("sh -n lib/shop.sh")));
+    let head = repo.git(&["rev-parse", "main"]);
+    let mut person = Terminal::open(&repo, "design shop --agent mine", &[("NO_COLOR", "1")]);
+    person.answer(&repo, "Check the 1 stub", "y");
+    person.wait_for(&repo, "Commit the design and 1 stub to main?");
+    person.press("\x04");
+    let (code, shown) = person.end();
+    assert!(code == 0 && shown.contains("nobody answered, which is taken for a no"), "{shown}");
+    assert_eq!(repo.git(&["rev-parse", "main"]), head);
+    assert!(repo.exists("lib/shop.sh") && repo.exists(&format!("{SPECS}/task-graph.json")));
+}
+
+#[test]
 fn the_real_client_mends_its_graph_and_reads_only() {
     let api = Api::start(|ask| {
         let mut value = proposal("sh -n lib/shop.sh");
