@@ -227,6 +227,9 @@ impl<'a> Designing<'a> {
 
     fn finish(&self, designed: &Designed, author: &str, spent: Spent) -> Result<()> {
         let Place { project, feature, paths } = self.place;
+        if planning::read_document(&paths.requirements())?.unwrap_or_default() != self.requirements {
+            self.ui.warn("the requirements were changed while this was designed, which is by how they were before");
+        }
         let plan = Plan::new(&designed.graph, self.config.workers.count);
         for warning in &designed.warnings {
             self.ui.warn(&specs::problem_line(warning));

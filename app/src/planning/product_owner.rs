@@ -54,6 +54,9 @@ pub fn elicit(ui: &Ui, asker: &Asker<'_>, brief: &Brief<'_>) -> Result<Requireme
         }
         if let Some(mut requirements) = answer.requirements {
             requirements.feature = brief.feature.to_string();
+            if let Some(current) = brief.current {
+                requirements.keep_own_words_of(Requirements::parse(current));
+            }
             requirements.open_questions.extend(answer.questions.into_iter().map(|question| question.question));
             return Ok(requirements);
         }

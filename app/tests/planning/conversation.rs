@@ -164,3 +164,38 @@ fn nobody_is_asked_to_write_or_to_change_nothing() {
     assert!(code == 0 && shown.contains("this needs an answer") && shown.contains("is approved"), "{shown}");
     assert_eq!(repo.read(".git/asked"), "asked\n");
 }
+
+#[test]
+fn what_a_person_wrote_outlasts_what_an_agent_makes_of_it() {
+    let repo = Repo::new();
+    repo.config("agent: command\nagents: { mine: { kind: command, command: [./agent.sh] } }\n");
+    let story = "{\"title\":\"A visitor can buy a book\",\"criteria\":[\"prints 1\"]}";
+    let answer = format!("{{\"requirements\":{{\"problem\":\"p\",\"stories\":[{story}]}}}}");
+    repo.program("agent.sh", &format!("cat > /dev/null; printf %s '{answer}'\n"));
+    repo.commit("agent");
+    let mine = crate::plan::WHOLE.replace("**As a**", "**Priority:** high\n\n**As a**") + "\n## My Notes\nKeep me.\n";
+    repo.write(DOCUMENT, &mine);
+    let mut person = at_a_terminal(&repo, "plan shop --agent mine");
+    person.answer(&repo, "Approve these requirements?", "c");
+    person.answer(&repo, "What should change?", "everything");
+    // Nobody approves what they have not seen.
+    person.wait_for(&repo, "prints 1");
+    person.wait_for(&repo, "What stood there is kept in");
+    let edited = repo.read(DOCUMENT).replace("prints 1", "prints 2");
+    repo.write(DOCUMENT, &edited);
+    person.answer(&repo, "Approve these requirements?", "a");
+    person.answer(&repo, "somebody has changed it since it was shown", "c");
+    person.answer(&repo, "What should change?", "more");
+    person.answer(&repo, "Approve these requirements?", "c");
+    person.answer(&repo, "What should change?", "more");
+    person.answer(&repo, "Approve these requirements?", "d");
+    let (code, shown) = person.end();
+    assert_eq!(code, 0, "{shown}");
+    let beside = |number: u32| format!(".gsd/specs/shop/requirements.{number}.md");
+    assert_eq!((repo.read(&beside(1)), repo.read(&beside(2))), (mine, edited));
+    assert!(!repo.exists(&beside(3)), "what the agent wrote itself is not kept");
+    let document = repo.read(DOCUMENT);
+    for part in ["- [ ] prints 1\n", "**Priority:** high\n", "## My Notes\nKeep me.\n"] {
+        assert!(document.contains(part), "{part} is not in {document}");
+    }
+}
