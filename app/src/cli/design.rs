@@ -200,7 +200,8 @@ impl<'a> Designing<'a> {
         }
         self.ui.note(&format!("checking the stubs: {}", check.command));
         let env = proc::base_env(&self.config.env.pass);
-        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &self.place.paths.asked())
+        let mark = proc::own_mark(&self.place.paths.asked());
+        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
     }
 
     fn confirm(&self, question: &str) -> Result<bool> {

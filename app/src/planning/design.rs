@@ -163,8 +163,10 @@ pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Re
             all.push((inside.to_owned(), bytes));
         }
     };
-    for path in [paths.requirements(), paths.approval()] {
-        if let Ok(bytes) = fs::read(&path) {
+    // The design too, where a person's stays.
+    for path in [paths.requirements(), paths.approval(), paths.design()] {
+        let replaced = files.iter().any(|(other, _)| other == path);
+        if let (false, Ok(bytes)) = (replaced, fs::read(&path)) {
             add(&path, Some(bytes));
         }
     }

@@ -26,7 +26,7 @@ pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
-pub use tether::MARKER;
+pub use tether::{MARKER, own_mark};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
 };

@@ -159,6 +159,7 @@ fn a_skeleton_tells_what_belongs_where_and_no_run_starts_it() {
     repo.write(&format!("{SPECS}/design.md"), "Filled in.\n");
     repo.run(&["design", "--from-graph", &format!("{SPECS}/task-graph.json"), "--commit"]).code(0);
     assert_eq!(repo.read(&format!("{SPECS}/design.md")), "Filled in.\n");
+    assert_eq!(repo.tree("main")[&format!("{SPECS}/design.md")], "Filled in.");
     assert!(repo.exists(&format!("{SPECS}/tasks/L1-002.md")));
     repo.run(&["run"]).code(0);
 }
