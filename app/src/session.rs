@@ -100,6 +100,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let lock =
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     crash::point(|| "session with the lock");
+    host::jobs::end_escaped(&paths.asked());
     refuse_another_session(paths, options.lease.as_ref())?;
     lease::end_expired(paths.dir())?;
     let config = specs::load_config(project)?;
