@@ -284,8 +284,7 @@ impl Session<'_> {
         let end = match options.intent {
             Intent::Session(None) => {
                 let drives = options.lease.as_ref().is_some_and(|lease| lease.drives);
-                let take_part = if drives { claims::settle } else { claims::take_part };
-                take_part(&mut run, &mut recorder, &mut host, asked).map(|()| run.ended().cloned())
+                claims::take_part(&mut run, &mut recorder, &mut host, asked, drives).map(|()| run.ended().cloned())
             }
             _ => drive(&mut run, &mut recorder, &mut host).map(Some),
         };

@@ -110,7 +110,7 @@ pub struct Logs {
     pub task: PathBuf,
 }
 
-const SLOTS: &str = "slots";
+pub const SLOTS: &str = "slots";
 
 pub fn slot_file(feature_dir: &Path, worker: WorkerId, extension: &str) -> PathBuf {
     feature_dir.join(SLOTS).join(format!("worker-{worker}.{extension}"))
