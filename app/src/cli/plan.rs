@@ -252,7 +252,12 @@ impl Planning<'_> {
     /// What was shown.
     fn show(&self) -> Result<String> {
         let text = self.text()?;
-        self.ui.note(&format!("\n{text}"));
+        if self.ui.yes() {
+            self.ui.note(&format!("\n{text}"));
+        } else {
+            // Nobody can approve what they do not see, however quiet it is to be.
+            self.ui.tell(Style::Plain, &format!("\n{text}"));
+        }
         self.tell_gaps(&Requirements::parse(&text).check());
         Ok(text)
     }

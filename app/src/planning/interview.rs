@@ -3,7 +3,7 @@
 use mahabharatha_core::spec::{Requirements, Story};
 
 use crate::error::{Error, ExitCode, Result};
-use crate::ui::{Style, Ui, one_line};
+use crate::ui::{NoAnswer, Style, Ui, one_line};
 
 const FLAG: &str = "--describe TEXT, --from FILE or --agent none";
 /// A question that must have an answer is asked so often.
@@ -32,7 +32,8 @@ pub fn interview(ui: &Ui, start: &Requirements) -> Result<Requirements> {
 fn story(ui: &Ui, number: usize, before: Option<&Story>) -> Result<Option<Story>> {
     let mut story = before.cloned().unwrap_or_default();
     let question = format!("Story {number}: who can do what?");
-    story.title = line(ui, &question, &story.title)?;
+    let may_end = number > 1 && before.is_none();
+    story.title = if may_end { one_line(&ask_on(ui, &question)?) } else { line(ui, &question, &story.title)? };
     if story.title.is_empty() {
         return Ok(None);
     }
@@ -72,7 +73,7 @@ fn list(ui: &Ui, question: &str, before: &[String]) -> Result<Vec<String>> {
     ui.tell(Style::Strong, &format!("{question}, one on each line{known}"));
     let mut items = Vec::new();
     while items.len() < MOST {
-        let answer = ask(ui, "  -")?;
+        let answer = ask_on(ui, "  -")?;
         if answer.is_empty() {
             break;
         }
@@ -88,7 +89,18 @@ fn item(line: &str) -> String {
     bare.unwrap_or(line).trim().to_owned()
 }
 
+/// One more of something: who presses Ctrl-D has no more of it.
+fn ask_on(ui: &Ui, question: &str) -> Result<String> {
+    match ui.ask_text(question, FLAG) {
+        Err(unanswered) if unanswered.ended => Ok(String::new()),
+        answer => answer.map_err(unanswered_error),
+    }
+}
+
 fn ask(ui: &Ui, question: &str) -> Result<String> {
-    ui.ask_text(question, FLAG)
-        .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()).detail("nothing was written"))
+    ui.ask_text(question, FLAG).map_err(unanswered_error)
+}
+
+fn unanswered_error(unanswered: NoAnswer) -> Error {
+    Error::new(ExitCode::Usage, unanswered.to_string()).detail("nothing was written")
 }
