@@ -115,7 +115,12 @@ fn read_answer(from: &mut impl BufRead) -> io::Result<Option<String>> {
     match (trouble, String::from_utf8(bytes)) {
         (Some(what), _) => invalid(what),
         (None, Ok(text)) if text.is_empty() => Ok(None),
-        (None, Ok(text)) => Ok(Some(without_marks(&text).trim().to_string())),
+        (None, Ok(text)) => match without_marks(&text) {
+            text if text.contains('\x1b') => {
+                invalid("keys that move the cursor do not edit here; give the answer again")
+            }
+            text => Ok(Some(text.trim().to_string())),
+        },
         (None, Err(_)) => invalid("the answer is not UTF-8 text; give it again"),
     }
 }
@@ -165,9 +170,10 @@ mod tests {
         let huge = "x\n".repeat(LONGEST_ANSWER as usize);
         let long = "y".repeat(LONGEST_LINE - 1);
         let text = format!(
-            "see \x1b[200~one\n\ntwo\x1b[201~ and three\n\x1b[200~{huge}\x1b[201~\n{long}\nnext\n\x1b[200~a\x1b[201~\x1b[200~b\nc"
+            "left\x1b[D\nsee \x1b[200~one\n\ntwo\x1b[201~ and three\n\x1b[200~{huge}\x1b[201~\n{long}\nnext\n\x1b[200~a\x1b[201~\x1b[200~b\nc"
         );
         let mut from = text.as_bytes();
+        assert!(read_answer(&mut from).unwrap_err().to_string().contains("cursor"));
         assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("see one\n\ntwo and three"));
         assert!(read_answer(&mut from).unwrap_err().to_string().contains("too long"));
         assert!(read_answer(&mut from).unwrap_err().to_string().contains("cuts"));
