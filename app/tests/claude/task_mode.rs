@@ -206,6 +206,34 @@ fn a_gate_that_fails_is_diagnosed_and_mended_once() {
 }
 
 #[test]
+fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
+    let api = Api::start(|ask| {
+        let id = ask.task();
+        match (ask.is_main(), ask.turn()) {
+            (true, _) => {
+                let has_claimed = |id: &str| used(ask).iter().any(|it| it.command().contains(&format!("prompt {id}")));
+                let ends = has_claimed("B-1") && !ask.text().contains("Arguments: --resume");
+                if ends { Reply::says("That is all for today.") } else { conduct(ask) }
+            }
+            (false, 0) => ask.write(&format!("{id}.txt"), &id),
+            _ => Reply::says("Done."),
+        }
+    });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("B-1", 2, "B-1.txt")]);
+    bench.repo.commit("graph");
+    bench.talk(&["/mahabharatha:kurukshetra"]);
+    assert_eq!(bench.repo.task_status("B-1"), "in_progress");
+    let talk = bench.talk(&["/z:kurukshetra --resume"]);
+    assert_eq!(talk.errors(), [""; 0]);
+    assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".");
+    assert_eq!((&bench.repo.task("A-1")["attempt"], &bench.repo.task("B-1")["attempt"]), (&json!(1), &json!(2)));
+    let begun = |id: &str| bench.api.asked_about(id).iter().filter(|ask| !ask.is_main() && ask.turn() == 0).count();
+    assert_eq!((begun("A-1"), begun("B-1")), (1, 1));
+    assert_eq!(bench.repo.tree("main")["B-1.txt"], "B-1");
+}
+
+#[test]
 fn a_task_for_the_foreground_is_done_in_the_session_itself() {
     let api = Api::start(|ask| {
         let used = used(ask);
