@@ -10,7 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::commands::{self, DETAILS, Home};
 use super::settings;
 use crate::error::{Result, io};
+use crate::proc::find_program;
 use crate::store::atomic::{sweep_of, write_atomic};
+
+/// As commands and hooks call it.
+const PROGRAM: &str = "mahabharatha";
 
 /// What was done, by paths as a person can open them.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -88,6 +92,16 @@ pub fn install(home: &Home, split: bool) -> Result<Installed> {
     }
     changes.carry_out()?;
     Ok(installed)
+}
+
+/// What a person should know who is about to use what was installed.
+pub fn warning() -> Option<String> {
+    let found = find_program(PROGRAM).is_some();
+    (!found).then(|| {
+        format!(
+            "`{PROGRAM}` is not on the PATH: the hooks make Claude Code refuse every write and every shell command until it is"
+        )
+    })
 }
 
 /// The manifest can be changed by anybody: it names nothing outside of our folders.

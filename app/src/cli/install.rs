@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Global;
 use crate::claude::commands::Home;
-use crate::claude::install::{Installed, install};
+use crate::claude::install::{Installed, install, warning};
 use crate::error::{ExitCode, Result};
 use crate::report::text::count;
 use crate::specs;
@@ -31,6 +31,9 @@ pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
         ui.data(&serde_json::to_string_pretty(&installed).expect("paths are plain data"));
     } else {
         tell(ui, &home, &installed);
+    }
+    if let Some(warning) = warning() {
+        ui.warn(&warning);
     }
     Ok(ExitCode::Done)
 }

@@ -1,4 +1,4 @@
-//! A project, and the program run on it with nothing on PATH but git and a shell: so no tool of this machine decides.
+//! A project, and the program run on it with nothing on PATH but itself, git and a shell: so no tool of this machine decides.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ impl Bench {
         for program in ["git", "sh"] {
             symlink(found(program), bench.programs.path().join(program)).unwrap();
         }
+        symlink(env!("CARGO_BIN_EXE_mahabharatha"), bench.programs.path().join("mahabharatha")).unwrap();
         for (path, text) in files {
             bench.repo.write(path, text);
         }
