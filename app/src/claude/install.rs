@@ -10,11 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::commands::{self, DETAILS, Home};
 use super::settings;
 use crate::error::{Result, io};
-use crate::proc::find_program;
 use crate::store::atomic::{sweep_of, write_atomic};
 
 /// As commands and hooks call it.
-const PROGRAM: &str = "mahabharatha";
+pub const PROGRAM: &str = "mahabharatha";
 
 /// What was done, by paths as a person can open them.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -94,10 +93,9 @@ pub fn install(home: &Home, split: bool) -> Result<Installed> {
     Ok(installed)
 }
 
-/// What a person should know who is about to use what was installed.
-pub fn warning() -> Option<String> {
-    let found = find_program(PROGRAM).is_some();
-    (!found).then(|| {
+/// What a person should know who is about to use what was installed; `on_path` is where the program was found.
+pub fn warning(on_path: Option<&Path>) -> Option<String> {
+    on_path.is_none().then(|| {
         format!(
             "`{PROGRAM}` is not on the PATH: the hooks make Claude Code refuse every write and every shell command until it is"
         )

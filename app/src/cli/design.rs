@@ -116,7 +116,7 @@ impl<'a> Designing<'a> {
         let identity = project.identity()?.name;
         let requirements = Requirements::parse(&self.requirements);
         if let Some(path) = &self.args.from_graph {
-            let text = planning::read_source(&Source::File(path.clone()), &global.directory, project.root(), self.ui)?;
+            let text = planning::read_source(&Source::File(path.clone()), &global.directory, project, self.ui)?;
             let graph = GraphFile::parse(&text).map_err(|error| {
                 Error::new(ExitCode::Invalid, format!("{}: {error}", path.display()))
                     .hint("docs/task-graph.md tells the form.")

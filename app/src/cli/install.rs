@@ -4,8 +4,9 @@ use clap::Args;
 
 use super::Global;
 use crate::claude::commands::Home;
-use crate::claude::install::{Installed, install, warning};
+use crate::claude::install::{Installed, PROGRAM, install, warning};
 use crate::error::{ExitCode, Result};
+use crate::proc::find_program;
 use crate::report::text::count;
 use crate::specs;
 use crate::ui::Ui;
@@ -32,7 +33,7 @@ pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
     } else {
         tell(ui, &home, &installed);
     }
-    if let Some(warning) = warning() {
+    if let Some(warning) = warning(find_program(PROGRAM).as_deref()) {
         ui.warn(&warning);
     }
     Ok(ExitCode::Done)

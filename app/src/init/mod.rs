@@ -101,7 +101,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         Mode::Inception => found(&mut outcome, ui, request)?,
         Mode::Discovery => discover(&mut outcome, ui, request)?,
     }
-    outcome.warnings.extend(install::warning());
+    outcome.warnings.extend(install::warning(proc::find_program(install::PROGRAM).as_deref()));
     for warning in &outcome.warnings {
         ui.warn(warning);
     }
