@@ -197,3 +197,14 @@ fn kept_output_is_whole_when_it_fits() {
     assert_eq!(Kept::of(b"abcdef", 3, 3), b"abcdef");
     assert_eq!(String::from_utf8(Kept::of(b"abcdefg", 3, 3)).unwrap(), "abc\n[… 1 bytes left out …]\nefg");
 }
+
+#[test]
+fn the_program_that_a_command_begins_with() {
+    assert_eq!(called_by("go test ./..."), Some("go"));
+    assert_eq!(called_by("cd 'a b' && uv run pytest"), Some("uv"));
+    for unclear in
+        ["./gradlew test", "CI=1 npm test", "$RUNNER", "if true; then x; fi", "cd x; make", "exec x", ". ./x", ""]
+    {
+        assert_eq!(called_by(unclear), None, "{unclear}");
+    }
+}

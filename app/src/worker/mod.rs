@@ -41,7 +41,7 @@ use log::{Log, Severity};
 use watch::Interrupt;
 
 pub use include::wanted_files;
-pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules, result_ref};
+pub use order::{FILE as ORDER, Limits, Logs, Order, PromptContext, Rules, result_ref};
 pub use ownership::owner;
 pub use progress::Progress;
 pub use start::{occupant, occupants, save_leftovers};
