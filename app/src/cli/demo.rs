@@ -66,6 +66,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
         agent: None,
         max_cost: None,
         allow_red_base: false,
+        no_wait: false,
         lease: None,
     };
     let place = super::place::Place { project, feature, paths };

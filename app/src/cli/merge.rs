@@ -78,6 +78,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
             agent: None,
             max_cost: None,
             allow_red_base: false,
+            no_wait: false,
             lease: None,
         },
     };

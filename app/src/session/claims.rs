@@ -44,6 +44,7 @@ pub fn options(lease: &Lease, intent: Intent) -> Options {
         agent: None,
         max_cost: None,
         allow_red_base: lease.allow_red_base,
+        no_wait: false,
         lease: Some(lease.clone()),
     }
 }
