@@ -4,6 +4,7 @@
 mod env;
 mod feed;
 mod id;
+mod lines;
 mod output;
 mod running;
 mod tree;
@@ -21,6 +22,7 @@ use std::time::Duration;
 pub use env::{base_env, find_program, is_program};
 pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
+pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
 pub use tree::{
@@ -37,6 +39,7 @@ pub struct Cmd {
     cwd: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
     stdin: Option<Feed>,
+    last_words: Option<Vec<u8>>,
     timeout: Option<Duration>,
     grace: Duration,
     keep: (usize, usize),
@@ -59,6 +62,7 @@ impl Cmd {
             cwd: None,
             env: BTreeMap::new(),
             stdin: None,
+            last_words: None,
             timeout: None,
             grace: Duration::ZERO,
             keep: DEFAULT_KEEP,
@@ -108,6 +112,12 @@ impl Cmd {
     /// Its standard input stays open until the feed is closed.
     pub fn fed_by(mut self, feed: Feed) -> Self {
         self.stdin = Some(feed);
+        self
+    }
+
+    /// What it is told there when it is to end. A signal follows where it does not listen.
+    pub fn last_words(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.last_words = Some(bytes.into());
         self
     }
 
@@ -195,6 +205,7 @@ impl Cmd {
                 readers,
                 keep: self.keep,
                 stdin: self.stdin,
+                last_words: self.last_words,
                 timeout: self.timeout,
                 grace: self.grace,
                 copy: self.copy,
