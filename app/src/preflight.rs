@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::agent::{self, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::Git;
+use crate::proc;
 use crate::project::{FeaturePaths, Project};
 use crate::session;
 use crate::store::journal::Journal;
@@ -158,6 +159,22 @@ pub fn check_machine(project: &Project) -> Result<Report> {
         }
     }
     Ok(report)
+}
+
+/// Gates whose program is not installed. Only what a command begins with is looked at, so it is no more than a warning.
+pub fn check_programs(report: &mut Report, config: &Config) {
+    let gates = config.quality_gates.iter().map(|gate| (gate.name.as_str(), gate.command.as_str()));
+    let prepare = config.merge.prepare.iter().map(|command| ("merge.prepare", command.as_str()));
+    for (name, command) in gates.chain(prepare) {
+        let missing = proc::called_by(command).filter(|program| proc::find_program(program).is_none());
+        if let Some(program) = missing {
+            report.warn(
+                "gates",
+                format!("{name} calls {program}, which was not found on PATH."),
+                "Install it, or change the command in .mahabharatha/config.yaml.",
+            );
+        }
+    }
 }
 
 fn dotted(version: [u32; 3]) -> String {

@@ -16,6 +16,7 @@ use super::validate;
 use crate::agent::Spent;
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
+use crate::host::jobs;
 use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, Source, Standing, Workshop};
 use crate::proc;
 use crate::report::files::{self, Checkpoint};
@@ -60,6 +61,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     }
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
         .map_err(|holder| holder.refusal(&place.feature))?;
+    jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
     planning::end_on_signals();
     let designing = Designing::new(&place, ui, args, &config)?;
@@ -171,7 +173,7 @@ impl<'a> Designing<'a> {
         }
         self.ui.note(&format!("checking the stubs: {}", check.command));
         let env = proc::base_env(&self.config.env.pass);
-        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env)
+        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &self.place.paths.asked())
     }
 
     fn confirm(&self, question: &str) -> Result<bool> {
@@ -206,7 +208,10 @@ impl<'a> Designing<'a> {
         let commit = self.commit(designed, &laid)?;
         self.write(&laid, commit.as_ref())?;
         let size = validate::size(&designed.graph);
-        files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size })?;
+        if let Err(error) = files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size }) {
+            // Everything that matters is written.
+            self.ui.warn(&error.to_string());
+        }
         self.tell(designed, &plan, &laid, commit.as_ref(), spent);
         self.ui.note(&format!("Next: mahabharatha run {feature} --dry-run, then mahabharatha run {feature}"));
         Ok(())

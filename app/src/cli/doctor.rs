@@ -46,6 +46,7 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
         Err(error) => return report.fail_with("config", error).map(|()| report),
     };
     report.ok("config", format!("{} can be read", project.config_file().display()));
+    preflight::check_programs(&mut report, &config);
     let place = match global.place(None) {
         Ok(place) => place,
         Err(error) if error.exit() == ExitCode::Usage && !global.names_a_feature() => {
@@ -88,7 +89,7 @@ fn examine_feature(report: &mut Report, place: &Place, config: &Config, run: Opt
         resumed: run.is_some(),
     };
     preflight::check_ground(report, &ground)?;
-    if !ground.resumed && !report.failed() {
+    if !run.is_some_and(|run| run.has_begun()) && !report.failed() {
         session::check_gates(report, &ground, file, ui)?;
     }
     Ok(())

@@ -12,6 +12,7 @@ use super::place::Place;
 use crate::agent::Spent;
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
+use crate::host::jobs;
 use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
 use crate::report::files::{self, Checkpoint};
 use crate::report::text::usd;
@@ -53,6 +54,7 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
         .map_err(|holder| holder.refusal(&place.feature))?;
+    jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
     planning::end_on_signals();
     let planning = Planning { place: &place, ui, args, config: &config };
@@ -211,11 +213,13 @@ impl Planning<'_> {
         let Place { project, feature, paths } = self.place;
         write_atomic(&project.current_feature_file(), format!("{feature}\n").as_bytes())?;
         let status = planning::standing(project, paths)?;
-        files::write_checkpoint(
-            project,
-            paths,
-            &Checkpoint { phase: "Planning", status: &format!("requirements are {status}") },
-        )
+        let status = format!("requirements are {status}");
+        if let Err(error) = files::write_checkpoint(project, paths, &Checkpoint { phase: "Planning", status: &status })
+        {
+            // Everything that matters is written.
+            self.ui.warn(&error.to_string());
+        }
+        Ok(())
     }
 
     fn ask(&self, question: &str, flag: &str) -> Result<String> {

@@ -73,12 +73,11 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let options = Options {
         launcher,
         workers: args.workers,
-        intent: args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))),
         agent: args.agent.clone(),
         max_cost: args.max_cost,
         allow_red_base: args.allow_red_base,
         no_wait: args.no_wait,
-        lease: None,
+        ..Options::new(args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))))
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => {

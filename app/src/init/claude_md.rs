@@ -15,20 +15,21 @@ const MAX: u64 = 1 << 20;
 const MAX_CHECKS: usize = 10;
 
 /// None where the file is not one that could be added to, such as a link.
-pub fn file(root: &Path, survey: &Survey) -> Option<NewFile> {
+pub fn file(root: &Path, survey: &Survey, is_there: impl Fn(&str) -> bool) -> Option<NewFile> {
+    let ours = part(survey, is_there);
     let path = root.join(PATH);
     match fs::symlink_metadata(&path) {
         Ok(found) if found.is_file() && found.len() <= MAX => {
-            Some(NewFile::merged(PATH, merged(&fs::read_to_string(&path).ok()?, &part(survey))?))
+            Some(NewFile::merged(PATH, merged(&fs::read_to_string(&path).ok()?, &ours)?))
         }
         Ok(_) => None,
-        Err(_) => Some(NewFile::merged(PATH, part(survey))),
+        Err(_) => Some(NewFile::merged(PATH, ours)),
     }
 }
 
-fn part(survey: &Survey) -> String {
-    let checks: Vec<String> =
-        survey.quality.commands.iter().take(MAX_CHECKS).map(|check| code(&check.command)).collect();
+fn part(survey: &Survey, is_there: impl Fn(&str) -> bool) -> String {
+    let checks = survey.quality.commands.iter().take(MAX_CHECKS).map(|check| check.here(&is_there));
+    let checks: Vec<String> = checks.map(|check| code(&check.command)).collect();
     let checks = if checks.is_empty() { String::new() } else { format!("- Checks: {}\n", checks.join(", ")) };
     format!(
         "{OPENING}\n\

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::detect::{self, Command, Kind, Survey};
+use super::machine;
 use crate::ui::one_line;
 
 pub const PATH: &str = ".mahabharatha/config.yaml";
@@ -20,12 +21,16 @@ struct SecurityGate {
     command: String,
 }
 
-/// `is_there` tells whether a program is installed.
-pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool) -> String {
+/// `is_there` tells whether a program is installed, `is_set` whether a variable is.
+pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool, is_set: impl Fn(&str) -> bool) -> String {
     let mut text = String::from(HEAD);
     text += &project(survey);
     let (present, absent): (Vec<_>, Vec<_>) =
         security_gates(survey).into_iter().partition(|gate| is_there(gate.program));
+    let mut names = BTreeSet::new();
+    let gates = quality_gates(survey, &is_there, &mut names);
+    let mut suggestions = better_gates(survey, &is_there, &mut names);
+    suggestions.extend(absent.iter().map(|gate| shown(gate, "#")));
     text.push_str("\n# All must pass on the merged whole before a level lands, and on the base before a run begins.\n");
     if survey.quality.commands.is_empty() && present.is_empty() {
         text.push_str(
@@ -33,14 +38,15 @@ pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool) -> String {
         );
     } else {
         text.push_str("quality_gates:\n");
-        text += &quality_gates(survey);
+        text += &gates;
         text += &present.iter().map(|gate| shown(gate, "")).collect::<String>();
     }
-    if !absent.is_empty() {
+    if !suggestions.is_empty() {
         text.push_str("  # Worth having; install the program, then take the signs in front away:\n");
-        text += &absent.iter().map(|gate| shown(gate, "#")).collect::<String>();
+        text += &suggestions.concat();
     }
     text += &prepare(survey);
+    text += &variables(&machine::variables(survey, is_set));
     text.push_str(
         "\n# Where to get security rules from instead of those built in: a git URL, or a directory. Then `mahabharatha init --force`.\n\
          security:\n  rules_repository: null\n",
@@ -59,11 +65,10 @@ fn project(survey: &Survey) -> String {
     if text.is_empty() { text } else { format!("\nproject:\n{text}") }
 }
 
-fn quality_gates(survey: &Survey) -> String {
-    let mut names = BTreeSet::new();
+fn quality_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut BTreeSet<String>) -> String {
     let mut text = String::new();
-    for command in &survey.quality.commands {
-        let name = gate_name(command, &names);
+    for command in survey.quality.commands.iter().map(|command| command.here(&is_there)) {
+        let name = gate_name(&command, names);
         let timeout = if command.kind == Kind::Test { 900 } else { 300 };
         let coverage = survey.quality.coverage.as_ref();
         if let Some(coverage) = coverage.filter(|of| command.kind == Kind::Test && of.dir == command.dir) {
@@ -78,6 +83,17 @@ fn quality_gates(survey: &Survey) -> String {
         names.insert(name);
     }
     text
+}
+
+/// What the project itself uses and this machine has not; another command stands in for it.
+fn better_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut BTreeSet<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for command in survey.quality.commands.iter().filter(|command| command.here(&is_there).command != command.command) {
+        let name = gate_name(command, names);
+        found.push(format!("  #- name: {}\n  #  command: {}\n", quoted(&name), quoted(&command.command)));
+        names.insert(name);
+    }
+    found
 }
 
 /// What it is, where it is not about the whole, and what it calls where that is not enough.
@@ -149,6 +165,16 @@ fn prepare(survey: &Survey) -> String {
     )
 }
 
+fn variables(names: &[&str]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n# Where toolchains are on this machine: more of your variables than these and a few basic ones nobody sees.\nenv:\n  pass: [{}]\n",
+        names.join(", ")
+    )
+}
+
 /// A text as YAML, whatever is in it.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '/' | '=' | '&' | '|');
@@ -199,7 +225,7 @@ mod tests {
     fn programs_that_are_there_become_gates_and_others_suggestions() {
         let survey =
             survey(&[("Cargo.toml", "[package]\nname = 'x'\n[lints.clippy]\nall = 'warn'\n"), ("src/lib.rs", "")]);
-        let with = text(&survey, |program| program == "cargo-audit");
+        let with = text(&survey, |program| program == "cargo-audit", |_| false);
         let gates: Vec<_> =
             Config::parse(&with).unwrap().quality_gates.into_iter().map(|gate| (gate.name, gate.required)).collect();
         let expected = [("lint", true), ("test", true), ("cargo audit", false)];
@@ -211,8 +237,44 @@ mod tests {
     }
 
     #[test]
+    fn where_a_linter_is_missing_another_stands_in_and_it_is_a_suggestion() {
+        let manifest = "module x\n\nrequire example.com/y v1.0.0\n";
+        let survey = survey(&[("a/go.mod", manifest), ("a/.golangci.yml", "version: '2'\n")]);
+        let commands = |text: &str| -> Vec<String> {
+            Config::parse(text).unwrap().quality_gates.into_iter().map(|gate| gate.command).collect()
+        };
+        let without = text(&survey, |program| program == "go", |_| false);
+        assert_eq!(commands(&without), ["cd a && go vet ./...", "cd a && go test ./..."]);
+        assert!(
+            without.contains("  #- name: lint a by golangci-lint\n  #  command: cd a && golangci-lint run\n"),
+            "{without}"
+        );
+        assert_eq!(Config::parse(&without).unwrap().merge.prepare.as_deref(), Some("cd a && go get -t ./..."));
+        let with = text(&survey, |_| true, |_| false);
+        assert_eq!(commands(&with)[0], "cd a && golangci-lint run");
+        assert!(!with.contains("#- "), "{with}");
+    }
+
+    #[test]
+    fn go_fetches_nothing_where_it_needs_nothing_or_has_all_of_it() {
+        let prepare =
+            |files: &[(&str, &str)]| Config::parse(&text(&survey(files), |_| true, |_| false)).unwrap().merge.prepare;
+        let manifest = ("go.mod", "module x\n\nrequire (\n\texample.com/y v1.0.0\n)\n");
+        assert_eq!(prepare(&[("go.mod", "module x\n\ngo 1.26\n")]), None);
+        assert_eq!(prepare(&[manifest, ("vendor/modules.txt", "# example.com/y v1.0.0\n")]), None);
+        assert!(prepare(&[manifest]).is_some());
+    }
+
+    #[test]
+    fn variables_that_say_where_toolchains_are_reach_the_gates() {
+        let survey = survey(&[("Cargo.toml", "[package]\nname = 'x'\n"), ("src/lib.rs", "")]);
+        let text = text(&survey, |_| true, |name| ["RUSTUP_HOME", "GOPATH", "JAVA_HOME"].contains(&name));
+        assert_eq!(Config::parse(&text).unwrap().env.pass, ["RUSTUP_HOME"]);
+    }
+
+    #[test]
     fn nothing_found_is_said_and_still_valid() {
-        let text = text(&survey(&[("notes.txt", "x")]), |_| false);
+        let text = text(&survey(&[("notes.txt", "x")]), |_| false, |_| false);
         assert_eq!(Config::parse(&text).unwrap().quality_gates, []);
     }
 
@@ -223,10 +285,11 @@ mod tests {
             ("Cargo.toml", "[package]\nname = 'x'"),
             ("go.mod", "module x\n"),
         ]);
-        let config = Config::parse(&text(&survey, |_| false)).unwrap();
+        let config = Config::parse(&text(&survey, |_| false, |_| false)).unwrap();
         let names: Vec<_> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
         assert_eq!(names, ["lint", "test", "test by cargo", "test by go"]);
         assert_eq!(config.merge.prepare.as_deref(), Some("npm install"));
+        assert_eq!(config.env.pass, [] as [&str; 0]);
     }
 
     proptest! {
@@ -235,8 +298,8 @@ mod tests {
             let mut survey = survey(&[]);
             survey.name = Some(name.clone());
             let command = format!("cd '{dir}' && x");
-            survey.quality.commands.push(Command { kind: Kind::Test, command: command.clone(), dir, from: String::new() });
-            let text = text(&survey, |_| true);
+            survey.quality.commands.push(Command { kind: Kind::Test, command: command.clone(), dir, from: String::new(), otherwise: None });
+            let text = text(&survey, |_| true, |_| true);
             let config = Config::parse(&text).map_err(|problems| TestCaseError::fail(format!("{problems:?}\n{text}")))?;
             prop_assert_eq!(config.project.name, Some(one_line(&name)).filter(|name| !name.is_empty()));
             prop_assert_eq!(&config.quality_gates[0].command, &command);

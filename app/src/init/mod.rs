@@ -11,6 +11,7 @@ mod detect;
 mod devcontainer;
 mod inception;
 mod infrastructure;
+mod machine;
 mod mode;
 mod place;
 mod record;
@@ -123,10 +124,11 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     paths.extend(already_there(root)?.into_iter().filter(|name| !placed.iter().any(|file| file.is(name))));
     founder.commit(root, &charter, &paths)?;
     placing.keep();
-    outcome.next = vec![
+    outcome.next = machine::missing_programs(&survey, is_there);
+    outcome.next.extend([
         format!("`{}`, and commit the lock file", scaffold::set_up(charter.framework)),
         format!("read {} and {}, then `mahabharatha plan <feature>`", inception::PATH, config::PATH),
-    ];
+    ]);
     outcome.files = placed;
     Ok(())
 }
@@ -177,7 +179,8 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     outcome.warnings.extend(survey.notes.iter().cloned());
     let _whole = planning::uninterrupted();
     let (placed, placing) = put_in_place(root, files, &config)?;
-    outcome.next = next_steps(project.is_some());
+    outcome.next = machine::missing_programs(&survey, is_there);
+    outcome.next.extend(next_steps(project.is_some()));
     outcome.files = placed;
     placing.keep();
     outcome.survey = Some(survey);
@@ -202,20 +205,23 @@ fn follows_from(
     config: &Config,
     warnings: &mut Vec<String>,
 ) -> Vec<NewFile> {
-    let is_there = |program: &str| proc::find_program(program).is_some();
     let repository = config.security.rules_repository.as_deref();
     let (rules, about_rules) = rules_install::files(root, survey, repository, &rules::EMBEDDED);
     let (container, about_container) = devcontainer::files(root, survey, record);
     warnings.extend(about_rules.into_iter().chain(about_container));
-    let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there))];
+    let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there, proc::is_set))];
     // As a run makes it, where there is none.
     if !root.join(IGNORE).exists() {
         files.push(NewFile::ours(IGNORE, projection::IGNORE));
     }
     // The container mounts the directory, and what is not there would be made by the engine, for root.
     files.push(NewFile::ours(".gsd/specs/.gitkeep", ""));
-    files.extend(rules.into_iter().chain(container).chain(claude_md::file(root, survey)));
+    files.extend(rules.into_iter().chain(container).chain(claude_md::file(root, survey, is_there)));
     files
+}
+
+fn is_there(program: &str) -> bool {
+    proc::find_program(program).is_some()
 }
 
 const IGNORE: &str = ".mahabharatha/.gitignore";

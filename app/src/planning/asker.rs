@@ -143,6 +143,10 @@ impl<'a> Asker<'a> {
             prompt,
             schema,
             env,
+            mark: self
+                .paths
+                .map_or_else(|| self.root.to_owned(), FeaturePaths::asked)
+                .join(std::process::id().to_string()),
             timeout: self.config.workers.timeout,
             max_usd,
         });

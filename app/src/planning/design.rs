@@ -149,9 +149,11 @@ pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Re
             all.push((inside.to_owned(), bytes));
         }
     };
-    for path in [paths.requirements(), paths.approval()] {
-        if let Ok(bytes) = fs::read(&path) {
-            add(&path, Some(bytes));
+    // A document that a person wrote stays as it is, and is of the design all the same.
+    let found = [paths.requirements(), paths.approval(), paths.design()];
+    for path in found.iter().filter(|found| files.iter().all(|(path, _)| path != *found)) {
+        if let Ok(bytes) = fs::read(path) {
+            add(path, Some(bytes));
         }
     }
     files.iter().for_each(|(path, bytes)| add(path, bytes.map(<[u8]>::to_vec)));

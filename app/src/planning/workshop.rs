@@ -60,6 +60,7 @@ impl Workshop {
         check: &StubCheck,
         stubs: impl Iterator<Item = (String, &'s str)>,
         env: BTreeMap<OsString, OsString>,
+        mark: &Path,
     ) -> Result<Result<(), String>> {
         let files = self.git.ls_tree(&self.head)?.into_iter().filter(|entry| entry.kind != EntryType::Submodule);
         let files: Vec<RepoPath> = files.map(|entry| entry.path).collect();
@@ -70,7 +71,8 @@ impl Workshop {
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the check of the stubs: {error}"));
         proc::become_subreaper().map_err(failed)?;
         let timeout = Duration::from_secs(check.timeout_seconds);
-        let ended = Cmd::shell(&check.command).cwd(self.tree()).envs(env).timeout(timeout).merged().run();
+        let ended =
+            Cmd::shell(&check.command).cwd(self.tree()).envs(env).tethered(mark).timeout(timeout).merged().run();
         proc::end_descendants(Duration::ZERO);
         signals::let_end();
         let ended = ended.map_err(failed)?;

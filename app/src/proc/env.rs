@@ -19,6 +19,11 @@ pub fn base_env(pass: &[String]) -> BTreeMap<OsString, OsString> {
         .collect()
 }
 
+/// Whether we have this variable, and something in it.
+pub fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
 /// Where our own PATH has this program.
 pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     let name = name.as_ref();
@@ -26,6 +31,23 @@ pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join(name))
         .find(|path| is_program(path))
+}
+
+/// What a shell knows without looking for a program.
+const BUILT_IN: [&str; 26] = [
+    "alias", "break", "case", "cd", "command", "continue", "eval", "exec", "exit", "export", "for", "getopts", "hash",
+    "if", "local", "read", "readonly", "set", "shift", "times", "trap", "type", "ulimit", "umask", "unset", "wait",
+];
+
+/// The program that a command for the shell begins with, after `cd … &&`; none where the first word does not tell.
+pub fn called_by(command: &str) -> Option<&str> {
+    let call = match command.strip_prefix("cd ") {
+        Some(elsewhere) => elsewhere.split_once(" && ")?.1,
+        None => command,
+    };
+    let word = call.split_whitespace().next()?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+');
+    (word.chars().all(is_name) && !BUILT_IN.contains(&word) && word != ".").then_some(word)
 }
 
 /// Whether this is a file that can be run.

@@ -7,6 +7,7 @@ mod id;
 mod lines;
 mod output;
 mod running;
+mod tether;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -19,12 +20,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-pub use env::{base_env, find_program, is_program};
+use tether::Tether;
+
+pub use env::{base_env, called_by, find_program, is_program, is_set};
 pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
+pub use tether::MARKER;
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
 };
@@ -46,6 +50,7 @@ pub struct Cmd {
     streams: Streams,
     copy: Option<Box<dyn Write + Send>>,
     listener: Option<Box<dyn Write + Send>>,
+    tethered_by: Option<PathBuf>,
 }
 
 enum Streams {
@@ -69,6 +74,7 @@ impl Cmd {
             streams: Streams::Apart,
             copy: None,
             listener: None,
+            tethered_by: None,
         }
     }
 
@@ -164,6 +170,12 @@ impl Cmd {
         self
     }
 
+    /// It gets this mark, and should we be killed, it ends with everything else that has it.
+    pub fn tethered(mut self, mark: impl AsRef<Path>) -> Self {
+        self.tethered_by = Some(mark.as_ref().to_owned());
+        self.env(MARKER, mark.as_ref())
+    }
+
     pub fn run(self) -> io::Result<Ended> {
         self.spawn()?.wait()
     }
@@ -197,6 +209,7 @@ impl Cmd {
                 command.stdout(file.try_clone()?).stderr(file.try_clone()?);
             }
         }
+        let tether = self.tethered_by.as_deref().map(Tether::new).transpose()?;
         let child = tree::spawn_registered(&mut command).map_err(|error| self.explain(error))?;
         drop(command);
         Running::new(
@@ -210,6 +223,7 @@ impl Cmd {
                 grace: self.grace,
                 copy: self.copy,
                 listener: self.listener,
+                tether,
             },
         )
     }

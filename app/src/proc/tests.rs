@@ -212,3 +212,14 @@ fn what_is_to_end_is_told_so_before_it_gets_a_signal() {
     assert_eq!(told("exec sleep 1000", minute), (Exit::Signal(15), String::new()));
     assert_eq!(told("trap '' TERM; while :; do sleep 0.05; done", Duration::ZERO), (Exit::Signal(9), String::new()));
 }
+
+#[test]
+fn the_program_that_a_command_begins_with() {
+    assert_eq!(called_by("go test ./..."), Some("go"));
+    assert_eq!(called_by("cd 'a b' && uv run pytest"), Some("uv"));
+    for unclear in
+        ["./gradlew test", "CI=1 npm test", "$RUNNER", "if true; then x; fi", "cd x; make", "exec x", ". ./x", ""]
+    {
+        assert_eq!(called_by(unclear), None, "{unclear}");
+    }
+}

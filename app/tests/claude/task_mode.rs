@@ -1,5 +1,6 @@
 //! A session that runs the tasks itself, with subagents, as the slash commands say.
 
+use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
 
 use serde_json::{Value, json};
@@ -95,28 +96,44 @@ fn step(next: &Value) -> Reply {
 
 #[test]
 fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again() {
-    let (here, all_here) = (Mutex::new(0), Condvar::new());
+    let (reached, changed) = (Mutex::new(BTreeMap::new()), Condvar::new());
     let api = Api::start(move |ask| {
         if ask.is_main() {
             return conduct(ask);
         }
         let (id, attempt, turn) = (ask.task(), ask.attempt(), ask.turn());
+        let note = |what: &str| {
+            reached.lock().unwrap().insert(what.to_owned(), ask.worktree());
+            changed.notify_all();
+        };
         if turn == 0 && id.starts_with("A-") && attempt == "1" {
-            // Nobody of the first level goes on before all are there.
-            *here.lock().unwrap() += 1;
-            all_here.notify_all();
-            drop(all_here.wait_while(here.lock().unwrap(), |here| *here < 3).unwrap());
+            // Nobody of the first level goes on before all are there, nor A-2 before another has tried to do its work.
+            note(&id);
+            let awaited = if id == "A-2" { 4 } else { 3 };
+            drop(changed.wait_while(reached.lock().unwrap(), |reached| reached.len() < awaited).unwrap());
         }
         let right = id != "A-2" || attempt == "2";
-        match turn {
-            0 if id == "A-1" => ask.write("other.txt", "not mine"),
-            1 if id == "A-1" => {
+        let own = || ask.write(&format!("out/{id}.txt"), if right { &id } else { "wrong" });
+        let verify = || bash(&format!("cd '{}' && mahabharatha task verify {id} -f x", ask.worktree()));
+        match (id.as_str(), turn) {
+            ("A-1", 0) => ask.write("other.txt", "not mine"),
+            ("A-1", 1) => {
                 let checkout = ask.worktree().split("/.mahabharatha").next().unwrap().to_owned();
                 Reply::uses("Write", json!({ "file_path": format!("{checkout}/new.txt"), "content": "mine" }))
             }
-            2 if id == "A-1" => bash("git push origin main"),
-            0 | 3 => ask.write(&format!("out/{id}.txt"), if right { &id } else { "wrong" }),
-            1 | 4 => bash(&format!("cd '{}' && mahabharatha task verify {id} -f x", ask.worktree())),
+            ("A-1", 2) => bash("git push origin main"),
+            ("A-1", 3) => own(),
+            ("A-1", 4) => verify(),
+            ("A-3", 1) => {
+                let file = format!("{}/out/A-2.txt", reached.lock().unwrap()["A-2"]);
+                Reply::uses("Write", json!({ "file_path": file, "content": "A-2" }))
+            }
+            ("A-3", 2) => {
+                note("A-3 has tried");
+                verify()
+            }
+            (_, 0) => own(),
+            (_, 1) => verify(),
             _ => Reply::says("Done."),
         }
     });
@@ -148,6 +165,7 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
     denied("other.txt is not a file of A-1: it owns out/A-1.txt");
     denied("new.txt is outside of your worktree");
     denied("a worker does not push");
+    denied("A-2 is for another subagent");
     let second = bench.api.asked_about("A-2").into_iter().find(|ask| !ask.is_main() && ask.attempt() == "2").unwrap();
     assert!(second.text().contains("after 2 that failed"), "{}", second.text());
     assert!(second.text().contains("grep -q A-2"), "the error of the first attempt: {}", second.text());

@@ -173,6 +173,7 @@ fn a_red_base_until_it_is_mended() {
         .says("gate unit is red on main already: there is no ok [exit code 1]")
         .says("--allow-red-base");
     repo.run(&["run"]).code(7);
+    repo.run(&["doctor"]).code(7).says("FAILED  gates: unit fails on the base");
     repo.write("ok", "");
     repo.commit("mended");
     repo.run(&["run"]).code(0).says("main passed its gates").does_not_say("red on main");
@@ -211,4 +212,21 @@ fn a_doctor_that_is_interrupted_leaves_nothing() {
     doctor.signal("INT");
     doctor.wait().code(130).says("stopped before the gates had ended");
     assert_eq!((repo.refs(), repo.exists(".mahabharatha/worktrees")), (Vec::new(), false));
+}
+
+#[test]
+fn a_gate_whose_program_is_not_installed() {
+    let repo = Repo::new();
+    repo.config(
+        "quality_gates: [ { name: lint, command: no-such-linter --all }, { name: test, command: git --version } ]\n\
+         merge: { prepare: \"cd . && no-such-manager install\" }\n",
+    );
+    let doctor =
+        repo.run(&["doctor"]).code(0).says("warning gates: lint calls no-such-linter, which was not found on PATH");
+    doctor
+        .says("merge.prepare calls no-such-manager")
+        .says("Install it, or change the command")
+        .does_not_say("calls git");
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.run(&["run"]).code(7).says("no-such-manager").says("not found");
 }

@@ -208,3 +208,28 @@ fn what_an_agent_decided_is_told_to_the_very_next_one() {
     let state = repo.read(".gsd/STATE.md");
     assert!(state.contains("A-3 was here") && !state.contains('\u{1b}') && state.len() < 8_000, "{state}");
 }
+
+#[test]
+fn a_state_md_that_is_not_utf_8_is_kept_byte_for_byte() {
+    let repo = Repo::new();
+    let notes = b"# Notes of mine\n\nDas M\xe4rchen.\n\n";
+    fs::write(repo.join(".gsd-notes"), notes).unwrap();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    fs::rename(repo.join(".gsd-notes"), repo.join(".gsd/STATE.md")).unwrap();
+    repo.run(&["plan", "y", "--describe", "z", "--agent", "none"]).code(0).does_not_say("warning: cannot");
+    repo.run(&["run", "x"]).code(0).does_not_say("warning");
+    let state = fs::read(repo.join(".gsd/STATE.md")).unwrap();
+    assert!(state.starts_with(notes), "{}", String::from_utf8_lossy(&state));
+    let ours = String::from_utf8(state[notes.len()..].to_vec()).unwrap();
+    assert!(ours.starts_with("# MAHABHARATHA State: x\n") && ours.contains("# MAHABHARATHA State: y\n"), "{ours}");
+}
+
+#[test]
+fn a_state_md_that_cannot_be_read_fails_nothing() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    fs::create_dir_all(repo.join(".gsd/STATE.md/mine")).unwrap();
+    repo.run(&["plan", "y", "--describe", "z", "--agent", "none"]).code(0).says("warning: cannot").says("is a draft");
+    repo.run(&["run", "x"]).code(0).says("warning: cannot").says("x is completed");
+    assert!(repo.exists(".gsd/STATE.md/mine"));
+}

@@ -19,7 +19,7 @@ fn written(bench: &Bench) -> String {
 /// Snapshots what is written, and sees to it that the configuration holds and that doing it again changes nothing.
 fn discover(name: &str, files: &[(&str, &str)]) {
     let bench = Bench::new(files);
-    bench.run(&["init"]).code(0).says("an existing project, since there is \".git\"").does_not_say("warning");
+    bench.run(&["init"]).code(0).says("an existing project, since there is \".git\"").does_not_say("warning:");
     Config::parse(&bench.repo.read(".mahabharatha/config.yaml")).unwrap();
     insta::assert_snapshot!(name, written(&bench));
     let before = bench.repo.everything();
@@ -117,4 +117,21 @@ fn flags_of_a_new_project_are_refused_for_an_old_one() {
     let bench = Bench::new(fixtures::GO);
     bench.run(&["init", "--language", "go"]).code(2).says("--language is for a new project");
     assert!(!bench.repo.exists(".mahabharatha"));
+}
+
+#[test]
+fn programs_that_the_gates_need_and_the_machine_has_not_are_named() {
+    let bench = Bench::new(fixtures::GO);
+    let next =
+        "Next: install go, which is not on PATH here: `go vet ./...`, `go test ./...`, `go get -t ./...` cannot pass";
+    bench.run(&["init"]).code(0).says(next);
+    bench.repo.commit("set up");
+    bench.run(&["doctor"]).code(0).says("lint calls go, which was not found on PATH");
+    bench.program("go");
+    bench.run(&["init", "--force"]).code(0).says("nothing was changed").does_not_say("install");
+    bench.run(&["doctor"]).code(0).does_not_say("not found on PATH");
+    bench.program("golangci-lint");
+    bench.run(&["init", "--force"]).code(0).says("updated .mahabharatha/config.yaml");
+    assert!(bench.repo.read(".mahabharatha/config.yaml").contains("  command: golangci-lint run\n"));
+    assert!(bench.repo.read("CLAUDE.md").contains("- Checks: `golangci-lint run`, `go test ./...`\n"));
 }

@@ -203,6 +203,7 @@ fn a_commit_that_cannot_land_takes_everything_back() {
     assert!(changed.is_empty() && before.keys().all(|path| after.contains_key(path)), "{changed:?}");
     fs::remove_file(repo.join(".git/index.lock")).unwrap();
     repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit"]).code(0);
+    assert_eq!(repo.tree("main")[&format!("{SPECS}/design.md")], "Mine.");
 }
 
 #[test]

@@ -1,5 +1,7 @@
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::bench::{Project, attempt, cache, or_say_so, say};
 use crate::python;
@@ -27,6 +29,8 @@ fn go_scaffolds_are_checked_tested_and_run() {
         let modules = cache("go-modules");
         let by_module = project.command(&go, &["mod", "tidy"]).current_dir(&root).env("GOMODCACHE", &modules).output();
         let set: Vec<(&str, PathBuf)> = if by_module.is_ok_and(|output| output.status.success()) {
+            let changed = attempt(project.command("git", &["diff", "--name-only"]).current_dir(&root)).unwrap();
+            assert_eq!(changed, "", "{framework}: `go.mod` is not as `go mod tidy` writes it");
             vec![("GOMODCACHE", modules)]
         } else if Path::new(LIBRARIES).join("src").join(library).is_dir() {
             let paths = std::env::join_paths([project.path(), Path::new(LIBRARIES)]).unwrap();
@@ -61,6 +65,77 @@ fn go_scaffolds_are_checked_tested_and_run() {
     }
 }
 
+/// With nothing but Go installed and nobody having tidied anything, through gates as `init` wrote them.
+#[test]
+fn a_fresh_go_project_can_run() {
+    let Some(bin) = or_say_so("a run on a fresh Go project", install()) else { return };
+    if !Path::new(LIBRARIES).join("src/github.com/spf13/cobra").is_dir() {
+        return say("NOT TESTED: a run on a fresh Go project: Debian's package of cobra is not installed");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let proxy = home.path().join("proxy");
+    attempt(Command::new(bin.join("python")).args(["-c", PROXY]).arg(&proxy).arg(LIBRARIES)).unwrap();
+    // As `go env -w` would: so the configuration can stay as it is.
+    let settings = home.path().join(".config/go/env");
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    let (build, modules) = (cache("go-build"), home.path().join("modules"));
+    let settings_text = format!(
+        "GOPROXY=file://{}\nGONOSUMDB=*\nGOTOOLCHAIN=local\nGOFLAGS=-modcacherw\nGOCACHE={}\nGOMODCACHE={}\n",
+        proxy.display(),
+        build.display(),
+        modules.display()
+    );
+    fs::write(settings, settings_text).unwrap();
+    let path = std::env::join_paths([bin].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())));
+    let project = Project::new("go", "cobra").env("HOME", home.path()).env("PATH", path.unwrap());
+    let project = project.env("GIT_AUTHOR_NAME", "A Person").env("GIT_AUTHOR_EMAIL", "person@example.com");
+    let project = project.env("CLAUDE_CONFIG_DIR", home.path());
+
+    let specs = project.path().join(".gsd/specs/farewell");
+    fs::create_dir_all(&specs).unwrap();
+    let task = serde_json::json!({
+        "id": "SAY", "title": "Take leave", "level": 1, "files": { "create": ["internal/farewell/farewell.go"] },
+        "run": "mkdir internal/farewell && printf 'package farewell\\n' > internal/farewell/farewell.go",
+        "verification": { "command": "go vet ./internal/farewell" },
+    });
+    let graph = serde_json::json!({ "feature": "farewell", "tasks": [task] });
+    fs::write(specs.join("task-graph.json"), graph.to_string()).unwrap();
+    project.run(env!("CARGO_BIN_EXE_mahabharatha"), &["run", "farewell"]);
+
+    let subjects = project.run("git", &["log", "--format=%s"]);
+    let subjects: Vec<&str> = subjects.lines().collect();
+    let expected = ["Level 1: farewell", "Prepare level 1: farewell", "feat(SAY): Take leave"];
+    assert_eq!(subjects[..3], expected, "{subjects:?}");
+    assert!(project.run("git", &["show", "HEAD:go.sum"]).contains("github.com/spf13/cobra v1.10.2 h1:"));
+    project.run("go", &["mod", "tidy"]);
+    assert_eq!(project.run("git", &["diff", "--name-only", "go.mod"]), "", "`go.mod` was complete");
+}
+
+/// A module proxy of files: Debian's sources under the versions that the scaffold names.
+const PROXY: &str = r#"
+import json, pathlib, sys, zipfile
+proxy, libraries = map(pathlib.Path, sys.argv[1:])
+needs = "require (\n\tgithub.com/inconshreveable/mousetrap v1.1.0\n\tgithub.com/spf13/pflag v1.0.9\n)\n"
+modules = [
+    ("github.com/spf13/cobra", "v1.10.2", needs),
+    ("github.com/spf13/pflag", "v1.0.9", ""),
+    ("github.com/inconshreveable/mousetrap", "v1.1.0", ""),
+]
+for module, version, needs in modules:
+    directory = proxy / module / "@v"
+    directory.mkdir(parents=True)
+    manifest = f"module {module}\n\ngo 1.18\n\n{needs}"
+    (directory / f"{version}.mod").write_text(manifest)
+    (directory / f"{version}.info").write_text(json.dumps({"Version": version, "Time": "2026-01-01T00:00:00Z"}))
+    with zipfile.ZipFile(directory / f"{version}.zip", "w") as archive:
+        archive.writestr(f"{module}@{version}/go.mod", manifest)
+        if module.endswith("mousetrap"):  # Of use on Windows only.
+            archive.writestr(f"{module}@{version}/x.go", "package mousetrap\n\nfunc StartedByExplorer() bool { return false }\n")
+        for file in (libraries / "src" / module).glob("*.go"):
+            if not file.name.endswith("_test.go"):
+                archive.write(file, f"{module}@{version}/{file.name}")
+"#;
+
 /// Where Go looks for a package of this name without modules.
 fn project(framework: &str) -> (Project, PathBuf) {
     let path = format!("src/example.com/shop-{framework}");
@@ -71,9 +146,13 @@ fn project(framework: &str) -> (Project, PathBuf) {
 
 /// Of PyPI, which is quicker to get than a release of Debian.
 fn install() -> Result<PathBuf, String> {
-    let bin = python::environment(&cache("go"))?;
-    if !bin.join("go").exists() {
-        attempt(Command::new(bin.join("python")).args(["-m", "pip", "install", "--quiet", GO]))?;
-    }
-    Ok(bin)
+    static INSTALLED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let install = || {
+        let bin = python::environment(&cache("go"))?;
+        if !bin.join("go").exists() {
+            attempt(Command::new(bin.join("python")).args(["-m", "pip", "install", "--quiet", GO]))?;
+        }
+        Ok(bin)
+    };
+    INSTALLED.get_or_init(install).clone()
 }

@@ -31,7 +31,7 @@ const STACKS: &[(&str, &[&str])] = &[
         &["pip install", "pip3 install", "python3 -m pip install", "uv sync", "uv pip install", "poetry install"],
     ),
     ("requirements.txt", &["pip install", "pip3 install", "python3 -m pip install", "uv pip install"]),
-    ("go.mod", &["go mod download", "go build", "go vet", "go test", "gofmt"]),
+    ("go.mod", &["go mod download", "go mod tidy", "go get", "go build", "go vet", "go test", "gofmt"]),
     ("Gemfile", &["bundle install"]),
     ("composer.json", &["composer install"]),
     ("pom.xml", &["mvn dependency:resolve", "mvn compile", "mvn test"]),

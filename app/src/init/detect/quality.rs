@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::manifest::Manifest;
 use super::tree::Tree;
+use crate::proc::called_by;
 
 pub use coverage::Coverage;
 pub use shared::quoted as for_shell;
@@ -33,6 +34,18 @@ pub struct Command {
     pub dir: String,
     /// What shows that the project uses it.
     pub from: String,
+    /// What does for it where its program is not installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<String>,
+}
+
+impl Command {
+    /// As it can be called here: `is_there` tells whether a program is installed.
+    pub fn here(&self, is_there: impl Fn(&str) -> bool) -> Command {
+        let is_missing = called_by(&self.command).is_some_and(|program| !is_there(program));
+        let command = self.otherwise.clone().filter(|_| is_missing).unwrap_or_else(|| self.command.clone());
+        Command { command, otherwise: None, ..self.clone() }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -94,6 +94,11 @@ impl Tree {
         self.files.binary_search_by(|entry| entry.path.as_str().cmp(path)).is_ok()
     }
 
+    /// Also among what is passed over, such as copies of what others wrote.
+    pub fn has_anywhere(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.root.join(path)).is_ok_and(|found| found.is_file())
+    }
+
     /// The first of the names that is a file in the directory, as a path.
     pub fn first_in(&self, dir: &str, names: &[&str]) -> Option<String> {
         names.iter().map(|name| join(dir, name)).find(|path| self.has(path))

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::shared::{self, command, evidence};
+use super::shared::{self, command, evidence, within};
 use super::{Command, Coverage, Kind, python, web};
 use crate::init::detect::manifest::{Content, Manifest, at};
 use crate::init::detect::package;
-use crate::init::detect::tree::{Tree, depth};
+use crate::init::detect::tree::{Tree, depth, join};
 
 /// Of one ecosystem so many directories get commands; with more of them the project has some of its own at the root.
 const MAX_PLACES: usize = 8;
@@ -92,7 +92,7 @@ impl<'t> Finder<'t> {
                 self.with_members(manifest, own)
             }
             (_, Some((Content::Cargo(toml), manifest))) => self.cargo(manifest, toml),
-            (_, Some((Content::Go(_), manifest))) => self.go(manifest),
+            (_, Some((Content::Go(text), manifest))) => self.go(manifest, text),
             (_, Some((Content::Maven(text), manifest))) => self.maven(manifest, text),
             (_, Some((Content::Gradle(text), manifest))) => self.gradle(manifest, text),
             (_, Some((Content::Gemfile(_), manifest))) => self.ruby(manifest),
@@ -148,13 +148,21 @@ impl<'t> Finder<'t> {
         found
     }
 
-    fn go(&self, manifest: &Manifest) -> Vec<Command> {
-        let make = |kind, text: &str, from: String| command(kind, &manifest.dir, text, from);
-        let lint = match evidence(self.tree, &manifest.dir, &[".golangci.yml", ".golangci.yaml", ".golangci.toml"]) {
-            Some(from) => make(Kind::Lint, "golangci-lint run", from),
-            None => make(Kind::Lint, "go vet ./...", manifest.path.clone()),
+    fn go(&self, manifest: &Manifest, text: &str) -> Vec<Command> {
+        let dir = manifest.dir.as_str();
+        let make = |kind, text: &str, from: String| command(kind, dir, text, from);
+        let vet = "go vet ./...";
+        let lint = match evidence(self.tree, dir, &[".golangci.yml", ".golangci.yaml", ".golangci.toml"]) {
+            Some(from) => Command { otherwise: Some(within(dir, vet)), ..make(Kind::Lint, "golangci-lint run", from) },
+            None => make(Kind::Lint, vet, manifest.path.clone()),
         };
-        vec![lint, make(Kind::Test, "go test ./...", manifest.path.clone())]
+        let mut found = vec![lint, make(Kind::Test, "go test ./...", manifest.path.clone())];
+        // Unlike `go mod tidy` it takes nothing out of `go.sum`, which would have to go with a change of `go.mod`.
+        let is_vendored = self.tree.has_anywhere(&join(dir, "vendor/modules.txt"));
+        if !is_vendored && text.lines().any(|line| line.trim_start().starts_with("require")) {
+            found.push(make(Kind::Install, "go get -t ./...", manifest.path.clone()));
+        }
+        found
     }
 
     fn maven(&self, manifest: &Manifest, text: &str) -> Vec<Command> {

@@ -95,7 +95,7 @@ impl Place<'_> {
             return Some(self.command(Kind::Test, &command, from));
         }
         if let Some(manage) = evidence(self.tree, self.dir, &["manage.py"]) {
-            return Some(self.command(Kind::Test, "python manage.py test", manage));
+            return Some(self.command(Kind::Test, "python3 manage.py test", manage));
         }
         if let Some(tox) = evidence(self.tree, self.dir, &["tox.ini"]) {
             return Some(self.command(Kind::Test, "tox", tox));
@@ -108,7 +108,7 @@ impl Place<'_> {
         let test = self.tree.files().iter().find(|entry| is_test(&entry.path))?;
         let start = dir_of(test.path.strip_prefix(self.dir).unwrap_or(&test.path).trim_start_matches('/'));
         let where_from = if start.is_empty() { String::new() } else { format!(" -s {start}") };
-        Some(self.command(Kind::Test, &format!("python -m unittest discover{where_from}"), test.path.clone()))
+        Some(self.command(Kind::Test, &format!("python3 -m unittest discover{where_from}"), test.path.clone()))
     }
 
     fn install(&self, manager: &str) -> Option<Command> {

@@ -8,9 +8,12 @@ const MAX_CI_COMMANDS: usize = 40;
 
 /// A command for the shell at the root that runs in the directory.
 pub fn command(kind: Kind, dir: &str, command: impl Into<String>, from: impl Into<String>) -> Command {
+    Command { kind, command: within(dir, command), dir: dir.to_owned(), from: from.into(), otherwise: None }
+}
+
+pub fn within(dir: &str, command: impl Into<String>) -> String {
     let command = command.into();
-    let command = if dir.is_empty() { command } else { format!("cd {} && {command}", quoted(dir)) };
-    Command { kind, command, dir: dir.to_owned(), from: from.into() }
+    if dir.is_empty() { command } else { format!("cd {} && {command}", quoted(dir)) }
 }
 
 /// A name that somebody else chose, as one word for the shell.
