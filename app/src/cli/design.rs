@@ -208,7 +208,12 @@ impl<'a> Designing<'a> {
         let size = validate::size(&designed.graph);
         files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size })?;
         self.tell(designed, &plan, &laid, commit.as_ref(), spent);
-        self.ui.note(&format!("Next: mahabharatha run {feature} --dry-run, then mahabharatha run {feature}"));
+        self.ui.note(&if self.args.agent.as_deref() == Some("none") {
+            let check = format!("mahabharatha design {feature} --validate-only");
+            format!("Next: write the tasks in {}, as each of them says; then {check}", paths.graph().display())
+        } else {
+            format!("Next: mahabharatha run {feature} --dry-run, then mahabharatha run {feature}")
+        });
         Ok(())
     }
 

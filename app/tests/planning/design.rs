@@ -138,7 +138,7 @@ fn requirements_must_be_approved() {
 #[test]
 fn a_skeleton_tells_what_belongs_where_and_no_run_starts_it() {
     let repo = approved();
-    repo.run(&["design", "shop", "--agent", "none"]).code(0).says("5 tasks on 5 levels");
+    repo.run(&["design", "shop", "--agent", "none"]).code(0).says("5 tasks on 5 levels").says("write the tasks in");
     let design = repo.read(&format!("{SPECS}/design.md"));
     assert!(design.contains("{How the parts work together}") && design.contains("| 4 | Verification |"), "{design}");
     let task = repo.read(&format!("{SPECS}/tasks/L2-001.md"));
