@@ -135,7 +135,7 @@ impl<'a> Designing<'a> {
         let identity = project.identity()?.name;
         let requirements = Requirements::parse(&self.requirements);
         if let Some(path) = &self.args.from_graph {
-            let text = planning::read_source(&Source::File(path.clone()), &global.directory, project.root(), self.ui)?;
+            let text = planning::read_source(&Source::File(path.clone()), &global.directory, project, self.ui)?;
             let design = Design::of_requirements(&requirements);
             let graph = GraphFile::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
             let proposal = graph.map(|graph| Proposal { design, graph });

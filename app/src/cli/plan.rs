@@ -84,7 +84,7 @@ impl Planning<'_> {
     fn carry_out(&self, global: &Global) -> Result<bool> {
         let Planning { place, ui, args, .. } = self;
         let source = args.source();
-        let read = |source| planning::read_source(&source, &global.directory, place.project.root(), ui);
+        let read = |source| planning::read_source(&source, &global.directory, &place.project, ui);
         let wish = source.map(read).transpose()?;
         let existing = planning::read_document(&place.paths.requirements())?;
         let mut spent = Spent::default();
