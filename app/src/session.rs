@@ -43,6 +43,8 @@ pub struct Options {
     pub agent: Option<String>,
     pub max_cost: Option<f64>,
     pub allow_red_base: bool,
+    /// Launch though the agents' service named a time, to an earlier process, before which it will not serve.
+    pub no_wait: bool,
     /// Of the session that asks, if it drives the run.
     pub lease: Option<Lease>,
 }
@@ -57,6 +59,7 @@ impl Options {
             agent: None,
             max_cost: None,
             allow_red_base: false,
+            no_wait: false,
             lease: None,
         }
     }
@@ -269,8 +272,9 @@ impl Session<'_> {
     }
 
     fn policy(&self) -> Policy {
-        let Options { workers, allow_red_base, max_cost, intent, .. } = *self.options;
+        let Options { workers, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
         let policy = self.config.policy(workers, allow_red_base, max_cost);
+        let policy = Policy { heeds_limits: !no_wait, ..policy };
         if intent.is_session() { claims::policy(policy) } else { policy }
     }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::place::Place;
 use super::{Global, steer, task};
 use crate::claude::guard::{self, ToolUse, Verdict};
-use crate::claude::listed::{Listed, TaskCompleted};
+use crate::claude::tasks::{Listed, TaskCompleted};
 use crate::error::{Error, ExitCode, Result};
 use crate::project::Project;
 use crate::ui::Ui;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::place::Place;
 use super::{Global, steer};
-use crate::claude::tasks;
+use crate::claude::tasks::{self, TaskList};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::lease::Lease;
 use crate::planning::{self, Standing};
@@ -39,9 +39,13 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
         ui.data(&look(&place, ui)?.text);
         return Ok(ExitCode::Done);
     }
-    let mut changes = None;
+    let list = tasks::list_of(&place.project, &place.feature).and_then(Result::ok);
+    let mut changes: Option<Changes> = None;
     let mut shown = String::new();
     loop {
+        if let (Some(changes), Some(dir)) = (&mut changes, list.as_ref().and_then(TaskList::dir)) {
+            changes.watch_too(&dir);
+        }
         let look = look(&place, ui)?;
         if look.text != shown {
             ui.screen(&look.text);

@@ -52,10 +52,8 @@ pub fn read_source(source: &Source, directory: &Path, project: &Project, ui: &Ui
 #[derive(Deserialize)]
 struct Issue {
     title: String,
-    #[serde(default)]
-    body: String,
-    #[serde(default)]
-    url: String,
+    body: Option<String>,
+    url: Option<String>,
 }
 
 fn read_issue(number: u64, root: &Path) -> Result<String> {
@@ -76,5 +74,6 @@ fn read_issue(number: u64, root: &Path) -> Result<String> {
             .hint("See whether `gh issue view` works here; `gh auth login` logs in."));
     }
     let issue: Issue = serde_json::from_slice(&ended.stdout).map_err(|error| failed(error.to_string()))?;
-    text_of(format!("{}\n\n{}\n\n{}\n", issue.title, issue.body, issue.url).into_bytes(), &format!("issue {number}"))
+    let (body, url) = (issue.body.unwrap_or_default(), issue.url.unwrap_or_default());
+    text_of(format!("{}\n\n{body}\n\n{url}\n", issue.title).into_bytes(), &format!("issue {number}"))
 }

@@ -4,6 +4,7 @@
 mod env;
 mod feed;
 mod id;
+mod lines;
 mod output;
 mod running;
 mod tether;
@@ -24,9 +25,10 @@ use tether::Tether;
 pub use env::{base_env, called_by, find_program, is_program, is_set};
 pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
+pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
-pub use tether::MARKER;
+pub use tether::{MARKER, own_mark};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
 };
@@ -41,6 +43,7 @@ pub struct Cmd {
     cwd: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
     stdin: Option<Feed>,
+    last_words: Option<Vec<u8>>,
     timeout: Option<Duration>,
     grace: Duration,
     keep: (usize, usize),
@@ -64,6 +67,7 @@ impl Cmd {
             cwd: None,
             env: BTreeMap::new(),
             stdin: None,
+            last_words: None,
             timeout: None,
             grace: Duration::ZERO,
             keep: DEFAULT_KEEP,
@@ -114,6 +118,12 @@ impl Cmd {
     /// Its standard input stays open until the feed is closed.
     pub fn fed_by(mut self, feed: Feed) -> Self {
         self.stdin = Some(feed);
+        self
+    }
+
+    /// What it is told there when it is to end. A signal follows where it does not listen.
+    pub fn last_words(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.last_words = Some(bytes.into());
         self
     }
 
@@ -208,6 +218,7 @@ impl Cmd {
                 readers,
                 keep: self.keep,
                 stdin: self.stdin,
+                last_words: self.last_words,
                 timeout: self.timeout,
                 grace: self.grace,
                 copy: self.copy,
