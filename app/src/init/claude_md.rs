@@ -14,17 +14,22 @@ const CLOSING: &str = "<!-- /mahabharatha -->";
 const MAX: u64 = 1 << 20;
 const MAX_CHECKS: usize = 10;
 
-/// None where the file is not one that could be added to, such as a link.
-pub fn file(root: &Path, survey: &Survey, is_there: impl Fn(&str) -> bool) -> Option<NewFile> {
-    let ours = part(survey, is_there);
-    let path = root.join(PATH);
-    match fs::symlink_metadata(&path) {
-        Ok(found) if found.is_file() && found.len() <= MAX => {
-            Some(NewFile::merged(PATH, merged(&fs::read_to_string(&path).ok()?, &ours)?))
-        }
-        Ok(_) => None,
-        Err(_) => Some(NewFile::merged(PATH, ours)),
+/// The file, or why it is left as it is.
+pub fn file(root: &Path, survey: &Survey, is_there: impl Fn(&str) -> bool) -> Result<NewFile, String> {
+    let (path, ours) = (root.join(PATH), part(survey, is_there));
+    let Ok(found) = fs::symlink_metadata(&path) else { return Ok(NewFile::merged(PATH, ours)) };
+    if !found.is_file() || found.len() > MAX {
+        return Err(left_alone("it is a link, or no text of a usual length", &ours));
     }
+    let theirs = fs::read_to_string(&path).map_err(|error| left_alone(&error.to_string(), &ours))?;
+    let merged = merged(&theirs, &ours);
+    let merged = merged.ok_or_else(|| left_alone("one of our two marks stands in it without the other", &ours))?;
+    Ok(NewFile::merged(PATH, merged))
+}
+
+fn left_alone(why: &str, ours: &str) -> String {
+    let lines: Vec<&str> = ours.lines().filter(|line| line.starts_with("- ")).collect();
+    format!("{PATH} is left as it is: {why}; what it should say: {}", lines.join(" "))
 }
 
 fn part(survey: &Survey, is_there: impl Fn(&str) -> bool) -> String {

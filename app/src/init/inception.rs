@@ -133,7 +133,9 @@ fn technology(
         Some(language) => language,
         None => {
             let check = |word: &str| Language::parse(word).map(drop);
-            let word = talk.ask("Which language?", framework.language().word(), "--language", check)?;
+            let question =
+                format!("Which language ({})?", listed(Language::ALL.iter().map(|language| language.word())));
+            let word = talk.ask(&question, framework.language().word(), "--language", check)?;
             parse("--language", &word, Language::parse)?
         }
     };
@@ -143,7 +145,8 @@ fn technology(
         recommend(texts(), Some(chosen))
     };
     let check = |word: &str| Framework::parse_in(chosen, word).map(drop);
-    let word = talk.ask("Which framework?", recommended.framework.word(), "--framework", check)?;
+    let question = format!("Which framework ({})?", listed(chosen.frameworks().map(Framework::word)));
+    let word = talk.ask(&question, recommended.framework.word(), "--framework", check)?;
     let framework = parse("--framework", &word, |word| Framework::parse_in(chosen, word))?;
     let mut reasons = recommended.reasons;
     if framework != recommended.framework {
@@ -152,6 +155,10 @@ fn technology(
         reasons.insert(0, format!("{} was asked for", chosen.title()));
     }
     Ok((framework, reasons))
+}
+
+fn listed(words: impl Iterator<Item = &'static str>) -> String {
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// What is usual says nothing about this project.

@@ -17,7 +17,10 @@ pub fn missing_programs(survey: &Survey, is_there: impl Fn(&str) -> bool) -> Vec
     }
     let step = |(program, commands): (&str, Vec<&str>)| {
         let calls: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
-        format!("install {program}, which is not on PATH here: {} cannot pass without it", calls.join(", "))
+        format!(
+            "put {program} on PATH (install it, or activate the environment that has it): {} cannot pass without it",
+            calls.join(", ")
+        )
     };
     callers.into_iter().map(step).collect()
 }

@@ -29,6 +29,7 @@ use mahabharatha_core::config::Config;
 use mahabharatha_core::prompt::scout::ScoutNotes;
 use serde::Serialize;
 
+use crate::claude::install;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::planning;
 use crate::project::Project;
@@ -101,6 +102,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         Mode::Inception => found(&mut outcome, ui, request)?,
         Mode::Discovery => discover(&mut outcome, ui, request)?,
     }
+    outcome.warnings.extend(install::warning(proc::find_program(install::PROGRAM).as_deref()));
     for warning in &outcome.warnings {
         ui.warn(warning);
     }
@@ -155,8 +157,9 @@ fn already_there(root: &Path) -> Result<Vec<String>> {
 }
 
 fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
-    refuse_inception_flags(request, &outcome.why)?;
     let root = &outcome.root;
+    let is_bare_beginning = mode::is_bare_beginning(root)?;
+    refuse_inception_flags(request, &outcome.why, is_bare_beginning)?;
     let config = specs::read_config(&root.join(config::PATH))?;
     let project = Project::locate(root)?;
     let asker = request.agent.as_deref().map(|name| scout::asker(name, &config, root, project.as_ref())).transpose()?;
@@ -180,6 +183,7 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     let _whole = planning::uninterrupted();
     let (placed, placing) = put_in_place(root, files, &config)?;
     outcome.next = machine::missing_programs(&survey, is_there);
+    outcome.next.extend(is_bare_beginning.then(|| format!("there is no code yet: {BEGIN_ELSEWHERE}")));
     outcome.next.extend(next_steps(project.is_some()));
     outcome.files = placed;
     placing.keep();
@@ -208,7 +212,8 @@ fn follows_from(
     let repository = config.security.rules_repository.as_deref();
     let (rules, about_rules) = rules_install::files(root, survey, repository, &rules::EMBEDDED);
     let (container, about_container) = devcontainer::files(root, survey, record);
-    warnings.extend(about_rules.into_iter().chain(about_container));
+    let claude_md = claude_md::file(root, survey, is_there);
+    warnings.extend(about_rules.into_iter().chain(about_container).chain(claude_md.as_ref().err().cloned()));
     let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there, proc::is_set))];
     // As a run makes it, where there is none.
     if !root.join(IGNORE).exists() {
@@ -216,7 +221,7 @@ fn follows_from(
     }
     // The container mounts the directory, and what is not there would be made by the engine, for root.
     files.push(NewFile::ours(".gsd/specs/.gitkeep", ""));
-    files.extend(rules.into_iter().chain(container).chain(claude_md::file(root, survey, is_there)));
+    files.extend(rules.into_iter().chain(container).chain(claude_md.ok()));
     files
 }
 
@@ -244,7 +249,11 @@ fn refuse_agent(request: &Request, why: &str) -> Result<()> {
     )))
 }
 
-fn refuse_inception_flags(request: &Request, why: &str) -> Result<()> {
+/// Where somebody wants a scaffold and has a repository already.
+const BEGIN_ELSEWHERE: &str =
+    "a new project with a scaffold begins in a directory without .git (init makes the repository itself)";
+
+fn refuse_inception_flags(request: &Request, why: &str, is_bare_beginning: bool) -> Result<()> {
     let flags = [
         ("--language", request.language.is_some()),
         ("--framework", request.framework.is_some()),
@@ -253,7 +262,11 @@ fn refuse_inception_flags(request: &Request, why: &str) -> Result<()> {
     match flags.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => {
             Err(Error::new(ExitCode::Usage, format!("{flag} is for a new project, but here is one already: {why}"))
-                .hint("Leave it out, or name an empty directory with -C <dir>."))
+                .hint(if is_bare_beginning {
+                    format!("Leave it out, or take another directory: {BEGIN_ELSEWHERE}.")
+                } else {
+                    "Leave it out, or name an empty directory with -C <dir>.".to_owned()
+                }))
         }
         None => Ok(()),
     }

@@ -39,12 +39,22 @@ const BESIDE_THE_POINT_STEMS: [&str; 5] = ["readme", "license", "licence", "copy
 
 /// The mode, and what decided it.
 pub fn of(root: &Path) -> Result<(Mode, String)> {
+    Ok(judge(&names(root)?))
+}
+
+/// Whether there is a repository, and nothing in it that shows what it is to become.
+pub fn is_bare_beginning(root: &Path) -> Result<bool> {
+    let names: Vec<String> = names(root)?.into_iter().filter(|name| name != ".git").collect();
+    Ok(judge(&names).0 == Mode::Inception)
+}
+
+fn names(root: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root).map_err(io("read", root))? {
         names.push(entry.map_err(io("read", root))?.file_name().to_string_lossy().into_owned());
     }
     names.sort();
-    Ok(judge(&names))
+    Ok(names)
 }
 
 fn judge(names: &[String]) -> (Mode, String) {

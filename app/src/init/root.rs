@@ -14,13 +14,17 @@ pub fn find(dir: &Path) -> Result<PathBuf> {
         Error::new(ExitCode::Usage, format!("there is no directory {}: {error}", dir.display()))
             .hint("Name one that is there: -C <dir>.")
     })?;
+    if !dir.is_dir() {
+        return Err(Error::new(ExitCode::Usage, format!("{} is not a directory", dir.display()))
+            .hint("Name one that is there: -C <dir>."));
+    }
     let Some(project) = Project::locate(&dir)? else { return Ok(dir) };
     let root = project.root().to_owned();
-    if dir != root && dir.is_dir() && mode::of(&dir)?.0 == Mode::Inception {
+    if dir != root && mode::of(&dir)?.0 == Mode::Inception {
         let (dir, root) = (dir.display(), root.display());
         return Err(Error::new(ExitCode::Usage, format!("{dir} is empty, but in the repository {root}")).hint(
             format!(
-                "For that repository: -C '{root}'. For a project of its own: another place, or `git init` here first."
+                "For that repository: -C '{root}'. For a project of its own: a directory that is in no repository."
             ),
         ));
     }

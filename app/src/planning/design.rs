@@ -52,6 +52,20 @@ pub fn judge(
     }
 }
 
+/// A design that a person is to fill in: its graph has the right form, and no criterion is served yet.
+pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) -> Result<Designed, Vec<Problem>> {
+    let Proposal { design, graph: mut file } = proposal;
+    let (criteria, _) = trace(requirements, &file);
+    match TaskGraph::check(&file, Some(start)) {
+        (Some(graph), warnings) => {
+            file.total_tasks = Some(file.tasks.len() as u64);
+            file.max_parallelization = Some(width(&graph) as u64);
+            Ok(Designed { design, file, graph, criteria, warnings })
+        }
+        (None, problems) => Err(problems),
+    }
+}
+
 /// Nobody writes through a link, or over a file, unless that is the stub itself: one that was killed may have left it.
 fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
     let mut at = checkout.to_owned();

@@ -28,7 +28,7 @@ pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores,
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
-pub use tether::MARKER;
+pub use tether::{MARKER, own_mark};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
 };

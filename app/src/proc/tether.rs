@@ -9,6 +9,11 @@ use super::{Cmd, Feed, Running};
 /// that no other repository has the same.
 pub const MARKER: &str = "MAHABHARATHA_JOB";
 
+/// A mark below this directory that nobody has but what this process starts.
+pub fn own_mark(dir: &Path) -> PathBuf {
+    dir.join(std::process::id().to_string())
+}
+
 /// While it lives, our death is the end of every process with this mark.
 pub(super) struct Tether {
     /// Reads its input, which we hold open; that it ends is all that it learns of us.

@@ -127,5 +127,7 @@ fn a_plan_stops_at_the_approval_and_says_so_before_anything_else() {
     assert_eq!(talk.errors(), [""; 0]);
     assert!(bench.repo.read(".gsd/specs/greet/requirements.md").contains("greet.sh prints hello"));
     assert!(bench.repo.exists(".gsd/specs/greet/approval.json"));
+    let seen = bench.repo.git(&["status", "--porcelain", "-uall"]);
+    assert!(!seen.contains("drafts"), "{seen}");
     assert_eq!(talk.asked.len(), 1, "nothing but the question needed the person: {:?}", talk.asked);
 }

@@ -42,9 +42,16 @@ fn call(command: String) -> Value {
     tool_use("Bash", json!({ "command": command, "description": "as the command says" }))
 }
 
+fn agent(kind: &str, task: &str, prompt: &str) -> Value {
+    tool_use("Agent", json!({ "description": task, "prompt": prompt, "subagent_type": kind }))
+}
+
 fn ids(tasks: &Value) -> Vec<String> {
     tasks.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
 }
+
+/// What the prompt of a task says that is to mend a gate.
+const IS_REMEDY: &str = "Mend the Gate";
 
 /// A model that does what /mahabharatha:kurukshetra says, by what it was told last alone.
 fn conduct(ask: &Ask) -> Reply {
@@ -52,9 +59,10 @@ fn conduct(ask: &Ask) -> Reply {
     let Some(first) = used.first() else { return bash("mahabharatha task start --workers 3 --json") };
     if first.tool == "Agent" {
         let done = |kind: &str| used.iter().filter(|it| it.input["subagent_type"] == kind).collect::<Vec<_>>();
-        if let Some(diagnosed) = done("gatekeeper").first() {
-            let id = diagnosed.input["description"].as_str().unwrap();
-            return bash(&format!("mahabharatha task claim {id} --json --feature x"));
+        if let Some(gatekeeper) = done("gatekeeper").first() {
+            let told = ask.tool_results().into_values().rfind(|result| result.contains("# Where you work")).unwrap();
+            let prompt = format!("{told}\n# Diagnosis\n\n{}", gatekeeper.result);
+            return Reply::of(vec![agent("worker", gatekeeper.input["description"].as_str().unwrap(), &prompt)]);
         }
         let finished = done("worker").into_iter().map(|it| it.input["description"].as_str().unwrap().to_owned());
         return Reply::of(
@@ -70,26 +78,24 @@ fn conduct(ask: &Ask) -> Reply {
             let ids = claimed.iter().map(|it| it["task"].as_str().unwrap().to_owned());
             Reply::of(ids.map(|id| call(format!("mahabharatha task prompt {id} --feature x"))).collect())
         }
-        ["task", "prompt", ..] => {
-            let agents = used.iter().map(|it| {
-                let id = it.command().split(' ').nth(3).unwrap();
-                tool_use("Agent", json!({ "description": id, "prompt": it.result, "subagent_type": "worker" }))
-            });
-            Reply::of(agents.collect())
-        }
+        ["task", "prompt", ..] => Reply::of(
+            used.iter()
+                .map(|it| {
+                    let kind = if it.result.contains(IS_REMEDY) { "gatekeeper" } else { "worker" };
+                    agent(kind, it.command().split(' ').nth(3).unwrap(), &it.result)
+                })
+                .collect(),
+        ),
         _ => bash("mahabharatha task next --json --feature x"),
     }
 }
 
 fn step(next: &Value) -> Reply {
     match next["step"].as_str().unwrap() {
-        "claim" => bash(&format!("mahabharatha task claim {} --json --feature x", ids(&next["tasks"]).join(" "))),
-        "merge" => bash(next["command"].as_str().unwrap()),
-        "remedy" => {
-            let prompt = format!("Diagnose this.\n{}", next["why"].as_str().unwrap());
-            let input = json!({ "description": next["tasks"][0], "prompt": prompt, "subagent_type": "gatekeeper" });
-            Reply::uses("Agent", input)
+        "claim" | "remedy" => {
+            bash(&format!("mahabharatha task claim {} --json --feature x", ids(&next["tasks"]).join(" ")))
         }
+        "merge" => bash(next["command"].as_str().unwrap()),
         _ => bash("mahabharatha status --json --feature x"),
     }
 }
@@ -203,6 +209,34 @@ fn a_gate_that_fails_is_diagnosed_and_mended_once() {
         "{:?}",
         bench.repo.subjects("main")
     );
+}
+
+#[test]
+fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
+    let api = Api::start(|ask| {
+        let id = ask.task();
+        match (ask.is_main(), ask.turn()) {
+            (true, _) => {
+                let has_claimed = |id: &str| used(ask).iter().any(|it| it.command().contains(&format!("prompt {id}")));
+                let ends = has_claimed("B-1") && !ask.text().contains("Arguments: --resume");
+                if ends { Reply::says("That is all for today.") } else { conduct(ask) }
+            }
+            (false, 0) => ask.write(&format!("{id}.txt"), &id),
+            _ => Reply::says("Done."),
+        }
+    });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("B-1", 2, "B-1.txt")]);
+    bench.repo.commit("graph");
+    bench.talk(&["/mahabharatha:kurukshetra"]);
+    assert_eq!(bench.repo.task_status("B-1"), "in_progress");
+    let talk = bench.talk(&["/z:kurukshetra --resume"]);
+    assert_eq!(talk.errors(), [""; 0]);
+    assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".");
+    assert_eq!((&bench.repo.task("A-1")["attempt"], &bench.repo.task("B-1")["attempt"]), (&json!(1), &json!(2)));
+    let begun = |id: &str| bench.api.asked_about(id).iter().filter(|ask| !ask.is_main() && ask.turn() == 0).count();
+    assert_eq!((begun("A-1"), begun("B-1")), (1, 1));
+    assert_eq!(bench.repo.tree("main")["B-1.txt"], "B-1");
 }
 
 #[test]

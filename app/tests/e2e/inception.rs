@@ -213,8 +213,8 @@ fn at_a_terminal_the_questions_come_one_by_one_and_the_technology_is_confirmed()
         "What is the project called?",
         "must begin with a letter",
         "Who uses it",
-        "Which language? [python]",
-        "Which framework? [fastapi]",
+        "Which language (python, typescript, go, rust)? [python]",
+        "Which framework (fastapi, flask, typer, click)? [fastapi]",
     ] {
         assert!(said.contains(text), "{text:?} is not in\n{said}");
     }

@@ -1,4 +1,4 @@
-//! A project, and the program run on it with nothing on PATH but git and a shell and no variable that tells of
+//! A project, and the program run on it with nothing on PATH but itself, git and a shell and no variable that tells of
 //! toolchains: so nothing of this machine decides.
 
 use std::os::unix::fs::symlink;
@@ -38,6 +38,7 @@ impl Bench {
         for program in ["git", "sh"] {
             symlink(found(program), bench.programs.path().join(program)).unwrap();
         }
+        symlink(env!("CARGO_BIN_EXE_mahabharatha"), bench.programs.path().join("mahabharatha")).unwrap();
         for (path, text) in files {
             bench.repo.write(path, text);
         }

@@ -97,7 +97,8 @@ fn from_a_subdirectory_the_repository_is_meant_and_an_empty_one_is_asked_about()
     let bench = Bench::new(fixtures::GO);
     std::fs::create_dir(bench.repo.join("new")).unwrap();
     let before = bench.repo.everything();
-    bench.run(&["-C", "new", "init"]).code(2).says("is empty, but in the repository").says("git init");
+    bench.run(&["-C", "new", "init"]).code(2).says("is empty, but in the repository").says("in no repository");
+    bench.run(&["-C", "go.mod", "init"]).code(2).says("go.mod is not a directory");
     assert_eq!(bench.repo.everything(), before);
     bench.run(&["-C", "cmd", "init"]).code(0);
     assert!(bench.repo.exists(".gsd/INFRASTRUCTURE.md") && !bench.repo.exists("cmd/.gsd"));
@@ -122,16 +123,26 @@ fn flags_of_a_new_project_are_refused_for_an_old_one() {
 #[test]
 fn programs_that_the_gates_need_and_the_machine_has_not_are_named() {
     let bench = Bench::new(fixtures::GO);
-    let next =
-        "Next: install go, which is not on PATH here: `go vet ./...`, `go test ./...`, `go get -t ./...` cannot pass";
-    bench.run(&["init"]).code(0).says(next);
+    let calls = "`go vet ./...`, `go test ./...`, `go get -t ./...` cannot pass without it";
+    bench.run(&["init"]).code(0).says("Next: put go on PATH").says(calls);
+    bench.repo.git(&["config", "user.name", "A Person"]);
+    bench.repo.git(&["config", "user.email", "person@example.com"]);
     bench.repo.commit("set up");
     bench.run(&["doctor"]).code(0).says("lint calls go, which was not found on PATH");
     bench.program("go");
-    bench.run(&["init", "--force"]).code(0).says("nothing was changed").does_not_say("install");
+    bench.run(&["init", "--force"]).code(0).says("nothing was changed").does_not_say("on PATH");
     bench.run(&["doctor"]).code(0).does_not_say("not found on PATH");
     bench.program("golangci-lint");
     bench.run(&["init", "--force"]).code(0).says("updated .mahabharatha/config.yaml");
     assert!(bench.repo.read(".mahabharatha/config.yaml").contains("  command: golangci-lint run\n"));
     assert!(bench.repo.read("CLAUDE.md").contains("- Checks: `golangci-lint run`, `go test ./...`\n"));
+}
+
+#[test]
+fn a_repository_without_anything_is_told_where_new_projects_begin() {
+    let bench = Bench::new(&[("README.md", "# To be written\n")]);
+    bench.run(&["init", "--language", "go"]).code(2).says("begins in a directory without .git");
+    bench.run(&["init"]).code(0).says("there is no code yet").says("begins in a directory without .git");
+    bench.repo.write("main.py", "print()\n");
+    bench.run(&["init", "--force"]).code(0).does_not_say("there is no code yet");
 }

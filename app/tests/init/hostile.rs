@@ -126,3 +126,11 @@ fn read_only_mount(bench: &Bench) {
     ran.code(1).says("read-only");
     assert!(umount.success());
 }
+
+#[test]
+fn a_claude_md_that_cannot_be_added_to_is_named() {
+    let bench = Bench::new(&[("AGENTS.md", "# Ours\n"), ("Makefile", "test:\n\ttrue\n")]);
+    symlink("AGENTS.md", bench.repo.join("CLAUDE.md")).unwrap();
+    bench.run(&["init"]).code(0).says("CLAUDE.md is left as it is: it is a link").says("- Checks: `make test`");
+    assert_eq!(bench.repo.read("AGENTS.md"), "# Ours\n");
+}
