@@ -43,7 +43,7 @@ impl Project {
         self.newest_state().ok_or_else(|| {
             Error::new(ExitCode::Usage, "no feature is named, and there is none in this project yet")
                 .detail("looked at --feature, ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature and the states")
-                .hint("Name one: --feature <name>.")
+                .hint("Begin one: mahabharatha plan <name>. Or name one whose graph you wrote: --feature <name>.")
         })
     }
 
