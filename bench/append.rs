@@ -82,6 +82,7 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         allow_red_base: false,
         max_usd: None,
         onto_staging: false,
+        heeds_limits: true,
     };
     let start = Oid::new("0".repeat(40)).expect("an object name");
     Setup {

@@ -43,8 +43,26 @@ pub struct Options {
     pub agent: Option<String>,
     pub max_cost: Option<f64>,
     pub allow_red_base: bool,
+    /// Launch though the agents' service named a time, to an earlier process, before which it will not serve.
+    pub no_wait: bool,
     /// Of the session that asks, if it drives the run.
     pub lease: Option<Lease>,
+}
+
+impl Options {
+    /// The rest is as the configuration has it.
+    pub fn new(intent: Intent) -> Self {
+        Options {
+            launcher: None,
+            workers: None,
+            intent,
+            agent: None,
+            max_cost: None,
+            allow_red_base: false,
+            no_wait: false,
+            lease: None,
+        }
+    }
 }
 
 /// What became of it.
@@ -85,6 +103,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let lock =
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
     crash::point(|| "session with the lock");
+    host::jobs::end_escaped(&paths.asked());
     refuse_another_session(paths, options.lease.as_ref())?;
     lease::end_expired(paths.dir())?;
     let config = specs::load_config(project)?;
@@ -236,8 +255,9 @@ impl Session<'_> {
     }
 
     fn policy(&self) -> Policy {
-        let Options { workers, allow_red_base, max_cost, intent, .. } = *self.options;
+        let Options { workers, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
         let policy = self.config.policy(workers, allow_red_base, max_cost);
+        let policy = Policy { heeds_limits: !no_wait, ..policy };
         if intent.is_session() { claims::policy(policy) } else { policy }
     }
 
@@ -268,8 +288,7 @@ impl Session<'_> {
         let end = match options.intent {
             Intent::Session(None) => {
                 let drives = options.lease.as_ref().is_some_and(|lease| lease.drives);
-                let take_part = if drives { claims::settle } else { claims::take_part };
-                take_part(&mut run, &mut recorder, &mut host, asked).map(|()| run.ended().cloned())
+                claims::take_part(&mut run, &mut recorder, &mut host, asked, drives).map(|()| run.ended().cloned())
             }
             _ => drive(&mut run, &mut recorder, &mut host).map(Some),
         };

@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Config;
+use mahabharatha_core::design::unfilled;
 use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, TaskGraph};
 use mahabharatha_core::ids::{Feature, Oid};
 use mahabharatha_core::spec::{self, GraphFile, SpecError};
@@ -216,6 +217,9 @@ pub fn check_graph(
         });
         return (None, problems);
     }
+    let unfilled = unfilled(file);
+    let graph = graph.filter(|_| unfilled.is_empty());
+    problems.extend(unfilled);
     (graph, problems)
 }
 

@@ -2,6 +2,7 @@
 
 mod ask;
 mod clean;
+mod paste;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use owo_colors::OwoColorize;
 
 pub use self::ask::NoAnswer;
 pub use self::clean::{clean, fit, one_line, width};
+pub use self::paste::restore_terminal;
 
 /// What the command line says about output.
 #[derive(Debug, Clone, Copy, Default)]

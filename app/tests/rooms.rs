@@ -25,7 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("host", &["agent", "error", "git", "launch", "lease", "proc", "project", "report", "session", "store", "worker"]),
     ("init", &["claude", "error", "git", "planning", "proc", "project", "report", "specs", "store", "ui"]),
     ("planning", &["agent", "claude", "error", "git", "proc", "project", "report", "specs", "store", "ui"]),
-    ("preflight", &["agent", "error", "git", "project", "session", "store", "ui"]),
+    ("preflight", &["agent", "error", "git", "proc", "project", "session", "store", "ui"]),
     (
         "session",
         &[

@@ -45,6 +45,7 @@ impl Story {
             allow_red_base: false,
             max_usd: Some(5.0),
             onto_staging: false,
+            heeds_limits: true,
         };
         let setup = Setup {
             feature: Feature::new("f").unwrap(),
@@ -227,6 +228,41 @@ fn a_limit_is_waited_for_and_uses_up_nothing() {
     story.done('a');
     let task = story.run.task(&id("A")).unwrap();
     assert_eq!((task.failures, task.checkpoints, task.false_starts), (0, 0, 0));
+}
+
+#[test]
+fn a_limit_holds_for_the_process_that_goes_on_unless_it_is_told_not_to_wait() {
+    let reset = Time(3_600_000);
+    let limited = || {
+        let mut story = Story::of(&[("A", 1)]);
+        story.ends(JobEnd::Unserved { why: "usage limit".to_string(), until: Some(reset) });
+        story.happens(Event::Asked {
+            request: "r".into(),
+            command: Command::Stop { force: false, grace_ms: 0, worker: None },
+        });
+        assert_eq!(story.run.ended(), Some(&End::Stopped));
+        story
+    };
+    let mut story = limited();
+    story.resumed();
+    assert_eq!((story.run.outstanding().count(), story.run.ended()), (0, None));
+    assert_eq!(story.run.next_wakeup(), Some(reset));
+    assert_eq!(RunView::of(&story.run).pause.expect("people see it").until.0, reset);
+    story.now = reset;
+    story.happens(Event::Woke).happens(Event::SlotReady { worker: WorkerId(0) });
+    assert_eq!(story.job().attempt, Attempt(2));
+
+    let mut story = limited();
+    let policy = Policy { heeds_limits: false, ..story.run.policy().clone() };
+    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().attempt, Attempt(2));
+}
+
+#[test]
+fn a_policy_of_an_older_journal_heeds_no_limit_of_an_earlier_process() {
+    let mut written = serde_json::to_value(Story::of(&[("A", 1)]).run.policy()).unwrap();
+    written.as_object_mut().unwrap().remove("heeds_limits").expect("it is written");
+    assert!(!serde_json::from_value::<Policy>(written).unwrap().heeds_limits);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind};
@@ -25,6 +25,8 @@ pub struct Asked<'a> {
     pub prompt: &'a str,
     pub schema: &'a Value,
     pub env: BTreeMap<OsString, OsString>,
+    /// By which it is found, should we be killed.
+    pub mark: PathBuf,
     pub timeout: Duration,
     pub max_usd: Option<f64>,
 }
@@ -70,7 +72,7 @@ pub fn ask(asked: &Asked<'_>) -> Result<Answer> {
 
 fn run(cmd: Cmd, asked: &Asked<'_>) -> std::io::Result<Ended> {
     let cmd = cmd.cwd(asked.root).envs(asked.env.clone()).stdin(asked.prompt);
-    cmd.timeout(asked.timeout).keep(LONGEST, 0).run()
+    cmd.tethered(&asked.mark).timeout(asked.timeout).keep(LONGEST, 0).run()
 }
 
 fn said(ended: &Ended) -> String {

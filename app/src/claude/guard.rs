@@ -3,6 +3,8 @@
 //! It helps the agent to notice early; what guarantees is the look at the whole worktree when the task is completed. It is
 //! asked before every write of every session, so it starts no process and reads a few small files at most.
 
+mod subagent;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -23,7 +25,10 @@ use crate::worker::{FENCE, Order, occupant, owner};
 pub struct ToolUse {
     pub session_id: String,
     pub cwd: PathBuf,
-    /// The kind of subagent; nothing where the session itself is at it.
+    /// Which subagent; nothing where the session itself is at it.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// The kind of subagent.
     #[serde(default)]
     pub agent_type: Option<String>,
     pub tool_name: String,
@@ -125,6 +130,12 @@ fn in_slot(
     if owner(&order.owned, &path).is_none() {
         let owned: Vec<&str> = order.owned.iter().map(|owned| owned.path.as_str()).collect();
         return deny(format!("{path} is not a file of {}: it owns {}", order.job.task, owned.join(", ")));
+    }
+    if let Some(agent) = &call.agent_id
+        && let Some(own) = subagent::enter(agent, &job_dir, &repository.held_by(&call.session_id))?
+    {
+        let (task, place) = (&own.job.task, own.worktree.display());
+        return deny(format!("you are at {task} in {place}: {} is for another subagent", order.job.task));
     }
     Ok(Verdict::Allow(format!("{} owns {path}", order.job.task)))
 }

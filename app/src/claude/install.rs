@@ -12,6 +12,9 @@ use super::settings;
 use crate::error::{Result, io};
 use crate::store::atomic::{sweep_of, write_atomic};
 
+/// As commands and hooks call it.
+pub const PROGRAM: &str = "mahabharatha";
+
 /// What was done, by paths as a person can open them.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Installed {
@@ -88,6 +91,15 @@ pub fn install(home: &Home, split: bool) -> Result<Installed> {
     }
     changes.carry_out()?;
     Ok(installed)
+}
+
+/// What a person should know who is about to use what was installed; `on_path` is where the program was found.
+pub fn warning(on_path: Option<&Path>) -> Option<String> {
+    on_path.is_none().then(|| {
+        format!(
+            "`{PROGRAM}` is not on the PATH: the hooks make Claude Code refuse every write and every shell command until it is"
+        )
+    })
 }
 
 /// The manifest can be changed by anybody: it names nothing outside of our folders.

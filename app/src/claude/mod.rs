@@ -3,7 +3,6 @@
 pub mod commands;
 pub mod guard;
 pub mod install;
-pub mod listed;
 mod settings;
 pub mod tasks;
 pub mod validate;

@@ -3,6 +3,7 @@
 
 mod dir;
 mod entry;
+mod listed;
 mod mirror;
 mod pass;
 #[cfg(test)]
@@ -22,8 +23,10 @@ use serde::Serialize;
 use self::dir::{ListDir, STALE};
 use self::entry::{Entry, entries};
 pub use self::entry::{Phase, Status};
+pub use self::listed::{Listed, TaskCompleted};
 pub use self::mirror::Mirror;
 use self::pass::{Owner, is_as_written, status_of};
+use super::commands::Home;
 use crate::error::{Error, ExitCode, Result};
 use crate::project::Project;
 use crate::specs::load_config;
@@ -68,15 +71,7 @@ pub fn phase(project: &Project, feature: &Feature, phase: Phase, status: Status)
 
 impl TaskList {
     pub fn of(project: &Project, feature: &Feature) -> Result<TaskList> {
-        let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = var("CLAUDE_CONFIG_DIR").or_else(|| var("HOME").map(|home| home.join(".claude")));
-        let home = home.filter(|home| home.is_absolute()).ok_or_else(|| {
-            Error::new(
-                ExitCode::Failed,
-                "neither CLAUDE_CONFIG_DIR nor HOME says where Claude Code keeps its task lists",
-            )
-        })?;
-        Ok(TaskList::at(home, project.root(), feature))
+        Ok(TaskList::at(home()?, project.root(), feature))
     }
 
     fn at(home: PathBuf, project: &Path, feature: &Feature) -> TaskList {
@@ -149,12 +144,32 @@ impl TaskList {
 
     /// The list that the Claude Code session shows which this is called from, where it is another.
     pub fn shown_instead(&self) -> Option<String> {
-        let var = |name| std::env::var(name).ok().filter(|list| !list.is_empty());
-        // Without a name it has one of its own.
-        let shown = var("CLAUDE_CODE_TASK_LIST_ID").or_else(|| var("CLAUDE_CODE_SESSION_ID"))?;
-        let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
-        Some(shown.chars().map(safe).collect()).filter(|shown: &String| shown != self.id())
+        shown_list(std::env::var("CLAUDE_CODE_SESSION_ID").ok()).filter(|shown| shown != self.id())
     }
+
+    /// Where it is kept, if it is there: for those who want to know when it changes.
+    pub fn dir(&self) -> Option<PathBuf> {
+        let dir = ListDir::open(&self.home, self.id()).ok().flatten()?;
+        Some(dir.path().to_owned())
+    }
+}
+
+/// The client's directory in the person's home.
+fn home() -> Result<PathBuf> {
+    let home = Home::of_user()?.dir().to_owned();
+    if home.is_absolute() {
+        return Ok(home);
+    }
+    let message = format!("Claude Code's directory {} is not named in full", home.display());
+    Err(Error::new(ExitCode::Failed, message).hint("Set CLAUDE_CONFIG_DIR, or HOME, to a path that begins with /."))
+}
+
+/// The name of the list that a session of the client shows: where none is given to it, it has one of its own.
+fn shown_list(session: Option<String>) -> Option<String> {
+    let named = std::env::var("CLAUDE_CODE_TASK_LIST_ID").ok();
+    let shown = named.into_iter().chain(session).find(|list| !list.is_empty())?;
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
+    Some(shown.chars().map(safe).collect())
 }
 
 /// Has what there is of a task looked at, because somebody says in the list that it is done.

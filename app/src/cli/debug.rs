@@ -8,12 +8,13 @@ use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
 use serde_json::json;
 
-use super::Global;
 use super::place::Place;
+use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
 use crate::host::{clear, jobs};
+use crate::lease::Lease;
 use crate::report::debug::{
-    Alive, Findings, JournalState, KeptWork, LockState, TroubledTask, WorktreeState, blockers_of, render,
+    Alive, Findings, JournalState, KeptWork, LockState, SessionState, TroubledTask, WorktreeState, blockers_of, render,
 };
 use crate::report::files;
 use crate::report::hypotheses::hypotheses;
@@ -54,16 +55,15 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
     let paths = &place.paths;
     // Asked first, so that what is read then is the last where nobody holds it.
     let holder = FeatureLock::holder(paths.dir())?;
+    let sessions = Lease::all_alive(paths.dir());
     let examined = examine(&paths.journal(), &place.feature)?;
     let rebuilt = session::rebuild(paths, &examined.records);
     let run = rebuilt.as_ref().ok().and_then(Option::as_ref);
     if examined.health == Health::Missing && !paths.dir().join("jobs").exists() {
-        return Err(super::steer::no_run(place));
+        return Err(steer::no_run(place));
     }
-    let mut view = run.map(RunView::of);
-    if holder.is_none() {
-        view = view.map(|view| view.undriven(|task, attempt| jobs::is_alive(paths, task, attempt)));
-    }
+    let driven = holder.is_some() || sessions.iter().any(|session| session.drives);
+    let view = run.map(|run| steer::view(place, run, driven));
     if let (Some(task), Some(view)) = (task, &view)
         && !view.tasks.iter().any(|known| known.id.as_str() == task)
     {
@@ -80,6 +80,7 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
             holder: holder.map(|holder| holder.to_string()),
             stale_sign: holder.is_none() && paths.lock_sign().exists(),
         },
+        sessions: sessions.into_iter().map(|Lease { session, drives, .. }| SessionState { session, drives }).collect(),
         projection: if holder.is_some() { "in use" } else { projection_state(place, run) },
         lack_of_space: [paths.dir(), &place.project.home()].into_iter().find_map(lack_of_space),
         workers: alive(paths.dir()),
@@ -175,7 +176,7 @@ fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(&place.feature))?;
     let examined = examine(&paths.journal(), &place.feature)?;
     if examined.health == Health::Missing {
-        return Err(super::steer::no_run(place));
+        return Err(steer::no_run(place));
     }
     // Records that can be read and make no sense are of no use either.
     let keep = if session::rebuild(paths, &examined.records).is_ok() { usize::MAX } else { 0 };

@@ -59,15 +59,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
         dir.display()
     ));
     ui.note("$ mahabharatha run statistics");
-    let options = Options {
-        launcher: None,
-        workers: None,
-        intent: Intent::Complete,
-        agent: None,
-        max_cost: None,
-        allow_red_base: false,
-        lease: None,
-    };
+    let options = Options::new(Intent::Complete);
     let place = super::place::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => ExitCode::Done,

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mahabharatha_core::config::Config;
-use mahabharatha_core::design::{Design, Proposal, skeleton, stubs_fail, unreadable};
+use mahabharatha_core::design::{Design, Proposal, skeleton, stubs_fail, too_late, unreadable};
 use mahabharatha_core::graph::{Problem, StartTree};
 use mahabharatha_core::plan::Plan;
+use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{GraphFile, Requirements};
 use serde_json::json;
 
@@ -16,6 +17,7 @@ use super::validate;
 use crate::agent::Spent;
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
+use crate::host::jobs;
 use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, Source, Standing, Workshop};
 use crate::proc;
 use crate::report::files::{self, Checkpoint};
@@ -48,7 +50,7 @@ pub struct DesignArgs {
     /// Leave committing to you
     #[arg(long)]
     no_commit: bool,
-    /// Design from requirements that are not approved, or anew what has been run
+    /// Design from requirements that are not approved, or what has been run in part
     #[arg(long)]
     force: bool,
 }
@@ -60,16 +62,28 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     }
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
         .map_err(|holder| holder.refusal(&place.feature))?;
+    jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
     planning::end_on_signals();
     let designing = Designing::new(&place, ui, args, &config)?;
-    let holds = planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || {
-        match designing.draw_up(global)? {
-            Ok((designed, author, spent)) => designing.finish(&designed, &author, spent).map(|()| true),
-            Err(problems) => designing.refuse(&problems).map(|()| false),
+    let mut code = ExitCode::Done;
+    planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || match designing.draw_up(global)? {
+        Ok((designed, author, spent)) => {
+            designing.finish(&designed, &author, spent)?;
+            Ok(!args.asks_for_form())
+        }
+        Err(problems) => {
+            code = ExitCode::Invalid;
+            designing.refuse(&problems).map(|()| false)
         }
     })?;
-    Ok(if holds { ExitCode::Done } else { ExitCode::Invalid })
+    Ok(code)
+}
+
+impl DesignArgs {
+    fn asks_for_form(&self) -> bool {
+        self.agent.as_deref() == Some("none")
+    }
 }
 
 /// Who committing is decided by.
@@ -89,6 +103,8 @@ struct Designing<'a> {
     standing: Standing,
     requirements: String,
     start: StartTree,
+    /// What has been run of the feature already.
+    begun: Option<Run>,
 }
 
 type Drawn = (Designed, String, Spent);
@@ -97,17 +113,20 @@ impl<'a> Designing<'a> {
     /// Everything that could be in the way is looked at before anybody is asked for a design.
     fn new(place: &'a Place, ui: &'a Ui, args: &'a DesignArgs, config: &'a Config) -> Result<Designing<'a>> {
         let standing = planning::standing(&place.project, &place.paths)?;
+        let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+        let start = session::start_commit(&place.project, run.as_ref())?;
+        let begun = run.filter(Run::has_begun);
         if !args.force {
             check_requirements(place, standing)?;
-            check_not_begun(place)?;
+            check_not_begun(place, begun.as_ref())?;
         }
         let committing = committing(ui, args)?;
         if committing != Committing::No {
             check_committable(place)?;
         }
         let requirements = planning::read_document(&place.paths.requirements())?.unwrap_or_default();
-        let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
-        Ok(Designing { place, ui, args, config, committing, standing, requirements, start })
+        let start = specs::start_tree(&place.project.git(), &start)?;
+        Ok(Designing { place, ui, args, config, committing, standing, requirements, start, begun })
     }
 
     /// The design that holds, who made it and what it cost; or everything that is wrong with it.
@@ -116,16 +135,15 @@ impl<'a> Designing<'a> {
         let identity = project.identity()?.name;
         let requirements = Requirements::parse(&self.requirements);
         if let Some(path) = &self.args.from_graph {
-            let text = planning::read_source(&Source::File(path.clone()), &global.directory, project.root(), self.ui)?;
-            let graph = GraphFile::parse(&text).map_err(|error| {
-                Error::new(ExitCode::Invalid, format!("{}: {error}", path.display()))
-                    .hint("docs/task-graph.md tells the form.")
-            })?;
-            let proposal = Proposal { design: Design::of_requirements(&requirements), graph };
-            return Ok(self.judge(Ok(proposal))?.map(|designed| (designed, identity, Spent::default())));
+            let text = planning::read_source(&Source::File(path.clone()), &global.directory, project, self.ui)?;
+            let design = Design::of_requirements(&requirements);
+            let graph = GraphFile::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
+            let proposal = graph.map(|graph| Proposal { design, graph });
+            return Ok(self.judge(proposal)?.map(|designed| (designed, identity, Spent::default())));
         }
-        if self.args.agent.as_deref() == Some("none") {
-            return Ok(self.judge(Ok(skeleton(feature)))?.map(|designed| (designed, identity, Spent::default())));
+        if self.args.asks_for_form() {
+            let form = planning::form(&self.start, &requirements, skeleton(feature));
+            return Ok(form.and_then(|form| self.in_time(form)).map(|form| (form, identity, Spent::default())));
         }
         let asker = match self.args.agent.as_deref() {
             Some(name) => Asker::named(name, Role::Architect, self.config, project, paths)?,
@@ -144,7 +162,8 @@ impl<'a> Designing<'a> {
             Err(why) => return Ok(Err(vec![unreadable(why)])),
         };
         let requirements = Requirements::parse(&self.requirements);
-        let designed = match planning::judge(project, paths, &self.start, &requirements, proposal) {
+        let judged = planning::judge(project, paths, &self.start, &requirements, proposal);
+        let designed = match judged.and_then(|designed| self.in_time(designed)) {
             Ok(designed) => designed,
             Err(problems) => return Ok(Err(problems)),
         };
@@ -152,6 +171,16 @@ impl<'a> Designing<'a> {
             Ok(()) => Ok(designed),
             Err(output) => Err(vec![stubs_fail(output)]),
         })
+    }
+
+    /// The design, if what has been run of the feature can go on with it.
+    fn in_time(&self, designed: Designed) -> Result<Designed, Vec<Problem>> {
+        let Some(run) = &self.begun else { return Ok(designed) };
+        let mut reasons = run.cannot_replan(&designed.file);
+        let stubs = designed.design.stub_files();
+        reasons
+            .extend(stubs.map(|(path, _)| format!("the run has begun without the stub {path}; a task may create it")));
+        if reasons.is_empty() { Ok(designed) } else { Err(reasons.into_iter().map(too_late).collect()) }
     }
 
     /// Its command comes from the design: it is run only where a person, or a flag, says so.
@@ -171,12 +200,20 @@ impl<'a> Designing<'a> {
         }
         self.ui.note(&format!("checking the stubs: {}", check.command));
         let env = proc::base_env(&self.config.env.pass);
-        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env)
+        let mark = proc::own_mark(&self.place.paths.asked());
+        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
     }
 
     fn confirm(&self, question: &str) -> Result<bool> {
-        let answer = self.ui.confirm(question, "--commit or --no-commit");
-        answer.map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))
+        match self.ui.confirm(question, "--commit or --no-commit") {
+            Ok(yes) => Ok(yes),
+            // The design is there, and has perhaps been paid for.
+            Err(unanswered) if unanswered.ended => {
+                self.ui.warn("nobody answered, which is taken for a no");
+                Ok(false)
+            }
+            Err(unanswered) => Err(Error::new(ExitCode::Usage, unanswered.to_string())),
+        }
     }
 
     fn refuse(&self, problems: &[Problem]) -> Result<()> {
@@ -185,16 +222,21 @@ impl<'a> Designing<'a> {
             return Ok(());
         }
         let error = Error::new(ExitCode::Invalid, "the design does not hold; nothing was written");
-        Err(problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem))))
+        let error = problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem)));
+        Err(error.hint("docs/task-graph.md tells the form of a graph, and what to do about each problem."))
     }
 
     fn finish(&self, designed: &Designed, author: &str, spent: Spent) -> Result<()> {
         let Place { project, feature, paths } = self.place;
+        if planning::read_document(&paths.requirements())?.unwrap_or_default() != self.requirements {
+            self.ui.warn("the requirements were changed while this was designed, which is by how they were before");
+        }
         let plan = Plan::new(&designed.graph, self.config.workers.count);
         for warning in &designed.warnings {
             self.ui.warn(&specs::problem_line(warning));
         }
-        if !self.ui.json() {
+        let form = self.args.asks_for_form();
+        if !self.ui.json() && !form {
             let tasks: Vec<_> = designed.graph.tasks().iter().collect();
             let commands = super::run::commands(self.config, &tasks, None)?;
             self.ui.data(&render_plan(&plan, &designed.graph, &commands, self.ui.columns().unwrap_or(100)));
@@ -205,12 +247,20 @@ impl<'a> Designing<'a> {
         let laid = planning::lay_out(project, paths, designed, &plan, &colophon)?;
         let commit = self.commit(designed, &laid)?;
         self.write(&laid, commit.as_ref())?;
-        let size = validate::size(&designed.graph);
-        files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size })?;
+        let size = if form { "a form, to be filled in".to_owned() } else { validate::size(&designed.graph) };
+        if let Err(error) = files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size }) {
+            // Everything that matters is written.
+            self.ui.warn(&error.to_string());
+        }
         self.tell(designed, &plan, &laid, commit.as_ref(), spent);
-        self.ui.note(&if self.args.agent.as_deref() == Some("none") {
-            let check = format!("mahabharatha design {feature} --validate-only");
-            format!("Next: write the tasks in {}, as each of them says; then {check}", paths.graph().display())
+        let (design, graph) = (paths.design(), paths.graph());
+        self.ui.note(&if form {
+            format!(
+                "Fill in {} and {}, then: mahabharatha design {feature} --from-graph {}",
+                design.display(),
+                graph.display(),
+                graph.display()
+            )
         } else {
             format!("Next: mahabharatha run {feature} --dry-run, then mahabharatha run {feature}")
         });
@@ -238,7 +288,11 @@ impl<'a> Designing<'a> {
             return Ok(None);
         }
         let message = format!("design({feature}): {}\n", validate::size(&designed.graph));
-        Workshop::open(project)?.commit(project, &files, &message).map(Some)
+        let commit = Workshop::open(project)?.commit(project, &files, &message)?;
+        if commit.is_none() {
+            self.ui.note("All of it is committed already.");
+        }
+        Ok(commit)
     }
 
     /// All of it, or nothing.
@@ -267,15 +321,17 @@ impl<'a> Designing<'a> {
             return;
         }
         let cost = if spent.tokens == 0 { String::new() } else { format!(" ({})", usd(spent.cost_usd)) };
-        self.ui.note(&format!(
-            "{feature}: {}, at most {width} at once; critical path {}; {} worth having{cost}",
-            validate::size(&designed.graph),
-            human_duration(plan.critical_path.length),
-            match plan.best_workers {
-                1 => "1 worker is".to_owned(),
-                more => format!("{more} workers are"),
-            }
-        ));
+        if !self.args.asks_for_form() {
+            self.ui.note(&format!(
+                "{feature}: {}, at most {width} at once; critical path {}; {} worth having{cost}",
+                validate::size(&designed.graph),
+                human_duration(plan.critical_path.length),
+                match plan.best_workers {
+                    1 => "1 worker is".to_owned(),
+                    more => format!("{more} workers are"),
+                }
+            ));
+        }
         for kept in &laid.kept {
             self.ui.note(&format!("What stood there is kept in {}.", kept.display()));
         }
@@ -306,18 +362,17 @@ fn check_requirements(place: &Place, standing: Standing) -> Result<()> {
 }
 
 /// What tasks were done by is no more to be changed in silence.
-fn check_not_begun(place: &Place) -> Result<()> {
-    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
-    if run.is_none_or(|run| !run.has_begun()) {
+fn check_not_begun(place: &Place, begun: Option<&Run>) -> Result<()> {
+    if begun.is_none() {
         return Ok(());
     }
     Err(Error::new(ExitCode::Invalid, format!("{} has been run already, by the graph that it has", place.feature))
-        .hint("Plan what is new as another feature, or design it anew: --force."))
+        .hint("Plan what is new as another feature, or change what is not done yet: --force."))
 }
 
 fn committing(ui: &Ui, args: &DesignArgs) -> Result<Committing> {
     // A form is nothing to be committed.
-    if args.no_commit || (args.agent.as_deref() == Some("none") && !args.commit) {
+    if args.no_commit || (args.asks_for_form() && !args.commit) {
         return Ok(Committing::No);
     }
     if args.commit || ui.yes() {

@@ -1,6 +1,5 @@
 //! `hook`: what Claude Code's hooks call. The client takes exit code 2 for a no, and stderr for its reason.
 
-use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -11,7 +10,7 @@ use serde_json::json;
 use super::place::Place;
 use super::{Global, steer, task};
 use crate::claude::guard::{self, ToolUse, Verdict};
-use crate::claude::listed::{Listed, TaskCompleted};
+use crate::claude::tasks::{Listed, TaskCompleted};
 use crate::error::{Error, ExitCode, Result};
 use crate::project::Project;
 use crate::ui::Ui;
@@ -36,13 +35,13 @@ enum Event {
 pub fn run(_global: &Global, ui: &Ui, args: &HookArgs) -> Result<ExitCode> {
     match args.event {
         Event::PreToolUse => pre_tool_use(ui),
-        Event::TaskCompleted => task_completed(),
+        Event::TaskCompleted => task_completed(ui),
     }
     .map_err(|error| error.with_exit(ExitCode::Usage))
 }
 
 fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
-    let call: ToolUse = read_call()?;
+    let call: ToolUse = read_call(ui)?;
     let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
     match guard::judge(&call, job_worktree.as_deref())? {
         Verdict::Pass => {}
@@ -57,8 +56,8 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-fn task_completed() -> Result<ExitCode> {
-    let call: TaskCompleted = read_call()?;
+fn task_completed(ui: &Ui) -> Result<ExitCode> {
+    let call: TaskCompleted = read_call(ui)?;
     let Some(Listed { project, feature, task }) = call.ours()? else { return Ok(ExitCode::Done) };
     let project = Project::find(&project)?;
     let place = Place { paths: project.feature(&feature), project, feature };
@@ -81,11 +80,9 @@ fn task_completed() -> Result<ExitCode> {
     }
 }
 
-fn read_call<T: DeserializeOwned>() -> Result<T> {
-    let mut text = Vec::new();
-    io::stdin()
-        .take(LONGEST_CALL)
-        .read_to_end(&mut text)
+fn read_call<T: DeserializeOwned>(ui: &Ui) -> Result<T> {
+    let text = ui
+        .input(LONGEST_CALL)
         .map_err(|error| Error::new(ExitCode::Usage, format!("cannot read what the client says: {error}")))?;
     serde_json::from_slice(&text)
         .map_err(|error| Error::new(ExitCode::Usage, format!("cannot understand what the client says: {error}")))

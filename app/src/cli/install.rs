@@ -4,8 +4,9 @@ use clap::Args;
 
 use super::Global;
 use crate::claude::commands::Home;
-use crate::claude::install::{Installed, install};
+use crate::claude::install::{Installed, PROGRAM, install, warning};
 use crate::error::{ExitCode, Result};
+use crate::proc::find_program;
 use crate::report::text::count;
 use crate::specs;
 use crate::ui::Ui;
@@ -31,6 +32,9 @@ pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
         ui.data(&serde_json::to_string_pretty(&installed).expect("paths are plain data"));
     } else {
         tell(ui, &home, &installed);
+    }
+    if let Some(warning) = warning(find_program(PROGRAM).as_deref()) {
+        ui.warn(&warning);
     }
     Ok(ExitCode::Done)
 }

@@ -71,15 +71,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     let driver = if lease.is_some() { Driver::Session } else { Driver::Run };
     let options = match lease {
         Some(lease) => claims::options(&lease, Intent::Session(Some(level))),
-        None => Options {
-            launcher: None,
-            workers: None,
-            intent: Intent::Merge(level),
-            agent: None,
-            max_cost: None,
-            allow_red_base: false,
-            lease: None,
-        },
+        None => Options::new(Intent::Merge(level)),
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),

@@ -21,6 +21,7 @@ mod status;
 mod steer;
 mod stop;
 mod task;
+mod tether;
 mod validate;
 mod validate_commands;
 mod worker;
@@ -117,6 +118,9 @@ enum Command {
     /// One attempt at one task; started by `run`
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
+    /// Ends an agent that was asked, should who asked it be killed; started by `plan` and `design`
+    #[command(hide = true)]
+    Tether(tether::TetherArgs),
     /// What Claude Code's hooks call
     #[command(hide = true)]
     Hook(hook::HookArgs),
@@ -168,6 +172,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Demo(args) => demo::run(global, ui, &args),
         Command::Task(args) => task::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
+        Command::Tether(args) => tether::run(ui, &args),
         Command::Hook(args) => hook::run(global, ui, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,5 +1,6 @@
 //! `plan`: what a feature is for, written down and approved. It stops there.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,6 +13,7 @@ use super::place::Place;
 use crate::agent::Spent;
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
+use crate::host::jobs;
 use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
 use crate::report::files::{self, Checkpoint};
 use crate::report::text::usd;
@@ -53,9 +55,10 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
         .map_err(|holder| holder.refusal(&place.feature))?;
+    jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
     planning::end_on_signals();
-    let planning = Planning { place: &place, ui, args, config: &config };
+    let planning = Planning { place: &place, ui, args, config: &config, written: RefCell::default() };
     planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global))?;
     Ok(ExitCode::Done)
 }
@@ -72,6 +75,8 @@ struct Planning<'a> {
     ui: &'a Ui,
     args: &'a PlanArgs,
     config: &'a Config,
+    /// What we ourselves put there last.
+    written: RefCell<Option<String>>,
 }
 
 impl Planning<'_> {
@@ -79,14 +84,14 @@ impl Planning<'_> {
     fn carry_out(&self, global: &Global) -> Result<bool> {
         let Planning { place, ui, args, .. } = self;
         let source = args.source();
-        let read = |source| planning::read_source(&source, &global.directory, place.project.root(), ui);
+        let read = |source| planning::read_source(&source, &global.directory, &place.project, ui);
         let wish = source.map(read).transpose()?;
         let existing = planning::read_document(&place.paths.requirements())?;
         let mut spent = Spent::default();
         let wrote = wish.is_some() || existing.is_none();
         if wrote {
             let text = self.write(wish.as_deref(), existing.as_deref(), &mut spent)?;
-            self.keep(&text, existing.is_some())?;
+            self.keep(text)?;
         }
         self.decide(wrote, &mut spent)?;
         self.tell(spent)
@@ -115,7 +120,7 @@ impl Planning<'_> {
             Author::Agent(asker) => {
                 let wish = match wish {
                     Some(wish) => wish.to_owned(),
-                    None => self.ask("What do you want, and what for?", "--describe TEXT")?,
+                    None => planning::required(self.ui, "What do you want, and what for?", "")?,
                 };
                 let brief = Brief { feature: &self.place.feature, wish: &wish, current: existing };
                 let requirements = planning::elicit(self.ui, &asker, &brief)?;
@@ -143,15 +148,18 @@ impl Planning<'_> {
         }
     }
 
-    /// Puts the document in its place; what a person had there is kept beside it.
-    fn keep(&self, text: &str, keep_old: bool) -> Result<()> {
+    /// Puts the document in its place; what somebody else had there is kept beside it.
+    fn keep(&self, text: String) -> Result<()> {
         let path = self.place.paths.requirements();
         let _whole = planning::uninterrupted();
-        if keep_old && let Some((beside, old)) = planning::aside(&path, text.as_bytes())? {
+        let ours = self.written.take().map(String::into_bytes);
+        let old = planning::aside(&path, text.as_bytes())?;
+        if let Some((beside, old)) = old.filter(|(_, old)| ours.as_ref() != Some(old)) {
             write_atomic(&beside, &old)?;
             self.ui.note(&format!("What stood there is kept in {}.", beside.display()));
         }
         write_atomic(&path, text.as_bytes())?;
+        self.written.replace(Some(text));
         self.checkpoint()
     }
 
@@ -163,11 +171,21 @@ impl Planning<'_> {
         if wrote && !self.ui.can_ask() && !self.ui.yes() {
             return Ok(());
         }
-        self.show()?;
+        let mut shown = self.show()?;
         loop {
             let question = "Approve these requirements? [a]pprove, [c]hange, leave as [d]raft:";
-            let answer = if self.ui.yes() { "a".to_owned() } else { self.ask(question, "--approve")? };
+            let asked = if self.ui.yes() { Ok("a".to_owned()) } else { self.ui.ask(question, "--approve") };
+            let answer = match asked {
+                Ok(answer) => answer,
+                // Whoever leaves has not approved it.
+                Err(unanswered) if unanswered.ended => "d".to_owned(),
+                Err(unanswered) => return Err(Error::new(ExitCode::Usage, unanswered.to_string())),
+            };
             match answer.to_ascii_lowercase().as_str() {
+                "a" | "approve" | "y" | "yes" if self.text()? != shown => {
+                    self.ui.warn("somebody has changed it since it was shown");
+                    shown = self.show()?;
+                }
                 "a" | "approve" | "y" | "yes" => match self.approve() {
                     Err(error) if error.exit() == ExitCode::Invalid && !self.ui.yes() => {
                         self.ui.print_error(error.message(), error.details(), error.what_to_do());
@@ -176,7 +194,7 @@ impl Planning<'_> {
                 },
                 "c" | "change" => {
                     self.change(spent)?;
-                    self.show()?;
+                    shown = self.show()?;
                 }
                 "d" | "draft" | "" => return Ok(()),
                 other => self.ui.warn(&format!("{other:?} is none of a, c and d")),
@@ -185,10 +203,16 @@ impl Planning<'_> {
     }
 
     fn change(&self, spent: &mut Spent) -> Result<()> {
-        let current = planning::read_document(&self.place.paths.requirements())?.unwrap_or_default();
+        let current = self.text()?;
         let requirements = match self.author()? {
             Author::Agent(asker) => {
-                let wish = self.ask("What should change?", "--describe TEXT")?;
+                let wish = self
+                    .ui
+                    .ask_text("What should change?", "--describe TEXT")
+                    .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?;
+                if wish.is_empty() {
+                    return Ok(());
+                }
                 let brief = Brief { feature: &self.place.feature, wish: &wish, current: Some(&current) };
                 let requirements = planning::elicit(self.ui, &asker, &brief)?;
                 let more = asker.spent();
@@ -197,7 +221,7 @@ impl Planning<'_> {
             }
             Author::Person | Author::Form => planning::interview(self.ui, &Requirements::parse(&current))?,
         };
-        self.keep(&in_bounds(&requirements)?, false)
+        self.keep(in_bounds(&requirements)?)
     }
 
     fn approve(&self) -> Result<()> {
@@ -211,28 +235,31 @@ impl Planning<'_> {
         let Place { project, feature, paths } = self.place;
         write_atomic(&project.current_feature_file(), format!("{feature}\n").as_bytes())?;
         let status = planning::standing(project, paths)?;
-        files::write_checkpoint(
-            project,
-            paths,
-            &Checkpoint { phase: "Planning", status: &format!("requirements are {status}") },
-        )
-    }
-
-    fn ask(&self, question: &str, flag: &str) -> Result<String> {
-        self.ui.ask(question, flag).map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))
-    }
-
-    fn gaps(&self) -> Result<Vec<Gap>> {
-        let text = planning::read_document(&self.place.paths.requirements())?.unwrap_or_default();
-        Ok(Requirements::parse(&text).check())
-    }
-
-    fn show(&self) -> Result<()> {
-        let path = self.place.paths.requirements();
-        let text = planning::read_document(&path)?.unwrap_or_default();
-        self.ui.note(&format!("\n{text}"));
-        self.tell_gaps(&Requirements::parse(&text).check());
+        let status = format!("requirements are {status}");
+        if let Err(error) = files::write_checkpoint(project, paths, &Checkpoint { phase: "Planning", status: &status })
+        {
+            // Everything that matters is written.
+            self.ui.warn(&error.to_string());
+        }
         Ok(())
+    }
+
+    /// The document as it is now.
+    fn text(&self) -> Result<String> {
+        Ok(planning::read_document(&self.place.paths.requirements())?.unwrap_or_default())
+    }
+
+    /// What was shown.
+    fn show(&self) -> Result<String> {
+        let text = self.text()?;
+        if self.ui.yes() {
+            self.ui.note(&format!("\n{text}"));
+        } else {
+            // Nobody can approve what they do not see, however quiet it is to be.
+            self.ui.tell(Style::Plain, &format!("\n{text}"));
+        }
+        self.tell_gaps(&Requirements::parse(&text).check());
+        Ok(text)
     }
 
     fn tell_gaps(&self, gaps: &[Gap]) {
@@ -246,7 +273,7 @@ impl Planning<'_> {
 
     fn tell(&self, spent: Spent) -> Result<bool> {
         let Place { project, feature, paths } = self.place;
-        let (standing, gaps) = (planning::standing(project, paths)?, self.gaps()?);
+        let (standing, gaps) = (planning::standing(project, paths)?, Requirements::parse(&self.text()?).check());
         if self.ui.json() {
             let path = paths.requirements();
             let data = json!({

@@ -48,6 +48,9 @@ pub struct RunArgs {
     /// Go on though a gate fails on the base; it is then only reported
     #[arg(long)]
     allow_red_base: bool,
+    /// Go on though the agents' service named a time before which it will not serve
+    #[arg(long)]
+    no_wait: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,11 +73,11 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let options = Options {
         launcher,
         workers: args.workers,
-        intent: args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))),
         agent: args.agent.clone(),
         max_cost: args.max_cost,
         allow_red_base: args.allow_red_base,
-        lease: None,
+        no_wait: args.no_wait,
+        ..Options::new(args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))))
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted => {

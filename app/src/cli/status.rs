@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use jiff::Timestamp;
-use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
+use mahabharatha_core::ids::{Attempt, Time, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
 use serde_json::json;
 
 use super::place::Place;
 use super::{Global, steer};
-use crate::claude::tasks;
+use crate::claude::tasks::{self, TaskList};
 use crate::error::{Error, ExitCode, Result, io};
-use crate::host::jobs;
 use crate::lease::Lease;
 use crate::planning::{self, Standing};
 use crate::report::logs::{LogFilter, read_logs};
@@ -40,9 +39,13 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
         ui.data(&look(&place, ui)?.text);
         return Ok(ExitCode::Done);
     }
-    let mut changes = None;
+    let list = tasks::list_of(&place.project, &place.feature).and_then(Result::ok);
+    let mut changes: Option<Changes> = None;
     let mut shown = String::new();
     loop {
+        if let (Some(changes), Some(dir)) = (&mut changes, list.as_ref().and_then(TaskList::dir)) {
+            changes.watch_too(&dir);
+        }
         let look = look(&place, ui)?;
         if look.text != shown {
             ui.screen(&look.text);
@@ -72,13 +75,7 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
         return Ok(Look { text: not_run_yet(place, ui, standing)?, driven: false });
     };
-    let view = RunView::of(&run);
-    let is_held = |task: &TaskId| {
-        let holder = run.held().find(|(job, _)| job.task == *task);
-        holder.is_some_and(|(_, session)| Lease::of(place.paths.dir(), session).is_some())
-    };
-    let is_alive = |task: &TaskId, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt);
-    let view = if driven { view } else { view.undriven(is_alive) };
+    let view = steer::view(place, &run, driven);
     let doing = doing(place, &view);
     let list = list(place, &view, &run, driven);
     if ui.json() {

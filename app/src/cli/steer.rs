@@ -5,9 +5,11 @@ use mahabharatha_core::ids::{TaskId, Time};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event};
+use mahabharatha_core::view::RunView;
 
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
+use crate::host::jobs;
 use crate::lease::Lease;
 use crate::report::files;
 use crate::session;
@@ -24,6 +26,19 @@ pub fn read_run(place: &Place) -> Result<Run> {
 pub fn no_run(place: &Place) -> Error {
     Error::new(ExitCode::Invalid, format!("there has been no run of {}", place.feature))
         .hint(format!("Start one: mahabharatha run {}", place.feature))
+}
+
+/// The run as it is now. Its journal does not tell whether somebody still drives it, or holds its tasks.
+pub fn view(place: &Place, run: &Run, driven: bool) -> RunView {
+    let view = RunView::of(run);
+    if driven {
+        return view;
+    }
+    let is_held = |task: &TaskId| {
+        let holder = run.held().find(|(job, _)| job.task == *task);
+        holder.is_some_and(|(_, session)| Lease::of(place.paths.dir(), session).is_some())
+    };
+    view.undriven(|task, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt))
 }
 
 /// Has the run's process carry a command out, or does so itself where none is alive.

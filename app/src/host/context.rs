@@ -19,12 +19,12 @@ use crate::agent::{self, AgentOrder, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
-use crate::proc;
+use crate::proc::{self, MARKER};
 use crate::project::{FeaturePaths, Project};
 use crate::report::state_md;
 use crate::session;
 use crate::store::ports::PortLease;
-use crate::worker::{self, Limits, Logs, MARKER, Order, PromptContext, Rules};
+use crate::worker::{self, Limits, Logs, Order, PromptContext, Rules};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -176,7 +176,7 @@ impl Inner {
 
     /// As they stand now: a person may note one while the run is on.
     fn decisions(&self) -> Vec<String> {
-        let state = fs::read_to_string(self.project.state_file()).unwrap_or_default();
+        let state = fs::read(self.project.state_file()).unwrap_or_default();
         state_md::decisions_in(&state, self.paths.feature().as_str())
     }
 

@@ -16,13 +16,13 @@ use crate::crash;
 use crate::error::{Result, io};
 use crate::launch::subprocess;
 use crate::lease;
-use crate::proc::{self, Canceller, Ended, Exit, ProcessId};
+use crate::proc::{self, Canceller, Ended, Exit, MARKER, ProcessId};
 use crate::project::FeaturePaths;
 use crate::store::atomic::write_atomic;
 use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
 use crate::worker::pulse::Watch;
-use crate::worker::{self, FENCE, MARKER, Order, Progress, WORKER, result_ref};
+use crate::worker::{self, FENCE, Order, Progress, WORKER, result_ref};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);

@@ -29,6 +29,7 @@ use mahabharatha_core::config::Config;
 use mahabharatha_core::prompt::scout::ScoutNotes;
 use serde::Serialize;
 
+use crate::claude::install;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::planning;
 use crate::project::Project;
@@ -101,6 +102,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         Mode::Inception => found(&mut outcome, ui, request)?,
         Mode::Discovery => discover(&mut outcome, ui, request)?,
     }
+    outcome.warnings.extend(install::warning(proc::find_program(install::PROGRAM).as_deref()));
     for warning in &outcome.warnings {
         ui.warn(warning);
     }

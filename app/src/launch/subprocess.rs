@@ -7,8 +7,7 @@ use mahabharatha_core::run::effect::Job;
 
 use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
-use crate::proc::{self, Cmd, Running};
-use crate::worker::MARKER;
+use crate::proc::{self, Cmd, MARKER, Running};
 
 /// What the worker itself prints: nothing, unless it is broken.
 const OUTPUT_FILE: &str = "output.log";

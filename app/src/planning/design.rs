@@ -52,6 +52,20 @@ pub fn judge(
     }
 }
 
+/// A design that a person is to fill in: its graph has the right form, and no criterion is served yet.
+pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) -> Result<Designed, Vec<Problem>> {
+    let Proposal { design, graph: mut file } = proposal;
+    let (criteria, _) = trace(requirements, &file);
+    match TaskGraph::check(&file, Some(start)) {
+        (Some(graph), warnings) => {
+            file.total_tasks = Some(file.tasks.len() as u64);
+            file.max_parallelization = Some(width(&graph) as u64);
+            Ok(Designed { design, file, graph, criteria, warnings })
+        }
+        (None, problems) => Err(problems),
+    }
+}
+
 /// Nobody writes through a link, or over a file, unless that is the stub itself: one that was killed may have left it.
 fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
     let mut at = checkout.to_owned();
@@ -149,9 +163,11 @@ pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Re
             all.push((inside.to_owned(), bytes));
         }
     };
-    for path in [paths.requirements(), paths.approval()] {
-        if let Ok(bytes) = fs::read(&path) {
-            add(&path, Some(bytes));
+    // A document that a person wrote stays as it is, and is of the design all the same.
+    let found = [paths.requirements(), paths.approval(), paths.design()];
+    for path in found.iter().filter(|found| files.iter().all(|(path, _)| path != *found)) {
+        if let Ok(bytes) = fs::read(path) {
+            add(path, Some(bytes));
         }
     }
     files.iter().for_each(|(path, bytes)| add(path, bytes.map(<[u8]>::to_vec)));

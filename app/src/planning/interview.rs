@@ -3,7 +3,7 @@
 use mahabharatha_core::spec::{Requirements, Story};
 
 use crate::error::{Error, ExitCode, Result};
-use crate::ui::{Style, Ui, one_line};
+use crate::ui::{NoAnswer, Style, Ui, one_line};
 
 const FLAG: &str = "--describe TEXT, --from FILE or --agent none";
 /// A question that must have an answer is asked so often.
@@ -32,7 +32,8 @@ pub fn interview(ui: &Ui, start: &Requirements) -> Result<Requirements> {
 fn story(ui: &Ui, number: usize, before: Option<&Story>) -> Result<Option<Story>> {
     let mut story = before.cloned().unwrap_or_default();
     let question = format!("Story {number}: who can do what?");
-    story.title = line(ui, &question, &story.title)?;
+    let may_end = number > 1 && before.is_none();
+    story.title = if may_end { one_line(&ask_on(ui, &question)?) } else { line(ui, &question, &story.title)? };
     if story.title.is_empty() {
         return Ok(None);
     }
@@ -40,13 +41,14 @@ fn story(ui: &Ui, number: usize, before: Option<&Story>) -> Result<Option<Story>
     story.capability = line(ui, "  I want …", &story.capability)?;
     story.benefit = line(ui, "  So that …", &story.benefit)?;
     story.criteria = list(ui, "  Acceptance criteria, each of which can be measured", &story.criteria)?;
-    story.verification = line(ui, "  The command that proves it:", &story.verification)?;
+    story.verification = text(ui, "  The command that proves it:", &story.verification)?;
     Ok(Some(story))
 }
 
-fn required(ui: &Ui, question: &str, before: &str) -> Result<String> {
+/// An answer in one or more lines, which may not be empty.
+pub fn required(ui: &Ui, question: &str, before: &str) -> Result<String> {
     for _ in 0..PATIENCE {
-        let answer = line(ui, question, before)?;
+        let answer = text(ui, question, before)?;
         if !answer.is_empty() {
             return Ok(answer);
         }
@@ -57,6 +59,10 @@ fn required(ui: &Ui, question: &str, before: &str) -> Result<String> {
 }
 
 fn line(ui: &Ui, question: &str, before: &str) -> Result<String> {
+    Ok(one_line(&text(ui, question, before)?))
+}
+
+fn text(ui: &Ui, question: &str, before: &str) -> Result<String> {
     let question = if before.is_empty() { question.to_owned() } else { format!("{question} [{}]", one_line(before)) };
     let answer = ask(ui, &question)?;
     Ok(if answer.is_empty() { before.to_owned() } else { answer })
@@ -67,16 +73,34 @@ fn list(ui: &Ui, question: &str, before: &[String]) -> Result<Vec<String>> {
     ui.tell(Style::Strong, &format!("{question}, one on each line{known}"));
     let mut items = Vec::new();
     while items.len() < MOST {
-        let item = ask(ui, "  -")?;
-        if item.is_empty() {
+        let answer = ask_on(ui, "  -")?;
+        if answer.is_empty() {
             break;
         }
-        items.push(item);
+        items.extend(answer.lines().map(item).filter(|item| !item.is_empty()));
     }
     Ok(if items.is_empty() { before.to_vec() } else { items })
 }
 
+/// A line of a list, which may have been pasted with its bullet.
+fn item(line: &str) -> String {
+    let line = line.trim();
+    let bare = ["- [ ] ", "- ", "* "].iter().find_map(|bullet| line.strip_prefix(bullet));
+    bare.unwrap_or(line).trim().to_owned()
+}
+
+/// One more of something: who presses Ctrl-D has no more of it.
+fn ask_on(ui: &Ui, question: &str) -> Result<String> {
+    match ui.ask_text(question, FLAG) {
+        Err(unanswered) if unanswered.ended => Ok(String::new()),
+        answer => answer.map_err(unanswered_error),
+    }
+}
+
 fn ask(ui: &Ui, question: &str) -> Result<String> {
-    ui.ask(question, FLAG)
-        .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()).detail("nothing was written"))
+    ui.ask_text(question, FLAG).map_err(unanswered_error)
+}
+
+fn unanswered_error(unanswered: NoAnswer) -> Error {
+    Error::new(ExitCode::Usage, unanswered.to_string()).detail("nothing was written")
 }

@@ -54,6 +54,9 @@ pub fn elicit(ui: &Ui, asker: &Asker<'_>, brief: &Brief<'_>) -> Result<Requireme
         }
         if let Some(mut requirements) = answer.requirements {
             requirements.feature = brief.feature.to_string();
+            if let Some(current) = brief.current {
+                requirements.keep_own_words_of(Requirements::parse(current));
+            }
             requirements.open_questions.extend(answer.questions.into_iter().map(|question| question.question));
             return Ok(requirements);
         }
@@ -69,7 +72,7 @@ fn ask_person(ui: &Ui, question: &str, default: &str) -> Result<String> {
     let default = default.trim();
     let asked = if default.is_empty() { question.to_owned() } else { format!("{question} [{default}]") };
     let said = ui
-        .ask(&asked, "--describe TEXT, which the agent then works from alone")
+        .ask_text(&asked, "--describe TEXT, which the agent then works from alone")
         .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?;
     Ok(match (said.is_empty(), default.is_empty()) {
         (false, _) => said,

@@ -11,6 +11,7 @@ use signal_hook::iterator::Signals;
 
 use crate::error::ExitCode;
 use crate::proc;
+use crate::ui;
 
 /// A temporary directory that goes with us.
 static LEFT: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -42,6 +43,7 @@ pub fn end_on_signals() {
             if let Some(dir) = LEFT.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 let _ = fs::remove_dir_all(dir);
             }
+            ui::restore_terminal();
             std::process::exit(ExitCode::Stopped as i32);
         }
     });

@@ -9,6 +9,8 @@ use super::LONGEST_DOCUMENT;
 use super::documents::{read_document, text_of};
 use crate::error::{Error, ExitCode, Result};
 use crate::proc::{self, Cmd, bounded_text};
+use crate::project::Project;
+use crate::store::projection;
 use crate::ui::Ui;
 
 #[derive(Debug, Clone)]
@@ -23,7 +25,7 @@ pub enum Source {
 const GH_ENV: [&str; 6] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_REPO", "GH_CONFIG_DIR", "XDG_CONFIG_HOME"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub fn read_source(source: &Source, directory: &Path, root: &Path, ui: &Ui) -> Result<String> {
+pub fn read_source(source: &Source, directory: &Path, project: &Project, ui: &Ui) -> Result<String> {
     let (text, name) = match source {
         Source::Text(text) => (text_of(text.clone().into_bytes(), "--describe")?, "--describe".to_owned()),
         Source::File(path) if path.as_os_str() == "-" => {
@@ -33,9 +35,13 @@ pub fn read_source(source: &Source, directory: &Path, root: &Path, ui: &Ui) -> R
         Source::File(path) => {
             let path = directory.join(path);
             let missing = || Error::new(ExitCode::Usage, format!("there is no file {}", path.display()));
+            if path.canonicalize().is_ok_and(|path| path.starts_with(project.home())) {
+                // A session's draft, which git is not to see.
+                projection::make_home(&project.home(), &project.shared_dir())?;
+            }
             (read_document(&path)?.ok_or_else(missing)?, path.display().to_string())
         }
-        Source::Issue(number) => (read_issue(*number, root)?, format!("issue {number}")),
+        Source::Issue(number) => (read_issue(*number, project.root())?, format!("issue {number}")),
     };
     if text.trim().is_empty() {
         return Err(Error::new(ExitCode::Usage, format!("{name} is empty")).hint("Say what the feature is for."));
@@ -46,10 +52,8 @@ pub fn read_source(source: &Source, directory: &Path, root: &Path, ui: &Ui) -> R
 #[derive(Deserialize)]
 struct Issue {
     title: String,
-    #[serde(default)]
-    body: String,
-    #[serde(default)]
-    url: String,
+    body: Option<String>,
+    url: Option<String>,
 }
 
 fn read_issue(number: u64, root: &Path) -> Result<String> {
@@ -70,5 +74,6 @@ fn read_issue(number: u64, root: &Path) -> Result<String> {
             .hint("See whether `gh issue view` works here; `gh auth login` logs in."));
     }
     let issue: Issue = serde_json::from_slice(&ended.stdout).map_err(|error| failed(error.to_string()))?;
-    text_of(format!("{}\n\n{}\n\n{}\n", issue.title, issue.body, issue.url).into_bytes(), &format!("issue {number}"))
+    let (body, url) = (issue.body.unwrap_or_default(), issue.url.unwrap_or_default());
+    text_of(format!("{}\n\n{body}\n\n{url}\n", issue.title).into_bytes(), &format!("issue {number}"))
 }

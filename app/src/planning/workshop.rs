@@ -60,6 +60,7 @@ impl Workshop {
         check: &StubCheck,
         stubs: impl Iterator<Item = (String, &'s str)>,
         env: BTreeMap<OsString, OsString>,
+        mark: &Path,
     ) -> Result<Result<(), String>> {
         let files = self.git.ls_tree(&self.head)?.into_iter().filter(|entry| entry.kind != EntryType::Submodule);
         let files: Vec<RepoPath> = files.map(|entry| entry.path).collect();
@@ -70,7 +71,8 @@ impl Workshop {
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the check of the stubs: {error}"));
         proc::become_subreaper().map_err(failed)?;
         let timeout = Duration::from_secs(check.timeout_seconds);
-        let ended = Cmd::shell(&check.command).cwd(self.tree()).envs(env).timeout(timeout).merged().run();
+        let ended =
+            Cmd::shell(&check.command).cwd(self.tree()).envs(env).tethered(mark).timeout(timeout).merged().run();
         proc::end_descendants(Duration::ZERO);
         signals::let_end();
         let ended = ended.map_err(failed)?;
@@ -85,8 +87,13 @@ impl Workshop {
         Ok(Err(format!("`{}` {how}\n{}", check.command, bounded_text(&ended.stdout, SHOWN).trim())))
     }
 
-    /// A commit on HEAD with these files as they are given; nothing refers to it yet.
-    pub fn commit(self, project: &Project, files: &[(PathBuf, Option<Vec<u8>>)], message: &str) -> Result<Commit> {
+    /// A commit on HEAD with these files as they are given; nothing refers to it yet. None where HEAD has them so.
+    pub fn commit(
+        self,
+        project: &Project,
+        files: &[(PathBuf, Option<Vec<u8>>)],
+        message: &str,
+    ) -> Result<Option<Commit>> {
         for (path, bytes) in files {
             self.put(path, bytes.as_deref())?;
         }
@@ -94,10 +101,14 @@ impl Workshop {
             files.iter().map(|(path, _)| RepoPath::new(path.as_os_str().as_encoded_bytes())).collect();
         self.git.update_index(&paths)?;
         let tree = self.git.write_tree()?;
+        if self.git.diff_tree(&self.head, &tree)?.is_empty() {
+            return Ok(None);
+        }
         let commit = self.git.commit_tree(&tree, std::slice::from_ref(&self.head), message, &project.identity()?)?;
         let index = project.git_dir().join("index");
         let checkout = self.git.clone().work_tree(project.checkout()).index(index);
-        Ok(Commit { commit, head: self.head, branch: project.head_branch()?, paths, checkout, _workshop: self.dir })
+        let branch = project.head_branch()?;
+        Ok(Some(Commit { commit, head: self.head, branch, paths, checkout, _workshop: self.dir }))
     }
 }
 

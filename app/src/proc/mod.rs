@@ -4,8 +4,10 @@
 mod env;
 mod feed;
 mod id;
+mod lines;
 mod output;
 mod running;
+mod tether;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -18,11 +20,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use tether::Tether;
+
 pub use env::{base_env, called_by, find_program, is_program, is_set};
 pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
+pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
+pub use tether::{MARKER, own_mark};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
 };
@@ -37,12 +43,14 @@ pub struct Cmd {
     cwd: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
     stdin: Option<Feed>,
+    last_words: Option<Vec<u8>>,
     timeout: Option<Duration>,
     grace: Duration,
     keep: (usize, usize),
     streams: Streams,
     copy: Option<Box<dyn Write + Send>>,
     listener: Option<Box<dyn Write + Send>>,
+    tethered_by: Option<PathBuf>,
 }
 
 enum Streams {
@@ -59,12 +67,14 @@ impl Cmd {
             cwd: None,
             env: BTreeMap::new(),
             stdin: None,
+            last_words: None,
             timeout: None,
             grace: Duration::ZERO,
             keep: DEFAULT_KEEP,
             streams: Streams::Apart,
             copy: None,
             listener: None,
+            tethered_by: None,
         }
     }
 
@@ -111,6 +121,12 @@ impl Cmd {
         self
     }
 
+    /// What it is told there when it is to end. A signal follows where it does not listen.
+    pub fn last_words(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.last_words = Some(bytes.into());
+        self
+    }
+
     /// After this time the whole tree is ended.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -154,6 +170,12 @@ impl Cmd {
         self
     }
 
+    /// It gets this mark, and should we be killed, it ends with everything else that has it.
+    pub fn tethered(mut self, mark: impl AsRef<Path>) -> Self {
+        self.tethered_by = Some(mark.as_ref().to_owned());
+        self.env(MARKER, mark.as_ref())
+    }
+
     pub fn run(self) -> io::Result<Ended> {
         self.spawn()?.wait()
     }
@@ -187,6 +209,7 @@ impl Cmd {
                 command.stdout(file.try_clone()?).stderr(file.try_clone()?);
             }
         }
+        let tether = self.tethered_by.as_deref().map(Tether::new).transpose()?;
         let child = tree::spawn_registered(&mut command).map_err(|error| self.explain(error))?;
         drop(command);
         Running::new(
@@ -195,10 +218,12 @@ impl Cmd {
                 readers,
                 keep: self.keep,
                 stdin: self.stdin,
+                last_words: self.last_words,
                 timeout: self.timeout,
                 grace: self.grace,
                 copy: self.copy,
                 listener: self.listener,
+                tether,
             },
         )
     }

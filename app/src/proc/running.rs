@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::feed::Feed;
 use super::id::ProcessId;
 use super::output::Kept;
+use super::tether::Tether;
 use super::{Ended, tree};
 
 /// A copy of the output stops here, so that a program that prints for ever does not fill the disk.
@@ -21,15 +22,19 @@ const COPY_LIMIT: u64 = 64 << 20;
 /// What a pipe can hold when its writer has ended; more comes from a process that escaped.
 const LAST_WORDS: usize = 1 << 20;
 const CHUNK: usize = 64 * 1024;
+/// How long a program has at most for what it is told on its standard input, before it gets a signal.
+const HEARING: Duration = Duration::from_secs(3);
 
 pub(super) struct Plan {
     pub readers: Vec<PipeReader>,
     pub keep: (usize, usize),
     pub stdin: Option<Feed>,
+    pub last_words: Option<Vec<u8>>,
     pub timeout: Option<Duration>,
     pub grace: Duration,
     pub copy: Option<Box<dyn Write + Send>>,
     pub listener: Option<Box<dyn Write + Send>>,
+    pub tether: Option<Tether>,
 }
 
 pub struct Running {
@@ -37,6 +42,7 @@ pub struct Running {
     child: Option<Child>,
     streams: Vec<Stream>,
     input: Option<Input>,
+    last_words: Option<Vec<u8>>,
     wake: PipeReader,
     control: Arc<Control>,
     started: Instant,
@@ -44,6 +50,8 @@ pub struct Running {
     grace: Duration,
     copy: Option<(Box<dyn Write + Send>, u64)>,
     listener: Option<Box<dyn Write + Send>>,
+    /// Let go last, when the program has ended.
+    _tether: Option<Tether>,
 }
 
 struct Stream {
@@ -108,6 +116,7 @@ impl Running {
                 .map(|reader| Stream { reader: Some(reader), kept: Kept::new(plan.keep.0, plan.keep.1) })
                 .collect(),
             input,
+            last_words: plan.last_words,
             wake,
             control: Arc::new(Control {
                 wake: waker,
@@ -120,6 +129,7 @@ impl Running {
             grace: plan.grace,
             copy: plan.copy.map(|sink| (sink, COPY_LIMIT)),
             listener: plan.listener,
+            _tether: plan.tether,
         };
         for stream in &running.streams {
             stream.reader.as_ref().map(set_nonblocking).transpose()?;
@@ -141,10 +151,12 @@ impl Running {
     pub fn wait(mut self) -> io::Result<Ended> {
         let deadline = self.timeout.map(|timeout| later(self.started, timeout));
         let (mut timed_out, mut cancelled, mut terminated, mut killed) = (false, false, false, false);
+        let mut term_at = None;
         loop {
             let kill_at = *self.control.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
             cancelled |= kill_at.is_some() && !timed_out;
-            if kill_at.is_some() && !terminated {
+            term_at = kill_at.map(|kill_at| term_at.unwrap_or_else(|| self.tell_to_end(kill_at)).min(kill_at));
+            if !terminated && term_at.is_some_and(|at| at <= Instant::now()) {
                 terminated = true;
                 self.signal_group(Signal::TERM);
                 // Who is stopped hears nothing until it goes on.
@@ -154,7 +166,7 @@ impl Running {
                 killed = true;
                 tree::end_process(self.id);
             }
-            let next = if killed { None } else { kill_at.or(deadline) };
+            let next = if killed { None } else { term_at.filter(|_| !terminated).or(kill_at).or(deadline) };
             if self.poll_until(next)? {
                 break;
             }
@@ -182,6 +194,15 @@ impl Running {
             truncated,
             duration: self.started.elapsed(),
         })
+    }
+
+    /// Says on its standard input that it is to end, where it listens there; when it is to get a signal.
+    fn tell_to_end(&mut self, kill_at: Instant) -> Instant {
+        let now = Instant::now();
+        let Some((input, words)) = self.input.as_ref().zip(self.last_words.take()) else { return now };
+        input.feed.give(words);
+        input.feed.close();
+        now + HEARING.min(kill_at.saturating_duration_since(now) / 2)
     }
 
     /// One round of reading and writing; `true` when the program has ended.

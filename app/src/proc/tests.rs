@@ -199,6 +199,21 @@ fn kept_output_is_whole_when_it_fits() {
 }
 
 #[test]
+fn what_is_to_end_is_told_so_before_it_gets_a_signal() {
+    let told = |script: &str, grace: Duration| {
+        let running = sh(script).fed_by(Feed::default()).last_words("enough\n").spawn().unwrap();
+        running.canceller().cancel(grace);
+        let ended = running.wait().unwrap();
+        assert!(ended.cancelled);
+        (ended.status, String::from_utf8(ended.stdout).unwrap())
+    };
+    let minute = Duration::from_secs(60);
+    assert_eq!(told("read line; echo \"heard $line\"; exit 7", minute), (Exit::Code(7), "heard enough\n".to_owned()));
+    assert_eq!(told("exec sleep 1000", minute), (Exit::Signal(15), String::new()));
+    assert_eq!(told("trap '' TERM; while :; do sleep 0.05; done", Duration::ZERO), (Exit::Signal(9), String::new()));
+}
+
+#[test]
 fn the_program_that_a_command_begins_with() {
     assert_eq!(called_by("go test ./..."), Some("go"));
     assert_eq!(called_by("cd 'a b' && uv run pytest"), Some("uv"));

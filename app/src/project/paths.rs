@@ -37,6 +37,11 @@ impl FeaturePaths {
         &self.dir
     }
 
+    /// No directory: the mark of what `plan` and `design` have started and wait for.
+    pub fn asked(&self) -> PathBuf {
+        self.dir.join("asked")
+    }
+
     pub fn journal(&self) -> PathBuf {
         self.dir.join(journal::FILE_NAME)
     }

@@ -22,6 +22,7 @@ pub struct Findings {
     pub status: Option<&'static str>,
     pub journal: JournalState,
     pub lock: LockState,
+    pub sessions: Vec<SessionState>,
     /// `current`, `outdated`, `missing`, `unreadable` or `in use`.
     pub projection: &'static str,
     /// What keeps us from writing, where the disk is full.
@@ -54,6 +55,14 @@ pub struct LockState {
     pub holder: Option<String>,
     /// The file that shows the holder to people is there, though nobody holds the feature.
     pub stale_sign: bool,
+}
+
+/// A session that is alive and holds tasks.
+#[derive(Debug, Serialize)]
+pub struct SessionState {
+    pub session: String,
+    /// It runs the feature's tasks level by level.
+    pub drives: bool,
 }
 
 /// A worker that is at work now.
@@ -163,6 +172,9 @@ fn state_of_files(findings: &Findings) -> String {
     let stale = if lock.stale_sign { "; the file .lock shows somebody who is gone" } else { "" };
     text.push_str(&format!("  lock: {holder}{stale}\n  projection: {}\n", findings.projection));
     text.push_str(&format!("  disk: {}\n", findings.lack_of_space.as_deref().unwrap_or("has room")));
+    for SessionState { session, drives } in &findings.sessions {
+        text.push_str(&format!("  session {session}: {}\n", if *drives { "runs the tasks" } else { "holds tasks" }));
+    }
     for worker in &findings.workers {
         let pid = worker.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
         text.push_str(&format!("  worker at work: {}{pid}\n", one_line(&worker.job)));

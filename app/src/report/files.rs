@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 
 use jiff::Timestamp;
 use mahabharatha_core::run::Run;
@@ -52,7 +53,7 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
     if let Some(dir) = path.parent() {
         sweep(dir);
     }
-    let before = fs::read_to_string(&path).unwrap_or_default();
+    let before = read_state(&path)?;
     let view = RunView::of(run);
     let mut decisions = state_md::decisions_in(&before, feature);
     for decision in &view.decisions {
@@ -63,7 +64,15 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
     }
     let section = StateSection::of(&view, decisions);
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
-    write_projected(&path, after.as_bytes())
+    write_projected(&path, &after)
+}
+
+/// As bytes: whatever a person wrote there, in whatever encoding, stays.
+fn read_state(path: &Path) -> Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        found => found.map_err(io("read", path)),
+    }
 }
 
 /// How far a feature is that has not been run yet.
@@ -80,11 +89,7 @@ pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Ch
     }
     let (path, feature) = (project.state_file(), paths.feature().as_str());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
-    let before = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(io("read", &path)(error)),
-    };
+    let before = read_state(&path)?;
     let facts = vec![
         ("Phase", checkpoint.phase.to_owned()),
         ("Status", checkpoint.status.to_owned()),
@@ -92,7 +97,7 @@ pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Ch
     ];
     let section = StateSection::before_a_run(feature, facts, state_md::decisions_in(&before, feature));
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
-    write_projected(&path, after.as_bytes())
+    write_projected(&path, &after)
 }
 
 /// `tasks/<id>.md`, with the failure analysis of a task that is blocked, or the note of one that is to be continued.

@@ -54,7 +54,7 @@ fn about_state(findings: &Findings) -> Vec<Hypothesis> {
             .push(because("The journal of another feature lies here.", "Move it back to where it belongs.".to_owned())),
         _ => {}
     }
-    if !lock.held && !findings.workers.is_empty() {
+    if !lock.held && findings.sessions.is_empty() && !findings.workers.is_empty() {
         found.push(because(
             "The process that drove the run died; its workers go on.",
             format!("`mahabharatha run {feature}` takes them over, `mahabharatha stop -f {feature}` ends them."),

@@ -98,6 +98,7 @@ impl Narrator {
             // By another process, which tells where it begins and how it ends.
             self.before.running_level = None;
             self.before.ended = false;
+            self.before.pause = None;
         }
         let after = Glimpse::of(run);
         let mut telling = Telling { run, before: &self.before, after: &after, lines: Vec::new() };
@@ -110,7 +111,7 @@ impl Narrator {
             _ => telling.event(event),
         }
         telling.breaker();
-        telling.pause();
+        telling.pause(event);
         telling.empty_levels(event);
         telling.level_begun();
         // Between two processes the run is still as the earlier one left it.
@@ -290,13 +291,16 @@ impl Telling<'_> {
         }
     }
 
-    fn pause(&mut self) {
+    fn pause(&mut self, event: &Event) {
         let (before, now) = (self.before.pause.as_ref(), self.run.service_pause());
         match (before, now) {
             (_, Some(pause)) if before.is_none_or(|before| before.until < pause.until) => {
                 let lasts = human_duration(pause.until.since(self.run.updated_at()));
                 let text = format!("no launches until {} (for {lasts}): {}", pause.until, headline(&pause.why));
                 self.say(Severity::Warn, text);
+                if matches!(event, Event::Resumed { .. }) {
+                    self.say(Severity::Info, "stop it and `run --no-wait`, and it does not wait for that time");
+                }
             }
             (Some(_), None) if self.run.ended().is_none() => self.say(Severity::Info, "launches go on"),
             _ => {}

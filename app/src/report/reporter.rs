@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mahabharatha_core::ids::Time;
-use mahabharatha_core::run::event::{Command, JobEnd};
+use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::run::event::{Command, JobEnd, JobReport};
 use mahabharatha_core::run::{Event, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 
@@ -34,6 +34,7 @@ pub struct Reporter {
 enum Message {
     Recorded(Time, Box<Event>),
     Snapshot(Sender<Run>),
+    State(Sender<()>),
     Completion(Vec<GateResult>, Vec<String>, Sender<Result<()>>),
     Mirror(Box<Mirror>),
     Finish,
@@ -86,6 +87,10 @@ impl Reporter {
 
     pub fn recorded(&self, now: Time, event: &Event) {
         let _ = self.messages.send(Message::Recorded(now, Box::new(event.clone())));
+        if ended_job(event).is_some_and(|(_, report)| !report.decisions.is_empty()) {
+            // The next order takes from STATE.md what was decided.
+            let _ = self.ask(Message::State);
+        }
     }
 
     /// Keeps the feature's task list in Claude Code too, from now on.
@@ -164,6 +169,10 @@ impl Follower<'_> {
             match message {
                 Ok(Message::Recorded(now, event)) => self.recorded(now, &event),
                 Ok(Message::Snapshot(asker)) => drop(asker.send(self.run.clone())),
+                Ok(Message::State(asker)) => {
+                    self.write_state();
+                    let _ = asker.send(());
+                }
                 Ok(Message::Completion(gates, commits, asker)) => {
                     let _ = asker.send(files::write_completion(&self.paths, &self.run, &gates, &commits));
                 }
@@ -194,12 +203,7 @@ impl Follower<'_> {
             mirror.update(&RunView::of(&self.run), &self.run);
             self.run.answer(request).into_iter().for_each(|answer| mirror.answered(answer));
         }
-        let ended = match event {
-            Event::JobEnded { task, report, .. } => Some((task, report)),
-            Event::Asked { command: Command::Finish { task, report, .. }, .. } => Some((task, &**report)),
-            _ => None,
-        };
-        if let Some((task, report)) = ended
+        if let Some((task, report)) = ended_job(event)
             && (matches!(report.end, JobEnd::Checkpoint { .. })
                 || self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. })))
         {
@@ -224,9 +228,13 @@ impl Follower<'_> {
             self.write(|follower| files::write_projection(&follower.paths, &view));
         }
         if self.reports.is_due() {
-            self.reports.done();
-            self.write(|follower| files::write_state(&follower.project, &follower.paths, &follower.run));
+            self.write_state();
         }
+    }
+
+    fn write_state(&mut self) {
+        self.reports.done();
+        self.write(|follower| files::write_state(&follower.project, &follower.paths, &follower.run));
     }
 
     /// These files can be made again from the journal: that one cannot be written does not stop the run.
@@ -237,6 +245,15 @@ impl Follower<'_> {
             self.complained = true;
             self.ui.warn(&error.to_string());
         }
+    }
+}
+
+/// By an agent or a session.
+fn ended_job(event: &Event) -> Option<(&TaskId, &JobReport)> {
+    match event {
+        Event::JobEnded { task, report, .. } => Some((task, report)),
+        Event::Asked { command: Command::Finish { task, report, .. }, .. } => Some((task, report)),
+        _ => None,
     }
 }
 

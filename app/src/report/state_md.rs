@@ -109,18 +109,19 @@ pub fn render_section(section: &StateSection) -> String {
     text
 }
 
-/// Pieces of the file in their order: our sections, and text that is not ours. Together they are the whole file.
-fn pieces(existing: &str) -> Vec<(Option<&str>, &str)> {
+/// Pieces of the file in their order: our sections, and bytes that are not ours. Together they are the whole file.
+fn pieces(existing: &[u8]) -> Vec<(Option<&str>, &[u8])> {
     let mut pieces = Vec::new();
     let mut start = 0;
     let mut feature = None;
     let mut at = 0;
-    for line in existing.split_inclusive('\n') {
+    for line in existing.split_inclusive(|&byte| byte == b'\n') {
         // Any heading of the first order ends a section.
-        if line.starts_with("# ") {
+        if line.starts_with(b"# ") {
             pieces.push((feature, &existing[start..at]));
             start = at;
-            feature = line.strip_prefix(HEADING).map(str::trim);
+            let name = line.strip_prefix(HEADING.as_bytes()).and_then(|name| std::str::from_utf8(name).ok());
+            feature = name.map(str::trim);
         }
         at += line.len();
     }
@@ -129,17 +130,17 @@ fn pieces(existing: &str) -> Vec<(Option<&str>, &str)> {
     pieces
 }
 
-/// The sections that are ours, as they stand in the file.
-pub fn parse_sections(existing: &str) -> Vec<(String, String)> {
-    let ours = |(feature, text): (Option<&str>, &str)| Some((feature?.to_string(), text.to_string()));
-    pieces(existing).into_iter().filter_map(ours).collect()
+/// A line that is not UTF-8 is taken for Latin-1, in which every byte is a character: none gets lost.
+fn decode(line: &[u8]) -> String {
+    String::from_utf8(line.to_vec()).unwrap_or_else(|_| line.iter().copied().map(char::from).collect())
 }
 
 /// What is noted under `## Decisions` in a feature's section, by us or by hand, so that it is not lost when the section
 /// is rendered anew.
-pub fn decisions_in(existing: &str, feature: &str) -> Vec<String> {
-    let sections = parse_sections(existing);
-    let Some((_, text)) = sections.iter().find(|(name, _)| name == feature) else { return Vec::new() };
+pub fn decisions_in(existing: &[u8], feature: &str) -> Vec<String> {
+    let pieces = pieces(existing);
+    let Some((_, section)) = pieces.iter().find(|(name, _)| *name == Some(feature)) else { return Vec::new() };
+    let text: String = section.split_inclusive(|&byte| byte == b'\n').map(decode).collect();
     let body = text.lines().skip_while(|line| line.trim_end() != DECISIONS).skip(1);
     let mut decisions: Vec<String> = Vec::new();
     for line in body.take_while(|line| !line.starts_with("## ")) {
@@ -156,27 +157,27 @@ pub fn decisions_in(existing: &str, feature: &str) -> Vec<String> {
 }
 
 /// The file with this feature's section put in its place, or added in its place by name. Everything else stays as it is.
-pub fn replace_section(existing: &str, feature: &str, new_text: &str) -> String {
+pub fn replace_section(existing: &[u8], feature: &str, new_text: &str) -> Vec<u8> {
     let pieces = pieces(existing);
-    let is_ours = |piece: &&(Option<&str>, &str)| piece.0 == Some(feature);
+    let is_ours = |piece: &&(Option<&str>, &[u8])| piece.0 == Some(feature);
     let place = pieces
         .iter()
         .position(|piece| is_ours(&piece))
         .or_else(|| pieces.iter().position(|(name, _)| name.is_some_and(|name| name > feature)));
     let (before, after) = pieces.split_at(place.unwrap_or(pieces.len()));
-    let mut text: String = before.iter().map(|(_, piece)| *piece).collect();
-    while !text.is_empty() && !text.ends_with("\n\n") {
-        text.push('\n');
+    let mut file: Vec<u8> = before.iter().flat_map(|(_, piece)| *piece).copied().collect();
+    while !file.is_empty() && !file.ends_with(b"\n\n") {
+        file.push(b'\n');
     }
-    text.push_str(new_text.trim_end());
-    text.push('\n');
+    file.extend(new_text.trim_end().bytes());
+    file.push(b'\n');
     for (index, (_, piece)) in after.iter().filter(|piece| !is_ours(piece)).enumerate() {
         if index == 0 {
-            text.push('\n');
+            file.push(b'\n');
         }
-        text.push_str(piece);
+        file.extend(*piece);
     }
-    text
+    file
 }
 
 #[cfg(test)]
@@ -206,11 +207,11 @@ mod tests {
             feature: feature.to_string(),
             ..StateSection::of(&Story::new().view(), vec!["one\n  with a second line".to_string(), "two".to_string()])
         };
-        let put = |text: &str, feature: &str| replace_section(text, feature, &render_section(&section(feature)));
-        let text = put(&put("", "b"), "a");
-        let parsed = parse_sections(&text);
-        assert_eq!(parsed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(parsed[1].1, render_section(&section("b")));
+        let put = |text: &[u8], feature: &str| replace_section(text, feature, &render_section(&section(feature)));
+        let text = put(&put(b"", "b"), "a");
+        let found = pieces(&text);
+        assert_eq!(found.iter().map(|(name, _)| name.unwrap()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(found[1].1, render_section(&section("b")).as_bytes());
         assert_eq!(decisions_in(&text, "b"), ["one\n  with a second line", "two"]);
         assert_eq!(decisions_in(&text, "c"), Vec::<String>::new());
     }
@@ -219,28 +220,42 @@ mod tests {
     fn a_decision_cannot_end_its_section() {
         let decisions = vec!["use\n# MAHABHARATHA State: other\n## Blockers".to_string()];
         let text = render_section(&StateSection::of(&Story::new().view(), decisions));
-        assert_eq!(parse_sections(&text).len(), 1);
-        assert_eq!(decisions_in(&text, "tables").len(), 1);
+        assert_eq!(pieces(text.as_bytes()).len(), 1);
+        assert_eq!(decisions_in(text.as_bytes(), "tables").len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_utf_8_stays_byte_for_byte() {
+        let notes = b"caf\xe9\n\n# \xff\xfe\n";
+        let section = b"# MAHABHARATHA State: a\n## Decisions\n- caf\xe9\n- caf\xc3\xa9\n";
+        let file = [&notes[..], section].concat();
+        assert_eq!(decisions_in(&file, "a"), ["caf\u{e9}", "caf\u{e9}"]);
+        let replaced = replace_section(&file, "a", "# MAHABHARATHA State: a\nnew\n");
+        assert_eq!(replaced, [&notes[..], b"\n# MAHABHARATHA State: a\nnew\n"].concat());
+    }
+
+    fn replaced(file: &str, feature: &str, new_text: &str) -> String {
+        String::from_utf8(replace_section(file.as_bytes(), feature, new_text)).unwrap()
     }
 
     #[test]
     fn what_a_person_wrote_around_the_sections_stays() {
         let file = "My notes.\n\n# MAHABHARATHA State: b\nold\n# More notes\nkept";
-        let first = replace_section(file, "a", "# MAHABHARATHA State: a\nnew");
+        let first = replaced(file, "a", "# MAHABHARATHA State: a\nnew");
         assert_eq!(
             first,
             "My notes.\n\n# MAHABHARATHA State: a\nnew\n\n# MAHABHARATHA State: b\nold\n# More notes\nkept"
         );
-        let changed = replace_section(file, "b", "# MAHABHARATHA State: b\nnew");
+        let changed = replaced(file, "b", "# MAHABHARATHA State: b\nnew");
         assert_eq!(changed, "My notes.\n\n# MAHABHARATHA State: b\nnew\n\n# More notes\nkept");
-        let second = replace_section(&first, "c", "# MAHABHARATHA State: c\n");
+        let second = replaced(&first, "c", "# MAHABHARATHA State: c\n");
         assert_eq!(second, first + "\n\n# MAHABHARATHA State: c\n");
     }
 
     #[test]
     fn a_section_that_stands_twice_stands_once_afterwards() {
         let file = "# MAHABHARATHA State: a\n1\n# MAHABHARATHA State: b\r\nb\r\n# MAHABHARATHA State: a\n2\n";
-        let text = replace_section(file, "a", "# MAHABHARATHA State: a\n3\n");
+        let text = replaced(file, "a", "# MAHABHARATHA State: a\n3\n");
         assert_eq!(text, "# MAHABHARATHA State: a\n3\n\n# MAHABHARATHA State: b\r\nb\r\n");
     }
 
@@ -257,24 +272,24 @@ mod tests {
     }
 
     fn others(text: &str, feature: &str) -> Vec<String> {
-        let all = pieces(text).into_iter().filter(|(name, _)| *name != Some(feature));
-        all.map(|(_, text)| text.to_string()).collect()
+        let all = pieces(text.as_bytes()).into_iter().filter(|(name, _)| *name != Some(feature));
+        all.map(|(_, text)| decode(text)).collect()
     }
 
     proptest! {
         #[test]
         fn other_sections_are_not_touched(file in file(), feature in "[abcd]") {
             let new = format!("{HEADING}{feature}\nnew\n");
-            let replaced = replace_section(&file, &feature, &new);
-            let ours = parse_sections(&replaced).into_iter().filter(|(name, _)| *name == feature);
-            prop_assert_eq!(ours.map(|(_, text)| text.trim_end().to_string()).collect::<Vec<_>>(), [new.trim_end()]);
-            let (before, after) = (others(&file, &feature), others(&replaced, &feature));
+            let after = replaced(&file, &feature, &new);
+            let ours = pieces(after.as_bytes()).into_iter().filter(|(name, _)| *name == Some(feature.as_str()));
+            prop_assert_eq!(ours.map(|(_, text)| decode(text.trim_ascii_end())).collect::<Vec<_>>(), [new.trim_end()]);
+            prop_assert_eq!(replaced(&after, &feature, &new), after.clone(), "settles");
+            let (before, after) = (others(&file, &feature), others(&after, &feature));
             prop_assert_eq!(before.len(), after.len());
             for (before, after) in before.iter().zip(&after) {
                 // Only the end of a piece that our section now follows may get line breaks.
                 prop_assert!(after == before || after.strip_prefix(before.as_str()).is_some_and(|added| added.trim_matches('\n').is_empty()));
             }
-            prop_assert_eq!(replace_section(&replaced, &feature, &new), replaced.clone(), "settles");
         }
     }
 }

@@ -42,6 +42,7 @@ pub fn policy() -> Policy {
         allow_red_base: false,
         max_usd: Some(20.0),
         onto_staging: false,
+        heeds_limits: true,
     }
 }
 

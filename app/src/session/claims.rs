@@ -38,13 +38,10 @@ pub(super) fn policy(policy: Policy) -> Policy {
 /// How a session takes part in a run that it drives.
 pub fn options(lease: &Lease, intent: Intent) -> Options {
     Options {
-        launcher: None,
         workers: lease.workers,
-        intent,
-        agent: None,
-        max_cost: None,
         allow_red_base: lease.allow_red_base,
         lease: Some(lease.clone()),
+        ..Options::new(intent)
     }
 }
 
@@ -136,69 +133,64 @@ fn is_open(run: &Run) -> bool {
     open || run.ended() == Some(&mahabharatha_core::run::End::Completed)
 }
 
-/// Of the world only what sessions hold: the rest is for whoever drives the run.
-struct OnlyHeld<'a>(&'a mut LocalHost);
+/// The world as a session meets it: where it does not drive the run, only what sessions hold is its business.
+struct Part<'a> {
+    host: &'a mut LocalHost,
+    drives: bool,
+}
 
-impl OnlyHeld<'_> {
-    fn minds(effect: &Effect) -> bool {
-        effect.is_held() || matches!(effect, Effect::Answer { .. } | Effect::Interrupt { .. })
+impl Part<'_> {
+    fn minds(&self, effect: &Effect) -> bool {
+        self.drives || effect.is_held() || matches!(effect, Effect::Answer { .. } | Effect::Interrupt { .. })
     }
 }
 
-impl Host for OnlyHeld<'_> {
+impl Host for Part<'_> {
     fn now(&self) -> Time {
-        self.0.now()
+        self.host.now()
     }
 
     fn begin(&mut self, id: EffectId, effect: &Effect) {
-        if Self::minds(effect) {
-            self.0.begin(id, effect);
+        if self.minds(effect) {
+            self.host.begin(id, effect);
         }
     }
 
     fn reconcile(&mut self, id: EffectId, effect: &Effect) {
-        if Self::minds(effect) {
-            self.0.reconcile(id, effect);
+        if self.minds(effect) {
+            self.host.reconcile(id, effect);
         }
     }
 
     fn next(&mut self, until: Option<Time>) -> Event {
-        self.0.next(until)
+        self.host.next(until)
     }
 }
 
-/// Has what was asked happen to a run that somebody else drives, or nobody: it is carried no further.
-pub(super) fn take_part(run: &mut Run, journal: &mut Recorder, host: &mut LocalHost, asked: Vec<Event>) -> Result<()> {
-    let mut host = OnlyHeld(host);
-    take_over(run, &mut host);
-    while let Some(event) = host.0.pending() {
-        happen(run, journal, &mut host, &event)?;
-    }
-    for event in &asked {
-        happen(run, journal, &mut host, event)?;
-    }
-    while let Some(event) = host.0.pending() {
-        happen(run, journal, &mut host, &event)?;
-    }
-    Ok(())
-}
-
-/// Lets things happen until nothing but what sessions hold is awaited.
-pub(super) fn settle(run: &mut Run, journal: &mut Recorder, host: &mut LocalHost, asked: Vec<Event>) -> Result<()> {
-    take_over(run, host);
+/// Has what was asked happen. A run that the session drives goes on until nothing but what sessions hold is awaited; one
+/// that somebody else drives, or nobody, is carried no further.
+pub(super) fn take_part(
+    run: &mut Run,
+    journal: &mut Recorder,
+    host: &mut LocalHost,
+    asked: Vec<Event>,
+    drives: bool,
+) -> Result<()> {
+    let mut part = Part { host, drives };
+    take_over(run, &mut part);
     // What is over is noted before anything new is asked for.
-    while let Some(event) = host.pending() {
-        happen(run, journal, host, &event)?;
+    while let Some(event) = part.host.pending() {
+        happen(run, journal, &mut part, &event)?;
     }
     for event in &asked {
-        happen(run, journal, host, event)?;
+        happen(run, journal, &mut part, event)?;
     }
     loop {
-        let event = match host.pending() {
+        let event = match part.host.pending() {
             Some(event) => event,
-            None if run.is_settled() => return Ok(()),
-            None => host.next(None),
+            None if !drives || run.is_settled() => return Ok(()),
+            None => part.next(None),
         };
-        happen(run, journal, host, &event)?;
+        happen(run, journal, &mut part, &event)?;
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, ExitCode, Result};
 
 pub struct Changes {
     changed: Receiver<()>,
-    _watcher: RecommendedWatcher,
+    watcher: RecommendedWatcher,
 }
 
 /// Watches a directory and all below it, from now on, so that no change after the call is missed.
@@ -22,7 +22,7 @@ pub fn changes(dir: &Path) -> Result<Changes> {
     let watcher = watch(dir, RecursiveMode::Recursive, move || {
         let _ = sender.send(());
     })?;
-    Ok(Changes { changed, _watcher: watcher })
+    Ok(Changes { changed, watcher })
 }
 
 /// Watches the directory of a feature, what its workers do, and the going of its holder, which changes no file.
@@ -41,10 +41,15 @@ pub fn feature_changes(dir: &Path) -> Result<Changes> {
             let _ = left.send(());
         }
     });
-    Ok(Changes { changed, _watcher: watcher })
+    Ok(Changes { changed, watcher })
 }
 
 impl Changes {
+    /// Another directory, as far as it can be watched; also one that was made in the place of another.
+    pub fn watch_too(&mut self, dir: &Path) {
+        let _ = self.watcher.watch(dir, RecursiveMode::NonRecursive);
+    }
+
     /// Returns after a change; several at once count as one.
     pub fn wait(&self) {
         let _ = self.changed.recv();

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Read};
 
+use super::paste::{Marked, goes_on, without_marks};
 use super::{Style, Ui, clean, deliver, one_line};
 
 /// No answer that somebody typed is longer.
 const LONGEST_ANSWER: u64 = 64 << 10;
+/// With its end. A terminal drops what comes after so much on one line.
+const LONGEST_LINE: usize = 4096;
 
 /// A question that nobody is there to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +49,12 @@ impl Ui {
         Ok(is_yes(&self.ask(&format!("{question} [y/N]"), flag)?))
     }
 
+    /// As `ask`; what is pasted is one answer, whatever number of lines it has.
+    pub fn ask_text(&self, question: &str, flag: &str) -> Result<String, NoAnswer> {
+        let _until_answered = self.can_ask().then(Marked::begin);
+        self.ask(question, flag)
+    }
+
     /// A line, without the space around it.
     pub fn ask(&self, question: &str, flag: &str) -> Result<String, NoAnswer> {
         let no_answer = |ended| {
@@ -78,21 +87,41 @@ impl Ui {
     }
 }
 
-/// One line; nothing where there is no more.
+/// One line, or more where they were pasted; nothing where there is no more.
 fn read_answer(from: &mut impl BufRead) -> io::Result<Option<String>> {
-    let mut bytes = Vec::new();
-    from.by_ref().take(LONGEST_ANSWER).read_until(b'\n', &mut bytes)?;
-    if bytes.is_empty() {
-        return Ok(None);
+    let (mut bytes, mut trouble, mut pasting) = (Vec::new(), None, false);
+    loop {
+        let mut line = Vec::new();
+        from.by_ref().take(LONGEST_ANSWER).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            break;
+        }
+        if line.len() == LONGEST_LINE && line.ends_with(b"\n") {
+            trouble = Some("the terminal cuts so long a line; give it on several lines, or a file by a flag");
+        } else if (bytes.len() + line.len()) as u64 >= LONGEST_ANSWER {
+            trouble = Some("the answer is too long; give a shorter one, or a file by a flag");
+            if !line.ends_with(b"\n") {
+                from.skip_until(b'\n')?;
+            }
+        } else {
+            bytes.extend(&line);
+        }
+        pasting = goes_on(pasting, &line);
+        if !pasting {
+            break;
+        }
     }
     let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    if bytes.len() as u64 == LONGEST_ANSWER && !bytes.ends_with(b"\n") {
-        from.skip_until(b'\n')?;
-        return invalid("the answer is too long; give a shorter one, or a file by a flag");
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Some(text.trim().to_string())),
-        Err(_) => invalid("the answer is not UTF-8 text; give it again"),
+    match (trouble, String::from_utf8(bytes)) {
+        (Some(what), _) => invalid(what),
+        (None, Ok(text)) if text.is_empty() => Ok(None),
+        (None, Ok(text)) => match without_marks(&text) {
+            text if text.contains('\x1b') => {
+                invalid("keys that move the cursor do not edit here; give the answer again")
+            }
+            text => Ok(Some(text.trim().to_string())),
+        },
+        (None, Err(_)) => invalid("the answer is not UTF-8 text; give it again"),
     }
 }
 
@@ -133,6 +162,23 @@ mod tests {
         assert!(read_answer(&mut from).unwrap_err().to_string().contains("too long"));
         assert!(read_answer(&mut from).unwrap_err().to_string().contains("UTF-8"));
         assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("last"));
+        assert_eq!(read_answer(&mut from).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_pasted_is_one_answer() {
+        let huge = "x\n".repeat(LONGEST_ANSWER as usize);
+        let long = "y".repeat(LONGEST_LINE - 1);
+        let text = format!(
+            "left\x1b[D\nsee \x1b[200~one\n\ntwo\x1b[201~ and three\n\x1b[200~{huge}\x1b[201~\n{long}\nnext\n\x1b[200~a\x1b[201~\x1b[200~b\nc"
+        );
+        let mut from = text.as_bytes();
+        assert!(read_answer(&mut from).unwrap_err().to_string().contains("cursor"));
+        assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("see one\n\ntwo and three"));
+        assert!(read_answer(&mut from).unwrap_err().to_string().contains("too long"));
+        assert!(read_answer(&mut from).unwrap_err().to_string().contains("cuts"));
+        assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("next"));
+        assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("ab\nc"));
         assert_eq!(read_answer(&mut from).unwrap(), None);
     }
 }

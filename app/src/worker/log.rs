@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::order::Order;
+use crate::proc::Lines;
 
 /// A longer line of output is cut.
 const MAX_LINE: usize = 4096;
@@ -78,8 +79,19 @@ impl Log {
     }
 
     /// A place for a program's output, which becomes one event for each line.
-    pub fn lines(&self, event: &'static str) -> Lines {
-        Lines { log: self.clone(), event, line: Vec::new(), lines: MAX_LINES, bytes: MAX_BYTES }
+    pub fn lines(&self, event: &'static str) -> impl Write + Send + 'static {
+        let (log, mut lines, mut bytes) = (self.clone(), MAX_LINES, MAX_BYTES);
+        Lines::new(MAX_LINE, move |line| {
+            let text = String::from_utf8_lossy(line);
+            if lines == 0 || bytes == 0 || text.trim().is_empty() {
+                return;
+            }
+            log.write(Severity::Debug, event, text.trim_end());
+            (lines, bytes) = (lines - 1, bytes.saturating_sub(line.len()));
+            if lines == 0 || bytes == 0 {
+                log.write(Severity::Warn, event, "[… there is more output than the log takes …]");
+            }
+        })
     }
 }
 
@@ -88,60 +100,6 @@ fn append(path: &Path) -> io::Result<File> {
         fs::create_dir_all(dir)?;
     }
     OpenOptions::new().append(true).create(true).open(path)
-}
-
-pub struct Lines {
-    log: Log,
-    event: &'static str,
-    line: Vec<u8>,
-    /// How much more there is room for.
-    lines: u32,
-    bytes: usize,
-}
-
-impl Lines {
-    fn end_line(&mut self) {
-        let text = String::from_utf8_lossy(&self.line);
-        if !text.trim().is_empty() {
-            self.log.write(Severity::Debug, self.event, text.trim_end());
-            self.lines -= 1;
-            self.bytes = self.bytes.saturating_sub(self.line.len());
-            if self.is_full() {
-                self.log.write(Severity::Warn, self.event, "[… there is more output than the log takes …]");
-            }
-        }
-        self.line.clear();
-    }
-
-    fn is_full(&self) -> bool {
-        self.lines == 0 || self.bytes == 0
-    }
-}
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            if self.is_full() {
-                break;
-            }
-            let room = MAX_LINE.saturating_sub(self.line.len());
-            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
-            if piece.ends_with(b"\n") {
-                self.end_line();
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for Lines {
-    fn drop(&mut self) {
-        self.end_line();
-    }
 }
 
 #[cfg(test)]

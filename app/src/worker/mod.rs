@@ -41,10 +41,10 @@ use log::{Log, Severity};
 use watch::Interrupt;
 
 pub use include::wanted_files;
-pub use order::{FILE as ORDER, Limits, Logs, MARKER, Order, PromptContext, Rules, result_ref};
+pub use order::{FILE as ORDER, Limits, Logs, Order, PromptContext, Rules, result_ref};
 pub use ownership::owner;
 pub use progress::Progress;
-pub use start::{occupant, save_leftovers};
+pub use start::{occupant, occupants, save_leftovers};
 
 const RESULT: &str = "result.json";
 /// A file with this name says that the attempt was given up: who comes later leaves.

@@ -15,14 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentOrder;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Identity, Pinned};
-use crate::proc::base_env;
+use crate::proc::{MARKER, base_env};
 use crate::store::atomic::write_projected;
 
 pub const FILE: &str = "order.json";
-
-/// The environment variable that tells which job directory a process belongs to, also when it has escaped. A path, so
-/// that no other repository has the same.
-pub const MARKER: &str = "MAHABHARATHA_JOB";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
@@ -114,7 +110,7 @@ pub struct Logs {
     pub task: PathBuf,
 }
 
-const SLOTS: &str = "slots";
+pub const SLOTS: &str = "slots";
 
 pub fn slot_file(feature_dir: &Path, worker: WorkerId, extension: &str) -> PathBuf {
     feature_dir.join(SLOTS).join(format!("worker-{worker}.{extension}"))

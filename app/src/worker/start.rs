@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guard::{Guard, Snapshot};
 use super::keep::{self, Keeper, Kept};
-use super::order::{Order, slot_file};
+use super::order::{Order, SLOTS, slot_file};
 use super::{files, include, ownership};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Git, RefChange};
@@ -63,6 +63,14 @@ pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>>
     let Occupant { task, attempt, .. } = serde_json::from_slice(&bytes)
         .map_err(|error| Error::new(ExitCode::Invalid, format!("{}: {error}", record.display())))?;
     Ok(Some(feature_dir.join("jobs").join(format!("{task}.{attempt}"))))
+}
+
+/// Of every slot that is taken.
+pub fn occupants(feature_dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(feature_dir.join(SLOTS)).into_iter().flatten().flatten();
+    let records = entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json").map(str::to_owned));
+    let workers = records.filter_map(|name| name.strip_prefix("worker-")?.parse().ok().map(WorkerId));
+    workers.filter_map(|worker| occupant(feature_dir, worker).transpose()).collect()
 }
 
 /// The pristine state and the guard of the attempt that lies in the slot, if it is this one.

@@ -95,9 +95,11 @@ fn agents_have_their_models_and_no_more_tools_than_they_need() {
 fn a_plan_stops_at_the_approval_and_says_so_before_anything_else() {
     let api = Api::start(|ask| match ask.turn() {
         0 => {
-            bash(&format!("mahabharatha plan greet --from - --agent none <<'REQUIREMENTS'\n{REQUIREMENTS}REQUIREMENTS"))
+            let path = ask.cwd().join(".mahabharatha/drafts/greet.md");
+            Reply::uses("Write", json!({ "file_path": path, "content": REQUIREMENTS }))
         }
-        1 => Reply::uses(
+        1 => bash("mahabharatha plan greet --from .mahabharatha/drafts/greet.md --agent none"),
+        2 => Reply::uses(
             "AskUserQuestion",
             json!({ "questions": [{
                 "question": "Do you approve these requirements?", "header": "Approval", "multiSelect": false,
@@ -107,7 +109,7 @@ fn a_plan_stops_at_the_approval_and_says_so_before_anything_else() {
                 ],
             }] }),
         ),
-        2 => {
+        3 => {
             // What the command says is to be printed, word by word.
             let text = ask.text();
             let banner = text.split("```text\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap_or_default();
@@ -120,10 +122,12 @@ fn a_plan_stops_at_the_approval_and_says_so_before_anything_else() {
     let talk = bench.talk(&["/mahabharatha:plan greet people"]);
     let course = talk.course();
     let at = course.iter().position(|said| said.contains("⛔ PLANNING COMPLETE")).unwrap();
-    assert_eq!(course[..at], ["→ Bash", "→ AskUserQuestion"]);
+    assert_eq!(course[..at], ["→ Write", "→ Bash", "→ AskUserQuestion"]);
     assert_eq!(course[at + 1..], ["→ Bash", "The requirements are locked."]);
     assert_eq!(talk.errors(), [""; 0]);
     assert!(bench.repo.read(".gsd/specs/greet/requirements.md").contains("greet.sh prints hello"));
     assert!(bench.repo.exists(".gsd/specs/greet/approval.json"));
+    let seen = bench.repo.git(&["status", "--porcelain", "-uall"]);
+    assert!(!seen.contains("drafts"), "{seen}");
     assert_eq!(talk.asked.len(), 1, "nothing but the question needed the person: {:?}", talk.asked);
 }

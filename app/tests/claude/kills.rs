@@ -125,3 +125,33 @@ fn a_stopped_run_leaves_no_client_and_no_command() {
     assert_eq!(processes_in(&bench.repo.path()), []);
     assert_eq!(bench.repo.git(&["show", "refs/mahabharatha/x/wip/A-1/1:a.txt"]), "half");
 }
+
+#[test]
+fn an_attempt_that_is_called_off_tells_what_it_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let silent = dir.path().join("silent");
+    let asked = silent.clone();
+    // One of the clients waits for its command, the other for the service.
+    let api = Api::start(move |ask| match (ask.task().as_str(), ask.turn()) {
+        (_, 0) => bash("git status").reading(100_000),
+        ("A-1", _) => bash("sleep 1000"),
+        _ => {
+            fs::write(&asked, "").unwrap();
+            std::thread::sleep(std::time::Duration::from_secs(60));
+            Reply::Dropped
+        }
+    });
+    let Some(bench) = Bench::new(api, "workers: { count: 2 }\n") else { return };
+    bench.repo.graph("x", &[sleeping("A-1", "a.txt"), task("A-2", 1, "b.txt")]);
+    let run = bench.run_until_asleep();
+    bench.repo.wait_until("the service is asked", || silent.exists());
+    bench.run(&["stop"]).code(0);
+    run.wait().code(130);
+    for id in ["A-1", "A-2"] {
+        let attempts = bench.repo.task(id)["attempts"].clone();
+        assert_eq!(attempts[0]["outcome"], "interrupted", "{attempts:#}");
+        assert!(attempts[0]["cost_usd"].as_f64().unwrap() >= 0.3, "{attempts:#}");
+    }
+    assert!(bench.repo.status()["cost_usd"].as_f64().unwrap() >= 0.6);
+    assert_eq!(bench.api.asked().len(), 4, "nothing is asked once it is called off");
+}

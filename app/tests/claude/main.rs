@@ -13,6 +13,7 @@ mod support;
 
 mod commands;
 mod context;
+mod driven;
 mod endings;
 mod hooks;
 mod kills;

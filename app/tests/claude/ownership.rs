@@ -6,6 +6,8 @@ use crate::client::{Bench, task};
 use crate::messages_api::{Api, Reply, bash, tool_use};
 use crate::support::with;
 
+const VERIFICATION: &str = "git diff --exit-code HEAD -- README.md && grep -q A-1 own.txt";
+
 #[test]
 fn what_the_task_does_not_own_cannot_be_written_by_tools_or_redirection() {
     let api = Api::start(|ask| match ask.turn() {
@@ -23,7 +25,13 @@ fn what_the_task_does_not_own_cannot_be_written_by_tools_or_redirection() {
         5 => bash("git push origin main"),
         6 => bash("curl http://127.0.0.1:1/"),
         7 => Reply::uses("Agent", json!({ "description": "x", "prompt": "x", "subagent_type": "general-purpose" })),
-        8 => ask.write("own.txt", "A-1\n"),
+        // Git's reading commands can write, and run other programs.
+        8 => bash("git diff --output=other.txt HEAD"),
+        9 => bash("git grep -O'touch other.txt' hello"),
+        10 => bash("git log --oneline -3"),
+        11 => bash("git ls-tree -r HEAD"),
+        12 => ask.write("own.txt", "A-1\n"),
+        13 => bash(VERIFICATION),
         _ => Reply::says("Done."),
     });
     let Some(bench) = Bench::new(api, "") else { return };
@@ -34,7 +42,8 @@ fn what_the_task_does_not_own_cannot_be_written_by_tools_or_redirection() {
     bench.repo.commit("settings");
     std::fs::create_dir(bench.home().join(".claude")).unwrap();
     std::fs::write(bench.home().join(".claude/settings.json"), settings.to_string()).unwrap();
-    bench.repo.graph("x", &[task("A-1", 1, "own.txt")]);
+    let verified = json!({ "verification": { "command": VERIFICATION } });
+    bench.repo.graph("x", &[with(task("A-1", 1, "own.txt"), verified)]);
     bench.run(&["run"]).code(0);
     let denied = bench.events("A-1", &["tool_denied"]);
     let expected = [
@@ -45,6 +54,8 @@ fn what_the_task_does_not_own_cannot_be_written_by_tools_or_redirection() {
         "running python3 -c \"open('other.txt', 'w').write('mine')\"",
         "running git push origin main",
         "running curl http://127.0.0.1:1/",
+        "running git diff --output=other.txt HEAD",
+        "running git grep -O'touch other.txt' hello",
     ];
     assert_eq!(denied, expected);
     let tree = bench.repo.tree("main");

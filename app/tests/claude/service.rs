@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::client::{Bench, task};
 use crate::messages_api::{Api, Ask, Reply};
+use crate::support::Background;
 
 /// The client asks twice before it gives up.
 const TRIES: usize = 2;
@@ -13,6 +14,29 @@ fn works(ask: &Ask) -> Reply {
     match ask.turn() {
         0 => ask.write(&format!("{}.txt", ask.task()), &format!("{}\n", ask.task())),
         _ => Reply::says("Done."),
+    }
+}
+
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// The limit of a subscription.
+fn limited_until(reset: u64) -> Reply {
+    let headers = vec![
+        ("retry-after", "3600".to_owned()),
+        ("anthropic-ratelimit-unified-status", "rejected".to_owned()),
+        ("anthropic-ratelimit-unified-reset", reset.to_string()),
+        ("anthropic-ratelimit-unified-representative-claim", "five_hour".to_owned()),
+    ];
+    Reply::Error { status: 429, kind: "rate_limit_error", message: "limit", headers }
+}
+
+impl Bench {
+    fn subscribed(&self, args: &[&str]) -> Background {
+        let mut command = self.command(args);
+        command.env_remove("ANTHROPIC_API_KEY").env("CLAUDE_CODE_OAUTH_TOKEN", "not-a-token");
+        Background::start(command)
     }
 }
 
@@ -47,26 +71,38 @@ fn a_limit_with_a_reset_time_is_waited_for() {
     let reset = OnceLock::new();
     let api = Api::start(move |ask| {
         // Three seconds from the first request on, in whole seconds as the service tells them.
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        let reset = *reset.get_or_init(|| now() + 3);
-        if now() >= reset {
-            return works(ask);
-        }
-        let headers = vec![
-            ("retry-after", "3600".to_owned()),
-            ("anthropic-ratelimit-unified-status", "rejected".to_owned()),
-            ("anthropic-ratelimit-unified-reset", reset.to_string()),
-            ("anthropic-ratelimit-unified-representative-claim", "five_hour".to_owned()),
-        ];
-        Reply::Error { status: 429, kind: "rate_limit_error", message: "limit", headers }
+        let reset = *reset.get_or_init(|| seconds_now() + 3);
+        if seconds_now() >= reset { works(ask) } else { limited_until(reset) }
     });
     let Some(bench) = Bench::new(api, "") else { return };
     bench.repo.graph("x", &[task("A-1", 1, "A-1.txt")]);
-    let mut command = bench.command(&["run"]);
-    command.env_remove("ANTHROPIC_API_KEY").env("CLAUDE_CODE_OAUTH_TOKEN", "not-a-token");
-    crate::support::Ran::of(command.output().unwrap()).code(0).says("its limit is reached");
+    bench.subscribed(&["run"]).wait().code(0).says("its limit is reached");
     assert_eq!(bench.events("A-1", &["rate_limited"]).len(), 1);
     let outcomes: Vec<_> = bench.repo.task("A-1")["attempts"].as_array().unwrap().clone();
     assert_eq!(outcomes.len(), 2, "{outcomes:#?}");
     assert_eq!(outcomes[0]["outcome"], "unserved");
+}
+
+#[test]
+fn a_limit_holds_after_a_stop_too_unless_nobody_wants_to_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let serves = dir.path().join("serves");
+    let told = serves.clone();
+    let reset = seconds_now() + 3_600;
+    let api = Api::start(move |ask| if told.exists() { works(ask) } else { limited_until(reset) });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt")]);
+    let stopped_while_it_waits = || {
+        let run = bench.subscribed(&["run"]);
+        bench.repo.wait_until("it waits", || bench.repo.run(&["status", "--json"]).stdout.contains("\"pause\""));
+        bench.run(&["stop"]).code(0);
+        run.wait().code(130).says("no launches until")
+    };
+    stopped_while_it_waits().does_not_say("--no-wait");
+    let asked = bench.api.asked().len();
+    stopped_while_it_waits().says("--no-wait");
+    assert_eq!(bench.api.asked().len(), asked, "it is known that it would be refused");
+    assert_eq!(bench.repo.task("A-1")["attempts"].as_array().unwrap().len(), 1);
+    std::fs::write(&serves, "").unwrap();
+    bench.subscribed(&["run", "--no-wait"]).wait().code(0);
 }

@@ -1,5 +1,6 @@
 //! A session that runs the tasks itself, with subagents, as the slash commands say.
 
+use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
 
 use serde_json::{Value, json};
@@ -41,9 +42,16 @@ fn call(command: String) -> Value {
     tool_use("Bash", json!({ "command": command, "description": "as the command says" }))
 }
 
+fn agent(kind: &str, task: &str, prompt: &str) -> Value {
+    tool_use("Agent", json!({ "description": task, "prompt": prompt, "subagent_type": kind }))
+}
+
 fn ids(tasks: &Value) -> Vec<String> {
     tasks.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
 }
+
+/// What the prompt of a task says that is to mend a gate.
+const IS_REMEDY: &str = "Mend the Gate";
 
 /// A model that does what /mahabharatha:kurukshetra says, by what it was told last alone.
 fn conduct(ask: &Ask) -> Reply {
@@ -51,9 +59,10 @@ fn conduct(ask: &Ask) -> Reply {
     let Some(first) = used.first() else { return bash("mahabharatha task start --workers 3 --json") };
     if first.tool == "Agent" {
         let done = |kind: &str| used.iter().filter(|it| it.input["subagent_type"] == kind).collect::<Vec<_>>();
-        if let Some(diagnosed) = done("gatekeeper").first() {
-            let id = diagnosed.input["description"].as_str().unwrap();
-            return bash(&format!("mahabharatha task claim {id} --json --feature x"));
+        if let Some(gatekeeper) = done("gatekeeper").first() {
+            let told = ask.tool_results().into_values().rfind(|result| result.contains("# Where you work")).unwrap();
+            let prompt = format!("{told}\n# Diagnosis\n\n{}", gatekeeper.result);
+            return Reply::of(vec![agent("worker", gatekeeper.input["description"].as_str().unwrap(), &prompt)]);
         }
         let finished = done("worker").into_iter().map(|it| it.input["description"].as_str().unwrap().to_owned());
         return Reply::of(
@@ -69,54 +78,68 @@ fn conduct(ask: &Ask) -> Reply {
             let ids = claimed.iter().map(|it| it["task"].as_str().unwrap().to_owned());
             Reply::of(ids.map(|id| call(format!("mahabharatha task prompt {id} --feature x"))).collect())
         }
-        ["task", "prompt", ..] => {
-            let agents = used.iter().map(|it| {
-                let id = it.command().split(' ').nth(3).unwrap();
-                tool_use("Agent", json!({ "description": id, "prompt": it.result, "subagent_type": "worker" }))
-            });
-            Reply::of(agents.collect())
-        }
+        ["task", "prompt", ..] => Reply::of(
+            used.iter()
+                .map(|it| {
+                    let kind = if it.result.contains(IS_REMEDY) { "gatekeeper" } else { "worker" };
+                    agent(kind, it.command().split(' ').nth(3).unwrap(), &it.result)
+                })
+                .collect(),
+        ),
         _ => bash("mahabharatha task next --json --feature x"),
     }
 }
 
 fn step(next: &Value) -> Reply {
     match next["step"].as_str().unwrap() {
-        "claim" => bash(&format!("mahabharatha task claim {} --json --feature x", ids(&next["tasks"]).join(" "))),
-        "merge" => bash(next["command"].as_str().unwrap()),
-        "remedy" => {
-            let prompt = format!("Diagnose this.\n{}", next["why"].as_str().unwrap());
-            let input = json!({ "description": next["tasks"][0], "prompt": prompt, "subagent_type": "gatekeeper" });
-            Reply::uses("Agent", input)
+        "claim" | "remedy" => {
+            bash(&format!("mahabharatha task claim {} --json --feature x", ids(&next["tasks"]).join(" ")))
         }
+        "merge" => bash(next["command"].as_str().unwrap()),
         _ => bash("mahabharatha status --json --feature x"),
     }
 }
 
 #[test]
 fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again() {
-    let (here, all_here) = (Mutex::new(0), Condvar::new());
+    let (reached, changed) = (Mutex::new(BTreeMap::new()), Condvar::new());
     let api = Api::start(move |ask| {
         if ask.is_main() {
             return conduct(ask);
         }
         let (id, attempt, turn) = (ask.task(), ask.attempt(), ask.turn());
+        let note = |what: &str| {
+            reached.lock().unwrap().insert(what.to_owned(), ask.worktree());
+            changed.notify_all();
+        };
         if turn == 0 && id.starts_with("A-") && attempt == "1" {
-            // Nobody of the first level goes on before all are there.
-            *here.lock().unwrap() += 1;
-            all_here.notify_all();
-            drop(all_here.wait_while(here.lock().unwrap(), |here| *here < 3).unwrap());
+            // Nobody of the first level goes on before all are there, nor A-2 before another has tried to do its work.
+            note(&id);
+            let awaited = if id == "A-2" { 4 } else { 3 };
+            drop(changed.wait_while(reached.lock().unwrap(), |reached| reached.len() < awaited).unwrap());
         }
         let right = id != "A-2" || attempt == "2";
-        match turn {
-            0 if id == "A-1" => ask.write("other.txt", "not mine"),
-            1 if id == "A-1" => {
+        let own = || ask.write(&format!("out/{id}.txt"), if right { &id } else { "wrong" });
+        let verify = || bash(&format!("cd '{}' && mahabharatha task verify {id} -f x", ask.worktree()));
+        match (id.as_str(), turn) {
+            ("A-1", 0) => ask.write("other.txt", "not mine"),
+            ("A-1", 1) => {
                 let checkout = ask.worktree().split("/.mahabharatha").next().unwrap().to_owned();
                 Reply::uses("Write", json!({ "file_path": format!("{checkout}/new.txt"), "content": "mine" }))
             }
-            2 if id == "A-1" => bash("git push origin main"),
-            0 | 3 => ask.write(&format!("out/{id}.txt"), if right { &id } else { "wrong" }),
-            1 | 4 => bash(&format!("cd '{}' && mahabharatha task verify {id} -f x", ask.worktree())),
+            ("A-1", 2) => bash("git push origin main"),
+            ("A-1", 3) => own(),
+            ("A-1", 4) => verify(),
+            ("A-3", 1) => {
+                let file = format!("{}/out/A-2.txt", reached.lock().unwrap()["A-2"]);
+                Reply::uses("Write", json!({ "file_path": file, "content": "A-2" }))
+            }
+            ("A-3", 2) => {
+                note("A-3 has tried");
+                verify()
+            }
+            (_, 0) => own(),
+            (_, 1) => verify(),
             _ => Reply::says("Done."),
         }
     });
@@ -148,6 +171,7 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
     denied("other.txt is not a file of A-1: it owns out/A-1.txt");
     denied("new.txt is outside of your worktree");
     denied("a worker does not push");
+    denied("A-2 is for another subagent");
     let second = bench.api.asked_about("A-2").into_iter().find(|ask| !ask.is_main() && ask.attempt() == "2").unwrap();
     assert!(second.text().contains("after 2 that failed"), "{}", second.text());
     assert!(second.text().contains("grep -q A-2"), "the error of the first attempt: {}", second.text());
@@ -185,6 +209,34 @@ fn a_gate_that_fails_is_diagnosed_and_mended_once() {
         "{:?}",
         bench.repo.subjects("main")
     );
+}
+
+#[test]
+fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
+    let api = Api::start(|ask| {
+        let id = ask.task();
+        match (ask.is_main(), ask.turn()) {
+            (true, _) => {
+                let has_claimed = |id: &str| used(ask).iter().any(|it| it.command().contains(&format!("prompt {id}")));
+                let ends = has_claimed("B-1") && !ask.text().contains("Arguments: --resume");
+                if ends { Reply::says("That is all for today.") } else { conduct(ask) }
+            }
+            (false, 0) => ask.write(&format!("{id}.txt"), &id),
+            _ => Reply::says("Done."),
+        }
+    });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("B-1", 2, "B-1.txt")]);
+    bench.repo.commit("graph");
+    bench.talk(&["/mahabharatha:kurukshetra"]);
+    assert_eq!(bench.repo.task_status("B-1"), "in_progress");
+    let talk = bench.talk(&["/z:kurukshetra --resume"]);
+    assert_eq!(talk.errors(), [""; 0]);
+    assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".");
+    assert_eq!((&bench.repo.task("A-1")["attempt"], &bench.repo.task("B-1")["attempt"]), (&json!(1), &json!(2)));
+    let begun = |id: &str| bench.api.asked_about(id).iter().filter(|ask| !ask.is_main() && ask.turn() == 0).count();
+    assert_eq!((begun("A-1"), begun("B-1")), (1, 1));
+    assert_eq!(bench.repo.tree("main")["B-1.txt"], "B-1");
 }
 
 #[test]

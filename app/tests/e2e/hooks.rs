@@ -119,6 +119,37 @@ fn a_session_may_write_the_files_of_what_it_claimed_and_nothing_else() {
 }
 
 #[test]
+fn a_subagent_that_writes_for_one_task_is_kept_out_of_the_others_until_that_one_is_over() {
+    let repo = Repo::new();
+    repo.graph("x", &[task("A", 1, "a.txt", "true"), task("B", 1, "b.txt", "true")]);
+    repo.commit("graph");
+    let as_session = |args: &[&str]| repo.run_with(args, &[("CLAUDE_CODE_SESSION_ID", "s1")]);
+    as_session(&["task", "start"]).code(0);
+    let claimed = as_session(&["task", "claim", "A", "B", "--json"]).code(0).json();
+    let place = |at: usize, file: &str| format!("{}/{file}", claimed["claimed"][at]["worktree"].as_str().unwrap());
+    let (a, b) = (place(0, "a.txt"), place(1, "b.txt"));
+    let by = |agent: &str, path: &str| {
+        let call = with(write_to(&repo, path), json!({ "agent_id": agent, "agent_type": "worker" }));
+        hook(&repo, &call.to_string(), &[])
+    };
+    for (agent, path) in [("one", &a), ("two", &b), ("one", &a), ("../one", &b)] {
+        assert_eq!(decision(&by(agent, path).code(0)), "allow", "{agent} {path}");
+    }
+    by("one", &b).code(2).says(&format!("you are at A in {}", place(0, "").trim_end_matches('/')));
+    by("two", &a).code(2).says("A is for another subagent");
+    // One that broke off is replaced by another, and the session itself may write wherever it holds a task.
+    assert_eq!(decision(&by("three", &a).code(0)), "allow");
+    for path in [&a, &b] {
+        assert_eq!(decision(&hook(&repo, &write_to(&repo, path).to_string(), &[]).code(0)), "allow", "{path}");
+    }
+    // Given another task when the first is over, it may go on.
+    fs::write(&a, "A").unwrap();
+    as_session(&["task", "complete", "A"]).code(0);
+    assert_eq!(decision(&by("one", &b).code(0)), "allow");
+    as_session(&["stop"]).code(0);
+}
+
+#[test]
 fn a_task_is_called_completed_in_the_clients_list_only_if_that_holds() {
     let (repo, home) = (Repo::new(), tempfile::tempdir().unwrap());
     repo.graph("x", &[task("A", 1, "a.txt", "true"), task("B", 1, "b.txt", "true")]);

@@ -74,4 +74,10 @@ fn for_all_projects_they_go_to_the_persons_own_directory() {
     assert!(fs::metadata(elsewhere.join("settings.json")).is_ok());
     repo.run(&["validate-commands", "elsewhere"]).code(0);
     repo.run(&["validate-commands", "nowhere"]).code(2).says("mahabharatha install");
+    // The hooks call the program by its name.
+    let unseen = "is not on the PATH: the hooks make Claude Code refuse every write";
+    repo.run_with(&["install", "--user"], &[set.as_slice(), &[("PATH", "/nowhere")]].concat()).code(0).says(unseen);
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_mahabharatha")).parent().unwrap();
+    let seen = [set.as_slice(), &[("PATH", program.to_str().unwrap())]].concat();
+    repo.run_with(&["install", "--user"], &seen).code(0).does_not_say("PATH");
 }

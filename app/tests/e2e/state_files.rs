@@ -185,3 +185,51 @@ fn git_sees_the_configuration_and_nothing_else_of_ours() {
     repo.run(&["run"]).code(0);
     assert_eq!(repo.read(".mahabharatha/.gitignore"), "state/\n");
 }
+
+#[test]
+fn what_an_agent_decided_is_told_to_the_very_next_one() {
+    let repo = Repo::new();
+    repo.config("workers: { count: 1 }\n");
+    let decides = |id: &str| {
+        let file = id.to_lowercase();
+        let run = format!("cat > {file}; echo 'DECISION: {id} was here'; printf 'DECISION: \\033[2J%9000s\\n' {id}");
+        with(simple(id, 1, &file), json!({ "run": run }))
+    };
+    repo.graph("x", &["A-1", "A-2", "A-3"].map(decides));
+    repo.run(&["run"]).code(0);
+    let prompts = repo.tree("main");
+    for (prompt, told) in [("a-1", &[][..]), ("a-2", &["A-1"]), ("a-3", &["A-1", "A-2"])] {
+        for id in ["A-1", "A-2", "A-3"] {
+            let line = format!("{id} was here");
+            let is_there = prompts[prompt].lines().any(|text| text.starts_with("- ") && text.contains(&line));
+            assert_eq!(is_there, told.contains(&id), "{id} in {prompt}:\n{}", prompts[prompt]);
+        }
+    }
+    let state = repo.read(".gsd/STATE.md");
+    assert!(state.contains("A-3 was here") && !state.contains('\u{1b}') && state.len() < 8_000, "{state}");
+}
+
+#[test]
+fn a_state_md_that_is_not_utf_8_is_kept_byte_for_byte() {
+    let repo = Repo::new();
+    let notes = b"# Notes of mine\n\nDas M\xe4rchen.\n\n";
+    fs::write(repo.join(".gsd-notes"), notes).unwrap();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    fs::rename(repo.join(".gsd-notes"), repo.join(".gsd/STATE.md")).unwrap();
+    repo.run(&["plan", "y", "--describe", "z", "--agent", "none"]).code(0).does_not_say("warning: cannot");
+    repo.run(&["run", "x"]).code(0).does_not_say("warning");
+    let state = fs::read(repo.join(".gsd/STATE.md")).unwrap();
+    assert!(state.starts_with(notes), "{}", String::from_utf8_lossy(&state));
+    let ours = String::from_utf8(state[notes.len()..].to_vec()).unwrap();
+    assert!(ours.starts_with("# MAHABHARATHA State: x\n") && ours.contains("# MAHABHARATHA State: y\n"), "{ours}");
+}
+
+#[test]
+fn a_state_md_that_cannot_be_read_fails_nothing() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    fs::create_dir_all(repo.join(".gsd/STATE.md/mine")).unwrap();
+    repo.run(&["plan", "y", "--describe", "z", "--agent", "none"]).code(0).says("warning: cannot").says("is a draft");
+    repo.run(&["run", "x"]).code(0).says("warning: cannot").says("x is completed");
+    assert!(repo.exists(".gsd/STATE.md/mine"));
+}

@@ -119,6 +119,42 @@ fn watching_shows_every_change_and_ends_with_the_run() {
 }
 
 #[test]
+fn watching_shows_a_change_of_the_task_list_alone() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A-1", 1, "a1")]);
+    let run = repo.run_until_up(&["A-1"]);
+    let list = repo.home().join(".claude/tasks/x");
+    let entry = list.join("1.json");
+    repo.wait_until("the list is as it should be", || {
+        std::fs::read_to_string(&entry).is_ok_and(|text| text.contains("in_progress"))
+    });
+    let mut watch =
+        repo.command(&["status", "--watch", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    lines.next().unwrap();
+    let (seen, shown) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || lines.for_each(|line| drop(seen.send(line))));
+    // With its lock held by somebody else the entry is not put right.
+    let lock = list.join("1.json.lock");
+    std::fs::create_dir(&lock).unwrap();
+    // The first may be seen by a look that was under way.
+    for status in ["completed", "in_progress", "completed"] {
+        let mut task: Value = serde_json::from_slice(&std::fs::read(&entry).unwrap()).unwrap();
+        task["status"] = status.into();
+        std::fs::write(&entry, task.to_string()).unwrap();
+        let is_wrong = status == "completed";
+        repo.wait_until("it is shown", || {
+            shown.try_iter().any(|line| line.contains(r#""claude":"completed""#) == is_wrong)
+        });
+    }
+    std::fs::remove_dir(&lock).unwrap();
+    repo.let_go("all");
+    run.wait().code(0);
+    assert!(watch.wait().unwrap().success());
+    reader.join().unwrap();
+}
+
+#[test]
 fn watching_ends_when_the_run_is_killed() {
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);

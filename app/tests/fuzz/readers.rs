@@ -381,11 +381,10 @@ impl Reader for StateMd {
         &["# MAHABHARATHA State: ", "x\n", "## Decisions\n", "- ", "# ", "## ", "<!-- ", " -->"]
     }
 
-    fn read(&self, input: &[u8]) {
-        let before = text(input);
-        state_md::decisions_in(&before, "x");
+    fn read(&self, before: &[u8]) {
+        state_md::decisions_in(before, "x");
         let section = "# MAHABHARATHA State: x\n\n## Decisions\n";
-        let after = state_md::replace_section(&before, "x", section);
+        let after = state_md::replace_section(before, "x", section);
         let again = state_md::replace_section(&after, "x", section);
         assert_eq!(again, after, "it does not come to rest");
     }

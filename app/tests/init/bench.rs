@@ -1,4 +1,4 @@
-//! A project, and the program run on it with nothing on PATH but git and a shell, and none of our variables: so
+//! A project, and the program run on it with nothing on PATH but itself, git and a shell, and none of our variables: so
 //! nothing of this machine decides.
 
 use std::ffi::OsString;
@@ -26,6 +26,7 @@ impl Bench {
         for program in ["git", "sh"] {
             symlink(found(program), bench.programs.path().join(program)).unwrap();
         }
+        symlink(env!("CARGO_BIN_EXE_mahabharatha"), bench.programs.path().join("mahabharatha")).unwrap();
         for (path, text) in files {
             bench.repo.write(path, text);
         }

@@ -125,6 +125,8 @@ fn programs_that_the_gates_need_and_the_machine_has_not_are_named() {
     let bench = Bench::new(fixtures::GO);
     let calls = "`go vet ./...`, `go test ./...`, `go get -t ./...` cannot pass without it";
     bench.run(&["init"]).code(0).says("Next: put go on PATH").says(calls);
+    bench.repo.git(&["config", "user.name", "A Person"]);
+    bench.repo.git(&["config", "user.email", "person@example.com"]);
     bench.repo.commit("set up");
     bench.run(&["doctor"]).code(0).says("lint calls go, which was not found on PATH");
     bench.program("go");

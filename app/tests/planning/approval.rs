@@ -12,6 +12,11 @@ fn a_later_edit_shows_until_it_is_approved_again() {
     assert_eq!(standing(), "draft");
     repo.run(&["plan", "--approve"]).code(0).says("is approved");
     assert_eq!(standing(), "approved");
+    // Who approves it again changes nothing.
+    let first = repo.read(".gsd/specs/shop/approval.json").replace("A Person", "Another Person");
+    repo.write(".gsd/specs/shop/approval.json", &first);
+    repo.run(&["plan", "--approve"]).code(0).says("is approved");
+    assert_eq!(repo.read(".gsd/specs/shop/approval.json"), first);
     // Line ends are git's affair.
     repo.write(DOCUMENT, &WHOLE.replace('\n', "\r\n"));
     assert_eq!(standing(), "approved");

@@ -117,7 +117,9 @@ fn without_a_commit_the_stubs_are_neither_checked_nor_committed() {
     assert_eq!(repo.read("lib/shop.sh"), "buy() { :; }\n");
     repo.run(&["run"]).code(6).says("lib/shop.sh");
     // The stub that is left there is nobody else's.
-    design(&repo, &["--no-commit"]).code(0);
+    design(&repo, &["--no-commit"]).code(0).does_not_say("were changed while");
+    repo.program("agent.sh", &format!("cat > /dev/null; echo more >> {DOCUMENT}; printf %s '{}'\n", proposal("true")));
+    design(&repo, &["--no-commit"]).code(0).says("the requirements were changed while this was designed");
 }
 
 #[test]
@@ -135,6 +137,21 @@ fn a_person_is_asked_before_the_check_is_run_and_before_the_commit() {
     let commit = repo.git(&["rev-parse", "--short=10", "main"]);
     insta::assert_snapshot!(shown.replace(&commit, "<commit>"));
     assert_eq!(repo.git(&["rev-parse", "main^"]), head);
+}
+
+#[test]
+fn a_design_stays_where_nobody_says_whether_to_commit_it() {
+    let repo = approved();
+    with_answers(&repo, &format!("cat > /dev/null; printf %s '{}'\n", proposal("sh -n lib/shop.sh")));
+    let head = repo.git(&["rev-parse", "main"]);
+    let mut person = Terminal::open(&repo, "design shop --agent mine", &[("NO_COLOR", "1")]);
+    person.answer(&repo, "Check the 1 stub", "y");
+    person.wait_for(&repo, "Commit the design and 1 stub to main?");
+    person.press("\x04");
+    let (code, shown) = person.end();
+    assert!(code == 0 && shown.contains("nobody answered, which is taken for a no"), "{shown}");
+    assert_eq!(repo.git(&["rev-parse", "main"]), head);
+    assert!(repo.exists("lib/shop.sh") && repo.exists(&format!("{SPECS}/task-graph.json")));
 }
 
 #[test]

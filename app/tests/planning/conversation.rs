@@ -6,6 +6,7 @@ use crate::terminal::Terminal;
 
 /// What the terminal showed, with what differs from test to test taken out.
 fn screen(repo: &Repo, shown: &str) -> String {
+    let shown = shown.replace("\x1b[?2004h", "").replace("\x1b[?2004l", "");
     shown.replace('\r', "").replace(&repo.path().display().to_string(), "<repository>")
 }
 
@@ -90,6 +91,8 @@ fn whoever_leaves_in_the_middle_leaves_nothing_behind() {
         let (ended, shown) = person.end();
         assert_eq!(ended, code, "{shown}");
         assert!(code != 2 || shown.contains("got no answer") && shown.contains("nothing was written"), "{shown}");
+        let terminal = shown.rsplit("\x1b[?2004").next().unwrap();
+        assert!(terminal.starts_with('l'), "the terminal is left as it was: {shown:?}");
     }
     let mut person = at_a_terminal(&repo, "plan shop");
     for _ in 0..3 {
@@ -98,4 +101,99 @@ fn whoever_leaves_in_the_middle_leaves_nothing_behind() {
     let (code, shown) = person.end();
     assert!(code == 2 && shown.contains("was not answered; nothing was written"), "{shown}");
     assert!(!repo.exists(".gsd"));
+}
+
+/// What the terminal makes of a text from the clipboard.
+fn pasted(text: &str) -> String {
+    format!("\x1b[200~{text}\x1b[201~")
+}
+
+#[test]
+fn what_is_pasted_answers_one_question_and_no_other() {
+    let repo = Repo::new();
+    let mut person = at_a_terminal(&repo, "plan shop");
+    let problem = pasted("Nobody can buy anything.\n\nНикто: 没有人能买书。\na\n");
+    let criteria = pasted("- [ ] `shop buy 1` prints `sold`\n\n* --all lists 3 books");
+    for (question, answer) in [
+        ("What problem does it solve", problem.as_str()),
+        ("Story 1: who can do what?", &pasted("A visitor\ncan buy")),
+        ("As a", "visitor"),
+        ("I want", "to buy"),
+        ("So that", "I can read"),
+        ("  - ", &criteria),
+        ("  - ", ""),
+        ("The command that proves it", "sh tests/shop.sh"),
+    ] {
+        person.answer(&repo, question, answer);
+    }
+    // Whoever has no more to say says so, and at the end has a draft.
+    for question in ["Story 2: who can do what?", "Constraints", "Out of scope", "Dependencies", "Approve"] {
+        person.wait_for(&repo, question);
+        person.press("\x04");
+    }
+    let (code, shown) = person.end();
+    assert!(code == 0 && shown.contains("is a draft"), "{shown}");
+    let document = repo.read(DOCUMENT);
+    for part in [
+        "## Problem Statement\nNobody can buy anything.\n\nНикто: 没有人能买书。\na\n\n",
+        "### Story 1: A visitor can buy\n",
+        "- [ ] `shop buy 1` prints `sold`\n- [ ] --all lists 3 books\n\n",
+    ] {
+        assert!(document.contains(part), "{part} is not in {document}");
+    }
+    assert!(!repo.exists(".gsd/specs/shop/approval.json"));
+}
+
+#[test]
+fn nobody_is_asked_to_write_or_to_change_nothing() {
+    let repo = Repo::new();
+    repo.config("agent: command\nagents: { mine: { kind: command, command: [./agent.sh] } }\n");
+    let story = "{\"title\":\"t\",\"criteria\":[\"prints 1\"]}";
+    let answer = format!("{{\"requirements\":{{\"problem\":\"p\",\"stories\":[{story}]}}}}");
+    repo.program("agent.sh", &format!("cat > /dev/null; echo asked >> .git/asked; printf %s '{answer}'\n"));
+    repo.commit("agent");
+    let mut person = at_a_terminal(&repo, "plan shop --agent mine");
+    person.answer(&repo, "What do you want, and what for?", "");
+    person.answer(&repo, "What do you want, and what for?", "A shop.");
+    person.answer(&repo, "Approve these requirements?", "c");
+    person.answer(&repo, "What should change?", "");
+    person.answer(&repo, "Approve these requirements?", "a");
+    let (code, shown) = person.end();
+    assert!(code == 0 && shown.contains("this needs an answer") && shown.contains("is approved"), "{shown}");
+    assert_eq!(repo.read(".git/asked"), "asked\n");
+}
+
+#[test]
+fn what_a_person_wrote_outlasts_what_an_agent_makes_of_it() {
+    let repo = Repo::new();
+    repo.config("agent: command\nagents: { mine: { kind: command, command: [./agent.sh] } }\n");
+    let story = "{\"title\":\"A visitor can buy a book\",\"criteria\":[\"prints 1\"]}";
+    let answer = format!("{{\"requirements\":{{\"problem\":\"p\",\"stories\":[{story}]}}}}");
+    repo.program("agent.sh", &format!("cat > /dev/null; printf %s '{answer}'\n"));
+    repo.commit("agent");
+    let mine = crate::plan::WHOLE.replace("**As a**", "**Priority:** high\n\n**As a**") + "\n## My Notes\nKeep me.\n";
+    repo.write(DOCUMENT, &mine);
+    let mut person = at_a_terminal(&repo, "plan shop --agent mine");
+    person.answer(&repo, "Approve these requirements?", "c");
+    person.answer(&repo, "What should change?", "everything");
+    // Nobody approves what they have not seen.
+    person.wait_for(&repo, "prints 1");
+    person.wait_for(&repo, "What stood there is kept in");
+    let edited = repo.read(DOCUMENT).replace("prints 1", "prints 2");
+    repo.write(DOCUMENT, &edited);
+    person.answer(&repo, "Approve these requirements?", "a");
+    person.answer(&repo, "somebody has changed it since it was shown", "c");
+    person.answer(&repo, "What should change?", "more");
+    person.answer(&repo, "Approve these requirements?", "c");
+    person.answer(&repo, "What should change?", "more");
+    person.answer(&repo, "Approve these requirements?", "d");
+    let (code, shown) = person.end();
+    assert_eq!(code, 0, "{shown}");
+    let beside = |number: u32| format!(".gsd/specs/shop/requirements.{number}.md");
+    assert_eq!((repo.read(&beside(1)), repo.read(&beside(2))), (mine, edited));
+    assert!(!repo.exists(&beside(3)), "what the agent wrote itself is not kept");
+    let document = repo.read(DOCUMENT);
+    for part in ["- [ ] prints 1\n", "**Priority:** high\n", "## My Notes\nKeep me.\n"] {
+        assert!(document.contains(part), "{part} is not in {document}");
+    }
 }

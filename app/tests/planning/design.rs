@@ -102,8 +102,11 @@ fn a_graph_that_does_not_hold_is_refused_with_every_problem() {
     let before = repo.everything();
     let ran = repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit"]).code(6);
     ran.says("nothing was written").says("shop.sh").says("NOBODY");
-    let data = repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit", "--json"]).code(6).json();
+    let json = ["design", "shop", "--from-graph", "graph.json", "--commit", "--json"];
+    let data = repo.run(&json).code(6).json();
     assert!(data["problems"].as_array().unwrap().len() >= 2, "{data}");
+    repo.write("graph.json", "{\"feature\":\"shop\",\"tasks\":[{\"id\":1}]}");
+    assert_eq!(repo.run(&json).code(6).json()["problems"][0]["code"], "unreadable_design");
     for (text, what) in [("{", "EOF"), ("", "is empty"), ("{\"feature\":\"other\",\"tasks\":[]}", "feature_mismatch")] {
         repo.write("graph.json", text);
         let ran = repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit"]);
@@ -138,13 +141,52 @@ fn requirements_must_be_approved() {
 #[test]
 fn a_skeleton_tells_what_belongs_where_and_no_run_starts_it() {
     let repo = approved();
-    repo.run(&["design", "shop", "--agent", "none"]).code(0).says("5 tasks on 5 levels").says("write the tasks in");
+    let ran = repo.run(&["design", "shop", "--agent", "none"]).code(0);
+    ran.says("Fill in").says("--from-graph").does_not_say("Next: mahabharatha run");
+    assert!(repo.read(".gsd/STATE.md").contains("- **Status:** a form, to be filled in\n"));
     let design = repo.read(&format!("{SPECS}/design.md"));
     assert!(design.contains("{How the parts work together}") && design.contains("| 4 | Verification |"), "{design}");
     let task = repo.read(&format!("{SPECS}/tasks/L2-001.md"));
     assert!(task.contains("Level 2 is for integration: the parts put together."), "{task}");
-    repo.run(&["design", "--validate-only"]).code(0);
+    // It serves nothing yet, and says what is to be done.
+    assert!(design.contains("| AC-1.1 | `shop buy 1` prints `sold` | **none** |"), "{design}");
+    for args in [&["design", "--validate-only"][..], &["run", "--dry-run"], &["run"]] {
+        repo.run(args).code(6).says("[unfilled_task] L4-001: is still to be filled in: {what this task makes}");
+    }
+    assert!(!repo.exists(".git/mahabharatha/shop/jobs"));
+    // Filled in, in its place.
+    repo.write(&format!("{SPECS}/task-graph.json"), &graph().to_string());
+    repo.write(&format!("{SPECS}/design.md"), "Filled in.\n");
+    repo.run(&["design", "--from-graph", &format!("{SPECS}/task-graph.json"), "--commit"]).code(0);
+    assert_eq!(repo.read(&format!("{SPECS}/design.md")), "Filled in.\n");
+    assert_eq!(repo.tree("main")[&format!("{SPECS}/design.md")], "Filled in.");
+    assert!(repo.exists(&format!("{SPECS}/tasks/L1-002.md")));
+    repo.run(&["run"]).code(0);
+}
+
+#[test]
+fn what_was_done_by_a_graph_is_not_changed_under_it() {
+    let repo = approved();
+    let mut stuck = graph();
+    stuck["tasks"][1]["run"] = json!("false");
+    write_graph(&repo, &stuck);
+    let design = ["design", "shop", "--from-graph", "graph.json", "--no-commit"];
+    repo.run(&design).code(0);
     repo.run(&["run"]).code(3);
+    repo.run(&design).code(6).says("has been run already");
+    let before = repo.read(&format!("{SPECS}/task-graph.json"));
+    let mut other = graph();
+    other["tasks"][0]["title"] = json!("Another");
+    write_graph(&repo, &other);
+    let force = [&design[..], &["--force"]].concat();
+    repo.run(&force).code(6).says("[too_late] L0-001 cannot be changed: it is completed").says("nothing was written");
+    repo.run(&["design", "shop", "--agent", "none", "--force"]).code(6).says("[too_late] L0-001 cannot be");
+    assert_eq!(repo.read(&format!("{SPECS}/task-graph.json")), before);
+    // What is not done yet may be, though what is done is on the base by now.
+    write_graph(&repo, &graph());
+    repo.run(&force).code(0);
+    repo.run(&["retry", "--all"]).code(0);
+    repo.run(&["run"]).code(0).says("graph changed: L1-001 was changed (run)");
 }
 
 #[test]
@@ -187,6 +229,11 @@ fn a_commit_takes_the_specs_and_nothing_of_the_users() {
     // What the person had staged and changed is as it was.
     assert_eq!(repo.git(&["status", "--porcelain", "--", "README.md", SPECS]), "MM README.md");
     assert_eq!(repo.git(&["show", ":README.md"]), "staged");
+    // Once more, and there is nothing to commit.
+    let head = repo.git(&["rev-parse", "main"]);
+    let ran = repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit"]).code(0);
+    ran.says("committed already").does_not_say("Committed to");
+    assert_eq!(repo.git(&["rev-parse", "main"]), head);
 }
 
 #[test]
@@ -203,6 +250,7 @@ fn a_commit_that_cannot_land_takes_everything_back() {
     assert!(changed.is_empty() && before.keys().all(|path| after.contains_key(path)), "{changed:?}");
     fs::remove_file(repo.join(".git/index.lock")).unwrap();
     repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit"]).code(0);
+    assert_eq!(repo.tree("main")[&format!("{SPECS}/design.md")], "Mine.");
 }
 
 #[test]

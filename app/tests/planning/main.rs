@@ -21,5 +21,6 @@ mod approval;
 mod architect;
 mod conversation;
 mod design;
+mod killed;
 mod plan;
 mod whole_way;

@@ -98,6 +98,9 @@ fn an_issue_is_read_with_githubs_tool() {
         "{}",
         repo.read(DOCUMENT)
     );
+    repo.program("bin/gh", "echo '{\"title\":\"Sell less\",\"body\":null}'\n");
+    plan(&[("PATH", &path)]).code(0);
+    assert!(repo.read(DOCUMENT).contains("Sell less\n\n## User"), "{}", repo.read(DOCUMENT));
     repo.program("bin/gh", "echo 'no such issue' >&2; exit 1");
     plan(&[("PATH", &path)]).code(1).says("issue 7 cannot be read").says("no such issue");
     repo.program("bin/gh", "echo '{'");

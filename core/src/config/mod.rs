@@ -218,6 +218,7 @@ impl Config {
             allow_red_base,
             max_usd: max_cost.or(self.budget.max_usd),
             onto_staging: self.merge.target == MergeTarget::Staging,
+            heeds_limits: true,
         }
     }
 }

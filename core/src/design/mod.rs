@@ -15,8 +15,8 @@ use crate::spec::{GraphFile, TaskSpec};
 
 pub use document::{Page, design_document};
 pub use manifest::design_manifest;
-pub use skeleton::skeleton;
-pub use stubs::{stub_in_the_way, stubs_fail, unreadable};
+pub use skeleton::{skeleton, unfilled};
+pub use stubs::{stub_in_the_way, stubs_fail, too_late, unreadable};
 
 /// What each level is for.
 pub const LEVELS: [(&str, &str); 5] = [

@@ -1,8 +1,10 @@
 //! A design to be filled in by hand: what belongs where, and a task for each level to begin from.
 
+use super::stubs::unfilled_task;
 use super::{Choice, Component, Decision, Design, LEVELS, Proposal, Risk};
+use crate::graph::Problem;
 use crate::ids::Feature;
-use crate::spec::{FileLists, Requirements, TaskSpec, Verification};
+use crate::spec::{FileLists, GraphFile, Requirements, TaskSpec, Verification};
 
 impl Design {
     /// As far as the requirements tell.
@@ -15,6 +17,33 @@ impl Design {
             ..Design::default()
         }
     }
+}
+
+/// What a person is to write in a task.
+const TITLE: &str = "{what this task makes}";
+const CONTEXT: &str = "{What one has to know before one begins}";
+const ACTION: &str = "{What to do, precisely}";
+const DONE: &str = "{How a person sees that it is done}";
+const CRITERION: &str = "{The criteria of the requirements that this serves, by name}";
+const FILE: &str = "path/to/level-";
+
+/// The tasks of a graph that are still a form.
+pub fn unfilled(file: &GraphFile) -> Vec<Problem> {
+    let problem = |task: &TaskSpec| {
+        let left = left_of_the_form(task);
+        (!left.is_empty()).then(|| unfilled_task(&task.id, &left))
+    };
+    file.tasks.iter().filter_map(problem).collect()
+}
+
+fn left_of_the_form(task: &TaskSpec) -> Vec<&str> {
+    let mut texts = vec![task.title.as_str()];
+    texts.extend([&task.context, &task.action, &task.done].into_iter().flatten().map(String::as_str));
+    texts.extend(task.acceptance_criteria.iter().map(String::as_str));
+    let braces = [TITLE, CONTEXT, ACTION, DONE, CRITERION];
+    let mut left: Vec<&str> = braces.into_iter().filter(|part| texts.iter().any(|text| text.contains(part))).collect();
+    left.extend(task.files.create.iter().map(String::as_str).filter(|path| path.starts_with(FILE)));
+    left
 }
 
 /// What a person is to write stands in braces.
@@ -56,9 +85,9 @@ pub fn skeleton(feature: &Feature) -> Proposal {
 fn task(level: usize, name: &str, purpose: &str) -> TaskSpec {
     TaskSpec {
         id: id(level),
-        title: format!("{name}: {{what this task makes}}"),
+        title: format!("{name}: {TITLE}"),
         level: level as u32,
-        files: FileLists { create: vec![format!("path/to/level-{level}")], ..FileLists::default() },
+        files: FileLists { create: vec![format!("{FILE}{level}")], ..FileLists::default() },
         dependencies: level.checked_sub(1).map(id).into_iter().collect(),
         verification: Verification { command: "false".to_owned(), ..Verification::default() },
         description: Some(format!(
@@ -66,12 +95,12 @@ fn task(level: usize, name: &str, purpose: &str) -> TaskSpec {
              `modify` the files that this task alone may change, and remove `foreground` when the task is written.",
             name.to_lowercase()
         )),
-        context: Some("{What one has to know before one begins}".to_owned()),
-        action: Some("{What to do, precisely}".to_owned()),
-        done: Some("{How a person sees that it is done}".to_owned()),
+        context: Some(CONTEXT.to_owned()),
+        action: Some(ACTION.to_owned()),
+        done: Some(DONE.to_owned()),
         interface: None,
         security: None,
-        acceptance_criteria: vec!["{AC-1.1, or whichever criterion of the requirements this serves}".to_owned()],
+        acceptance_criteria: vec![CRITERION.to_owned()],
         estimate_minutes: None,
         estimate_tokens: None,
         agent: None,

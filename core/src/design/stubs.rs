@@ -19,6 +19,17 @@ pub fn unreadable(why: String) -> Problem {
     error("unreadable_design", None, why)
 }
 
+/// A task that somebody left as the form has it.
+pub(super) fn unfilled_task(task: &str, left: &[&str]) -> Problem {
+    let message = format!("is still to be filled in: {}", left.join(", "));
+    Problem { task: Some(task.to_owned()), ..error("unfilled_task", None, message) }
+}
+
+/// What a run that has begun cannot take over any more.
+pub fn too_late(why: String) -> Problem {
+    error("too_late", None, why)
+}
+
 /// Where a stub should go, somebody has something that no commit has.
 pub fn stub_in_the_way(path: &str) -> Problem {
     error("stub_in_the_way", Some(path), "something that is not committed stands there already".to_owned())

@@ -95,6 +95,17 @@ fn a_skeleton_is_a_valid_graph_that_no_run_starts() {
     for (_, purpose) in LEVELS {
         assert!(graph.tasks().iter().any(|task| task.spec.description.as_ref().unwrap().contains(purpose)));
     }
+    let named: Vec<_> = unfilled(&file).into_iter().map(|problem| (problem.code, problem.task.unwrap())).collect();
+    assert_eq!(named, ["L0-001", "L1-001", "L2-001", "L3-001", "L4-001"].map(|id| ("unfilled_task", id.to_owned())));
+    let mut task = file.tasks[0].clone();
+    task.title = "Routes by {id}".to_owned();
+    (task.context, task.action, task.done) = (None, Some("Write it.".to_owned()), None);
+    (task.acceptance_criteria, task.files.create) = (Vec::new(), vec!["routes.rs".to_owned()]);
+    let filled = GraphFile { tasks: vec![task.clone()], ..file.clone() };
+    assert_eq!(unfilled(&filled), []);
+    task.files.create.push("path/to/level-0".to_owned());
+    let left = unfilled(&GraphFile { tasks: vec![task], ..file });
+    assert_eq!(left[0].message, "is still to be filled in: path/to/level-0");
 }
 
 #[test]

@@ -185,6 +185,10 @@ pub struct Policy {
     /// Levels stay on the staging branch, and the base branch as it is.
     #[serde(default)]
     pub onto_staging: bool,
+    /// Whether a time that the agents' service named to an earlier process is waited for. Processes that did not, left
+    /// journals that do not tell.
+    #[serde(default)]
+    pub heeds_limits: bool,
 }
 
 impl Policy {

@@ -21,6 +21,8 @@ pub struct Pause {
     pub since: Time,
     /// No launches before.
     pub until: Time,
+    /// Whether the service itself named that time.
+    pub told: bool,
     pub why: String,
 }
 
@@ -43,15 +45,20 @@ impl Service {
         if self.pause.as_ref().is_none_or(|pause| pause.since < began) {
             self.unserved += 1;
         }
-        let until = reset.filter(|reset| *reset > now).unwrap_or(now + backoff(BETWEEN_TRIES, self.unserved.max(1)));
-        match &mut self.pause {
-            Some(pause) if pause.until > now => {
-                if pause.until < until {
-                    (pause.until, pause.why) = (until, why.to_string());
-                }
-            }
-            pause => *pause = Some(Pause { since: now, until, why: why.to_string() }),
-        }
+        let reset = reset.filter(|reset| *reset > now);
+        let until = reset.unwrap_or(now + backoff(BETWEEN_TRIES, self.unserved.max(1)));
+        let since = match &self.pause {
+            Some(pause) if pause.until >= until => return,
+            Some(pause) if pause.until > now => pause.since,
+            _ => now,
+        };
+        self.pause = Some(Pause { since, until, told: reset.is_some(), why: why.to_string() });
+    }
+
+    /// Another process goes on. It may try again, though not before the time that the service itself named.
+    pub(super) fn resumed(&mut self, heeds_limits: bool) {
+        self.unserved = 0;
+        self.pause = self.pause.take().filter(|pause| pause.told && heeds_limits);
     }
 
     /// When launches may begin again, while they may not.
@@ -101,6 +108,23 @@ mod tests {
         }
         service.not_served(Time(now + 1_000_001), Time(now + 1_000_000), None, "overloaded");
         assert!(service.is_given_up());
+    }
+
+    #[test]
+    fn a_later_process_heeds_what_the_service_said_and_nothing_else() {
+        let not_served = |reset| {
+            let mut service = Service::default();
+            service.not_served(Time(1_000), Time(0), reset, "limit");
+            service
+        };
+        for (reset, heeds_limits, waits) in
+            [(Some(Time(90_000)), true, true), (Some(Time(90_000)), false, false), (None, true, false)]
+        {
+            let mut service = not_served(reset);
+            service.resumed(heeds_limits);
+            assert_eq!(!service.may_launch(Time(1_001)), waits, "{reset:?} {heeds_limits}");
+            assert_eq!(service.unserved, 0);
+        }
     }
 
     #[test]

@@ -375,9 +375,9 @@ impl Run {
         self.answers.get(request)
     }
 
-    /// The pause that the agents' service asks for, while it lasts.
+    /// The pause that the agents' service asks for, while it lasts and keeps anything from being launched.
     pub fn service_pause(&self) -> Option<&Pause> {
-        self.service.pause.as_ref().filter(|pause| pause.until > self.updated_at)
+        self.service.pause.as_ref().filter(|pause| pause.until > self.updated_at && self.intent.launches())
     }
 
     pub fn spent_usd(&self) -> f64 {

@@ -3,7 +3,6 @@
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId};
 use super::event::{Event, GateFailure, Intent, Policy, Setup};
-use super::service::Service;
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use crate::ids::{Time, WorkerId};
 
@@ -153,7 +152,7 @@ impl Run {
         self.intent = intent;
         self.phase = Phase::CheckingBase;
         self.breaker = Breaker::Closed { deaths: 0 };
-        self.service = Service::default();
+        self.service.resumed(policy.heeds_limits);
         self.workers = self.workers_under_way(policy.worker_count());
         if let Some(current) = self.current() {
             let level = &mut self.levels[current];

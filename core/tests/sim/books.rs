@@ -215,6 +215,8 @@ pub struct Outages {
     pub given_up: bool,
     since: Option<Time>,
     pub until: Option<Time>,
+    /// By the service.
+    told: bool,
 }
 
 impl Outages {
@@ -228,11 +230,19 @@ impl Outages {
         self.tries += u32::from(self.since.is_none_or(|since| since < launched));
         self.given_up |= self.tries >= TRIES;
         let seconds = (5 << self.tries.saturating_sub(1).min(30)).min(300);
-        let until = until.filter(|until| *until > now).unwrap_or(now + Duration::from_secs(seconds));
+        let told = until.filter(|until| *until > now);
+        let until = told.unwrap_or(now + Duration::from_secs(seconds));
         if self.until.is_none_or(|until| until <= now) {
-            (self.since, self.until) = (Some(now), Some(until));
-        } else {
-            self.until = self.until.max(Some(until));
+            (self.since, self.until, self.told) = (Some(now), Some(until), told.is_some());
+        } else if self.until < Some(until) {
+            (self.until, self.told) = (Some(until), told.is_some());
+        }
+    }
+
+    pub fn resumed(&mut self, policy: &Policy) {
+        let before = std::mem::take(self);
+        if before.told && policy.heeds_limits {
+            *self = Outages { since: before.since, until: before.until, told: true, ..Outages::default() };
         }
     }
 }

@@ -85,6 +85,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
         has_gates: rng.chance(70),
         allow_red_base: rng.chance(20),
         onto_staging: false,
+        heeds_limits: rng.chance(70),
         max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
     }
 }

@@ -228,7 +228,7 @@ impl Ledger {
         self.slots.clear();
         self.stopped.clear();
         self.fuse = Fuse::Closed { deaths: 0 };
-        self.outages = Outages::default();
+        self.outages.resumed(policy);
         self.stop_asked = false;
         self.effect_failed = false;
         self.out_of_space = false;

@@ -13,8 +13,9 @@ mod tests;
 mod wire;
 
 use std::collections::hash_map::RandomState;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ use serde_json::{Value, json};
 use super::{Agent, Said, Session, Spent};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::{Cmd, Ended, Feed};
-use stream::{Conversation, Listener};
+use stream::{Conversation, interrupt, listener};
 
 pub use ask::{answer, command_for};
 pub use client::check;
@@ -178,7 +179,8 @@ impl Agent for Claude {
             .envs(session.env)
             .env("CLAUDE_CODE_SHELL_PREFIX", shell)
             .fed_by(feed)
-            .listen(Listener::new(Arc::clone(&self.conversation))))
+            .last_words(interrupt())
+            .listen(listener(Arc::clone(&self.conversation))))
     }
 
     fn said(&self, ended: &Ended) -> Said {
@@ -204,11 +206,23 @@ fn user_message(text: &str) -> String {
 fn system_prompt(session: &Session<'_>) -> String {
     let mut text = PROTOCOL.to_owned();
     for name in ["CLAUDE.md", ".claude/CLAUDE.md"] {
-        if let Ok(memory) = fs::read_to_string(session.worktree.join(name)) {
+        if let Some(memory) = memory(session.worktree, name) {
             text.push_str(&format!("# The Project's {name}\n\n{}\n\n", bound_text(memory.trim(), MAX_MEMORY)));
         }
     }
     text + &session.prompt.shared
+}
+
+/// It may be a link to another file of the project, but to nothing else: what it leads to goes to the service.
+fn memory(worktree: &Path, name: &str) -> Option<String> {
+    let (root, path) = (worktree.canonicalize().ok()?, worktree.join(name).canonicalize().ok()?);
+    if !path.starts_with(root) || !path.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    // A character is four bytes at most.
+    File::open(path).ok()?.take(4 * MAX_MEMORY as u64 + 4).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A random UUID.

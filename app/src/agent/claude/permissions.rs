@@ -11,20 +11,11 @@ use super::super::Session;
 const TOOLS: &str = "Read,Write,Edit,Bash";
 const TOOLS_WITH_TASK_LIST: &str = "Read,Write,Edit,Bash,TaskGet,TaskUpdate,TaskList";
 
-const GIT_READS: &[&str] = &[
-    "status",
-    "diff",
-    "log",
-    "show",
-    "ls-files",
-    "ls-tree",
-    "blame",
-    "grep",
-    "rev-parse",
-    "cat-file",
-    "merge-base",
+/// The client allows git's reading commands by itself, without the options by which they write or run something.
+const GIT: &[&str] = &[
+    "git ls-tree",
     // The prompt offers it, for what an earlier attempt left.
-    "restore --source=*",
+    "git restore --source=*",
 ];
 
 /// Refused also where a broader rule would allow them, unless a command of the project or of the task calls them.
@@ -53,8 +44,9 @@ const INTERPRETERS: &[&str] =
 
 /// They run or change whatever their arguments name: allowed only as they were written.
 const AS_WRITTEN: &[&str] = &[
-    "env", "sudo", "timeout", "nice", "nohup", "time", "xargs", "find", "eval", "exec", "command", "source", ".", "rm",
-    "mv", "cp", "ln", "dd", "tee", "install", "chmod", "chown", "sed", "awk", "tar", "unzip", "kill", "pkill",
+    "git", "env", "sudo", "timeout", "nice", "nohup", "time", "xargs", "find", "eval", "exec", "command", "source",
+    ".", "rm", "mv", "cp", "ln", "dd", "tee", "install", "chmod", "chown", "sed", "awk", "tar", "unzip", "kill",
+    "pkill",
 ];
 
 /// Commands whose second word names another command.
@@ -69,7 +61,7 @@ pub fn settings(session: &Session<'_>, project_commands: &[String]) -> Value {
     allow.push(format!("Read(/{}/**)", escape(&session.root.join(".gsd").to_string_lossy())));
     allow.push(format!("Read(/{}/**)", escape(&session.spec_dir.to_string_lossy())));
     let needed = || project_commands.iter().map(String::as_str).chain([session.task.verification.command.as_str()]);
-    let mut commands: BTreeSet<String> = GIT_READS.iter().map(|read| format!("git {read}")).collect();
+    let mut commands: BTreeSet<String> = GIT.iter().map(|&command| command.to_owned()).collect();
     for (file, of_stack) in STACKS {
         if session.worktree.join(file).is_file() {
             commands.extend(of_stack.iter().map(|&command| command.to_owned()));
@@ -197,7 +189,7 @@ mod tests {
         assert_eq!(all("CI=1 npm run lint:fix -- --quiet; npx jest src"), "npm run lint:fix, npx jest");
         assert_eq!(all("python3 -m pytest tests/a.py -k x"), "python3 -m pytest");
         assert_eq!(all("python3 -c 'import os'; node -e 1; sh -c 'rm x'"), "");
-        assert_eq!(all("rm -rf out && env X=1 cargo test; find . -exec rm {} +"), "");
+        assert_eq!(all("rm -rf out && env X=1 cargo test; find . -exec rm {} +; git diff --exit-code"), "");
         assert_eq!(all("bash scripts/check.sh all"), "bash scripts/check.sh");
         assert_eq!(all("if ! grep -q 'a && b' src/x; then exit 1; fi"), "grep, exit");
         assert_eq!(all("./run-tests.sh fast"), "./run-tests.sh fast");

@@ -1,20 +1,24 @@
 //! What the client tells while it works, and what it is told in between.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use mahabharatha_core::ids::Time;
 use serde_json::{Map, Value, json};
 
 use super::super::{AgentEvent, Said, Spent, Tell};
 use super::user_message;
 use super::wire::{Block, Content, Line, Message, Outcome, System};
-use crate::proc::{Ended, Exit, Feed, bounded_text};
+use crate::proc::{Ended, Exit, Feed, Lines, bounded_text};
 
-/// A longer line holds more than anybody reads, such as a file as a whole.
+/// A longer line holds more than anybody reads, such as a file as a whole; half of it is no JSON, and not heard.
 const MAX_LINE: usize = 16 << 20;
+/// Limits are of hours, days, or a month.
+const LONGEST_LIMIT: Duration = Duration::from_secs(32 * 24 * 3600);
 const WINDOW: u64 = 200_000;
 const LARGE_WINDOW: u64 = 1_000_000;
 /// So many tools it may use after each request to stop before the next, less polite one.
@@ -43,6 +47,8 @@ pub struct Conversation {
     /// Messages whose tokens are counted; each block of a message comes on its own.
     counted: BTreeSet<String>,
     tokens: u64,
+    /// The most that any result told; each tells the whole.
+    cost_usd: f64,
     last_text: String,
     /// Of the latest failure to reach the service: the client's word for it and the status, where there was one.
     trouble: (Option<String>, Option<u16>),
@@ -63,6 +69,7 @@ impl Conversation {
             tools: BTreeMap::new(),
             counted: BTreeSet::new(),
             tokens: 0,
+            cost_usd: 0.0,
             last_text: String::new(),
             trouble: (None, None),
             limited_until: None,
@@ -80,9 +87,8 @@ impl Conversation {
     }
 
     pub fn spent(&self) -> Spent {
-        let cost_usd = self.outcome.as_ref().map_or(0.0, |outcome| outcome.total_cost_usd);
         let told = self.outcome.as_ref().map_or(0, Outcome::tokens);
-        Spent { cost_usd, tokens: told.max(self.tokens) }
+        Spent { cost_usd: self.cost_usd, tokens: told.max(self.tokens) }
     }
 
     /// The last that it said.
@@ -99,13 +105,16 @@ impl Conversation {
                 if error.is_some() {
                     self.trouble.0 = error;
                 } else {
-                    self.trouble = (None, None);
+                    (self.trouble, self.limited_until) = ((None, None), None);
                 }
                 self.assistant(message, parent_tool_use_id.is_none());
             }
             Line::User { message } => self.results(message),
             Line::RateLimitEvent { rate_limit_info } if rate_limit_info.status == "rejected" => {
                 self.limited_until = rate_limit_info.resets_at.map(|seconds| Time((seconds * 1000.0) as i64));
+                // A later time is nonsense, for which a run would wait for ever.
+                let latest = Time(Timestamp::now().as_millisecond()) + LONGEST_LIMIT;
+                self.limited_until = self.limited_until.filter(|until| *until < latest);
                 (self.tell)(AgentEvent::RateLimited { until: self.limited_until });
             }
             Line::Result(outcome) => {
@@ -120,6 +129,7 @@ impl Conversation {
                     // It would wait for another task.
                     self.feed.close();
                 }
+                self.cost_usd = self.cost_usd.max(outcome.total_cost_usd);
                 self.outcome = Some(outcome);
             }
             Line::RateLimitEvent { .. } | Line::Other => {}
@@ -185,9 +195,7 @@ impl Conversation {
             self.feed.give(format!("{}\n", json!({ "type": "user", "priority": "now", "message": message })));
         } else if used == 2 * PATIENCE {
             self.interrupted = true;
-            let request = json!({ "subtype": "interrupt" });
-            self.feed
-                .give(format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request })));
+            self.feed.give(interrupt());
         }
     }
 
@@ -250,15 +258,23 @@ impl Conversation {
     fn service_error(&self, outcome: &Outcome) -> Said {
         let (word, status) =
             (self.trouble.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.trouble.1));
+        let limited = word == "rate_limit" || status == Some(429);
         let trouble = match (word, status) {
-            ("rate_limit", _) | (_, Some(429)) => "its limit is reached",
+            _ if limited => "its limit is reached",
             ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => "it does not let us in",
             ("overloaded", _) | (_, Some(500..)) => "it is overloaded or out of order",
             ("server_error" | "unknown", None) => "it cannot be reached",
             _ => return Said::Failed(format!("The agent's service refused the request: {}", outcome.result)),
         };
-        Said::Unserved { why: format!("{trouble} ({})", outcome.result.trim()), until: self.limited_until }
+        let until = self.limited_until.filter(|_| limited);
+        Said::Unserved { why: format!("{trouble} ({})", outcome.result.trim()), until }
     }
+}
+
+/// Ends what the client is at. It tells its result, and with that what it cost, which it does not when a signal ends it.
+pub fn interrupt() -> String {
+    let request = json!({ "subtype": "interrupt" });
+    format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request }))
 }
 
 /// What a tool does, in words for people.
@@ -281,38 +297,7 @@ fn doing(worktree: &Path, tool: &str, input: &Map<String, Value>) -> String {
     }
 }
 
-/// Takes the client's output apart into lines.
-pub struct Listener {
-    conversation: Arc<Mutex<Conversation>>,
-    line: Vec<u8>,
-}
-
-impl Listener {
-    pub fn new(conversation: Arc<Mutex<Conversation>>) -> Listener {
-        Listener { conversation, line: Vec::new() }
-    }
-
-    fn end_line(&mut self) {
-        if self.line.len() < MAX_LINE {
-            self.conversation.lock().unwrap_or_else(PoisonError::into_inner).hear(&self.line);
-        }
-        self.line.clear();
-    }
-}
-
-impl Write for Listener {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let room = MAX_LINE.saturating_sub(self.line.len());
-            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
-            if piece.ends_with(b"\n") {
-                self.end_line();
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Hears the client's output.
+pub fn listener(conversation: Arc<Mutex<Conversation>>) -> impl Write + Send + 'static {
+    Lines::new(MAX_LINE, move |line| conversation.lock().unwrap_or_else(PoisonError::into_inner).hear(line))
 }

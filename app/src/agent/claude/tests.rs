@@ -18,7 +18,7 @@ fn after(lines: &[Value]) -> (Arc<Mutex<Conversation>>, Vec<AgentEvent>) {
     let mut conversation = Conversation::new(Feed::default(), 0.7);
     conversation.begin(Path::new("/w"), Box::new(move |event| sink.lock().unwrap().push(event)));
     let conversation = Arc::new(Mutex::new(conversation));
-    let mut listener = Listener::new(Arc::clone(&conversation));
+    let mut listener = listener(Arc::clone(&conversation));
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     // As a pipe gives it: in pieces that know of no lines.
     for piece in text.as_bytes().chunks(7) {
@@ -113,6 +113,15 @@ fn a_service_that_did_not_serve_is_told_from_one_that_refused() {
     let lines = [limit, gives_up("rate_limit"), failed(json!(429))];
     let until = Some(Time(1_794_789_989_000));
     assert!(matches!(said(&lines, Exit::Code(1)), Said::Unserved { until: told, .. } if told == until));
+    // A limit that is over, or that nobody can wait for, says nothing of when to try again.
+    let limit = |resets_at: f64| json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": resets_at } });
+    let over = [limit(1_794_789_989.0), uses("Bash", json!({}), 1), gives_up("overloaded"), failed(json!(529))];
+    let beyond = [limit(1e15), gives_up("rate_limit"), failed(json!(429))];
+    let other = [limit(1_794_789_989.0), gives_up("overloaded"), failed(json!(529))];
+    for lines in [&over[..], &beyond, &other] {
+        let said = said(lines, Exit::Code(1));
+        assert!(matches!(said, Said::Unserved { until: None, .. }), "{said:?}");
+    }
     let (_, told) = after(&[retry(json!(500), "server_error")]);
     assert_eq!(told[0].doing().unwrap(), "waiting for the API, retry 3 of 10");
     let refused = [gives_up("invalid_request"), failed(json!(400))];
@@ -202,10 +211,11 @@ proptest! {
         let mut conversation = Conversation::new(Feed::default(), 0.7);
         conversation.begin(Path::new("/w"), Box::new(|_| {}));
         let conversation = Arc::new(Mutex::new(conversation));
-        let mut listener = Listener::new(Arc::clone(&conversation));
+        let mut listener = listener(Arc::clone(&conversation));
         for piece in lines.join(&b'\n').chunks(length) {
             listener.write_all(piece).unwrap();
         }
+        drop(listener);
         let conversation = conversation.lock().unwrap();
         for status in [Exit::Code(0), Exit::Code(1), Exit::Signal(9)] {
             conversation.said(&ended(status));

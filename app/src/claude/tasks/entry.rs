@@ -67,9 +67,14 @@ pub enum Key {
     Task(TaskId),
 }
 
+/// What is noted in an entry of anybody's: project, feature, what it is about.
+pub fn noted(task: &Map<String, Value>) -> Option<(&str, &str, Key)> {
+    let metadata = task.get("metadata")?;
+    Some((metadata["project"].as_str()?, metadata["feature"].as_str()?, Key::noted(metadata)?))
+}
+
 impl Key {
-    /// As noted in an entry's metadata.
-    pub fn noted(metadata: &Value) -> Option<Key> {
+    fn noted(metadata: &Value) -> Option<Key> {
         let phase = Phase::ALL.into_iter().find(|phase| metadata["phase"] == phase.word()).map(Key::Phase);
         phase.or_else(|| TaskId::new(metadata["task"].as_str()?).ok().map(Key::Task))
     }

@@ -6,7 +6,7 @@ use mahabharatha_core::ids::{Feature, TaskId};
 use serde_json::{Map, Value, json};
 
 use super::dir::{Content, ListDir};
-use super::entry::{Entry, Key, Status};
+use super::entry::{Entry, Key, Status, noted};
 use crate::error::Result;
 
 type Task = Map<String, Value>;
@@ -53,9 +53,8 @@ impl Owner {
     }
 
     fn key(&self, task: &Task) -> Option<Key> {
-        let metadata = task.get("metadata")?;
-        let is_ours = metadata["project"] == self.project.as_str() && metadata["feature"] == self.feature.as_str();
-        Key::noted(metadata).filter(|_| is_ours)
+        let (project, feature, key) = noted(task)?;
+        (project == self.project && feature == self.feature.as_str()).then_some(key)
     }
 
     /// Makes what is missing, puts right what differs, takes away tasks of ours that are not among the entries. A claim is

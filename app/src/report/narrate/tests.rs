@@ -107,6 +107,16 @@ fn a_service_that_does_not_serve_is_waited_for() {
 }
 
 #[test]
+fn a_limit_that_an_earlier_process_was_told_of_is_told_again() {
+    let mut story = Story::unattended();
+    let until = Some(Time(story.base_is_green().now.0 + 3_600_000));
+    story.ends("TASK-001", JobEnd::Unserved { why: "usage limit reached".to_string(), until }).done("TASK-002");
+    story.asked(Command::Stop { force: false, grace_ms: 10_000, worker: None });
+    story.after(60.0).resumes().after(3_600.0).happens(Event::Woke);
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
 fn what_people_ask_for_is_answered() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002");

@@ -59,6 +59,16 @@ impl Requirements {
         })
     }
 
+    /// Takes over what has no place in an agent's answer: sections of the writer's own, and what else stands in a story.
+    pub fn keep_own_words_of(&mut self, before: Requirements) {
+        for story in &mut self.stories {
+            if let Some(old) = before.stories.iter().find(|old| old.title == story.title) {
+                story.text.clone_from(&old.text);
+            }
+        }
+        self.notes = before.notes;
+    }
+
     /// A form to be filled in by hand.
     pub fn template(feature: &str, description: &str) -> Requirements {
         let [problem, title, role, capability, benefit, criterion, another, command, constraint, excluded, dependency] =

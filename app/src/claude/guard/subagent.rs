@@ -1,0 +1,38 @@
+//! Which attempt a subagent is at. The client tells its subagents apart, but not what each was given to do: so the first
+//! worktree that one writes in is its own, and every other is refused to it as long as that attempt is held.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::store::atomic::write_projected;
+use crate::worker::{FENCE, Order, occupants};
+
+/// In the directory of a job: a file for each subagent that has written in its worktree.
+const SUBAGENTS: &str = "subagents";
+
+/// Notes that a subagent writes for a job; or the order that it is at elsewhere in one of the features.
+pub fn enter(agent: &str, job_dir: &Path, features: &[PathBuf]) -> Result<Option<Order>> {
+    if !is_plain(agent) {
+        return Ok(None);
+    }
+    let mark = job_dir.join(SUBAGENTS).join(agent);
+    if mark.exists() {
+        return Ok(None);
+    }
+    for feature_dir in features {
+        if let Some(own) = occupants(feature_dir)?.iter().find(|job_dir| is_at(agent, job_dir)) {
+            return Order::read(own).map(Some);
+        }
+    }
+    write_projected(&mark, b"")?;
+    Ok(None)
+}
+
+fn is_at(agent: &str, job_dir: &Path) -> bool {
+    job_dir.join(SUBAGENTS).join(agent).exists() && !job_dir.join(FENCE).exists()
+}
+
+/// It becomes the name of a file.
+fn is_plain(agent: &str) -> bool {
+    (1..=128).contains(&agent.len()) && agent.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}

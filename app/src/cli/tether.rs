@@ -1,0 +1,22 @@
+//! `tether`: ends what an asked agent left running when the command that asked it was killed.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::error::{ExitCode, Result};
+use crate::host::jobs;
+use crate::ui::Ui;
+
+#[derive(Debug, Args)]
+pub struct TetherArgs {
+    /// The mark of those that are to end
+    mark: PathBuf,
+}
+
+pub fn run(ui: &Ui, args: &TetherArgs) -> Result<ExitCode> {
+    // Its other end is closed by the death of who asked, however that came.
+    let _ = ui.input(0);
+    jobs::end_escaped(&args.mark);
+    Ok(ExitCode::Done)
+}
