@@ -40,8 +40,8 @@ pub fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> Vec<&'static
         (Tool::Ruby, &["RBENV_ROOT", "GEM_HOME"]),
         (Tool::Php, &["COMPOSER_HOME"]),
     ];
-    let used: Vec<&[&str]> =
-        by_tool.into_iter().filter(|(tool, _)| survey.uses(*tool)).map(|(_, names)| names).collect();
+    let needs = |wanted: Tool| survey.stack.toolchains.iter().any(|toolchain| toolchain.tool == wanted);
+    let used: Vec<&[&str]> = by_tool.into_iter().filter(|(tool, _)| needs(*tool)).map(|(_, names)| names).collect();
     let certificates: &[&str] = if used.is_empty() { &[] } else { &CERTIFICATES };
     used.into_iter().chain([certificates]).flatten().copied().filter(|name| is_set(name)).collect()
 }
