@@ -29,8 +29,10 @@ impl Project {
     /// The project that a directory belongs to, also from a subdirectory or a linked worktree.
     pub fn find(start: &Path) -> Result<Project> {
         let project = Project::locate(start)?.ok_or_else(|| {
-            Error::new(ExitCode::Preflight, format!("{} is not in a git repository", start.display()))
-                .hint("Go into one, name one with -C <dir>, or make one: git init && git add -A && git commit.")
+            Error::new(ExitCode::Preflight, format!("{} is not in a git repository", start.display())).hint(
+                "Go into one, name one with -C <dir>, or make one: git init && git add -A && git commit. In an empty \
+                 directory `mahabharatha init` begins a project.",
+            )
         })?;
         if project.find_head()?.is_none() {
             let root = project.root.display();

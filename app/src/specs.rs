@@ -84,7 +84,11 @@ pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
     if let [Unreadable { code: NO_GRAPH, message, .. }] = unreadable {
         return Error::new(ExitCode::Invalid, format!("{} has no task graph", paths.feature()))
             .detail(message.clone())
-            .hint(format!("Make one: mahabharatha design {}. docs/task-graph.md tells its form.", paths.feature()));
+            .hint(format!(
+                "Have one made: mahabharatha plan {0}, then mahabharatha design {0}. Or write it there: docs/task-graph.md tells \
+                 the form, `mahabharatha demo` shows one.",
+                paths.feature()
+            ));
     }
     let error = Error::new(ExitCode::Invalid, "the task graph cannot be read");
     let error = unreadable.iter().fold(error, |error, one| error.detail(one.to_string()));

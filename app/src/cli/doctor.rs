@@ -45,7 +45,16 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
         Ok(config) => config,
         Err(error) => return report.fail_with("config", error).map(|()| report),
     };
-    report.ok("config", format!("{} can be read", project.config_file().display()));
+    let file = project.config_file();
+    report.ok(
+        "config",
+        match file.exists() {
+            true => format!("{} can be read", file.display()),
+            false => {
+                format!("there is no {}: defaults hold, and no gates; `mahabharatha init` writes one", file.display())
+            }
+        },
+    );
     preflight::check_programs(&mut report, &config);
     let place = match global.place(None) {
         Ok(place) => place,

@@ -41,7 +41,9 @@ use crate::ui::{Color, Flags, Ui};
     version,
     propagate_version = true,
     max_term_width = 100,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    after_help = "Where to begin: `mahabharatha demo` shows the whole way. In your project, or in an empty directory: \
+                  init, plan <feature>, design, run."
 )]
 struct Cli {
     #[command(flatten)]

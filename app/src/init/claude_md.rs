@@ -36,11 +36,15 @@ fn part(survey: &Survey, is_there: impl Fn(&str) -> bool) -> String {
     let checks = survey.quality.commands.iter().take(MAX_CHECKS).map(|check| check.here(&is_there));
     let checks: Vec<String> = checks.map(|check| code(&check.command)).collect();
     let checks = if checks.is_empty() { String::new() } else { format!("- Checks: {}\n", checks.join(", ")) };
+    let set_up: Vec<String> = survey.quality.prepare.iter().map(|command| code(&command.command)).collect();
+    // Workers begin in one.
+    let set_up =
+        if set_up.is_empty() { String::new() } else { format!("- In a fresh checkout first: {}\n", set_up.join(", ")) };
     format!(
         "{OPENING}\n\
          - What this project is made of: `.gsd/`. Specs of its features: `.gsd/specs/`.\n\
          - Security rules: `.claude/rules/`.\n\
-         {checks}{CLOSING}\n"
+         {set_up}{checks}{CLOSING}\n"
     )
 }
 

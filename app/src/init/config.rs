@@ -46,7 +46,7 @@ pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool, is_set: impl Fn(&s
         text += &suggestions.concat();
     }
     text += &prepare(survey);
-    text += &variables(&machine::variables(survey, is_set));
+    text += &variables(survey, is_set);
     text.push_str(
         "\n# Where to get security rules from instead of those built in: a git URL, or a directory. Then `mahabharatha init --force`.\n\
          security:\n  rules_repository: null\n",
@@ -165,14 +165,24 @@ fn prepare(survey: &Survey) -> String {
     )
 }
 
-fn variables(names: &[&str]) -> String {
-    if names.is_empty() {
+/// Of a person's variables, children see a few that everybody needs and no others.
+fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> String {
+    let (passed, held_back) = (machine::variables(survey, &is_set), machine::of_a_proxy(&is_set));
+    if passed.is_empty() && held_back.is_empty() {
         return String::new();
     }
-    format!(
-        "\n# Where toolchains are on this machine: more of your variables than these and a few basic ones nobody sees.\nenv:\n  pass: [{}]\n",
-        names.join(", ")
-    )
+    let mut text = String::from(
+        "\n# Which of your variables agents, gates and other commands see, besides PATH, HOME and the like.\n",
+    );
+    if !held_back.is_empty() {
+        let names = held_back.join(", ");
+        let _ = writeln!(
+            text,
+            "# Not {names}, which may hold a password: add them if the network is reached through them."
+        );
+    }
+    let _ = writeln!(text, "env:\n  pass: [{}]", passed.join(", "));
+    text
 }
 
 /// A text as YAML, whatever is in it.
@@ -268,8 +278,10 @@ mod tests {
     #[test]
     fn variables_that_say_where_toolchains_are_reach_the_gates() {
         let survey = survey(&[("Cargo.toml", "[package]\nname = 'x'\n"), ("src/lib.rs", "")]);
-        let text = text(&survey, |_| true, |name| ["RUSTUP_HOME", "GOPATH", "JAVA_HOME"].contains(&name));
-        assert_eq!(Config::parse(&text).unwrap().env.pass, ["RUSTUP_HOME"]);
+        let set = ["RUSTUP_HOME", "GOPATH", "JAVA_HOME", "SSL_CERT_FILE", "HTTPS_PROXY"];
+        let text = text(&survey, |_| true, |name| set.contains(&name));
+        assert_eq!(Config::parse(&text).unwrap().env.pass, ["RUSTUP_HOME", "SSL_CERT_FILE"]);
+        assert!(text.contains("# Not HTTPS_PROXY, which may hold a password"), "{text}");
     }
 
     #[test]

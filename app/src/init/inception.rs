@@ -52,10 +52,36 @@ impl Founder {
 }
 
 /// The charter, and the files of the program.
-pub fn files(charter: &ProjectCharter) -> Vec<NewFile> {
+pub fn files(root: &Path, charter: &ProjectCharter) -> Vec<NewFile> {
     let scaffold = scaffold::files(charter.framework, &charter.names);
     let charter = NewFile::ours(PATH, charter.markdown());
-    scaffold.into_iter().map(|file| NewFile::ours(file.path, file.text)).chain([charter]).collect()
+    let theirs = read_ignored(root);
+    let place = |file: scaffold::File| match &theirs {
+        Some(theirs) if file.path == IGNORED => NewFile::merged(IGNORED, with_missing(theirs, &file.text)),
+        _ => NewFile::ours(file.path, file.text),
+    };
+    scaffold.into_iter().map(place).chain([charter]).collect()
+}
+
+const IGNORED: &str = ".gitignore";
+
+/// What a person has put there already, where that is a plain file.
+fn read_ignored(root: &Path) -> Option<String> {
+    let path = root.join(IGNORED);
+    let is_plain = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_ANSWERS);
+    fs::read_to_string(path).ok().filter(|_| is_plain)
+}
+
+/// Without our lines the next `git add -A` would take along what the tools of the project leave.
+fn with_missing(theirs: &str, ours: &str) -> String {
+    let has = |wanted: &str| theirs.lines().any(|line| line.trim_end() == wanted);
+    let missing: Vec<&str> =
+        ours.lines().filter(|line| !line.is_empty() && !line.starts_with('#') && !has(line)).collect();
+    match (missing.is_empty(), theirs.trim_end().is_empty()) {
+        (true, _) => theirs.to_owned(),
+        (false, true) => ours.to_owned(),
+        (false, false) => format!("{}\n\n{}\n", theirs.trim_end(), missing.join("\n")),
+    }
 }
 
 /// By flags, then by the file of answers, then by whoever is at the terminal, else by what is usual.

@@ -25,18 +25,29 @@ pub fn missing_programs(survey: &Survey, is_there: impl Fn(&str) -> bool) -> Vec
     callers.into_iter().map(step).collect()
 }
 
-/// Variables that say where toolchains are, by what the project is made of. They hold paths, never secrets.
+/// For whatever speaks to a registry: where the certificates are of those who sign for it.
+const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+
+/// Variables that say where toolchains and certificates are, by what the project is made of. They hold paths, never secrets.
 pub fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let by_tool: [(Tool, &[&str]); 8] = [
-        (Tool::Python, &["PYENV_ROOT"]),
-        (Tool::Node, &["VOLTA_HOME"]),
+        (Tool::Python, &["PYENV_ROOT", "PIP_CERT", "REQUESTS_CA_BUNDLE"]),
+        (Tool::Node, &["VOLTA_HOME", "NODE_EXTRA_CA_CERTS"]),
         (Tool::Go, &["GOROOT", "GOPATH", "GOMODCACHE"]),
-        (Tool::Rust, &["CARGO_HOME", "RUSTUP_HOME"]),
+        (Tool::Rust, &["CARGO_HOME", "RUSTUP_HOME", "CARGO_HTTP_CAINFO"]),
         (Tool::Java, &["JAVA_HOME", "GRADLE_USER_HOME"]),
         (Tool::DotNet, &["DOTNET_ROOT"]),
         (Tool::Ruby, &["RBENV_ROOT", "GEM_HOME"]),
         (Tool::Php, &["COMPOSER_HOME"]),
     ];
-    let used = by_tool.into_iter().filter(|(tool, _)| survey.uses(*tool));
-    used.flat_map(|(_, names)| names.iter().copied()).filter(|name| is_set(name)).collect()
+    let needs = |wanted: Tool| survey.stack.toolchains.iter().any(|toolchain| toolchain.tool == wanted);
+    let used: Vec<&[&str]> = by_tool.into_iter().filter(|(tool, _)| needs(*tool)).map(|(_, names)| names).collect();
+    let certificates: &[&str] = if used.is_empty() { &[] } else { &CERTIFICATES };
+    used.into_iter().chain([certificates]).flatten().copied().filter(|name| is_set(name)).collect()
+}
+
+/// Variables without which nothing is fetched behind a proxy, and which may hold a password: so a person passes them on.
+pub fn of_a_proxy(is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "NO_PROXY", "no_proxy"];
+    names.into_iter().filter(|name| is_set(name)).collect()
 }

@@ -115,7 +115,7 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     let root = &outcome.root;
     let founder = Founder::find(root)?;
     let charter = inception::decide(root, ui, request)?;
-    let mut files = inception::files(&charter);
+    let mut files = inception::files(root, &charter);
     let mut survey = survey_of(&files)?;
     survey.name = Some(charter.names.title().to_owned());
     survey.description = Some(charter.names.description().to_owned());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::mode::{self, Mode};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::Git;
+use crate::proc;
 use crate::project::Project;
 
 pub fn find(dir: &Path) -> Result<PathBuf> {
@@ -18,8 +19,13 @@ pub fn find(dir: &Path) -> Result<PathBuf> {
         return Err(Error::new(ExitCode::Usage, format!("{} is not a directory", dir.display()))
             .hint("Name one that is there: -C <dir>."));
     }
-    let Some(project) = Project::locate(&dir)? else { return Ok(dir) };
-    let root = project.root().to_owned();
+    let project = Project::locate(&dir)?;
+    let root = project.as_ref().map_or(dir.as_path(), |project| project.root()).to_owned();
+    if is_home(&root) {
+        let message = format!("{} is your home directory, and its .claude is for all your projects", root.display());
+        return Err(Error::new(ExitCode::Usage, message)
+            .hint("Go into the directory of a project, or name it with -C <dir>. Nothing was written."));
+    }
     if dir != root && mode::of(&dir)?.0 == Mode::Inception {
         let (dir, root) = (dir.display(), root.display());
         return Err(Error::new(ExitCode::Usage, format!("{dir} is empty, but in the repository {root}")).hint(
@@ -29,4 +35,11 @@ pub fn find(dir: &Path) -> Result<PathBuf> {
         ));
     }
     Ok(root)
+}
+
+/// Where somebody lives: one that was only named so, as for a service, holds none of these.
+fn is_home(dir: &Path) -> bool {
+    let home = proc::home().and_then(|home| home.canonicalize().ok());
+    let settings = [".profile", ".bashrc", ".bash_profile", ".zshrc", ".ssh", ".claude.json"];
+    home.is_some_and(|home| home == dir) && settings.iter().any(|name| dir.join(name).exists())
 }

@@ -3,10 +3,11 @@
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::prompt::product_owner::{OwnerAnswer, OwnerInput, product_owner};
 use mahabharatha_core::spec::Requirements;
+use serde_json::Value;
 
 use super::asker::{Asker, as_documents};
 use crate::error::{Error, ExitCode, Result};
-use crate::ui::Ui;
+use crate::ui::{Ui, clean};
 
 /// So often it may ask the person something; then it has to write.
 const ROUNDS_OF_QUESTIONS: usize = 4;
@@ -36,7 +37,8 @@ pub fn elicit(ui: &Ui, asker: &Asker<'_>, brief: &Brief<'_>) -> Result<Requireme
             documents: &documents,
             no_more_questions,
         });
-        let read = asker.ask(ui, &prompt, &OwnerAnswer::schema())?.and_then(OwnerAnswer::read);
+        let answer = asker.ask(ui, &prompt, &OwnerAnswer::schema())?;
+        let read = answer.and_then(|value| OwnerAnswer::read(harmless(value)));
         let answer = match read {
             Ok(answer) => answer,
             Err(why) => {
@@ -66,6 +68,16 @@ pub fn elicit(ui: &Ui, asker: &Asker<'_>, brief: &Brief<'_>) -> Result<Requireme
     Err(Error::new(ExitCode::Failed, format!("{} gave no requirements in {ROUNDS} rounds", asker.name()))
         .detail(format!("its last answer: {why}"))
         .hint("Try again, name another agent, or answer the questions yourself: --agent none."))
+}
+
+/// Every text in it as it may stand in a document that people print to their terminals.
+fn harmless(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(clean(&text)),
+        Value::Array(values) => values.into_iter().map(harmless).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, harmless(value))).collect(),
+        other => other,
+    }
 }
 
 fn ask_person(ui: &Ui, question: &str, default: &str) -> Result<String> {

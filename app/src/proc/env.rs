@@ -19,6 +19,11 @@ pub fn base_env(pass: &[String]) -> BTreeMap<OsString, OsString> {
         .collect()
 }
 
+/// The directory of the person who runs us.
+pub fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
 /// Whether we have this variable, and something in it.
 pub fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())

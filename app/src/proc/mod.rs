@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tether::Tether;
 
-pub use env::{base_env, called_by, find_program, is_program, is_set};
+pub use env::{base_env, called_by, find_program, home, is_program, is_set};
 pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
 pub use lines::Lines;

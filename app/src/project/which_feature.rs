@@ -40,11 +40,36 @@ impl Project {
             }
             Err(error) => return Err(io("read", &file)(error)),
         }
-        self.newest_state().ok_or_else(|| {
-            Error::new(ExitCode::Usage, "no feature is named, and there is none in this project yet")
-                .detail("looked at --feature, ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature and the states")
-                .hint("Name one: --feature <name>.")
-        })
+        self.newest_state().ok_or_else(|| self.no_feature())
+    }
+
+    fn no_feature(&self) -> Error {
+        let specified = self.specified();
+        let (message, hint) = match specified.as_slice() {
+            [] => {
+                let hint = "Begin one: mahabharatha plan <name>. Or name one: --feature <name>.".to_owned();
+                ("no feature is named, and there is none in this project yet".to_owned(), hint)
+            }
+            [first, ..] => {
+                let names: Vec<&str> = specified.iter().map(Feature::as_str).collect();
+                let message =
+                    format!("no feature is named, and none has been run; there are specs of {}", names.join(", "));
+                (message, format!("Name one: --feature {first}."))
+            }
+        };
+        Error::new(ExitCode::Usage, message)
+            .detail("looked at --feature, ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature and the states")
+            .hint(hint)
+    }
+
+    /// Features that somebody has written something about, in order.
+    fn specified(&self) -> Vec<Feature> {
+        let dirs = fs::read_dir(self.root().join(".gsd/specs")).into_iter().flatten().flatten();
+        let dirs = dirs.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let names = dirs.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut features: Vec<Feature> = names.filter_map(|name| Feature::new(name).ok()).collect();
+        features.sort();
+        features
     }
 
     /// What is called otherwise than a feature in the states' directory is not ours.

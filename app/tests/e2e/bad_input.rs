@@ -108,7 +108,7 @@ fn a_place_where_nothing_can_be_done() {
     let commands = READERS.iter().copied().chain([&["doctor"][..], &["logs"]]);
     for args in commands {
         let run = |place: &str| repo.run(&[&["-C", &at(place), "-f", "x"], args].concat());
-        run("plain").code(7).says("is not in a git repository").says("git init");
+        run("plain").code(7).says("is not in a git repository").says("git init").says("mahabharatha init");
         run("empty").code(7).says("has no commit yet").says("git commit");
         run("bare").code(7).says("bare").says("git clone");
         run("nowhere").code(2).says("there is no directory").says("-C <dir>");

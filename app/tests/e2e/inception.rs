@@ -221,3 +221,15 @@ fn at_a_terminal_the_questions_come_one_by_one_and_the_technology_is_confirmed()
     assert!(repo.read("pyproject.toml").contains("flask~="), "{said}");
     assert!(repo.read(".gsd/PROJECT.md").contains("## Users\nTraders\n"));
 }
+
+#[test]
+fn what_a_person_ignores_already_is_added_to() {
+    let repo = Repo::empty();
+    repo.write(".gitignore", "/target/\n*.swp");
+    init(&repo, &["--language", "rust", "--name", "shop"]).code(0).says("added to .gitignore");
+    let text = repo.read(".gitignore");
+    assert!(text.starts_with("/target/\n*.swp\n\n.env\n") && text.matches("/target/").count() == 1, "{text}");
+    assert!(!repo.exists(".gitignore.new"));
+    assert_eq!(repo.git(&["check-ignore", "target/x", ".env", "a.swp"]).lines().count(), 3);
+    assert_eq!(repo.git(&["status", "--porcelain"]), "");
+}

@@ -241,7 +241,7 @@ fn a_file_that_cannot_be_read_is_named_with_line_and_column() {
     // The same of task files, all of them at once.
     std::fs::remove_file(repo.join(graph)).unwrap();
     repo.run(&["design", "--validate-only", "--json"]).code(6).says("no_graph");
-    repo.run(&["run"]).code(6).says("x has no task graph").says("tasks/*.md");
+    repo.run(&["run"]).code(6).says("x has no task graph").says("tasks/*.md").says("mahabharatha plan x");
     repo.write(".gsd/specs/x/tasks/A.md", "# Task: A\n\nnothing\n");
     let broken = hand_written("B", 1, "none", "b.txt", "true").replace("<level>1</level>", "<level>one</level>");
     repo.write(".gsd/specs/x/tasks/B.md", &broken);

@@ -1,24 +1,12 @@
-//! A project, and the program run on it with nothing on PATH but itself, git and a shell and no variable that tells of
-//! toolchains: so nothing of this machine decides.
+//! A project, and the program run on it with nothing on PATH but itself, git and a shell, and none of our variables: so
+//! nothing of this machine decides.
 
+use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Ran, Repo};
-
-const TOOLCHAINS: [&str; 10] = [
-    "PYENV_ROOT",
-    "VOLTA_HOME",
-    "GOROOT",
-    "GOPATH",
-    "GOMODCACHE",
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "JAVA_HOME",
-    "GRADLE_USER_HOME",
-    "DOTNET_ROOT",
-];
 
 pub struct Bench {
     pub repo: Repo,
@@ -57,8 +45,9 @@ impl Bench {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = self.repo.command(args);
         command.env("PATH", self.programs.path());
-        for variable in TOOLCHAINS {
-            command.env_remove(variable);
+        let set: Vec<OsString> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
+        for (name, _) in std::env::vars_os().filter(|(name, _)| !set.contains(name)) {
+            command.env_remove(name);
         }
         command
     }

@@ -135,7 +135,8 @@ fn programs_that_the_gates_need_and_the_machine_has_not_are_named() {
     bench.program("golangci-lint");
     bench.run(&["init", "--force"]).code(0).says("updated .mahabharatha/config.yaml");
     assert!(bench.repo.read(".mahabharatha/config.yaml").contains("  command: golangci-lint run\n"));
-    assert!(bench.repo.read("CLAUDE.md").contains("- Checks: `golangci-lint run`, `go test ./...`\n"));
+    let lines = "- In a fresh checkout first: `go get -t ./...`\n- Checks: `golangci-lint run`, `go test ./...`\n";
+    assert!(bench.repo.read("CLAUDE.md").contains(lines));
 }
 
 #[test]

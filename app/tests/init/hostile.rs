@@ -8,6 +8,7 @@ use mahabharatha_core::config::Config;
 
 use crate::bench::Bench;
 use crate::fixtures;
+use crate::support::Ran;
 
 #[test]
 fn manifests_that_cannot_be_read_are_told_and_the_rest_is_found() {
@@ -133,4 +134,23 @@ fn a_claude_md_that_cannot_be_added_to_is_named() {
     symlink("AGENTS.md", bench.repo.join("CLAUDE.md")).unwrap();
     bench.run(&["init"]).code(0).says("CLAUDE.md is left as it is: it is a link").says("- Checks: `make test`");
     assert_eq!(bench.repo.read("AGENTS.md"), "# Ours\n");
+}
+
+#[test]
+fn a_home_is_no_project() {
+    let bench = Bench::without_git(&[("notes/todo.txt", "x\n")]);
+    let init = |dir: &str| {
+        let mut command = bench.command(&["-C", dir, "init"]);
+        command.env("HOME", bench.repo.path());
+        Ran::of(command.output().unwrap())
+    };
+    bench.repo.write(".bashrc", "");
+    let before = bench.repo.everything();
+    init(".").code(2).says("is your home directory").says("Nothing was written");
+    assert_eq!(bench.repo.everything(), before);
+    init("notes").code(0);
+    bench.repo.git(&["init", "-q"]);
+    fs::create_dir(bench.repo.join("tools")).unwrap();
+    bench.repo.write("tools/x.py", "");
+    init("tools").code(2).says("is your home directory");
 }

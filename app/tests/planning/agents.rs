@@ -59,10 +59,11 @@ fn an_answer_that_cannot_be_used_goes_back_with_the_reason() {
     let repo = with_agent(&format!(
         "prompt=$(cat)\ncase $prompt in *'could not be used'*'stories: invalid type'*) echo '{}' ;;\n\
          *) echo '{{\"requirements\":{{\"stories\":1}}}}' ;; esac\n",
-        requirements("prints 1")
+        requirements("prints 1 \x1b[31mred")
     ));
     repo.run(&["plan", "shop", "--agent", "mine", "--describe", "x"]).code(0);
-    assert!(repo.read(DOCUMENT).contains("- [ ] prints 1"));
+    let document = repo.read(DOCUMENT);
+    assert!(document.contains("- [ ] prints 1 red") && !document.contains('\x1b'), "{document:?}");
 }
 
 /// The client's own way to hand in an answer that has a schema.

@@ -56,8 +56,6 @@ impl Project {
         let mut init = Command::new(env!("CARGO_BIN_EXE_mahabharatha"));
         init.args(["init", "--yes", "--language", language, "--framework", framework, "--name", &name]);
         init.args(["--description", description]).current_dir(&root);
-        // What to pass on to the gates is for the tests to say.
-        init.env_remove("CARGO_HOME").env_remove("RUSTUP_HOME");
         init.envs([("GIT_AUTHOR_NAME", "A Person"), ("GIT_AUTHOR_EMAIL", "person@example.com")]);
         attempt(&mut init).unwrap();
         project

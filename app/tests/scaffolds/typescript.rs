@@ -18,6 +18,7 @@ fn typescript_scaffolds_are_checked_tested_and_run() {
     let Some(modules) = or_say_so("the TypeScript scaffolds", install(&projects)) else { return };
     for project in &projects {
         symlink(&modules, project.path().join("node_modules")).unwrap();
+        assert_eq!(project.run("npm", &["config", "get", "engine-strict"]), "true\n", "an old Node.js is refused");
         for script in ["lint", "typecheck", "test", "build"] {
             project.run("npm", &["run", "--silent", script]);
         }

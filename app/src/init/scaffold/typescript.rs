@@ -10,9 +10,11 @@ macro_rules! asset {
     };
 }
 
-const SHARED: [Template; 8] = [
+const SHARED: [Template; 9] = [
     ("README.md", asset!("README.md")),
     (".gitignore", asset!("gitignore")),
+    // An older Node.js would say that there are no tests, and not why.
+    (".npmrc", asset!("npmrc")),
     ("package.json", asset!("package.json.tmpl")),
     ("tsconfig.json", asset!("tsconfig.json")),
     ("tsconfig.build.json", asset!("tsconfig.build.json")),
