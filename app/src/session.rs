@@ -100,8 +100,7 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
 }
 
 fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
-    let lock =
-        FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(paths.feature()))?;
+    let lock = lock(paths, options.lease.as_ref())?;
     crash::point(|| "session with the lock");
     host::jobs::end_escaped(&paths.asked());
     refuse_another_session(paths, options.lease.as_ref())?;
@@ -138,6 +137,24 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let (_, end) = session.carry_on(journal, begun, leases, Vec::new())?;
     drop(lock);
     Ok(end.map_or(Outcome::Open, Outcome::Ended))
+}
+
+/// The feature's lock. Where an earlier call of the same session has it, one that its client moved to the background, that is
+/// waited for.
+pub fn lock(paths: &FeaturePaths, own: Option<&Lease>) -> Result<FeatureLock> {
+    let drives = || own.and_then(|own| Lease::of(paths.dir(), &own.session)).is_some_and(|lease| lease.drives);
+    match FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? {
+        Ok(lock) => Ok(lock),
+        Err(_) if drives() => {
+            let lock = FeatureLock::wait(paths.dir(), &paths.lock_sign())?;
+            let run = rebuild(paths, &Journal::read(&paths.journal())?)?;
+            if !drives() || run.is_some_and(|run| run.ended() == Some(&End::Stopped)) {
+                return Err(Error::new(ExitCode::Stopped, format!("{} was stopped meanwhile", paths.feature())));
+            }
+            Ok(lock)
+        }
+        Err(holder) => Err(holder.refusal(paths.feature())),
+    }
 }
 
 /// While a session runs the feature's tasks, nobody else does.

@@ -69,9 +69,7 @@ pub fn judge(call: &ToolUse, job_worktree: Option<&Path>) -> Result<Verdict> {
         lease::renew(feature_dir, &call.session_id);
     }
     if call.tool_name == "Bash" {
-        let pushes = call.tool_input["command"].as_str().is_some_and(pushes);
-        let denied = pushes && call.is_worker() && !held.is_empty();
-        return Ok(if denied { Verdict::Deny(NO_PUSH.to_owned()) } else { Verdict::Pass });
+        return judge_command(call, &held);
     }
     let Some(target) = call.target() else { return Ok(Verdict::Pass) };
     let target = match resolve(&call.cwd, target) {
@@ -88,6 +86,18 @@ pub fn judge(call: &ToolUse, job_worktree: Option<&Path>) -> Result<Verdict> {
     if call.is_worker() && !held.is_empty() {
         let message = format!("{} is outside of your worktree, which your prompt names", target.display());
         return Ok(Verdict::Deny(message));
+    }
+    Ok(Verdict::Pass)
+}
+
+/// A hook sees what a command is called, not what it writes.
+fn judge_command(call: &ToolUse, held: &[PathBuf]) -> Result<Verdict> {
+    let line = call.tool_input["command"].as_str().unwrap_or_default();
+    if pushes(line) && call.is_worker() && !held.is_empty() {
+        return Ok(Verdict::Deny(NO_PUSH.to_owned()));
+    }
+    if let (Some(agent), Some(task)) = (&call.agent_id, asks_for(line)) {
+        subagent::is_told(agent, task, &call.session_id, held)?;
     }
     Ok(Verdict::Pass)
 }
@@ -233,9 +243,22 @@ fn follow(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
+/// The task whose prompt a shell's line plainly asks for.
+fn asks_for(line: &str) -> Option<&str> {
+    commands(line).find_map(|command| match command.split_whitespace().collect::<Vec<_>>()[..] {
+        ["mahabharatha", "task", "prompt", task, ..] => Some(task),
+        _ => None,
+    })
+}
+
+/// The commands on a shell's line, cut without regard to quotes.
+fn commands(line: &str) -> impl Iterator<Item = &str> {
+    line.split([';', '&', '|', '\n', '(', ')', '{', '}'])
+}
+
 /// Whether one of the commands on a shell's line is plainly a `git push`.
 fn pushes(line: &str) -> bool {
-    line.split([';', '&', '|', '\n', '(', ')', '{', '}']).any(|command| {
+    commands(line).any(|command| {
         let mut words = command.split_whitespace().skip_while(|word| *word != "git").skip(1);
         while let Some(word) = words.next() {
             match word {

@@ -156,12 +156,10 @@ impl TaskList {
 
 /// The client's directory in the person's home.
 fn home() -> Result<PathBuf> {
-    let home = Home::of_user()?.dir().to_owned();
-    if home.is_absolute() {
-        return Ok(home);
-    }
-    let message = format!("Claude Code's directory {} is not named in full", home.display());
-    Err(Error::new(ExitCode::Failed, message).hint("Set CLAUDE_CONFIG_DIR, or HOME, to a path that begins with /."))
+    let home = Home::of_user().ok().map(|home| home.dir().to_owned()).filter(|home| home.is_absolute());
+    home.ok_or_else(|| {
+        Error::new(ExitCode::Failed, "neither CLAUDE_CONFIG_DIR nor HOME says where Claude Code keeps its task lists")
+    })
 }
 
 /// The name of the list that a session of the client shows: where none is given to it, it has one of its own.

@@ -35,14 +35,13 @@ pub struct MergeArgs {
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
-    if !args.dry_run
-        && let Some(holder) = FeatureLock::holder(place.paths.dir())?
-    {
-        return Err(holder.refusal(&place.feature));
-    }
     let session = task::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
-    if let Some(other) = lease.as_ref().filter(|lease| !args.dry_run && lease.session != session) {
+    let own = lease.as_ref().filter(|lease| lease.session == session);
+    if !args.dry_run && FeatureLock::holder(place.paths.dir())?.is_some() {
+        drop(session::lock(&place.paths, own)?);
+    }
+    if let Some(other) = lease.as_ref().filter(|_| !args.dry_run && own.is_none()) {
         return Err(other.refusal(&place.feature));
     }
     let run = steer::read_run(&place)?;
@@ -51,6 +50,11 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
         return Ok(ExitCode::Done);
     };
     let level = args.level.map_or(current.level, Level);
+    let is_merged = |status: &LevelStatus| matches!(status, LevelStatus::Merged { .. });
+    if run.levels().iter().any(|other| other.level == level && is_merged(&other.status)) {
+        ui.note(&format!("level {level} of {} is merged", place.feature));
+        return Ok(ExitCode::Done);
+    }
     if level != current.level {
         return Err(Error::new(
             ExitCode::Invalid,

@@ -16,7 +16,7 @@ use crate::error::{Error, ExitCode, Result, io};
 use crate::lease::Lease;
 use crate::planning::{self, Standing};
 use crate::report::logs::{LogFilter, read_logs};
-use crate::report::status::{Details, ListView, Show, status_json, status_text};
+use crate::report::status::{Details, Doing, ListView, Show, status_json, status_text};
 use crate::session;
 use crate::store::journal::Journal;
 use crate::store::watch::{self, Changes};
@@ -133,13 +133,14 @@ fn list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListVi
 }
 
 /// What the agents at work do now, by worker, where they tell.
-fn doing(place: &Place, view: &RunView) -> BTreeMap<u32, String> {
+fn doing(place: &Place, view: &RunView) -> BTreeMap<u32, Doing> {
     let mut doing = BTreeMap::new();
     for worker in view.workers.iter().filter(|worker| worker.status == "running") {
         let task = view.tasks.iter().find(|task| worker.task.as_ref() == Some(&task.id));
         let progress = task
             .and_then(|task| Progress::read(place.paths.dir(), WorkerId(worker.id), &task.id, Attempt(task.attempt)));
-        doing.extend(progress.map(|progress| (worker.id, progress.doing)));
+        let told = progress.map(|progress| Doing { what: progress.doing, tokens: progress.tokens });
+        doing.extend(told.map(|doing| (worker.id, doing)));
     }
     doing
 }

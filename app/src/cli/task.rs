@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use mahabharatha_core::ids::{Attempt, TaskId};
-use mahabharatha_core::run::effect::Refusal;
+use mahabharatha_core::run::effect::{Doer, Refusal};
 use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport, Obstacle};
 use mahabharatha_core::run::{LevelFailure, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::{Next, RunView, Step, first_line};
@@ -279,9 +279,14 @@ impl Caller<'_> {
 
     fn end(&self, task: &str, claimed: Claimed, decisions: &[String]) -> Result<ExitCode> {
         let Caller { place, ui, .. } = self;
-        let Held { task, attempt, dir } = self.attempt_at(task)?;
-        let decisions = decisions.to_vec();
         let wanted_done = matches!(claimed, Claimed::Done);
+        let Held { task, attempt, dir } = match self.attempt_at(task) {
+            Err(error) if error.exit() == ExitCode::Invalid && wanted_done => {
+                return self.repeat_completion(task, error);
+            }
+            held => held?,
+        };
+        let decisions = decisions.to_vec();
         let report = with_ports(place, |ports| held::end(&dir, claimed, ports, decisions))?;
         let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
@@ -293,6 +298,29 @@ impl Caller<'_> {
         self.print_end(&run, &task, attempt, &report, answer.message.as_deref());
         let good = (matches!(report.end, JobEnd::Done { .. }) && answer.message.is_none()) || !wanted_done;
         Ok(if good { ExitCode::Done } else { ExitCode::Failed })
+    }
+
+    /// A completion of this session that was cut off, and is asked for once more, may have been told to the run.
+    fn repeat_completion(&self, task: &str, not_held: Error) -> Result<ExitCode> {
+        let run = steer::read_run(self.place)?;
+        let tasks = run.graph().tasks().iter().zip(run.tasks());
+        let mut completed = tasks.filter(|(_, state)| matches!(state.status, TaskStatus::Completed { .. }));
+        let Some((id, last)) = completed
+            .find(|(of, _)| of.id.as_str() == task)
+            .and_then(|(of, state)| Some((&of.id, state.attempts.last()?)))
+        else {
+            return Err(not_held);
+        };
+        let doer = Order::read(&self.place.paths.job(id, last.attempt)).map(|order| order.job.doer);
+        match &last.ended {
+            Some((_, report @ JobReport { end: JobEnd::Done { .. }, .. }))
+                if doer.is_ok_and(|doer| doer == Doer::Session(self.name.clone())) =>
+            {
+                self.print_end(&run, id, last.attempt, report, None);
+                Ok(ExitCode::Done)
+            }
+            _ => Err(not_held),
+        }
     }
 
     /// Who only did one task, and has done it, holds nothing any more.

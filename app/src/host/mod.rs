@@ -271,7 +271,7 @@ impl Host for LocalHost {
     fn next(&mut self, until: Option<Time>) -> Event {
         let event = match until {
             None => self.inbox.recv().ok(),
-            Some(until) => match self.inbox.recv_timeout(until.since(self.now())) {
+            Some(until) => match self.clock.wait(&self.inbox, until) {
                 Err(RecvTimeoutError::Timeout) => Some(Event::Woke),
                 received => received.ok(),
             },

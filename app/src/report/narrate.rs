@@ -299,7 +299,10 @@ impl Telling<'_> {
                 let text = format!("no launches until {} (for {lasts}): {}", pause.until, headline(&pause.why));
                 self.say(Severity::Warn, text);
                 if matches!(event, Event::Resumed { .. }) {
-                    self.say(Severity::Info, "stop it and `run --no-wait`, and it does not wait for that time");
+                    self.say(
+                        Severity::Info,
+                        "to try at once, as with another account: stop it, then `mahabharatha run --no-wait`",
+                    );
                 }
             }
             (Some(_), None) if self.run.ended().is_none() => self.say(Severity::Info, "launches go on"),

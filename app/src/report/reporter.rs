@@ -26,6 +26,9 @@ const PROJECTION_PAUSE: Duration = Duration::from_millis(250);
 /// What people read is written less often.
 const REPORT_PAUSE: Duration = Duration::from_secs(1);
 
+/// A terminal that nobody reads holds the follower up; the run does not wait for it longer than this.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 pub struct Reporter {
     messages: Sender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -89,7 +92,9 @@ impl Reporter {
         let _ = self.messages.send(Message::Recorded(now, Box::new(event.clone())));
         if ended_job(event).is_some_and(|(_, report)| !report.decisions.is_empty()) {
             // The next order takes from STATE.md what was decided.
-            let _ = self.ask(Message::State);
+            let (sender, written) = mpsc::channel();
+            let _ = self.messages.send(Message::State(sender));
+            let _ = written.recv_timeout(PATIENCE);
         }
     }
 

@@ -37,6 +37,14 @@ pub struct ListView {
     pub trouble: Option<String>,
 }
 
+/// What an agent is at, and what it has used so far, which no total has yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doing {
+    /// Such as `editing src/x.rs`.
+    pub what: String,
+    pub tokens: u64,
+}
+
 /// How `status` is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Show<'a> {
@@ -44,7 +52,7 @@ pub struct Show<'a> {
     /// Where it is kept.
     pub list: Option<&'a ListView>,
     /// What the workers' agents do, by worker.
-    pub doing: &'a BTreeMap<u32, String>,
+    pub doing: &'a BTreeMap<u32, Doing>,
     /// With it, every attempt is shown too, with what is kept of it.
     pub details: Option<&'a Details>,
     /// The terminal's columns, where there is one.
@@ -53,10 +61,12 @@ pub struct Show<'a> {
 }
 
 /// As the contract has it.
-pub fn status_json(view: &RunView, doing: &BTreeMap<u32, String>, list: Option<&ListView>) -> Value {
+pub fn status_json(view: &RunView, doing: &BTreeMap<u32, Doing>, list: Option<&ListView>) -> Value {
     let mut status = json!(view);
     for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
-        shown["doing"] = json!(doing.get(&worker.id));
+        let doing = doing.get(&worker.id);
+        shown["doing"] = json!(doing.map(|doing| &doing.what));
+        shown["tokens"] = json!(doing.map(|doing| doing.tokens));
     }
     status["mismatches"] = json!(list.map(|list| &list.mismatches[..]).unwrap_or_default());
     status["task_list"] = json!(
@@ -173,6 +183,10 @@ fn tasks(view: &RunView, show: Show<'_>) -> String {
 
 fn workers(view: &RunView, show: Show<'_>) -> String {
     let ports = |worker: u32| show.details.and_then(|details| details.ports.get(&worker));
+    let said = |doing: &Doing| match doing.tokens {
+        0 => one_line(&doing.what),
+        tokens => format!("{} ({} so far)", one_line(&doing.what), count(tokens as usize, "token")),
+    };
     let row = |worker: &WorkerView| {
         let ports: Vec<String> = ports(worker.id).into_iter().flatten().map(u16::to_string).collect();
         let mut row = vec![
@@ -183,7 +197,7 @@ fn workers(view: &RunView, show: Show<'_>) -> String {
         ];
         row.extend(show.details.map(|_| cell(ports.join(","))));
         if !show.doing.is_empty() {
-            row.push(cell(show.doing.get(&worker.id).map(|doing| one_line(doing)).unwrap_or_default()));
+            row.push(cell(show.doing.get(&worker.id).map(said).unwrap_or_default()));
         }
         row.push(cell(&worker.branch));
         row
@@ -355,7 +369,9 @@ mod tests {
             assert_holds(&contract, &status, "");
             assert!(!status["tasks"].as_array().unwrap().is_empty());
         }
-        let status = status_json(&Story::stuck().view(), &[(0, "editing src/x.rs".to_string())].into(), None);
+        let doing = Doing { what: "editing src/x.rs".to_string(), tokens: 1_200 };
+        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None);
+        assert_eq!(status["workers"][0]["tokens"], 1_200);
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");
         assert_eq!(status["workers"][1]["doing"], Value::Null);

@@ -58,7 +58,8 @@ fn a_killed_client_is_replaced_and_its_commands_are_ended() {
     bench
         .repo
         .wait_until("status tells what it does", || bench.repo.status()["workers"][0]["doing"] == "running sleep 1000");
-    bench.repo.run(&["status"]).code(0).says("Doing").says("running sleep 1000");
+    bench.repo.run(&["status"]).code(0).says("Doing").says("running sleep 1000 (2040 tokens so far)");
+    assert_eq!(bench.repo.status()["workers"][0]["tokens"], 2040);
     let cmdline = fs::read(format!("/proc/{client}/cmdline")).unwrap();
     assert!(!String::from_utf8_lossy(&cmdline).contains(SECRET));
     kill(client);

@@ -50,19 +50,23 @@ fn ids(tasks: &Value) -> Vec<String> {
     tasks.as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect()
 }
 
-/// What the prompt of a task says that is to mend a gate.
-const IS_REMEDY: &str = "Mend the Gate";
+/// What a subagent is told, word by word as the command says.
+fn line_for(ask: &Ask, task: &str) -> String {
+    let text = ask.text();
+    let line = text.split("```text\n").nth(1).and_then(|rest| rest.split("\n```").next()).unwrap();
+    line.replace("ID", task).replace("FEATURE", "x")
+}
 
-/// A model that does what /mahabharatha:kurukshetra says, by what it was told last alone.
+/// A model that does what /mahabharatha:kurukshetra says.
 fn conduct(ask: &Ask) -> Reply {
     let used = used(ask);
     let Some(first) = used.first() else { return bash("mahabharatha task start --workers 3 --json") };
     if first.tool == "Agent" {
         let done = |kind: &str| used.iter().filter(|it| it.input["subagent_type"] == kind).collect::<Vec<_>>();
         if let Some(gatekeeper) = done("gatekeeper").first() {
-            let told = ask.tool_results().into_values().rfind(|result| result.contains("# Where you work")).unwrap();
-            let prompt = format!("{told}\n# Diagnosis\n\n{}", gatekeeper.result);
-            return Reply::of(vec![agent("worker", gatekeeper.input["description"].as_str().unwrap(), &prompt)]);
+            let id = gatekeeper.input["description"].as_str().unwrap();
+            let prompt = format!("{}\n\n# Diagnosis\n\n{}", line_for(ask, id), gatekeeper.result);
+            return Reply::of(vec![agent("worker", id, &prompt)]);
         }
         let finished = done("worker").into_iter().map(|it| it.input["description"].as_str().unwrap().to_owned());
         return Reply::of(
@@ -75,19 +79,27 @@ fn conduct(ask: &Ask) -> Reply {
         ["task", "start" | "next", ..] => step(&first.json()),
         ["task", "claim", ..] => {
             let claimed = first.json()["claimed"].as_array().unwrap().clone();
-            let ids = claimed.iter().map(|it| it["task"].as_str().unwrap().to_owned());
-            Reply::of(ids.map(|id| call(format!("mahabharatha task prompt {id} --feature x"))).collect())
+            let ids: Vec<&str> = claimed.iter().map(|it| it["task"].as_str().unwrap()).collect();
+            // Ids of uses come in the order of their making.
+            let step = ask.tool_results().into_values().rfind(|result| result.contains("\"step\"")).unwrap();
+            if step.contains("\"remedy\"") {
+                return Reply::of(vec![agent("gatekeeper", ids[0], &format!("{step}\n{}", line_for(ask, ids[0])))]);
+            }
+            Reply::of(ids.iter().map(|id| agent("worker", id, &line_for(ask, id))).collect())
         }
-        ["task", "prompt", ..] => Reply::of(
-            used.iter()
-                .map(|it| {
-                    let kind = if it.result.contains(IS_REMEDY) { "gatekeeper" } else { "worker" };
-                    agent(kind, it.command().split(' ').nth(3).unwrap(), &it.result)
-                })
-                .collect(),
-        ),
         _ => bash("mahabharatha task next --json --feature x"),
     }
+}
+
+/// What a subagent does before anything else: it has itself told what to do.
+fn asks_what_to_do(ask: &Ask) -> Option<Reply> {
+    if ask.turn() == 0 {
+        let text = ask.text();
+        return Some(bash(text.split('`').find(|part| part.starts_with("mahabharatha task prompt")).unwrap()));
+    }
+    let last = ask.last();
+    let saved = last.lines().find_map(|line| line.split("Full output saved to: ").nth(1));
+    saved.map(|path| Reply::uses("Read", json!({ "file_path": path })))
 }
 
 fn step(next: &Value) -> Reply {
@@ -107,7 +119,10 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
         if ask.is_main() {
             return conduct(ask);
         }
-        let (id, attempt, turn) = (ask.task(), ask.attempt(), ask.turn());
+        if let Some(asks) = asks_what_to_do(ask) {
+            return asks;
+        }
+        let (id, attempt, turn) = (ask.task(), ask.attempt(), ask.turn() - 1);
         let note = |what: &str| {
             reached.lock().unwrap().insert(what.to_owned(), ask.worktree());
             changed.notify_all();
@@ -130,14 +145,15 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
             ("A-1", 2) => bash("git push origin main"),
             ("A-1", 3) => own(),
             ("A-1", 4) => verify(),
-            ("A-3", 1) => {
+            ("A-3", 0) => {
                 let file = format!("{}/out/A-2.txt", reached.lock().unwrap()["A-2"]);
                 Reply::uses("Write", json!({ "file_path": file, "content": "A-2" }))
             }
-            ("A-3", 2) => {
+            ("A-3", 1) => {
                 note("A-3 has tried");
-                verify()
+                own()
             }
+            ("A-3", 2) => verify(),
             (_, 0) => own(),
             (_, 1) => verify(),
             _ => Reply::says("Done."),
@@ -183,14 +199,17 @@ fn a_gate_that_fails_is_diagnosed_and_mended_once() {
         if ask.is_main() {
             return conduct(ask);
         }
+        if let Some(asks) = asks_what_to_do(ask) {
+            return asks;
+        }
         if ask.system().contains("You are a gatekeeper") {
             return Reply::says("out.txt must not say so.");
         }
-        let mends = ask.text().contains("must-not-be-there");
+        let mends = ask.text().contains("out.txt must not say so.") && ask.text().contains("must-not-be-there");
         match (mends, ask.turn()) {
-            (false, 0) => ask.write("out.txt", "A-1 bad\n"),
-            (true, 0) => Reply::uses("Read", json!({ "file_path": ask.file("out.txt") })),
-            (true, 1) => ask.write("out.txt", "A-1\n"),
+            (false, 1) => ask.write("out.txt", "A-1 bad\n"),
+            (true, 1) => Reply::uses("Read", json!({ "file_path": ask.file("out.txt") })),
+            (true, 2) => ask.write("out.txt", "A-1\n"),
             _ => Reply::says("Done."),
         }
     });
@@ -202,7 +221,8 @@ fn a_gate_that_fails_is_diagnosed_and_mended_once() {
     let talk = bench.talk(&["/z:kurukshetra"]);
     assert_eq!(bench.repo.tree("main").get("out.txt").map(String::as_str), Some("A-1"), "{:#?}", talk.results());
     assert!(talk.asked.is_empty(), "{:?}", talk.asked);
-    let diagnosed = bench.api.asked().into_iter().filter(|ask| ask.system().contains("You are a gatekeeper")).count();
+    let is_begun = |ask: &Ask| ask.turn() == 0 && ask.system().contains("You are a gatekeeper");
+    let diagnosed = bench.api.asked().into_iter().filter(is_begun).count();
     assert_eq!(diagnosed, 1);
     assert!(
         bench.repo.subjects("main").contains(&"fix(A-1): Make out.txt".to_owned()),
@@ -214,16 +234,16 @@ fn a_gate_that_fails_is_diagnosed_and_mended_once() {
 #[test]
 fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
     let api = Api::start(|ask| {
-        let id = ask.task();
-        match (ask.is_main(), ask.turn()) {
-            (true, _) => {
-                let has_claimed = |id: &str| used(ask).iter().any(|it| it.command().contains(&format!("prompt {id}")));
-                let ends = has_claimed("B-1") && !ask.text().contains("Arguments: --resume");
-                if ends { Reply::says("That is all for today.") } else { conduct(ask) }
-            }
-            (false, 0) => ask.write(&format!("{id}.txt"), &id),
-            _ => Reply::says("Done."),
+        if ask.is_main() {
+            let has_claimed = |id: &str| used(ask).iter().any(|it| it.command().contains(&format!("claim {id}")));
+            let ends = has_claimed("B-1") && !ask.text().contains("Arguments: --resume");
+            return if ends { Reply::says("That is all for today.") } else { conduct(ask) };
         }
+        let id = ask.task();
+        asks_what_to_do(ask).unwrap_or_else(|| match ask.last().contains("# Where you work") {
+            true => ask.write(&format!("{id}.txt"), &id),
+            false => Reply::says("Done."),
+        })
     });
     let Some(bench) = Bench::installed(api, "") else { return };
     bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("B-1", 2, "B-1.txt")]);
@@ -234,9 +254,32 @@ fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
     assert_eq!(talk.errors(), [""; 0]);
     assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".");
     assert_eq!((&bench.repo.task("A-1")["attempt"], &bench.repo.task("B-1")["attempt"]), (&json!(1), &json!(2)));
-    let begun = |id: &str| bench.api.asked_about(id).iter().filter(|ask| !ask.is_main() && ask.turn() == 0).count();
+    let begun = |id: &str| bench.api.asked_about(id).iter().filter(|ask| !ask.is_main() && ask.turn() == 1).count();
     assert_eq!((begun("A-1"), begun("B-1")), (1, 1));
     assert_eq!(bench.repo.tree("main")["B-1.txt"], "B-1");
+}
+
+#[test]
+fn a_prompt_that_is_too_long_for_the_client_to_show_is_read_whole() {
+    let api = Api::start(|ask| match ask.is_main() {
+        true => conduct(ask),
+        false => asks_what_to_do(ask).unwrap_or_else(|| match ask.last().contains("# Where you work") {
+            true => ask.write("out.py", "A-1\n"),
+            false => Reply::says("Done."),
+        }),
+    });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    for name in ["general", "style", "python", "names", "tests", "errors"] {
+        let rules = format!("# Rules\n\n{}", "Be careful, always.\n".repeat(500));
+        bench.repo.write(&format!(".claude/rules/security-{name}.md"), &rules);
+    }
+    bench.repo.graph("x", &[task("A-1", 1, "out.py")]);
+    bench.repo.commit("graph");
+    let talk = bench.talk(&["/mahabharatha:kurukshetra"]);
+    assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".", "{:#?}", talk.results());
+    assert!(talk.asked.is_empty(), "{:?}", talk.asked);
+    let about = bench.api.asked_about("A-1");
+    assert!(about.iter().any(|ask| ask.text().contains("Full output saved to: ")), "the prompt was not long");
 }
 
 #[test]

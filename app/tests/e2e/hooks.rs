@@ -137,6 +137,11 @@ fn a_subagent_that_writes_for_one_task_is_kept_out_of_the_others_until_that_one_
     }
     by("one", &b).code(2).says(&format!("you are at A in {}", place(0, "").trim_end_matches('/')));
     by("two", &a).code(2).says("A is for another subagent");
+    // Who asked for a prompt is at that task, though it has written nothing yet.
+    let asks = json!({ "tool_name": "Bash", "tool_input": { "command": "mahabharatha task prompt B --feature x" } });
+    let asked = with(write_to(&repo, ""), json!({ "agent_id": "four", "agent_type": "worker" }));
+    assert_eq!(hook(&repo, &with(asked, asks).to_string(), &[]).code(0).stdout, "");
+    by("four", &a).code(2).says("you are at B in ");
     // One that broke off is replaced by another, and the session itself may write wherever it holds a task.
     assert_eq!(decision(&by("three", &a).code(0)), "allow");
     for path in [&a, &b] {

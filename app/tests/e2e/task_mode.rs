@@ -157,7 +157,8 @@ fn what_is_not_the_tasks_own_is_not_taken() {
     one.write(&worktree, "a.txt", "a\n");
     one.run(&["task", "verify", "A"]).code(0).says("its verification passes");
     one.run(&["task", "complete", "A"]).code(0);
-    one.run(&["task", "complete", "A"]).code(6).says("A is not held by this session");
+    one.run(&["task", "complete", "A"]).code(0).says("A is completed");
+    one.run(&["task", "fail", "A", "--reason", "late"]).code(6).says("A is not held by this session");
 }
 
 #[test]

@@ -72,6 +72,54 @@ fn stop_ends_a_session_while_it_merges() {
     one.run(&["task", "start"]).code(0).says("every task is done: merge");
 }
 
+/// Until a process waits for a lock, as the kernel lists it.
+fn waits_for_a_lock(repo: &Repo, process: &Background) {
+    let pid = process.pid().to_string();
+    let is_blocked = |line: &str| line.contains("->") && line.split_whitespace().any(|word| word == pid);
+    repo.wait_until("the second call waits", || fs::read_to_string("/proc/locks").unwrap().lines().any(is_blocked));
+}
+
+#[test]
+fn a_call_that_is_made_again_while_it_goes_on_waits_for_it() {
+    let repo = Repo::new();
+    let dir = "\"$PWD/../../../..\"";
+    let gate = format!("touch {dir}/gating; while ! test -e {dir}/go; do sleep 0.02; done");
+    repo.config(&format!("quality_gates: [{{ name: slow, command: '{gate}', timeout: 90 }}]\n"));
+    repo.graph("x", &[plain("A", 1, "a.txt"), plain("B", 2, "b.txt")]);
+    let one = Session(&repo, "one");
+    let twice = |args: &[&str]| {
+        let first = Background::start(one.command(args));
+        repo.wait_for("gating");
+        let second = Background::start(one.command(args));
+        waits_for_a_lock(&repo, &second);
+        Session(&repo, "two").run(args).code(8);
+        repo.write("go", "");
+        let ended = [first.wait().code(0), second.wait().code(0)];
+        ["gating", "go"].iter().for_each(|name| fs::remove_file(repo.join(name)).unwrap());
+        ended
+    };
+    let [_, second] = twice(&["task", "start"]);
+    second.says("claim A");
+    let done = one.does("A", "a.txt", "a\n").code(0).json();
+    assert_eq!(one.run(&["task", "complete", "A", "--json"]).code(0).json(), done);
+    one.run(&["task", "complete", "B"]).code(6).says("not held by this session");
+    let [_, second] = twice(&["merge", "--level", "1"]);
+    second.says("level 1 of x is merged");
+    assert_eq!(repo.subjects("main").iter().filter(|subject| *subject == "Level 1: x").count(), 1);
+
+    // One that was stopped meanwhile does not go on.
+    one.does("B", "b.txt", "b\n").code(0);
+    let first = Background::start(one.command(&["merge"]));
+    repo.wait_for("gating");
+    let second = Background::start(one.command(&["merge"]));
+    waits_for_a_lock(&repo, &second);
+    repo.run(&["stop", "--grace", "0"]).code(0);
+    first.wait().code(130);
+    second.wait().code(130).says("x was stopped meanwhile");
+    assert!(!repo.exists(&lease("one")));
+    assert_eq!(repo.status()["status"], "paused");
+}
+
 #[test]
 fn what_was_completed_while_stop_waited_is_completed() {
     let repo = Repo::new();

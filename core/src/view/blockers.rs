@@ -55,9 +55,13 @@ pub(super) fn blockers_of(run: &Run) -> Vec<Blocker> {
 }
 
 fn blocked_task(id: &str, reason: &str) -> Blocker {
+    let cause = match first_line(reason) {
+        "" => "no reason was given",
+        line => line,
+    };
     Blocker {
         what: id.to_string(),
-        cause: first_line(reason).to_string(),
+        cause: cause.to_string(),
         resolution: format!(
             "mend the cause, then `mahabharatha retry {id}`; or go on without it: `mahabharatha skip {id} --reason TEXT`"
         ),

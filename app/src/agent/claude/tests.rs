@@ -129,6 +129,26 @@ fn a_service_that_did_not_serve_is_told_from_one_that_refused() {
 }
 
 #[test]
+fn the_projects_memory_is_of_the_project() {
+    let dir = tempfile::tempdir().unwrap();
+    let worktree = dir.path().join("w");
+    fs::create_dir_all(worktree.join(".claude")).unwrap();
+    fs::write(dir.path().join("secret"), "secret").unwrap();
+    fs::write(worktree.join("AGENTS.md"), "use tabs").unwrap();
+    let link = |to: &str| {
+        let _ = fs::remove_file(worktree.join("CLAUDE.md"));
+        std::os::unix::fs::symlink(to, worktree.join("CLAUDE.md")).unwrap();
+        memory(&worktree, "CLAUDE.md")
+    };
+    assert_eq!(link("AGENTS.md").as_deref(), Some("use tabs"));
+    for elsewhere in ["../secret", "/dev/zero", ".claude", "CLAUDE.md", "nowhere"] {
+        assert_eq!(link(elsewhere), None, "{elsewhere}");
+    }
+    fs::write(worktree.join(".claude/CLAUDE.md"), [b'x'; 1 << 20]).unwrap();
+    assert!(memory(&worktree, ".claude/CLAUDE.md").unwrap().len() < 1 << 19);
+}
+
+#[test]
 fn what_happens_is_told_in_words_for_people() {
     let denied = "Permission to use Bash has been denied because";
     let (conversation, told) = after(&[

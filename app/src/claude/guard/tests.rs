@@ -37,6 +37,16 @@ fn only_a_plain_push_is_taken_for_one() {
 }
 
 #[test]
+fn a_prompt_is_asked_for_by_a_plain_call() {
+    for line in ["mahabharatha task prompt A-1", "cd '/x y' && mahabharatha task prompt A-1 --feature x 2>&1"] {
+        assert_eq!(asks_for(line), Some("A-1"), "{line}");
+    }
+    for line in ["mahabharatha task prompt", "mahabharatha task verify A-1", "echo mahabharatha task prompt A-1"] {
+        assert_eq!(asks_for(line), None, "{line}");
+    }
+}
+
+#[test]
 fn a_slot_is_known_by_its_place() {
     let slot = worker_slot(Path::new("/p/.mahabharatha/worktrees/x/worker-3/src/a.rs")).unwrap();
     assert_eq!(slot, (PathBuf::from("/p"), "x".to_owned(), WorkerId(3)));

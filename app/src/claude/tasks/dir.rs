@@ -128,23 +128,23 @@ impl ListDir {
     }
 
     pub fn read(&self, id: u64) -> Content {
-        let Some((text, age)) = self.read_named(&file_name(id)) else { return Content::Nothing };
+        let Some((text, found)) = self.read_named(&file_name(id)) else { return Content::Nothing };
         match serde_json::from_slice(&text) {
             Ok(task) => Content::Task(task),
-            Err(_) if age < BEING_WRITTEN => Content::BeingWritten,
+            Err(_) if is_recent(&found) => Content::BeingWritten,
             Err(_) => Content::Nothing,
         }
     }
 
-    /// With its age. Nothing where it is no file, or too large.
-    fn read_named(&self, name: &str) -> Option<(Vec<u8>, Duration)> {
+    /// With what is known of it. Nothing where it is no file, or too large.
+    fn read_named(&self, name: &str) -> Option<(Vec<u8>, Stat)> {
         // A pipe in its place must not keep us waiting.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = openat(&self.fd, name, flags, Mode::empty()).ok()?;
         let found = fstat(&fd).ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_file())?;
         let mut bytes = Vec::new();
         let length = File::from(fd).take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
-        (length as u64 <= LARGEST).then(|| (bytes, age(&found)))
+        (length as u64 <= LARGEST).then_some((bytes, found))
     }
 
     /// Puts the whole file in its place at once, so that the client never reads half of it. Its lock is held.
@@ -201,9 +201,15 @@ impl ListDir {
         };
         match made {
             Ok(()) => Ok(Some(Lock { dir: self, name })),
-            Err(Errno::EXIST) => Ok(None),
+            Err(Errno::EXIST) if self.is_directory(&name) => Ok(None),
             Err(errno) => Err(cannot("make", &self.path.join(name))(errno.into())),
         }
+    }
+
+    /// Of a lock that is there, or was: what is no directory was left by no client, and nobody takes it away.
+    fn is_directory(&self, name: &str) -> bool {
+        let found = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
+        found.ok().is_none_or(|found| FileType::from_raw_mode(found.st_mode).is_dir())
     }
 
     fn is_stale(&self, name: &str) -> bool {
@@ -240,7 +246,15 @@ fn id_of(name: &CStr) -> Option<u64> {
 }
 
 fn age(found: &Stat) -> Duration {
+    SystemTime::now().duration_since(changed(found)).unwrap_or_default()
+}
+
+/// A time that is far ahead says nothing.
+fn is_recent(found: &Stat) -> bool {
+    age(found) < BEING_WRITTEN && changed(found) < SystemTime::now() + BEING_WRITTEN
+}
+
+fn changed(found: &Stat) -> SystemTime {
     let seconds = u64::try_from(found.st_mtime).unwrap_or_default();
-    let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds, found.st_mtime_nsec as u32);
-    SystemTime::now().duration_since(changed).unwrap_or_default()
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, found.st_mtime_nsec as u32)
 }

@@ -136,6 +136,22 @@ fn a_file_that_is_being_written_is_waited_for() {
     assert_eq!(bench.put(&tasks), NOTHING);
     assert_eq!(bench.read(3)["metadata"]["task"], "A-1");
     assert_eq!(fs::read(bench.file("1.json")).unwrap(), &whole[..9]);
+    // Nobody writes tomorrow.
+    fs::write(bench.file("2.json"), &whole[..9]).unwrap();
+    let tomorrow = SystemTime::now() + Duration::from_secs(24 * 3_600);
+    fs::File::open(bench.file("2.json")).unwrap().set_modified(tomorrow).unwrap();
+    assert_eq!(bench.put(&tasks), NOTHING);
+    assert_eq!(bench.read(4)["metadata"]["task"], "A-2");
+}
+
+#[test]
+fn what_only_has_the_name_of_a_lock_is_named() {
+    let bench = bench();
+    fs::create_dir_all(bench.file("")).unwrap();
+    fs::write(bench.file(".lock.lock"), "").unwrap();
+    let entries = [entry("A-1", "pending")];
+    let error = bench.list.owner.put_all(&bench.list.make().unwrap(), &entries, &BTreeSet::new()).unwrap_err();
+    assert!(error.to_string().contains(".lock.lock"), "{error}");
 }
 
 #[test]
