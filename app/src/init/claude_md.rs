@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::detect::Survey;
+use super::detect::{Kind, Survey};
 use super::place::NewFile;
 use crate::report::markdown::code;
 
@@ -36,7 +36,8 @@ fn part(survey: &Survey, is_there: impl Fn(&str) -> bool) -> String {
     let checks = survey.quality.commands.iter().take(MAX_CHECKS).map(|check| check.here(&is_there));
     let checks: Vec<String> = checks.map(|check| code(&check.command)).collect();
     let checks = if checks.is_empty() { String::new() } else { format!("- Checks: {}\n", checks.join(", ")) };
-    let set_up: Vec<String> = survey.quality.prepare.iter().map(|command| code(&command.command)).collect();
+    let install = survey.quality.prepare.iter().filter(|command| command.kind == Kind::Install);
+    let set_up: Vec<String> = install.map(|command| code(&command.command)).collect();
     // Workers begin in one.
     let set_up =
         if set_up.is_empty() { String::new() } else { format!("- In a fresh checkout first: {}\n", set_up.join(", ")) };

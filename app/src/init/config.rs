@@ -104,6 +104,7 @@ fn gate_name(command: &Command, taken: &BTreeSet<String>) -> String {
         Kind::TypeCheck => "typecheck",
         Kind::Test => "test",
         Kind::Install => "install",
+        Kind::Lock => "lock",
     };
     let name = if command.dir.is_empty() { kind.to_owned() } else { format!("{kind} {}", one_line(&command.dir)) };
     let call = command.command.rsplit(" && ").next().unwrap_or_default().split(' ').next().unwrap_or_default();
@@ -300,7 +301,7 @@ mod tests {
         let config = Config::parse(&text(&survey, |_| false, |_| false)).unwrap();
         let names: Vec<_> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
         assert_eq!(names, ["lint", "test", "test by cargo", "test by go"]);
-        assert_eq!(config.merge.prepare.as_deref(), Some("npm install"));
+        assert_eq!(config.merge.prepare.as_deref(), Some("(npm install) && (cargo update --workspace)"));
         assert_eq!(config.env.pass, [] as [&str; 0]);
     }
 

@@ -97,6 +97,7 @@ fn quality(found: &Quality) -> String {
             Kind::TypeCheck => "type check",
             Kind::Test => "test",
             Kind::Install => "install",
+            Kind::Lock => "lock",
         };
         vec![what.to_owned(), code(&command.command), code(&command.from)]
     });

@@ -175,10 +175,19 @@ mod platform {
         let marker = [key.as_bytes(), b"=", value.as_bytes()].concat();
         let is_marker =
             |entry: &[u8]| entry.strip_prefix(marker.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
-        others(|stat| {
-            std::fs::read(format!("/proc/{}/environ", stat.id.pid))
-                .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(is_marker))
-        })
+        let environ = |stat: &Stat| std::fs::read(format!("/proc/{}/environ", stat.id.pid)).unwrap_or_default();
+        let is_marked = |environ: &[u8]| environ.split(|&byte| byte == 0).any(is_marker);
+        // For a moment a program that begins to run has no environment to show: it is looked at once more.
+        let mut unsure = Vec::new();
+        let mut found = others(|stat| {
+            let environ = environ(stat);
+            if environ.is_empty() {
+                unsure.push(*stat);
+            }
+            is_marked(&environ)
+        });
+        found.extend(unsure.iter().filter(|stat| is_marked(&environ(stat))).map(|stat| stat.id));
+        found
     }
 
     pub fn ancestor_without(key: &str) -> Option<ProcessId> {
@@ -208,7 +217,7 @@ mod platform {
         others(|stat| !stat.terminal && works_there(stat))
     }
 
-    fn others(wanted: impl Fn(&Stat) -> bool) -> Vec<ProcessId> {
+    fn others(wanted: impl FnMut(&Stat) -> bool) -> Vec<ProcessId> {
         let own = std::process::id();
         let living = table().into_iter().filter(|stat| !stat.zombie && stat.id.pid != own);
         living.filter(wanted).map(|stat| stat.id).collect()

@@ -67,15 +67,19 @@ fn an_empty_directory_becomes_a_project_with_a_feature_merged() {
     }
     let config = project.path().join(".mahabharatha/config.yaml");
     let text = fs::read_to_string(&config).unwrap();
-    assert!(text.contains("cargo clippy") && text.contains("cargo test"), "{text}");
+    assert!(
+        ["cargo clippy", "cargo test", "prepare: cargo update --workspace"].iter().all(|call| text.contains(call)),
+        "{text}"
+    );
     // Besides those that `init` found to be needed.
     let text = match text.split_once("  pass: [") {
         Some((before, after)) => format!("{before}  pass: [CARGO_TARGET_DIR, {after}"),
         None => format!("{text}env:\n  pass: [CARGO_TARGET_DIR]\n"),
     };
     fs::write(&config, text).unwrap();
-    project.run("git", &["add", "-A"]);
-    project.run("git", &["commit", "-q", "-m", "Lock the versions"]);
+    // Nobody has committed a lock file: the first level brings it along.
+    fs::remove_file(project.path().join("Cargo.lock")).unwrap();
+    project.run("git", &["commit", "-q", "-a", "-m", "Pass the build directory on"]);
 
     let write = |name: &str, text: &str| {
         let path = outside.path().join(name);
@@ -92,6 +96,7 @@ fn an_empty_directory_becomes_a_project_with_a_feature_merged() {
     let subjects: Vec<&str> = subjects.lines().collect();
     assert_eq!(subjects[..2], ["Level 2: farewell", "Level 1: farewell"]);
     assert!(subjects.last().unwrap().starts_with("Begin"), "{subjects:?}");
+    assert!(project.run("git", &["show", "HEAD~1:Cargo.lock"]).contains("name = \"clap\""));
     assert!(fs::read_to_string(project.path().join("src/farewell.rs")).unwrap().contains("Goodbye"));
     let status: serde_json::Value = serde_json::from_str(&project.run(program, &["status", "--json"])).unwrap();
     assert_eq!(status["status"], "completed");

@@ -19,7 +19,7 @@ pub use shared::quoted as for_shell;
 #[derive(Debug, Serialize)]
 pub struct Quality {
     pub commands: Vec<Command>,
-    /// What has to be installed before the commands can run, in a fresh checkout.
+    /// What has to be installed before the commands can run in a fresh checkout, or locked before it can land.
     pub prepare: Vec<Command>,
     pub ci: Vec<Ci>,
     pub coverage: Option<Coverage>,
@@ -56,6 +56,8 @@ pub enum Kind {
     TypeCheck,
     Test,
     Install,
+    /// Brings a lock file in line with its manifest.
+    Lock,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -69,6 +71,6 @@ pub struct Ci {
 pub fn scout(tree: &Tree, manifests: &[Manifest]) -> Quality {
     let coverage = coverage::found(tree, manifests);
     let all = commands::found(tree, manifests, coverage.as_ref());
-    let (prepare, commands) = all.into_iter().partition(|command| command.kind == Kind::Install);
+    let (prepare, commands) = all.into_iter().partition(|command| matches!(command.kind, Kind::Install | Kind::Lock));
     Quality { commands, prepare, ci: shared::ci(tree), coverage }
 }

@@ -145,6 +145,8 @@ impl<'t> Finder<'t> {
             found.push(make(Kind::Format, "cargo fmt --all --check".to_owned(), from));
         }
         found.push(make(Kind::Test, format!("cargo test{whole}"), manifest.path.clone()));
+        // The gates would pass without, and leave a lock file behind that a build with `--locked` refuses.
+        found.push(make(Kind::Lock, "cargo update --workspace".to_owned(), manifest.path.clone()));
         found
     }
 
