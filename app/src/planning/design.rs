@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use mahabharatha_core::design::{Design, Page, Proposal, design_document, design_manifest, stub_in_the_way};
+use mahabharatha_core::design::{Design, Page, Proposal, design_document, design_manifest, is_form, stub_in_the_way};
 use mahabharatha_core::graph::{Problem, Served, Severity, StartTree, TaskGraph, spell_out, trace};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::spec::{GraphFile, Requirements, write_task_file};
@@ -127,7 +127,8 @@ pub fn lay_out(
     }
     let manifest = serde_json::to_string_pretty(&design_manifest(&designed.graph)).expect("it has string keys only");
     laid.files.put(paths.manifest(), manifest + "\n");
-    if !(colophon.keep_document && paths.design().is_file()) {
+    let written = || fs::read(paths.design()).is_ok_and(|document| !is_form(&String::from_utf8_lossy(&document)));
+    if !(colophon.keep_document && written()) {
         let created = Timestamp::now().strftime("%Y-%m-%d").to_string();
         let page = Page {
             design: &designed.design,

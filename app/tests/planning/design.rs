@@ -154,6 +154,12 @@ fn a_skeleton_tells_what_belongs_where_and_no_run_starts_it() {
         repo.run(args).code(6).says("[unfilled_task] L4-001: is still to be filled in: {what this task makes}");
     }
     assert!(!repo.exists(".git/mahabharatha/shop/jobs"));
+    // Where nobody filled the document in, it is made from what there is.
+    write_graph(&repo, &graph());
+    repo.run(&["design", "--from-graph", "graph.json", "--no-commit"]).code(0);
+    let made = repo.read(&format!("{SPECS}/design.md"));
+    assert!(made.contains("L1-002") && !made.contains("{How the parts work together}"), "{made}");
+    assert_eq!(repo.read(&format!("{SPECS}/design.1.md")), design);
     // Filled in, in its place.
     repo.write(&format!("{SPECS}/task-graph.json"), &graph().to_string());
     repo.write(&format!("{SPECS}/design.md"), "Filled in.\n");

@@ -15,7 +15,7 @@ use crate::spec::{GraphFile, TaskSpec};
 
 pub use document::{Page, design_document};
 pub use manifest::design_manifest;
-pub use skeleton::{skeleton, unfilled};
+pub use skeleton::{is_form, skeleton, unfilled};
 pub use stubs::{stub_in_the_way, stubs_fail, too_late, unreadable};
 
 /// What each level is for.

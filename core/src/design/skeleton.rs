@@ -19,6 +19,10 @@ impl Design {
     }
 }
 
+/// What a person is to write first in a design.
+const SUMMARY: &str = "{What is built, in a few sentences}";
+const ARCHITECTURE: &str = "{How the parts work together}";
+
 /// What a person is to write in a task.
 const TITLE: &str = "{what this task makes}";
 const CONTEXT: &str = "{What one has to know before one begins}";
@@ -26,6 +30,11 @@ const ACTION: &str = "{What to do, precisely}";
 const DONE: &str = "{How a person sees that it is done}";
 const CRITERION: &str = "{The criteria of the requirements that this serves, by name}";
 const FILE: &str = "path/to/level-";
+
+/// Whether nobody has begun to fill a document in.
+pub fn is_form(document: &str) -> bool {
+    document.contains(SUMMARY) && document.contains(ARCHITECTURE)
+}
 
 /// The tasks of a graph that are still a form.
 pub fn unfilled(file: &GraphFile) -> Vec<Problem> {
@@ -50,10 +59,10 @@ fn left_of_the_form(task: &TaskSpec) -> Vec<&str> {
 pub fn skeleton(feature: &Feature) -> Proposal {
     let text = |text: &str| text.to_owned();
     let design = Design {
-        summary: text("{What is built, in a few sentences}"),
+        summary: text(SUMMARY),
         goals: vec![text("{What must hold afterwards}")],
         non_goals: vec![text("{What this leaves alone}")],
-        architecture: text("{How the parts work together}"),
+        architecture: text(ARCHITECTURE),
         components: vec![Component {
             name: text("{Component}"),
             responsibility: text("{What it alone answers for}"),
