@@ -57,7 +57,7 @@ fn row_7_verifications_gates_and_prepare_are_shell_commands() {
     repo.config(&format!(
         "quality_gates: {}\nmerge: {}\n",
         json!([{ "name": "shell", "command": gate }]),
-        json!({ "prepare": "printf '%s\\n' * | sort > Cargo.lock && true" })
+        json!({ "prepare": "printf '%s\\n' [!C]* | sort > Cargo.lock && true" })
     ));
     let verification = json!({ "verification": { "command": "grep hello a.txt | wc -l > count && test \"$(cat count)\" -eq 1 || exit 1; rm count" } });
     repo.graph("x", &[with(task("A", 1, "a.txt", "echo hello | tee a.txt > /dev/null && true"), verification)]);
