@@ -1,9 +1,10 @@
-//! Which writes of a Claude Code session are its own to make: in a worker's worktree those that the attempt there owns.
+//! Judges what a Claude Code session is about to do, before it does it: writes in a worker's worktree, and shell commands.
 //!
-//! It helps the agent to notice early; what guarantees is the look at the whole worktree when the task is completed. It is
-//! asked before every write of every session, so it starts no process and reads a few small files at most.
+//! Called by the `PreToolUse` hook before every write and shell command of every session, so it starts no process and
+//! reads a few small files at most. A session that works on no task of ours is left alone. This tells an agent early; what
+//! guarantees ownership is the check of the whole worktree when a task is completed.
 
-mod subagent;
+mod plain;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,18 +15,19 @@ use mahabharatha_core::run::effect::Doer;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::subagents::Session;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::RepoPath;
 use crate::lease::{self, Lease};
 use crate::project::{above_our_worktrees, our_worktree};
 use crate::worker::{FENCE, Order, occupant, owner};
 
-/// What the client tells before it uses a tool.
+/// What the client says before it uses a tool.
 #[derive(Debug, Deserialize)]
 pub struct ToolUse {
     pub session_id: String,
     pub cwd: PathBuf,
-    /// Which subagent; nothing where the session itself is at it.
+    /// The subagent that uses it; none where the session itself does.
     #[serde(default)]
     pub agent_id: Option<String>,
     /// The kind of subagent.
@@ -40,9 +42,26 @@ pub struct ToolUse {
 pub enum Verdict {
     /// Not ours to judge.
     Pass,
-    /// The person need not be asked.
+    /// The user need not be asked.
     Allow(String),
     Deny(String),
+}
+
+/// What a call of this program would do, as far as it matters whether the user must be asked first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnCall {
+    /// The feature that it names.
+    pub feature: Option<String>,
+    /// Whether a subagent may make it: one that only reads, or checks the subagent's own work.
+    pub for_subagents: bool,
+}
+
+/// The surroundings of a tool use.
+pub struct Setting<'a> {
+    /// The worktree of the job that the session runs in.
+    pub job_worktree: Option<&'a Path>,
+    /// Reads the words of a call of this program; none unless it is one that needs no leave in a session that holds tasks.
+    pub own_call: &'a dyn Fn(&[String]) -> Option<OwnCall>,
 }
 
 impl ToolUse {
@@ -55,21 +74,35 @@ impl ToolUse {
         self.tool_input[key].as_str()
     }
 
-    /// A subagent that does a task.
+    /// Whether a subagent that performs tasks uses the tool. The second name is the one that a plugin gives it.
     fn is_worker(&self) -> bool {
-        self.agent_type.as_deref() == Some("worker")
+        matches!(self.agent_type.as_deref(), Some("worker" | "mahabharatha:worker"))
     }
 }
 
-/// Judges, and notes that the session is alive. `job_worktree` is the worktree of the job that the session runs in.
-pub fn judge(call: &ToolUse, job_worktree: Option<&Path>) -> Result<Verdict> {
-    let repository = Repository::around(&call.cwd)?;
-    let held = repository.as_ref().map(|repository| repository.held_by(&call.session_id)).unwrap_or_default();
+/// Directories of the features that a session holds in the repository around a directory.
+pub fn features_held(cwd: &Path, session: &str) -> Vec<PathBuf> {
+    let repository = Repository::around(cwd).ok().flatten();
+    repository.map(|repository| repository.held_by(session)).unwrap_or_default()
+}
+
+/// Directories of the features that any session holds in the repository around a directory.
+pub fn features_with_sessions(cwd: &Path) -> Vec<PathBuf> {
+    let Ok(Some(repository)) = Repository::around(cwd) else { return Vec::new() };
+    repository.features().filter(|dir| lease::has_any(dir)).collect()
+}
+
+/// Judges a tool use, and renews the leases of the session.
+pub fn judge(call: &ToolUse, setting: &Setting<'_>) -> Result<Verdict> {
+    let held = features_held(&call.cwd, &call.session_id);
     for feature_dir in &held {
         lease::renew(feature_dir, &call.session_id);
     }
+    if held.is_empty() && setting.job_worktree.is_none() && !call.is_worker() {
+        return Ok(Verdict::Pass);
+    }
     if call.tool_name == "Bash" {
-        return judge_command(call, &held);
+        return judge_command(call, &held, setting);
     }
     let Some(target) = call.target() else { return Ok(Verdict::Pass) };
     let target = match resolve(&call.cwd, target) {
@@ -77,86 +110,104 @@ pub fn judge(call: &ToolUse, job_worktree: Option<&Path>) -> Result<Verdict> {
         Err(_) if held.is_empty() && our_worktree(&call.cwd.join(target)).is_none() => return Ok(Verdict::Pass),
         Err(error) => return Err(error),
     };
-    if let Some((root, feature, worker)) = worker_slot(&target) {
-        return in_slot(call, &target, &root, &feature, worker, job_worktree);
+    if let Some(slot) = Slot::around(&target) {
+        return slot.judge(call, &target, setting.job_worktree);
     }
-    if repository.is_some_and(|repository| target.starts_with(&repository.books)) {
-        return Ok(Verdict::Deny(format!("{} is of the program's own books", target.display())));
+    if held.is_empty() {
+        return Ok(Verdict::Pass);
     }
-    if call.is_worker() && !held.is_empty() {
+    if Repository::around(&call.cwd)?.is_some_and(|repository| target.starts_with(&repository.books)) {
+        return Ok(Verdict::Deny(format!("{} belongs to the program itself", target.display())));
+    }
+    if call.is_worker() {
         let message = format!("{} is outside of your worktree, which your prompt names", target.display());
         return Ok(Verdict::Deny(message));
     }
     Ok(Verdict::Pass)
 }
 
-/// A hook sees what a command is called, not what it writes.
-fn judge_command(call: &ToolUse, held: &[PathBuf]) -> Result<Verdict> {
+/// A hook sees which command is called, not what it writes.
+fn judge_command(call: &ToolUse, held: &[PathBuf], setting: &Setting<'_>) -> Result<Verdict> {
+    if held.is_empty() {
+        return Ok(Verdict::Pass);
+    }
     let line = call.tool_input["command"].as_str().unwrap_or_default();
-    if pushes(line) && call.is_worker() && !held.is_empty() {
+    if pushes(line) && call.is_worker() {
         return Ok(Verdict::Deny(NO_PUSH.to_owned()));
     }
-    if let (Some(agent), Some(task)) = (&call.agent_id, asks_for(line)) {
-        subagent::is_told(agent, task, &call.session_id, held)?;
+    let session = Session { id: &call.session_id, features: held };
+    if let (Some(agent), Some(task)) = (&call.agent_id, prompt_asked_for(line)) {
+        session.begins(agent, task)?;
     }
-    Ok(Verdict::Pass)
+    let own = plain::words(line).and_then(|words| (setting.own_call)(&words));
+    let is_of_held = |feature: &String| held.iter().any(|dir| dir.file_name().is_some_and(|name| name == &**feature));
+    match own {
+        Some(own) if (own.for_subagents || call.agent_id.is_none()) && own.feature.as_ref().is_none_or(is_of_held) => {
+            Ok(Verdict::Allow("this session runs the feature's tasks".to_owned()))
+        }
+        _ => Ok(Verdict::Pass),
+    }
 }
 
 const NO_PUSH: &str = "a worker does not push: the program commits and merges what it has checked";
 
-fn in_slot(
-    call: &ToolUse,
-    target: &Path,
-    root: &Path,
-    feature: &str,
+/// A worker's worktree.
+#[derive(Debug, PartialEq, Eq)]
+struct Slot {
+    root: PathBuf,
+    feature: String,
     worker: WorkerId,
-    job_worktree: Option<&Path>,
-) -> Result<Verdict> {
-    let deny = |message: String| Ok(Verdict::Deny(message));
-    let Some(repository) = Repository::at(root)? else {
-        return deny(format!("{} is no repository, so nobody works there", root.display()));
-    };
-    let feature_dir = repository.books.join(feature);
-    let Some(job_dir) = occupant(&feature_dir, worker)? else {
-        return deny(format!(
-            "nobody holds worker {worker} of {feature}: claim a task first (mahabharatha task claim)"
-        ));
-    };
-    let order = Order::read(&job_dir)?;
-    let is_theirs = match &order.job.doer {
-        Doer::Session(session) => *session == call.session_id,
-        Doer::Agent | Doer::Nobody { .. } => job_worktree.is_some_and(|worktree| worktree == order.worktree),
-    };
-    if !is_theirs {
-        return deny(format!("worker {worker} of {feature} is at {} for somebody else", order.job.task));
-    }
-    if job_dir.join(FENCE).exists() {
-        return deny(format!("this attempt at {} was given up; claim the task anew", order.job.task));
-    }
-    let Ok(inside) = target.strip_prefix(&order.worktree) else {
-        return deny(format!("{} is not in {}", target.display(), order.worktree.display()));
-    };
-    let path = RepoPath::new(inside.as_os_str().as_encoded_bytes());
-    if owner(&order.owned, &path).is_none() {
-        let owned: Vec<&str> = order.owned.iter().map(|owned| owned.path.as_str()).collect();
-        return deny(format!("{path} is not a file of {}: it owns {}", order.job.task, owned.join(", ")));
-    }
-    if let Some(agent) = &call.agent_id
-        && let Some(own) = subagent::enter(agent, &job_dir, &repository.held_by(&call.session_id))?
-    {
-        let (task, place) = (&own.job.task, own.worktree.display());
-        return deny(format!("you are at {task} in {place}: {} is for another subagent", order.job.task));
-    }
-    Ok(Verdict::Allow(format!("{} owns {path}", order.job.task)))
 }
 
-/// The root, the feature and the worker of a path in a worker's worktree.
-fn worker_slot(path: &Path) -> Option<(PathBuf, String, WorkerId)> {
-    let (root, inside) = our_worktree(path)?;
-    let mut names = inside.components().map(|part| part.as_os_str().to_str());
-    let (feature, slot) = (names.next()??, names.next()??);
-    let worker = slot.strip_prefix("worker-")?.parse().ok()?;
-    Some((root.to_owned(), feature.to_owned(), WorkerId(worker)))
+impl Slot {
+    /// The one that a path is in.
+    fn around(path: &Path) -> Option<Slot> {
+        let (root, inside) = our_worktree(path)?;
+        let mut names = inside.components().map(|part| part.as_os_str().to_str());
+        let (feature, slot) = (names.next()??, names.next()??);
+        let worker = slot.strip_prefix("worker-")?.parse().ok()?;
+        Some(Slot { root: root.to_owned(), feature: feature.to_owned(), worker: WorkerId(worker) })
+    }
+
+    /// Judges a write in it.
+    fn judge(&self, call: &ToolUse, target: &Path, job_worktree: Option<&Path>) -> Result<Verdict> {
+        let Slot { root, feature, worker } = self;
+        let deny = |message: String| Ok(Verdict::Deny(message));
+        let Some(repository) = Repository::at(root)? else { return Ok(Verdict::Pass) };
+        let Some(job_dir) = occupant(&repository.books.join(feature), *worker)? else {
+            return deny(format!(
+                "no task is claimed in the worktree of worker {worker} of {feature}: mahabharatha task claim TASK"
+            ));
+        };
+        let order = Order::read(&job_dir)?;
+        let is_theirs = match &order.job.doer {
+            Doer::Session(session) => *session == call.session_id,
+            Doer::Agent | Doer::Nobody { .. } => job_worktree.is_some_and(|worktree| worktree == order.worktree),
+        };
+        if !is_theirs {
+            return deny(format!("worker {worker} of {feature} is at {} for another session", order.job.task));
+        }
+        if job_dir.join(FENCE).exists() {
+            return deny(format!("this attempt at {} was given up; claim the task again", order.job.task));
+        }
+        let Ok(inside) = target.strip_prefix(&order.worktree) else {
+            return deny(format!("{} is not in {}", target.display(), order.worktree.display()));
+        };
+        let path = RepoPath::new(inside.as_os_str().as_encoded_bytes());
+        if owner(&order.owned, &path).is_none() {
+            let owned: Vec<&str> = order.owned.iter().map(|owned| owned.path.as_str()).collect();
+            return deny(format!("{path} is not a file of {}: it owns {}", order.job.task, owned.join(", ")));
+        }
+        let features = repository.held_by(&call.session_id);
+        let session = Session { id: &call.session_id, features: &features };
+        if let Some(agent) = &call.agent_id
+            && let Some(own) = session.enters(agent, &job_dir)?
+        {
+            let (task, place) = (&own.job.task, own.worktree.display());
+            return deny(format!("you work on {task} in {place}: {} is for another subagent", order.job.task));
+        }
+        Ok(Verdict::Allow(format!("{} owns {path}", order.job.task)))
+    }
 }
 
 /// A repository that features were run in.
@@ -188,8 +239,11 @@ impl Repository {
 
     /// The directories of the features that a session holds.
     fn held_by(&self, session: &str) -> Vec<PathBuf> {
-        let entries = fs::read_dir(&self.books).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).filter(|dir| Lease::of(dir, session).is_some()).collect()
+        self.features().filter(|dir| Lease::of(dir, session).is_some()).collect()
+    }
+
+    fn features(&self) -> impl Iterator<Item = PathBuf> {
+        fs::read_dir(&self.books).into_iter().flatten().flatten().map(|entry| entry.path())
     }
 }
 
@@ -243,12 +297,17 @@ fn follow(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// The task whose prompt a shell's line plainly asks for.
-fn asks_for(line: &str) -> Option<&str> {
+/// The task whose prompt a shell command asks for.
+fn prompt_asked_for(line: &str) -> Option<&str> {
     commands(line).find_map(|command| match command.split_whitespace().collect::<Vec<_>>()[..] {
         ["mahabharatha", "task", "prompt", task, ..] => Some(task),
         _ => None,
     })
+}
+
+/// The task whose prompt a subagent is told to ask for.
+pub fn task_of_prompt(prompt: &str) -> Option<&str> {
+    prompt.split('`').find_map(prompt_asked_for)
 }
 
 /// The commands on a shell's line, cut without regard to quotes.

@@ -4,5 +4,6 @@ pub mod commands;
 pub mod guard;
 pub mod install;
 mod settings;
+pub mod subagents;
 pub mod tasks;
 pub mod validate;

@@ -11,9 +11,14 @@ use serde_json::{Map, Serializer, Value, json};
 use crate::error::{Error, ExitCode, Result, io};
 
 /// The client lets a call pass when a hook's program is missing or fails, unless it ends with 2.
-const HOOKS: [(&str, Option<&str>, &str); 2] = [
+const HOOKS: [(&str, Option<&str>, &str); 7] = [
     ("PreToolUse", Some("Write|Edit|MultiEdit|NotebookEdit|Bash"), "mahabharatha hook pre-tool-use"),
     ("TaskCompleted", None, "mahabharatha hook task-completed"),
+    ("PostToolUse", Some("Agent|Task"), "mahabharatha hook post-tool-use"),
+    ("SubagentStop", None, "mahabharatha hook subagent-stop"),
+    ("Stop", None, "mahabharatha hook stop"),
+    ("SessionStart", None, "mahabharatha hook session-start"),
+    ("SessionEnd", None, "mahabharatha hook session-end"),
 ];
 
 /// For the verification of a task, which is given so long unless its graph says otherwise.

@@ -1,22 +1,29 @@
-//! `hook`: what Claude Code's hooks call. The client takes exit code 2 for a no, and stderr for its reason.
+//! `hook`: what Claude Code's hooks call. The client takes exit code 2 for a refusal, and stderr for its reason.
+//!
+//! In a session that works on no task of ours every hook does nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::TaskStatus;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::place::Place;
-use super::{Global, steer, task};
-use crate::claude::guard::{self, ToolUse, Verdict};
+use super::{Cli, Command, Global, steer, task};
+use crate::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
+use crate::claude::subagents::Session;
 use crate::claude::tasks::{Listed, TaskCompleted};
 use crate::error::{Error, ExitCode, Result};
+use crate::lease;
 use crate::project::Project;
+use crate::session::claims;
 use crate::ui::Ui;
 
 /// More than a client sends for any file that an agent writes.
-const LONGEST_CALL: u64 = 256 << 20;
+const MAX_INPUT_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Args)]
 pub struct HookArgs {
@@ -26,24 +33,44 @@ pub struct HookArgs {
 
 #[derive(Debug, Subcommand)]
 enum Event {
-    /// Before a tool is used: refuses writes outside of the files of the task
+    /// Before a tool is used: refuses writes outside of the task's files, allows calls of this program
     PreToolUse,
-    /// Before a task of the client's list is called completed: refuses what does not hold
+    /// After a subagent was launched or has answered: records on which task it works
+    PostToolUse,
+    /// When a subagent stops: records it, so that its task can be completed
+    SubagentStop,
+    /// When a session ends its turn: records which subagents still run
+    Stop,
+    /// Before a task of the client's list is marked as completed: refuses it unless it is
     TaskCompleted,
+    /// When a session starts: gives up what ended sessions still hold
+    SessionStart,
+    /// When a session ends: gives up what it holds
+    SessionEnd,
 }
 
 pub fn run(_global: &Global, ui: &Ui, args: &HookArgs) -> Result<ExitCode> {
     match args.event {
         Event::PreToolUse => pre_tool_use(ui),
+        Event::PostToolUse => post_tool_use(&read_call(ui)?),
+        Event::SubagentStop => subagent_stop(&read_call(ui)?),
+        Event::Stop => stop(&read_call(ui)?),
         Event::TaskCompleted => task_completed(ui),
+        Event::SessionStart => session_start(&read_call(ui)?),
+        Event::SessionEnd => session_end(&read_call(ui)?),
     }
     .map_err(|error| error.with_exit(ExitCode::Usage))
 }
 
 fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
-    let call: ToolUse = read_call(ui)?;
+    let call: ToolUse = match read_call(ui) {
+        // A client that says it differently must not keep people from working who have nothing to do with tasks.
+        Err(_) if guard::features_with_sessions(Path::new(".")).is_empty() => return Ok(ExitCode::Done),
+        call => call?,
+    };
     let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
-    match guard::judge(&call, job_worktree.as_deref())? {
+    let setting = Setting { job_worktree: job_worktree.as_deref(), own_call: &own_call };
+    match guard::judge(&call, &setting)? {
         Verdict::Pass => {}
         Verdict::Allow(reason) => {
             let decision = json!({ "hookSpecificOutput": {
@@ -52,6 +79,103 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
             ui.data(&decision.to_string());
         }
         Verdict::Deny(reason) => return Err(Error::new(ExitCode::Usage, reason)),
+    }
+    Ok(ExitCode::Done)
+}
+
+/// Reads a call that a session with tasks may make without asking: `task`, `merge` or `status`, here and as itself.
+fn own_call(words: &[String]) -> Option<OwnCall> {
+    if !matches!(words.first()?.as_str(), "mahabharatha" | "mbh") {
+        return None;
+    }
+    let Cli { global, command } = Cli::try_parse_from(words).ok()?;
+    let for_subagents = match &command {
+        Command::Task(args) if args.acts_as_another() => return None,
+        Command::Task(args) => args.is_for_subagents(),
+        Command::Status(_) => true,
+        Command::Merge(_) => false,
+        _ => return None,
+    };
+    (global.directory == Path::new(".")).then_some(OwnCall { feature: global.feature, for_subagents })
+}
+
+/// What the client says after a subagent was launched in the background, or has answered in the foreground.
+#[derive(Debug, Deserialize)]
+struct AgentUsed {
+    session_id: String,
+    cwd: PathBuf,
+    #[serde(default)]
+    tool_input: Value,
+    #[serde(default)]
+    tool_response: Value,
+}
+
+fn post_tool_use(used: &AgentUsed) -> Result<ExitCode> {
+    let features = guard::features_held(&used.cwd, &used.session_id);
+    let task = used.tool_input["prompt"].as_str().and_then(guard::task_of_prompt);
+    let is_launched = used.tool_response["status"] == "async_launched";
+    if let (Some(agent), Some(task), true) = (used.tool_response["agentId"].as_str(), task, is_launched) {
+        Session { id: &used.session_id, features: &features }.begins(agent, task)?;
+    }
+    Ok(ExitCode::Done)
+}
+
+#[derive(Debug, Deserialize)]
+struct SubagentStopped {
+    session_id: String,
+    cwd: PathBuf,
+    agent_id: String,
+    agent_transcript_path: PathBuf,
+}
+
+fn subagent_stop(stopped: &SubagentStopped) -> Result<ExitCode> {
+    let features = guard::features_held(&stopped.cwd, &stopped.session_id);
+    let session = Session { id: &stopped.session_id, features: &features };
+    session.stops(&stopped.agent_id, &stopped.agent_transcript_path)?;
+    Ok(ExitCode::Done)
+}
+
+#[derive(Debug, Deserialize)]
+struct TurnEnded {
+    session_id: String,
+    cwd: PathBuf,
+    background_tasks: Vec<BackgroundTask>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BackgroundTask {
+    id: String,
+}
+
+fn stop(ended: &TurnEnded) -> Result<ExitCode> {
+    let features = guard::features_held(&ended.cwd, &ended.session_id);
+    let running: Vec<String> = ended.background_tasks.iter().map(|task| task.id.clone()).collect();
+    Session { id: &ended.session_id, features: &features }.runs_only(&running)?;
+    Ok(ExitCode::Done)
+}
+
+#[derive(Debug, Deserialize)]
+struct SessionCall {
+    session_id: String,
+    cwd: PathBuf,
+}
+
+fn session_start(call: &SessionCall) -> Result<ExitCode> {
+    release(&call.cwd, &guard::features_with_sessions(&call.cwd))
+}
+
+fn session_end(call: &SessionCall) -> Result<ExitCode> {
+    let features = guard::features_held(&call.cwd, &call.session_id);
+    features.iter().try_for_each(|feature_dir| lease::end(feature_dir, &call.session_id))?;
+    release(&call.cwd, &features)
+}
+
+fn release(cwd: &Path, features: &[PathBuf]) -> Result<ExitCode> {
+    let names = features.iter().filter_map(|dir| Feature::new(dir.file_name()?.to_str()?.to_owned()).ok());
+    let names: Vec<Feature> = names.collect();
+    if !names.is_empty() {
+        let project = Project::find(cwd)?;
+        names.iter().try_for_each(|name| claims::release_ended(&project, &project.feature(name)))?;
     }
     Ok(ExitCode::Done)
 }
@@ -75,14 +199,14 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
     }
     match run.task(&task).map(|task| &task.status) {
         Some(TaskStatus::InProgress { .. }) => refused("a worker is at it"),
-        // Where nobody is at it, it is a claim, which the run checks before it takes it.
+        // Where it is not worked on, the run checks what is said before it believes it.
         _ => Ok(ExitCode::Done),
     }
 }
 
 fn read_call<T: DeserializeOwned>(ui: &Ui) -> Result<T> {
     let text = ui
-        .input(LONGEST_CALL)
+        .input(MAX_INPUT_BYTES)
         .map_err(|error| Error::new(ExitCode::Usage, format!("cannot read what the client says: {error}")))?;
     serde_json::from_slice(&text)
         .map_err(|error| Error::new(ExitCode::Usage, format!("cannot understand what the client says: {error}")))

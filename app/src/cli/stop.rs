@@ -104,7 +104,8 @@ fn give_up_held(place: &Place, lock: &FeatureLock, only: Option<WorkerId>) -> Re
     if only.is_none() {
         sessions.iter().try_for_each(|lease| lease::end(place.paths.dir(), &lease.session))?;
     }
-    let held = claims::give_up(&place.project, &place.paths, lock, only)?;
+    let is_meant = |worker: WorkerId, _: &str| only.is_none_or(|only| only == worker);
+    let held = claims::give_up(&place.project, &place.paths, lock, is_meant)?;
     Ok(held || (only.is_none() && !sessions.is_empty()))
 }
 

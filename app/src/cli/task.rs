@@ -16,6 +16,7 @@ use serde_json::json;
 use super::finish::{Driver, finish};
 use super::place::Place;
 use super::{Global, steer};
+use crate::claude::subagents;
 use crate::error::{Error, ExitCode, Result};
 use crate::lease::{self, Lease};
 use crate::proc;
@@ -23,7 +24,7 @@ use crate::session::{self, Outcome, claims};
 use crate::specs;
 use crate::ui::Ui;
 use crate::worker::Order;
-use crate::worker::held::{self, Check, Claimed};
+use crate::worker::held::{self, BySession, Check, Claimed};
 
 /// Who only does one task may take his time.
 const PATIENCE_WITH_ONE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -86,6 +87,18 @@ enum Verb {
     },
     /// List the tasks and who holds them
     List,
+}
+
+impl TaskArgs {
+    /// Whether it names a session, rather than being the one that it is called from.
+    pub fn acts_as_another(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// Whether a subagent may call it for the task that it works on.
+    pub fn is_for_subagents(&self) -> bool {
+        matches!(self.verb, Verb::Prompt { .. } | Verb::Verify { .. } | Verb::List)
+    }
 }
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
@@ -178,8 +191,9 @@ impl Caller<'_> {
         } else {
             ui.data(&say(&next));
         }
-        if next.step == Step::Completed {
-            lease::end(place.paths.dir(), &self.name)?;
+        if next.step == Step::Completed && lease.drives {
+            // The run is over, but the session is still to report on it, with calls that need no leave of the user.
+            Lease { drives: false, ..lease }.write(place.paths.dir())?;
         }
         Ok(match (next.step, run.current_level().map(|level| &level.status)) {
             (Step::Failed, Some(LevelStatus::Failed { failure: LevelFailure::Obstacle(obstacle) })) => match obstacle {
@@ -286,8 +300,11 @@ impl Caller<'_> {
             }
             held => held?,
         };
-        let decisions = decisions.to_vec();
-        let report = with_ports(place, |ports| held::end(&dir, claimed, ports, decisions))?;
+        if wanted_done {
+            refuse_while_working(&task, &dir)?;
+        }
+        let by_session = BySession { claimed, decisions: decisions.to_vec(), tokens: subagents::tokens(&dir) };
+        let report = with_ports(place, |ports| held::end(&dir, by_session, ports))?;
         let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
         if let Some(refusal) = answer.refused.first() {
@@ -417,6 +434,19 @@ pub fn objections(check: &Check) -> Vec<String> {
     let strays = check.strays.iter().map(|stray| format!("not the task's: {stray}"));
     let missing = check.missing.iter().map(|missing| format!("to be created, and not there: {missing}"));
     strays.chain(missing).chain(check.verification.clone()).collect()
+}
+
+/// A completion that comes before the subagent has stopped costs no attempt: it is refused before anything is checked.
+fn refuse_while_working(task: &TaskId, job_dir: &Path) -> Result<()> {
+    let working = subagents::working(job_dir);
+    if working.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{task} cannot be completed yet: its subagent ({}) is still working", working.join(", "));
+    Err(Error::new(ExitCode::Held, message).hint(
+        "End your turn now and complete the task when you are notified that the subagent has finished. Nothing was \
+         checked, and no attempt was used up.",
+    ))
 }
 
 /// What was in the way of an attempt that ended as it began.

@@ -8,9 +8,10 @@ use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, 
 use mahabharatha_core::run::{Host, Phase, Run, happen, take_over};
 
 use super::{Begun, Options, Recorder, Session, now, rebuild};
+use crate::claude::subagents;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::LocalHost;
-use crate::lease::Lease;
+use crate::lease::{self, Lease};
 use crate::project::{FeaturePaths, Project};
 use crate::report::{Opening, files};
 use crate::specs;
@@ -100,12 +101,17 @@ fn apply(
     Ok(run)
 }
 
-/// Gives up what sessions hold, of all workers or one; whether there was anything. What was done stays where it is, until
-/// somebody needs the place and keeps it.
-pub fn give_up(project: &Project, paths: &FeaturePaths, lock: &FeatureLock, only: Option<WorkerId>) -> Result<bool> {
+/// Gives up the attempts that sessions hold and that `is_meant` picks by worker and session; whether there were any. What
+/// was done stays in the worktree until the next worker there saves it.
+pub fn give_up(
+    project: &Project,
+    paths: &FeaturePaths,
+    lock: &FeatureLock,
+    is_meant: impl Fn(WorkerId, &str) -> bool,
+) -> Result<bool> {
     let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
     let Some(mut run) = rebuild(paths, &records)? else { return Ok(false) };
-    let meant = run.held().filter(|(job, _)| only.is_none_or(|worker| worker == job.worker));
+    let meant = run.held().filter(|(job, session)| is_meant(job.worker, session));
     let given_up: Vec<(TaskId, Attempt)> = meant.map(|(job, _)| (job.task.clone(), job.attempt)).collect();
     for (task, attempt) in &given_up {
         let dir = paths.job(task, *attempt);
@@ -116,7 +122,8 @@ pub fn give_up(project: &Project, paths: &FeaturePaths, lock: &FeatureLock, only
         }
         write_atomic(&dir.join(FENCE), b"")?;
         let (task, attempt) = (task.clone(), *attempt);
-        let event = Event::JobEnded { task, attempt, report: JobReport::interrupted() };
+        let report = JobReport { tokens: subagents::tokens(&dir), ..JobReport::interrupted() };
+        let event = Event::JobEnded { task, attempt, report };
         let now = now();
         journal.append(now, &event)?;
         run.step(now, &event);
@@ -125,6 +132,14 @@ pub fn give_up(project: &Project, paths: &FeaturePaths, lock: &FeatureLock, only
         files::write_all(project, paths, &run)?;
     }
     Ok(!given_up.is_empty())
+}
+
+/// Gives up what sessions hold that ended or have been silent for too long, so that status and task list show it. Does
+/// nothing while another process drives the run: that one notices by itself.
+pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
+    let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? else { return Ok(()) };
+    lease::end_expired(paths.dir())?;
+    give_up(project, paths, &lock, |_, session| Lease::of(paths.dir(), session).is_none()).map(drop)
 }
 
 /// Whether tasks can be claimed as it is, or it is at its end.

@@ -39,11 +39,11 @@ pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
 pub fn prompt_text(job_dir: &Path) -> Result<String> {
     let order = Order::read(job_dir)?;
     let protocol = format!(
-        "# Where you work\n\nWork in `{worktree}` and nowhere else: use absolute paths below it, and begin every shell command with \
+        "# Where you work\n\nWork in `{worktree}` and nowhere else: use absolute paths below it, and begin shell commands with \
          `cd {quoted} &&`. Change only the files that the task creates or modifies. Do not commit, push or switch branches.\n\n\
-         When you think you are done, check it from there with `mahabharatha task verify {task} -f {feature}` and mend what it names. \
-         Do not complete the task yourself: whoever gave it to you does. End with a short account of what you did; begin a line \
-         with `DECISION:` for what later tasks must know.\n",
+         When you think you are done, check your work with exactly `mahabharatha task verify {task} --feature {feature}`, without a \
+         `cd` or anything else on the line, and fix what it reports. Do not complete the task yourself: the session that started you \
+         does. End with a short account of what you did; begin a line with `DECISION:` for what later tasks must know.\n",
         worktree = order.worktree.display(),
         quoted = quoted(&order.worktree.display().to_string()),
         task = order.job.task,
@@ -107,8 +107,17 @@ pub enum Claimed {
     Blocked(String),
 }
 
+/// What a session tells of an attempt that it ends.
+pub struct BySession {
+    pub claimed: Claimed,
+    /// What later tasks must know.
+    pub decisions: Vec<String>,
+    /// What its subagents used.
+    pub tokens: u64,
+}
+
 /// Ends the attempt: what is done is checked, verified and committed; what is not is kept. Once it has ended it stays so.
-pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<String>) -> Result<JobReport> {
+pub fn end(job_dir: &Path, told: BySession, ports: Vec<u16>) -> Result<JobReport> {
     let _lock = JobLock::wait(job_dir)?;
     if let Some(report) = read_result(job_dir)? {
         return Ok(report);
@@ -117,17 +126,18 @@ pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<Str
     refuse_fenced(job_dir)?;
     let (pristine, guard) = occupied(&order)?;
     let started = Instant::now();
-    let said = match claimed {
+    let said = match told.claimed {
         Claimed::Done => Said::Done,
         Claimed::Failed(reason) => Said::Failed(reason),
         Claimed::Blocked(reason) => Said::Blocked(reason),
     };
     with_attempt(&order, job_dir, |mut attempt| {
-        attempt.decisions = decisions;
+        attempt.decisions = told.decisions;
         let (end, wip) = attempt.conclude(AgentEnd::Said(said), &pristine, &guard)?;
         let log = attempt.log;
         let mut report = attempt.report(end, wip, started);
         report.ran_ms = age(job_dir).unwrap_or(report.ran_ms);
+        report.tokens = told.tokens;
         log_end(log, &report);
         write_result(job_dir, &report)?;
         Ok(report)

@@ -105,7 +105,11 @@ impl Bench {
         }
         drop(stdin);
         for event in output {
-            talk.events.push(serde_json::from_str(&event.unwrap()).unwrap());
+            let event: Value = serde_json::from_str(&event.unwrap()).unwrap();
+            if event["type"] == "control_request" {
+                talk.asked.push(event["request"].clone());
+            }
+            talk.events.push(event);
         }
         assert!(child.wait().unwrap().success());
         talk

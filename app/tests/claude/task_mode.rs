@@ -17,6 +17,11 @@ struct Used {
 }
 
 impl Used {
+    /// Whether it is a subagent that works in the background now.
+    fn is_launched(&self) -> bool {
+        self.result.contains("Async agent launched")
+    }
+
     fn command(&self) -> &str {
         self.input["command"].as_str().unwrap_or_default()
     }
@@ -36,6 +41,25 @@ fn used(ask: &Ask) -> Vec<Used> {
     uses.into_iter()
         .map(|(id, tool, input)| Used { tool, input, result: results.get(&id).cloned().unwrap_or_default() })
         .collect()
+}
+
+/// The subagents that have finished since the model's last answer, by the tool's own answer or by a notification.
+fn finished(ask: &Ask) -> Vec<Used> {
+    let is_answer = |used: &Used| used.tool == "Agent" && !used.is_launched();
+    let mut finished: Vec<Used> = used(ask).into_iter().filter(is_answer).collect();
+    let (last, uses) = (ask.last(), ask.tool_uses());
+    let between = |text: &str, tag: &str| {
+        let inside = text.split(&format!("<{tag}>")).nth(1).and_then(|rest| rest.split(&format!("</{tag}>")).next());
+        inside.unwrap_or_default().to_owned()
+    };
+    for notification in last.split("<task-notification>").skip(1) {
+        let id = between(notification, "tool-use-id");
+        if let Some((_, tool, input)) = uses.iter().find(|(of, ..)| *of == id) {
+            let result = between(notification, "result");
+            finished.push(Used { tool: tool.clone(), input: input.clone(), result });
+        }
+    }
+    finished
 }
 
 fn call(command: String) -> Value {
@@ -60,35 +84,48 @@ fn line_for(ask: &Ask, task: &str) -> String {
 /// A model that does what /mahabharatha:kurukshetra says.
 fn conduct(ask: &Ask) -> Reply {
     let used = used(ask);
-    let Some(first) = used.first() else { return bash("mahabharatha task start --workers 3 --json") };
-    if first.tool == "Agent" {
-        let done = |kind: &str| used.iter().filter(|it| it.input["subagent_type"] == kind).collect::<Vec<_>>();
-        if let Some(gatekeeper) = done("gatekeeper").first() {
-            let id = gatekeeper.input["description"].as_str().unwrap();
-            let prompt = format!("{}\n\n# Diagnosis\n\n{}", line_for(ask, id), gatekeeper.result);
-            return Reply::of(vec![agent("worker", id, &prompt)]);
-        }
-        let finished = done("worker").into_iter().map(|it| it.input["description"].as_str().unwrap().to_owned());
-        return Reply::of(
-            finished.map(|id| call(format!("mahabharatha task complete {id} --json --feature x"))).collect(),
-        );
+    let mut blocks: Vec<Value> = finished(ask).iter().map(|agent| after_agent(ask, agent)).collect();
+    if used.is_empty() && blocks.is_empty() && ask.turn() == 0 {
+        return bash("mahabharatha task start --workers 3 --json");
     }
-    let words: Vec<&str> = first.command().split(' ').collect();
-    match words[1..] {
-        ["status", ..] => Reply::says(&format!("{} is {}.", first.json()["feature"], first.json()["status"])),
-        ["task", "start" | "next", ..] => step(&first.json()),
-        ["task", "claim", ..] => {
-            let claimed = first.json()["claimed"].as_array().unwrap().clone();
-            let ids: Vec<&str> = claimed.iter().map(|it| it["task"].as_str().unwrap()).collect();
-            // Ids of uses come in the order of their making.
-            let step = ask.tool_results().into_values().rfind(|result| result.contains("\"step\"")).unwrap();
-            if step.contains("\"remedy\"") {
-                return Reply::of(vec![agent("gatekeeper", ids[0], &format!("{step}\n{}", line_for(ask, ids[0])))]);
+    let mut asks_next = false;
+    for call in &used {
+        let words: Vec<&str> = call.command().split(' ').collect();
+        match words.get(1..).unwrap_or_default() {
+            ["status", ..] => {
+                return Reply::says(&format!("{} is {}.", call.json()["feature"], call.json()["status"]));
             }
-            Reply::of(ids.iter().map(|id| agent("worker", id, &line_for(ask, id))).collect())
+            ["task", "start" | "next", ..] => blocks.extend(step(&call.json())),
+            ["task", "claim", ..] => blocks.extend(launch(ask, call)),
+            [_, ..] => asks_next = true,
+            [] => {}
         }
-        _ => bash("mahabharatha task next --json --feature x"),
     }
+    match (blocks.is_empty(), asks_next) {
+        (false, _) => Reply::of(blocks),
+        (true, true) => bash("mahabharatha task next --json --feature x"),
+        (true, false) => Reply::says("Waiting."),
+    }
+}
+
+/// A subagent for each task that was claimed.
+fn launch(ask: &Ask, claim: &Used) -> Vec<Value> {
+    let claimed = claim.json()["claimed"].as_array().unwrap().clone();
+    let ids: Vec<&str> = claimed.iter().map(|it| it["task"].as_str().unwrap()).collect();
+    // Ids of uses come in the order of their making.
+    let step = ask.tool_results().into_values().rfind(|result| result.contains("\"step\"")).unwrap();
+    if step.contains("\"remedy\"") {
+        return vec![agent("gatekeeper", ids[0], &format!("{step}\n{}", line_for(ask, ids[0])))];
+    }
+    ids.iter().map(|id| agent("worker", id, &line_for(ask, id))).collect()
+}
+
+fn after_agent(ask: &Ask, agent_used: &Used) -> Value {
+    let id = agent_used.input["description"].as_str().unwrap();
+    if agent_used.input["subagent_type"] == "gatekeeper" {
+        return agent("worker", id, &format!("{}\n\n# Diagnosis\n\n{}", line_for(ask, id), agent_used.result));
+    }
+    call(format!("mahabharatha task complete {id} --json --feature x"))
 }
 
 /// What a subagent does before anything else: it has itself told what to do.
@@ -102,14 +139,16 @@ fn asks_what_to_do(ask: &Ask) -> Option<Reply> {
     saved.map(|path| Reply::uses("Read", json!({ "file_path": path })))
 }
 
-fn step(next: &Value) -> Reply {
-    match next["step"].as_str().unwrap() {
+fn step(next: &Value) -> Vec<Value> {
+    let command = match next["step"].as_str().unwrap() {
+        "wait" => return Vec::new(),
         "claim" | "remedy" => {
-            bash(&format!("mahabharatha task claim {} --json --feature x", ids(&next["tasks"]).join(" ")))
+            format!("mahabharatha task claim {} --json --feature x", ids(&next["tasks"]).join(" "))
         }
-        "merge" => bash(next["command"].as_str().unwrap()),
-        _ => bash("mahabharatha status --json --feature x"),
-    }
+        "merge" => next["command"].as_str().unwrap().to_owned(),
+        _ => "mahabharatha status --json --feature x".to_owned(),
+    };
+    vec![call(command)]
 }
 
 #[test]
@@ -135,7 +174,7 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
         }
         let right = id != "A-2" || attempt == "2";
         let own = || ask.write(&format!("out/{id}.txt"), if right { &id } else { "wrong" });
-        let verify = || bash(&format!("cd '{}' && mahabharatha task verify {id} -f x", ask.worktree()));
+        let verify = || bash(&format!("mahabharatha task verify {id} --feature x"));
         match (id.as_str(), turn) {
             ("A-1", 0) => ask.write("other.txt", "not mine"),
             ("A-1", 1) => {
@@ -179,6 +218,11 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
     assert_eq!(levels, "Level 2: x\nLevel 1: x");
     assert_eq!(bench.repo.status()["status"], "completed");
     assert_eq!(bench.repo.task("A-2")["attempt"], 2);
+    for id in ["A-1", "A-2", "A-3", "B-1"] {
+        let prompt = format!("mahabharatha task prompt {id} ");
+        let asked = bench.api.asked().into_iter().filter(|ask| !ask.is_main() && ask.text().contains(&prompt));
+        assert_eq!(bench.repo.task(id)["tokens"], json!(asked.count() * 1020), "{id}");
+    }
     assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".");
     assert!(talk.asked.is_empty(), "the person was asked: {:?}", talk.asked);
 
@@ -249,7 +293,7 @@ fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
     bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("B-1", 2, "B-1.txt")]);
     bench.repo.commit("graph");
     bench.talk(&["/mahabharatha:kurukshetra"]);
-    assert_eq!(bench.repo.task_status("B-1"), "in_progress");
+    assert_eq!(bench.repo.task_status("B-1"), "pending", "a session that has ended holds nothing");
     let talk = bench.talk(&["/z:kurukshetra --resume"]);
     assert_eq!(talk.errors(), [""; 0]);
     assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".");

@@ -96,10 +96,12 @@ impl Ask {
     /// The tools that the model used in its last answer: id, name and input of each.
     pub fn last_tool_uses(&self) -> Vec<(String, String, Value)> {
         let last = self.messages().iter().rfind(|message| message["role"] == "assistant");
-        let blocks = last.and_then(|message| message["content"].as_array()).map_or(&[][..], Vec::as_slice);
-        let uses = blocks.iter().filter(|block| block["type"] == "tool_use");
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        uses.map(|block| (text(&block["id"]), text(&block["name"]), block["input"].clone())).collect()
+        last.map(uses_in).unwrap_or_default()
+    }
+
+    /// All tools that the model used so far: id, name and input of each.
+    pub fn tool_uses(&self) -> Vec<(String, String, Value)> {
+        self.messages().iter().filter(|message| message["role"] == "assistant").flat_map(uses_in).collect()
     }
 
     /// What all uses of tools gave, by their ids.
@@ -169,6 +171,13 @@ impl Ask {
     pub fn write(&self, path: &str, content: &str) -> Reply {
         Reply::uses("Write", json!({ "file_path": self.file(path), "content": content }))
     }
+}
+
+fn uses_in(message: &Value) -> Vec<(String, String, Value)> {
+    let blocks = message["content"].as_array().map_or(&[][..], Vec::as_slice);
+    let uses = blocks.iter().filter(|block| block["type"] == "tool_use");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    uses.map(|block| (text(&block["id"]), text(&block["name"]), block["input"].clone())).collect()
 }
 
 pub fn bash(command: &str) -> Reply {

@@ -39,18 +39,25 @@ fn only_a_plain_push_is_taken_for_one() {
 #[test]
 fn a_prompt_is_asked_for_by_a_plain_call() {
     for line in ["mahabharatha task prompt A-1", "cd '/x y' && mahabharatha task prompt A-1 --feature x 2>&1"] {
-        assert_eq!(asks_for(line), Some("A-1"), "{line}");
+        assert_eq!(prompt_asked_for(line), Some("A-1"), "{line}");
     }
     for line in ["mahabharatha task prompt", "mahabharatha task verify A-1", "echo mahabharatha task prompt A-1"] {
-        assert_eq!(asks_for(line), None, "{line}");
+        assert_eq!(prompt_asked_for(line), None, "{line}");
     }
 }
 
 #[test]
 fn a_slot_is_known_by_its_place() {
-    let slot = worker_slot(Path::new("/p/.mahabharatha/worktrees/x/worker-3/src/a.rs")).unwrap();
-    assert_eq!(slot, (PathBuf::from("/p"), "x".to_owned(), WorkerId(3)));
+    let slot = Slot::around(Path::new("/p/.mahabharatha/worktrees/x/worker-3/src/a.rs")).unwrap();
+    assert_eq!(slot, Slot { root: PathBuf::from("/p"), feature: "x".to_owned(), worker: WorkerId(3) });
     for other in ["/p/.mahabharatha/worktrees/x/staging/a", "/p/.mahabharatha/worktrees/x", "/p/src/worker-3/a"] {
-        assert_eq!(worker_slot(Path::new(other)), None, "{other}");
+        assert_eq!(Slot::around(Path::new(other)), None, "{other}");
     }
+}
+
+#[test]
+fn the_task_of_a_subagent_is_read_from_its_prompt() {
+    let prompt = "Run `mahabharatha task prompt A-1 --feature x` and do what it prints.\n\n# Diagnosis\n\nit `fails`";
+    assert_eq!(task_of_prompt(prompt), Some("A-1"));
+    assert_eq!(task_of_prompt("Look at `src/main.rs`."), None);
 }

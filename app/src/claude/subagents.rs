@@ -1,0 +1,221 @@
+//! The subagents that work on the attempts of a Claude Code session: on which attempt each one works, whether it still
+//! does, and where its transcript is.
+//!
+//! The hooks record it, one file for each subagent in the job's directory; `task complete` reads it. A subagent belongs to
+//! the attempt whose prompt it asked for or was given, else to the one whose worktree it wrote in first, and is kept out
+//! of all other worktrees while that attempt is held.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::run::effect::Doer;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::store::atomic::write_projected;
+use crate::worker::{FENCE, Order, occupants};
+
+/// Directory in a job's directory with one file for each subagent.
+const SUBAGENTS: &str = "subagents";
+/// Transcripts are read up to this size: more than a context window's worth of text many times over.
+const MAX_TRANSCRIPT_BYTES: u64 = 512 << 20;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Record {
+    working: bool,
+    /// The client's own log of the subagent, known once it has stopped.
+    #[serde(default)]
+    transcript: Option<PathBuf>,
+}
+
+/// A Claude Code session and the features that it holds.
+pub struct Session<'a> {
+    pub id: &'a str,
+    /// Directories of the features.
+    pub features: &'a [PathBuf],
+}
+
+impl Session<'_> {
+    /// Records that a subagent works on a task that the session holds.
+    pub fn begins(&self, agent: &str, task: &str) -> Result<()> {
+        for (job_dir, order) in self.jobs()? {
+            if order.job.task.as_str() == task {
+                self.enters(agent, &job_dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that a subagent works on a job, unless it belongs to another one: returns that one's order.
+    pub fn enters(&self, agent: &str, job_dir: &Path) -> Result<Option<Order>> {
+        if !is_file_name(agent) {
+            return Ok(None);
+        }
+        match read(job_dir, agent) {
+            Some(record) if record.working => Ok(None),
+            // It was sent another message after it had stopped.
+            Some(record) => write(job_dir, agent, &Record { working: true, ..record }).map(|()| None),
+            None => {
+                let belongs = |job_dir: &Path| read(job_dir, agent).is_some() && !job_dir.join(FENCE).exists();
+                if let Some((_, own)) = self.jobs()?.into_iter().find(|(job_dir, _)| belongs(job_dir)) {
+                    return Ok(Some(own));
+                }
+                write(job_dir, agent, &Record { working: true, transcript: None }).map(|()| None)
+            }
+        }
+    }
+
+    /// Records that a subagent has stopped.
+    pub fn stops(&self, agent: &str, transcript: &Path) -> Result<()> {
+        for (job_dir, _) in self.jobs()? {
+            if read(&job_dir, agent).is_some() {
+                write(&job_dir, agent, &Record { working: false, transcript: Some(transcript.to_owned()) })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that no subagents but these run, for those that ended without a word.
+    pub fn runs_only(&self, agents: &[String]) -> Result<()> {
+        for (job_dir, _) in self.jobs()? {
+            for (agent, record) in records(&job_dir).into_iter().filter(|(agent, _)| !agents.contains(agent)) {
+                if record.working {
+                    write(&job_dir, &agent, &Record { working: false, ..record })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs that the session holds.
+    fn jobs(&self) -> Result<Vec<(PathBuf, Order)>> {
+        let performer = Doer::Session(self.id.to_owned());
+        let mut jobs = Vec::new();
+        for feature_dir in self.features {
+            for job_dir in occupants(feature_dir)? {
+                if let Ok(order) = Order::read(&job_dir)
+                    && order.job.doer == performer
+                {
+                    jobs.push((job_dir, order));
+                }
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+/// The subagents that still work on a job.
+pub fn working(job_dir: &Path) -> Vec<String> {
+    records(job_dir).into_iter().filter(|(_, record)| record.working).map(|(agent, _)| agent).collect()
+}
+
+/// The tokens that subagents used on a job, as their transcripts say.
+pub fn tokens(job_dir: &Path) -> u64 {
+    let transcripts = records(job_dir).into_iter().filter_map(|(_, record)| record.transcript);
+    transcripts.filter_map(|path| File::open(path).ok()).map(tokens_in).fold(0, u64::saturating_add)
+}
+
+/// Each block of a message is a line of its own; the last one has the final numbers.
+fn tokens_in(transcript: impl Read) -> u64 {
+    let mut messages: BTreeMap<String, u64> = BTreeMap::new();
+    for line in BufReader::new(transcript.take(MAX_TRANSCRIPT_BYTES)).lines().map_while(|line| line.ok()) {
+        if let Ok(Line { kind, message: Some(message) }) = serde_json::from_str(&line)
+            && kind == "assistant"
+        {
+            messages.insert(message.id, message.usage.total());
+        }
+    }
+    messages.into_values().fold(0, u64::saturating_add)
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    message: Option<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    usage: Usage,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Usage {
+    input_tokens: u64,
+    cache_creation_input_tokens: u64,
+    cache_read_input_tokens: u64,
+    output_tokens: u64,
+}
+
+impl Usage {
+    fn total(&self) -> u64 {
+        let Usage { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens } = *self;
+        [cache_creation_input_tokens, cache_read_input_tokens, output_tokens]
+            .into_iter()
+            .fold(input_tokens, u64::saturating_add)
+    }
+}
+
+fn records(job_dir: &Path) -> Vec<(String, Record)> {
+    let entries = fs::read_dir(job_dir.join(SUBAGENTS)).into_iter().flatten().flatten();
+    let agents = entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| is_file_name(name));
+    agents.filter_map(|agent| read(job_dir, &agent).map(|record| (agent, record))).collect()
+}
+
+fn read(job_dir: &Path, agent: &str) -> Option<Record> {
+    let bytes = fs::read(job_dir.join(SUBAGENTS).join(agent)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn write(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
+    let text = serde_json::to_vec(record).expect("a record has string keys only");
+    write_projected(&job_dir.join(SUBAGENTS).join(agent), &text)
+}
+
+fn is_file_name(agent: &str) -> bool {
+    (1..=128).contains(&agent.len()) && agent.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_counted_once_for_each_message() {
+        let line = |kind: &str, id: &str, output: u64| {
+            let usage = serde_json::json!({ "input_tokens": 100, "cache_creation_input_tokens": 10,
+                "cache_read_input_tokens": 1000, "output_tokens": output });
+            serde_json::json!({ "type": kind, "message": { "id": id, "usage": usage } }).to_string() + "\n"
+        };
+        let transcript = [
+            line("assistant", "m1", 1),
+            line("assistant", "m1", 7),
+            "not JSON\n".to_owned(),
+            line("user", "m2", 5),
+            "{\"type\":\"attachment\"}\n".to_owned(),
+            line("assistant", "m3", 3),
+        ];
+        assert_eq!(tokens_in(transcript.concat().as_bytes()), 1117 + 1113);
+        assert_eq!(tokens_in(&b""[..]), 0);
+    }
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let features = [dir.path().to_owned()];
+        let session = Session { id: "s", features: &features };
+        for name in ["", "../x", "a/b", &"x".repeat(129)] {
+            assert_eq!(session.enters(name, dir.path()).unwrap(), None, "{name}");
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        session.enters("agent-1", dir.path()).unwrap();
+        assert_eq!(working(dir.path()), ["agent-1"]);
+    }
+}
