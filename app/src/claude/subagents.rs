@@ -24,6 +24,7 @@ const MAX_TRANSCRIPT_BYTES: u64 = 512 << 20;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
+    /// It works in the background. In the foreground the session waits for it anyway.
     working: bool,
     /// The client's own log of the subagent, known once it has stopped.
     #[serde(default)]
@@ -40,9 +41,16 @@ pub struct Session<'a> {
 impl Session<'_> {
     /// Records that a subagent works on a task that the session holds.
     pub fn begins(&self, agent: &str, task: &str) -> Result<()> {
-        for (job_dir, order) in self.jobs()? {
-            if order.job.task.as_str() == task {
-                self.enters(agent, &job_dir)?;
+        self.jobs_at(task)?.iter().try_for_each(|job_dir| self.enters(agent, job_dir).map(drop))
+    }
+
+    /// Records that a subagent was launched in the background for a task that the session holds.
+    pub fn launches(&self, agent: &str, task: &str) -> Result<()> {
+        for job_dir in self.jobs_at(task)?.iter().filter(|_| is_file_name(agent)) {
+            let record = read(job_dir, agent).unwrap_or_default();
+            // A quick one has stopped already.
+            if record.transcript.is_none() {
+                write(job_dir, agent, &Record { working: true, ..record })?;
             }
         }
         Ok(())
@@ -53,18 +61,18 @@ impl Session<'_> {
         if !is_file_name(agent) {
             return Ok(None);
         }
-        match read(job_dir, agent) {
-            Some(record) if record.working => Ok(None),
-            // It was sent another message after it had stopped.
-            Some(record) => write(job_dir, agent, &Record { working: true, ..record }).map(|()| None),
-            None => {
-                let belongs = |job_dir: &Path| read(job_dir, agent).is_some() && !job_dir.join(FENCE).exists();
-                if let Some((_, own)) = self.jobs()?.into_iter().find(|(job_dir, _)| belongs(job_dir)) {
-                    return Ok(Some(own));
-                }
-                write(job_dir, agent, &Record { working: true, transcript: None }).map(|()| None)
+        if let Some(record) = read(job_dir, agent) {
+            if record.transcript.is_some() && !record.working {
+                // It was sent another message after it had stopped.
+                write(job_dir, agent, &Record { working: true, ..record })?;
             }
+            return Ok(None);
         }
+        let belongs = |job_dir: &Path| read(job_dir, agent).is_some() && !job_dir.join(FENCE).exists();
+        if let Some((_, own)) = self.jobs()?.into_iter().find(|(job_dir, _)| belongs(job_dir)) {
+            return Ok(Some(own));
+        }
+        write(job_dir, agent, &Record::default()).map(|()| None)
     }
 
     /// Records that a subagent has stopped.
@@ -89,6 +97,11 @@ impl Session<'_> {
         Ok(())
     }
 
+    fn jobs_at(&self, task: &str) -> Result<Vec<PathBuf>> {
+        let jobs = self.jobs()?.into_iter().filter(|(_, order)| order.job.task.as_str() == task);
+        Ok(jobs.map(|(job_dir, _)| job_dir).collect())
+    }
+
     /// The jobs that the session holds.
     fn jobs(&self) -> Result<Vec<(PathBuf, Order)>> {
         let performer = Doer::Session(self.id.to_owned());
@@ -106,7 +119,7 @@ impl Session<'_> {
     }
 }
 
-/// The subagents that still work on a job.
+/// The subagents that still work on a job in the background.
 pub fn working(job_dir: &Path) -> Vec<String> {
     records(job_dir).into_iter().filter(|(_, record)| record.working).map(|(agent, _)| agent).collect()
 }
@@ -216,6 +229,6 @@ mod tests {
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         session.enters("agent-1", dir.path()).unwrap();
-        assert_eq!(working(dir.path()), ["agent-1"]);
+        assert_eq!(records(dir.path()).len(), 1);
     }
 }

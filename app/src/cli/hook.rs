@@ -115,7 +115,7 @@ fn post_tool_use(used: &AgentUsed) -> Result<ExitCode> {
     let task = used.tool_input["prompt"].as_str().and_then(guard::task_of_prompt);
     let is_launched = used.tool_response["status"] == "async_launched";
     if let (Some(agent), Some(task), true) = (used.tool_response["agentId"].as_str(), task, is_launched) {
-        Session { id: &used.session_id, features: &features }.begins(agent, task)?;
+        Session { id: &used.session_id, features: &features }.launches(agent, task)?;
     }
     Ok(ExitCode::Done)
 }

@@ -48,10 +48,15 @@ fn who_does_a_task_may_write_its_files_and_nobody_else_may() {
     hook(&repo, &write_to(&repo, &format!("{WORKTREE}/README.md")).to_string(), &own)
         .code(2)
         .says("README.md is not a file of A: it owns src/a.txt");
-    hook(&repo, &write_to(&repo, &owned).to_string(), &[]).code(2).says("worker 0 of x is at A for somebody else");
+    // A session without tasks is left alone; a subagent of the kind `worker` is not.
+    assert_eq!(hook(&repo, &write_to(&repo, &owned).to_string(), &[]).code(0).stdout, "");
+    for kind in ["worker", "mahabharatha:worker"] {
+        let of_worker = with(write_to(&repo, &owned), json!({ "agent_type": kind }));
+        hook(&repo, &of_worker.to_string(), &[]).code(2).says("worker 0 of x is at A for another session");
+    }
     hook(&repo, &write_to(&repo, ".mahabharatha/worktrees/x/worker-7/a").to_string(), &own)
         .code(2)
-        .says("nobody holds worker 7 of x");
+        .says("no task is claimed in the worktree of worker 7 of x");
     // A link in the worktree leads out of it, though its name is owned.
     fs::create_dir_all(worktree.join("src")).unwrap();
     symlink(repo.join("README.md"), worktree.join("src/a.txt")).unwrap();
@@ -61,7 +66,6 @@ fn who_does_a_task_may_write_its_files_and_nobody_else_may() {
     symlink("/nowhere/at/all", worktree.join("src/a.txt")).unwrap();
     hook(&repo, &write_to(&repo, &owned).to_string(), &own).code(2);
     fs::remove_file(worktree.join("src/a.txt")).unwrap();
-    hook(&repo, &write_to(&repo, ".git/mahabharatha/x/events.jsonl").to_string(), &[]).code(2).says("own books");
     repo.let_go_on("x", run).code(0);
 }
 
@@ -82,10 +86,155 @@ fn sessions_that_have_nothing_to_do_with_tasks_are_not_bothered() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused() {
+fn what_cannot_be_understood_is_refused_only_where_a_session_holds_tasks() {
     let repo = Repo::new();
-    for call in ["", "{", "[]", "{\"tool_name\":\"Write\"}"] {
+    repo.graph("x", &[task("A", 1, "a.txt", "true")]);
+    repo.commit("graph");
+    let calls = ["", "{", "[]", "{\"tool_name\":\"Write\"}"];
+    for call in calls {
+        assert_eq!(hook(&repo, call, &[]).code(0).stdout, "");
+    }
+    repo.run_with(&["task", "start"], &[("CLAUDE_CODE_SESSION_ID", "s1")]).code(0);
+    for call in calls {
         hook(&repo, call, &[]).code(2).says("cannot understand what the client says");
+    }
+    repo.run_with(&["stop"], &[("CLAUDE_CODE_SESSION_ID", "s1")]).code(0);
+}
+
+#[test]
+fn the_user_is_not_asked_about_plain_calls_of_the_program_in_a_session_with_tasks() {
+    let repo = Repo::new();
+    repo.graph("x", &[task("A", 1, "a.txt", "true")]);
+    repo.commit("graph");
+    let bash = |command: &str, more: Value| {
+        let call = json!({ "session_id": "s1", "cwd": repo.path(), "tool_name": "Bash", "tool_input": { "command": command } });
+        let ran = hook(&repo, &with(call, more).to_string(), &[]).code(0);
+        if ran.stdout.is_empty() { Value::Null } else { decision(&ran) }
+    };
+    let plain = "mahabharatha task next --json --feature x";
+    assert_eq!(bash(plain, json!({})), Value::Null, "no session holds anything yet");
+    repo.run_with(&["task", "start"], &[("CLAUDE_CODE_SESSION_ID", "s1")]).code(0);
+    for allowed in [
+        plain,
+        "mbh status --json",
+        "mahabharatha merge --level 1 -f x",
+        "mahabharatha task complete A --json --feature x --decision 'a; b | c $(d)'",
+    ] {
+        assert_eq!(bash(allowed, json!({})), "allow", "{allowed}");
+    }
+    for other in [
+        "mahabharatha task next; rm -rf x",
+        "mahabharatha task next && true",
+        "mahabharatha status | sh",
+        "mahabharatha status > f",
+        "mahabharatha task complete A --decision \"$(id)\"",
+        "mahabharatha status\nid",
+        "PATH=/x mahabharatha status",
+        "/x/mahabharatha status",
+        "mahabharatha -C /elsewhere status",
+        "mahabharatha status -qC /elsewhere",
+        "mahabharatha task claim A --session s2",
+        "mahabharatha task next --feature other",
+        "mahabharatha run",
+        "mahabharatha cleanup --force",
+        "mahabharatha stop",
+        "mahabharatha task conquer",
+        "git status",
+    ] {
+        assert_eq!(bash(other, json!({})), Value::Null, "{other}");
+    }
+    assert_eq!(bash(plain, json!({ "session_id": "s2" })), Value::Null, "another session");
+    let of_subagent = json!({ "agent_id": "a1", "agent_type": "worker" });
+    assert_eq!(bash("mahabharatha task verify A --feature x", of_subagent.clone()), "allow");
+    for only_for_the_session in ["mahabharatha task complete A --feature x", "mahabharatha merge --level 1"] {
+        assert_eq!(bash(only_for_the_session, of_subagent.clone()), Value::Null, "{only_for_the_session}");
+    }
+    repo.run_with(&["stop"], &[("CLAUDE_CODE_SESSION_ID", "s1")]).code(0);
+}
+
+#[test]
+fn a_task_is_not_completed_while_its_subagent_works() {
+    let repo = Repo::new();
+    repo.graph("x", &[task("A", 1, "a.txt", "true")]);
+    repo.commit("graph");
+    let as_session = |args: &[&str]| repo.run_with(args, &[("CLAUDE_CODE_SESSION_ID", "s1")]);
+    let said = |event: &str, more: Value| {
+        let call = with(json!({ "session_id": "s1", "cwd": repo.path() }), more);
+        assert_eq!(answer(&repo, event, &call.to_string(), &[]).code(0).stdout, "", "{event}");
+    };
+    let launched = |agent: &str| {
+        let prompt = "Run `mahabharatha task prompt A --feature x` and do what it prints.";
+        let response = json!({ "status": "async_launched", "agentId": agent });
+        said(
+            "post-tool-use",
+            json!({ "tool_name": "Agent", "tool_input": { "prompt": prompt }, "tool_response": response }),
+        );
+    };
+    let is_refused = || as_session(&["task", "complete", "A"]).code(8).says("is still working");
+    as_session(&["task", "start"]).code(0);
+    as_session(&["task", "claim", "A"]).code(0);
+    launched("one");
+    is_refused();
+    // One that ended without a word is found at the end of the session's turn.
+    launched("two");
+    said("stop", json!({ "background_tasks": [{ "id": "two", "type": "subagent" }] }));
+    is_refused().says("(two)");
+    let transcript = repo.join("transcript.jsonl");
+    fs::write(
+        &transcript,
+        "{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":7,\"output_tokens\":5}}}\n",
+    )
+    .unwrap();
+    said("subagent-stop", json!({ "agent_id": "two", "agent_transcript_path": transcript }));
+    // It was sent another message, and works again.
+    let writes =
+        with(write_to(&repo, &format!("{WORKTREE}/a.txt")), json!({ "agent_id": "two", "agent_type": "worker" }));
+    assert_eq!(decision(&hook(&repo, &writes.to_string(), &[]).code(0)), "allow");
+    is_refused();
+    said("subagent-stop", json!({ "agent_id": "two", "agent_transcript_path": transcript }));
+    repo.write(&format!("{WORKTREE}/a.txt"), "A\n");
+    let done = as_session(&["task", "complete", "A", "--json"]).code(0).json();
+    assert_eq!((&done["result"], &done["attempt"]), (&json!("completed"), &json!(1)));
+    assert_eq!(repo.task("A")["tokens"], 12);
+    as_session(&["stop"]).code(0);
+}
+
+#[test]
+fn what_an_ended_session_holds_is_released_by_its_own_end_or_when_the_next_one_starts() {
+    let (repo, home) = (Repo::new(), tempfile::tempdir().unwrap());
+    repo.graph("x", &[task("A", 1, "a.txt", "true")]);
+    repo.commit("graph");
+    let env = |session: &'static str| {
+        [("CLAUDE_CODE_SESSION_ID", session), ("CLAUDE_CONFIG_DIR", home.path().to_str().unwrap())]
+    };
+    let listed = || {
+        let entries = fs::read_dir(home.path().join("tasks/x")).unwrap().flatten();
+        let texts = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+        let entry = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
+        entry.into_iter().find(|entry| entry["metadata"]["task"] == "A").unwrap()["status"].clone()
+    };
+    let says = |event: &str, session: &'static str| {
+        let call = json!({ "session_id": session, "cwd": repo.path(), "reason": "other" });
+        assert_eq!(answer(&repo, event, &call.to_string(), &env(session)).code(0).stdout, "", "{event}");
+    };
+    for (attempt, event, by) in [(1, "session-end", "s1"), (2, "session-start", "s2")] {
+        repo.run_with(&["task", "start"], &env("s1")).code(0);
+        repo.run_with(&["task", "claim", "A"], &env("s1")).code(0);
+        assert_eq!(listed(), "in_progress");
+        says("session-start", "s3");
+        says("session-end", "s3");
+        assert_eq!(listed(), "in_progress", "another session comes and goes");
+        if event == "session-start" {
+            // The client was killed: its session says nothing any more.
+            let lease = repo.join(".git/mahabharatha/x/sessions/s1.json");
+            let mut text: Value = serde_json::from_slice(&fs::read(&lease).unwrap()).unwrap();
+            text["patience_ms"] = json!(0);
+            fs::write(&lease, text.to_string()).unwrap();
+        }
+        says(event, by);
+        assert_eq!((listed(), repo.task_status("A")), (json!("pending"), "pending".to_owned()), "{event}");
+        assert_eq!(repo.task("A")["attempt"], attempt);
+        repo.run_with(&["stop"], &env("s1")).code(0);
     }
 }
 
@@ -104,8 +253,11 @@ fn a_session_may_write_the_files_of_what_it_claimed_and_nothing_else() {
     hook(&repo, &of_worker(&format!("{WORKTREE}/README.md")).to_string(), &[]).code(2).says("is not a file of A");
     // The session itself may still write in the checkout, if the person lets it.
     assert_eq!(hook(&repo, &write_to(&repo, "README.md").to_string(), &[]).code(0).stdout, "");
-    let of_other = with(write_to(&repo, &owned), json!({ "session_id": "s2" }));
-    hook(&repo, &of_other.to_string(), &[]).code(2).says("for somebody else");
+    let of_other = with(of_worker(&owned), json!({ "session_id": "s2" }));
+    hook(&repo, &of_other.to_string(), &[]).code(2).says("for another session");
+    hook(&repo, &write_to(&repo, ".git/mahabharatha/x/events.jsonl").to_string(), &[])
+        .code(2)
+        .says("to the program itself");
     let push = json!({ "tool_name": "Bash", "tool_input": { "command": "git push" } });
     hook(&repo, &with(of_worker(""), push).to_string(), &[]).code(2).says("does not push");
     // It is alive as long as its hooks call.
@@ -135,13 +287,13 @@ fn a_subagent_that_writes_for_one_task_is_kept_out_of_the_others_until_that_one_
     for (agent, path) in [("one", &a), ("two", &b), ("one", &a), ("../one", &b)] {
         assert_eq!(decision(&by(agent, path).code(0)), "allow", "{agent} {path}");
     }
-    by("one", &b).code(2).says(&format!("you are at A in {}", place(0, "").trim_end_matches('/')));
+    by("one", &b).code(2).says(&format!("you work on A in {}", place(0, "").trim_end_matches('/')));
     by("two", &a).code(2).says("A is for another subagent");
     // Who asked for a prompt is at that task, though it has written nothing yet.
     let asks = json!({ "tool_name": "Bash", "tool_input": { "command": "mahabharatha task prompt B --feature x" } });
     let asked = with(write_to(&repo, ""), json!({ "agent_id": "four", "agent_type": "worker" }));
-    assert_eq!(hook(&repo, &with(asked, asks).to_string(), &[]).code(0).stdout, "");
-    by("four", &a).code(2).says("you are at B in ");
+    assert_eq!(decision(&hook(&repo, &with(asked, asks).to_string(), &[]).code(0)), "allow");
+    by("four", &a).code(2).says("you work on B in ");
     // One that broke off is replaced by another, and the session itself may write wherever it holds a task.
     assert_eq!(decision(&by("three", &a).code(0)), "allow");
     for path in [&a, &b] {
