@@ -60,6 +60,21 @@ impl Bench {
         wanted.map(|line| line["message"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// Whether the client runs subagents in the background unless it is told otherwise.
+    pub fn has_background_subagents(&self) -> bool {
+        let program = claude_client::program().unwrap();
+        let output = Command::new(program).arg("--version").output().unwrap();
+        !String::from_utf8_lossy(&output.stdout).starts_with("2.1.197 ")
+    }
+
+    /// The status of a task in the client's list of a feature.
+    pub fn listed(&self, feature: &str, task: &str) -> Value {
+        let entries = fs::read_dir(self.home().join(".claude/tasks").join(feature)).unwrap().flatten();
+        let texts = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+        let mut entries = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
+        entries.find(|entry| entry["metadata"]["task"] == task).unwrap()["status"].clone()
+    }
+
     pub fn home(&self) -> &Path {
         self.home.path()
     }

@@ -1,13 +1,16 @@
 //! A session of the client as a person has one: with the project's settings, commands, agents and hooks, and questions asked.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::claude_client;
-use crate::client::Bench;
+use crate::client::{Bench, SECRET};
+use crate::support::{Background, Repo};
 
 /// What was said in a session.
 #[derive(Default)]
@@ -74,13 +77,11 @@ impl Bench {
 
     /// In another directory than the repository.
     pub fn talk_in(&self, dir: &Path, env: &[(&str, &str)], lines: &[&str]) -> Talk {
-        let outer = self.command(&[]);
         let mut client = Command::new("timeout");
         client.args(["--kill-after=5", "240"]).arg(claude_client::program().unwrap());
         client.args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
-        client.args(["--permission-prompt-tool", "stdio"]).current_dir(dir).env_clear();
-        client.envs(outer.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        client.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").envs(env.iter().copied());
+        client.args(["--permission-prompt-tool", "stdio"]).current_dir(dir);
+        client.env_clear().envs(self.session_env()).envs(env.iter().copied());
         let mut child = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let mut send = |value: Value| writeln!(stdin, "{value}").unwrap();
@@ -113,6 +114,90 @@ impl Bench {
         }
         assert!(child.wait().unwrap().success());
         talk
+    }
+}
+
+impl Bench {
+    /// The environment of a session, without a PATH to the program.
+    fn session_env(&self) -> Vec<(OsString, OsString)> {
+        let outer = self.command(&[]);
+        let of_bench = outer.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        of_bench.chain([("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC".into(), "1".into())]).collect()
+    }
+
+    /// A session that does what one line says and can be killed.
+    pub fn start_session(&self, line: &str) -> Background {
+        let mut client = Command::new(claude_client::program().unwrap());
+        client.args(["-p", line, "--permission-mode", "default"]).current_dir(self.repo.path()).stdin(Stdio::null());
+        client.env_clear().envs(self.session_env()).env("PATH", path_to_the_program());
+        Background::start(client)
+    }
+
+    /// A session in a terminal, as a person has one who has been through the client's first questions.
+    pub fn open_terminal(&self) -> Tmux {
+        let project = json!({ "hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true });
+        let settings = json!({
+            "hasCompletedOnboarding": true, "theme": "dark", "lastOnboardingVersion": "99.0.0",
+            "customApiKeyResponses": { "approved": [SECRET], "rejected": [] },
+            "projects": { self.repo.path().to_str().unwrap(): project },
+        });
+        std::fs::write(self.home().join(".claude.json"), settings.to_string()).unwrap();
+        let mut words = vec!["env".to_owned(), "-i".to_owned(), "TERM=xterm-256color".to_owned()];
+        for (name, value) in self.session_env().iter().filter(|(name, _)| name != "PATH") {
+            words.push(format!("{}={}", name.to_str().unwrap(), value.to_str().unwrap()));
+        }
+        words.push(format!("PATH={}", path_to_the_program()));
+        words.push(claude_client::program().unwrap().to_str().unwrap().to_owned());
+        words.extend(["--permission-mode", "default"].map(str::to_owned));
+        Tmux::open(&self.repo, &words)
+    }
+}
+
+/// A program in a terminal, by tmux with a server of its own.
+pub struct Tmux {
+    dir: tempfile::TempDir,
+}
+
+impl Tmux {
+    fn open(repo: &Repo, words: &[String]) -> Tmux {
+        let tmux = Tmux { dir: tempfile::tempdir().unwrap() };
+        let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let dir = repo.path();
+        tmux.call(&["new-session", "-d", "-x", "120", "-y", "50", "-c", dir.to_str().unwrap(), &quoted.join(" ")]);
+        tmux
+    }
+
+    fn call(&self, args: &[&str]) -> String {
+        let socket = self.dir.path().join("tmux");
+        let output = Command::new("tmux").arg("-S").arg(socket).args(["-f", "/dev/null"]).args(args).output();
+        String::from_utf8_lossy(&output.expect("tmux is needed to test sessions in a terminal").stdout).into_owned()
+    }
+
+    pub fn screen(&self) -> String {
+        self.call(&["capture-pane", "-p"])
+    }
+
+    /// Types a line once the client is ready, and sends it once it is shown.
+    pub fn type_line(&self, repo: &Repo, line: &str) {
+        repo.wait_until("the client's prompt", || self.screen().contains('❯'));
+        self.call(&["send-keys", "-l", line]);
+        repo.wait_until("the typed line on the screen", || self.screen().contains(line));
+        self.call(&["send-keys", "Enter"]);
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the terminal showed:\n{}", self.screen());
+        }
+        // The program must be gone before its home is removed.
+        let pid = self.call(&["display-message", "-p", "#{pane_pid}"]);
+        let _ = Command::new("kill").args(["-KILL", pid.trim()]).status();
+        while !pid.trim().is_empty() && Path::new("/proc").join(pid.trim()).exists() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.call(&["kill-server"]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A session that runs the tasks itself, with subagents, as the slash commands say.
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
 
@@ -283,11 +283,7 @@ fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
             let ends = has_claimed("B-1") && !ask.text().contains("Arguments: --resume");
             return if ends { Reply::says("That is all for today.") } else { conduct(ask) };
         }
-        let id = ask.task();
-        asks_what_to_do(ask).unwrap_or_else(|| match ask.last().contains("# Where you work") {
-            true => ask.write(&format!("{id}.txt"), &id),
-            false => Reply::says("Done."),
-        })
+        writes_its_file(ask)
     });
     let Some(bench) = Bench::installed(api, "") else { return };
     bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("B-1", 2, "B-1.txt")]);
@@ -301,6 +297,103 @@ fn another_session_goes_on_where_one_ended_and_does_nothing_twice() {
     let begun = |id: &str| bench.api.asked_about(id).iter().filter(|ask| !ask.is_main() && ask.turn() == 1).count();
     assert_eq!((begun("A-1"), begun("B-1")), (1, 1));
     assert_eq!(bench.repo.tree("main")["B-1.txt"], "B-1");
+}
+
+/// What a subagent does that has nothing but its file to write.
+fn writes_its_file(ask: &Ask) -> Reply {
+    let id = ask.task();
+    asks_what_to_do(ask).unwrap_or_else(|| match ask.last().contains("# Where you work") {
+        true => ask.write(&format!("{id}.txt"), &id),
+        false => Reply::says("Done."),
+    })
+}
+
+/// Four tasks in two levels, each with a file of its own.
+fn four_tasks() -> Vec<Value> {
+    let made =
+        |id: &str, level, needs: &[&str]| with(task(id, level, &format!("{id}.txt")), json!({ "dependencies": needs }));
+    vec![made("A-1", 1, &[]), made("A-2", 1, &[]), made("A-3", 1, &[]), made("B-1", 2, &["A-2"])]
+}
+
+#[test]
+fn a_session_in_a_terminal_completes_its_tasks_without_asking_the_user() {
+    let api = Api::start(|ask| if ask.is_main() { conduct(ask) } else { writes_its_file(ask) });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    bench.repo.graph("x", &four_tasks());
+    bench.repo.commit("graph");
+    let terminal = bench.open_terminal();
+    terminal.type_line(&bench.repo, "/mahabharatha:kurukshetra --workers 3");
+    bench.repo.wait_until("the end of the run", || {
+        let screen = terminal.screen();
+        assert!(!screen.contains("Do you want to"), "the user is asked:\n{screen}");
+        screen.contains("\"x\" is \"completed\".")
+    });
+    assert_eq!(bench.repo.status()["status"], "completed");
+    for id in ["A-1", "A-2", "A-3", "B-1"] {
+        assert_eq!(bench.repo.tree("main")[&format!("{id}.txt")], id);
+        assert_eq!(bench.repo.task(id)["attempt"], 1, "{id}");
+    }
+}
+
+#[test]
+fn a_model_that_completes_too_early_is_told_to_wait_and_loses_no_attempt() {
+    let api = Api::start(|ask| {
+        if !ask.is_main() {
+            return writes_its_file(ask);
+        }
+        let used = used(ask);
+        match used.first() {
+            Some(first) if first.is_launched() => bash("mahabharatha task complete A-1 --json --feature x"),
+            Some(first) if first.result.contains("is still working") => Reply::says("Waiting."),
+            _ => conduct(ask),
+        }
+    });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt")]);
+    bench.repo.commit("graph");
+    let talk = bench.talk(&["/mahabharatha:kurukshetra"]);
+    assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".", "{:#?}", talk.results());
+    assert!(talk.asked.is_empty(), "{:?}", talk.asked);
+    let refused: Vec<String> = talk.errors();
+    assert!(refused.iter().all(|error| error.contains("is still working")), "{refused:#?}");
+    assert_eq!(refused.len(), usize::from(bench.has_background_subagents()), "{refused:#?}");
+    assert_eq!(bench.repo.task("A-1")["attempt"], 1);
+}
+
+#[test]
+fn a_session_that_is_killed_holds_nothing_and_another_goes_on() {
+    let (reached, changed) = (Arc::new(Mutex::new(false)), Arc::new(Condvar::new()));
+    let (is_at_work, notify) = (Arc::clone(&reached), Arc::clone(&changed));
+    let api = Api::start(move |ask| {
+        if ask.is_main() {
+            return if ask.text().contains("Hello.") { Reply::says("Hello.") } else { conduct(ask) };
+        }
+        if ask.task() == "B-1" && ask.attempt() == "1" {
+            *is_at_work.lock().unwrap() = true;
+            notify.notify_all();
+            // No answer: the client is killed while it waits for one.
+            loop {
+                std::thread::park();
+            }
+        }
+        writes_its_file(ask)
+    });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    bench.repo.graph("x", &four_tasks());
+    bench.repo.commit("graph");
+    let session = bench.start_session("/mahabharatha:kurukshetra --workers 3");
+    drop(changed.wait_while(reached.lock().unwrap(), |reached| !*reached).unwrap());
+    assert_eq!(bench.listed("x", "B-1"), "in_progress");
+    session.signal("KILL");
+    session.wait();
+    assert_eq!(bench.repo.status()["status"], "paused");
+    // Whoever opens a session next sees in the list that nobody works on it.
+    bench.talk(&["Hello."]);
+    assert_eq!((bench.listed("x", "B-1"), bench.repo.task_status("B-1").as_str()), (json!("pending"), "pending"));
+    let talk = bench.talk(&["/z:kurukshetra --resume"]);
+    assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".", "{:#?}", talk.results());
+    let attempts = ["A-1", "A-2", "A-3", "B-1"].map(|id| bench.repo.task(id)["attempt"].clone());
+    assert_eq!(attempts, [1, 1, 1, 2]);
 }
 
 #[test]
