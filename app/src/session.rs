@@ -295,7 +295,7 @@ impl Session<'_> {
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
         let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
-        let mut host = LocalHost::new(context, Arc::clone(&reporter), run.updated_at())?;
+        let mut host = LocalHost::new(context, run.updated_at())?;
         match list {
             Some(Ok(list)) => reporter.mirror(Mirror::start(list, &run, ui, host.sender())),
             Some(Err(error)) => ui.warn(&error.to_string()),

@@ -3,6 +3,7 @@
 mod ask;
 mod clean;
 mod paste;
+mod screen;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,9 @@ use owo_colors::OwoColorize;
 pub use self::ask::NoAnswer;
 pub use self::clean::{clean, fit, one_line, width};
 pub use self::paste::restore_terminal;
+
+/// Upper bound for the live display.
+const REDRAWS_PER_SECOND: u8 = 20;
 
 /// What the command line says about output.
 #[derive(Debug, Clone, Copy, Default)]
@@ -166,10 +170,10 @@ impl Ui {
 
     /// A place for a live display, where there is a terminal for one. What is written meanwhile appears above it.
     pub fn open_bars(&self) -> Option<MultiProgress> {
-        let target = ProgressDrawTarget::stderr();
-        if self.quiet() || self.json() || target.is_hidden() {
+        if self.quiet() || self.json() || ProgressDrawTarget::stderr().is_hidden() {
             return None;
         }
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen::Screen::stderr()), REDRAWS_PER_SECOND);
         let bars = MultiProgress::with_draw_target(target);
         *locked(&self.bars) = Some(bars.clone());
         Some(bars)

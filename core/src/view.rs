@@ -366,8 +366,8 @@ fn pause_of(run: &Run) -> Option<PauseView> {
     Some(PauseView { until: Stamp(pause.until), why: pause.why.clone() })
 }
 
-/// Of the attempts that led to what is completed: a task that is done anew is decided anew.
-fn decisions_of(run: &Run) -> Vec<Decision> {
+/// What agents decided in the attempts that led to what is completed. A task that is done again is decided again.
+pub fn decisions_of(run: &Run) -> Vec<Decision> {
     let mut all = Vec::new();
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
         if !matches!(state.status, TaskStatus::Completed { .. }) {

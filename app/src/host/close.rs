@@ -7,14 +7,13 @@ use mahabharatha_core::run::{LevelStatus, Run};
 use super::{Context, clear};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result};
-use crate::report::Reporter;
 use crate::report::completion_md::{GateResult, GateStatus};
+use crate::report::files;
 use crate::store::journal::Journal;
 use crate::worker;
 
 /// Completed only if it is so: the report is written from what the journal says, after git has been asked.
-pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
-    let run = reporter.snapshot()?;
+pub fn close(context: &Context, run: &Run) -> Result<Event> {
     let branch = run.landing_branch();
     let tip = context
         .repository
@@ -29,11 +28,11 @@ pub fn close(context: &Context, reporter: &Reporter) -> Result<Event> {
             return Err(Error::new(ExitCode::Failed, message).hint(format!("Merge {commit} into {branch} again.")));
         }
     }
-    reporter.write_completion(gate_results(context, &run)?, commits(context, &tip)?)?;
+    files::write_completion(&context.paths, run, &gate_results(context, run)?, &commits(context, &tip)?)?;
     crash::point(|| "close with the report written");
     if context.config.cleanup.on_completion {
         worker::save_leftovers(context.paths.dir())?;
-        let leftovers = clear::leftovers(&context.project, &context.paths, Some(&run), false)?.into_iter();
+        let leftovers = clear::leftovers(&context.project, &context.paths, Some(run), false)?.into_iter();
         let things: Vec<clear::What> =
             leftovers.filter(|leftover| leftover.precious.is_none()).map(|leftover| leftover.what).collect();
         clear::remove(&context.project, &context.paths, &things)?;

@@ -174,14 +174,14 @@ impl Inner {
         Ok(found)
     }
 
-    /// As they stand now: a person may note one while the run is on.
-    fn decisions(&self) -> Vec<String> {
+    /// What the run's agents decided, and what people noted in `STATE.md` so far.
+    fn decisions(&self, run: &Run) -> Vec<String> {
         let state = fs::read(self.project.state_file()).unwrap_or_default();
-        state_md::decisions_in(&state, self.paths.feature().as_str())
+        state_md::decisions(&state, run)
     }
 
     /// What a worker needs to know about its job.
-    pub fn order(&self, job: &Job) -> Result<Order> {
+    pub fn order(&self, job: &Job, run: &Run) -> Result<Order> {
         let task = self
             .graph
             .task(&job.task)
@@ -219,7 +219,7 @@ impl Inner {
                 project: self.project.project_file(),
                 requirements: self.paths.requirements(),
                 design: self.paths.design(),
-                decisions: self.decisions(),
+                decisions: self.decisions(run),
                 max_attempts: self.max_attempts,
                 budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
                 rules: if engineering.security_rule_filtering { Rules::OfTheTask } else { Rules::All },

@@ -65,8 +65,8 @@ impl Control {
 }
 
 /// Starts the worker, and tells when it started and how it ended.
-pub fn start(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Control> {
-    match try_start(context, job, events) {
+pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Option<Control> {
+    match try_start(context, job, run, events) {
         Ok(control) => Some(control),
         Err(error) => {
             let lack = error.is_lack_of_space().then(|| error.message().to_owned());
@@ -87,14 +87,14 @@ fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
     }
 }
 
-fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Control> {
+fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Result<Control> {
     if let Doer::Session(session) = &job.doer {
-        write_order(context, job)?;
+        write_order(context, job, run)?;
         return Ok(await_session(context, job, session, events));
     }
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
-    let order = write_order(context, job)?;
+    let order = write_order(context, job, run)?;
     let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
     point("has a worker");
@@ -115,7 +115,7 @@ fn try_start(context: &Context, job: &Job, events: &Sender<Event>) -> Result<Con
     Ok(control)
 }
 
-fn write_order(context: &Context, job: &Job) -> Result<Order> {
+fn write_order(context: &Context, job: &Job, run: &Run) -> Result<Order> {
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
     fs::create_dir_all(&dir).map_err(io("make", &dir))?;
@@ -124,7 +124,7 @@ fn write_order(context: &Context, job: &Job) -> Result<Order> {
         // It was there when the slot was made ready, and somebody has pruned it since; or nobody has made it ready.
         slots::prepare(context, job.worker)?;
     }
-    let order = context.order(job)?;
+    let order = context.order(job, run)?;
     order.write(&dir)?;
     point("has an order");
     Ok(order)
@@ -153,11 +153,11 @@ fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Ev
 }
 
 /// Finds out what became of a job that an earlier process may have started.
-pub fn reconcile(context: &Context, job: &Job, events: &Sender<Event>) -> Option<Control> {
+pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
     if Order::read(&dir).is_err() {
         // It was not begun, unless a loss of power took the order away again.
-        let Some(commit) = finished_commit(context, job) else { return start(context, job, events) };
+        let Some(commit) = finished_commit(context, job) else { return start(context, job, run, events) };
         let report = report_of(JobEnd::Done { commit }, NOT_EARLY);
         let _ = events.send(ended(job, checked(context, job, report, &Watched::default())));
         return None;

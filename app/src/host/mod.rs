@@ -15,9 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use mahabharatha_core::ids::{Oid, Time, WorkerId};
-use mahabharatha_core::run::Host;
 use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
 use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
+use mahabharatha_core::run::{Host, Run};
 
 use clock::Clock;
 pub use context::Context;
@@ -26,7 +26,6 @@ use integrate::{GateCall, Integration, Outcome};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::proc;
-use crate::report::Reporter;
 use crate::store::locks::IntegrationLock;
 use crate::store::spool::Spool;
 
@@ -41,7 +40,6 @@ pub struct LocalHost {
     /// land one after the other.
     integration: Arc<Mutex<Option<IntegrationLock>>>,
     staging_prepared: bool,
-    reporter: Arc<Reporter>,
     /// Each thread holds a sender as long as it is at work.
     threads: (Sender<()>, Receiver<()>),
     clock: Clock,
@@ -52,7 +50,7 @@ const LAST_WORK: Duration = Duration::from_secs(20);
 
 impl LocalHost {
     /// `last` is the latest time that the journal has.
-    pub fn new(context: Context, reporter: Arc<Reporter>, last: Time) -> Result<LocalHost> {
+    pub fn new(context: Context, last: Time) -> Result<LocalHost> {
         let (events, inbox) = mpsc::channel();
         let asked = events.clone();
         let spool = Spool::watch(context.paths.dir(), move |request, command| {
@@ -67,7 +65,6 @@ impl LocalHost {
             jobs: BTreeMap::new(),
             integration: Arc::default(),
             staging_prepared: false,
-            reporter,
             threads: mpsc::channel(),
             clock: Clock::after(last),
         })
@@ -91,15 +88,8 @@ impl LocalHost {
         self.events.clone()
     }
 
-    fn start_job(
-        &mut self,
-        id: EffectId,
-        job: &Job,
-        start: impl Fn(&Context, &Job, &Sender<Event>) -> Option<jobs::Control>,
-    ) {
-        if let Some(control) = start(&self.context, job, &self.events) {
-            self.jobs.insert(id, (job.clone(), control));
-        }
+    fn started(&mut self, id: EffectId, job: &Job, control: Option<jobs::Control>) {
+        self.jobs.extend(control.map(|control| (id, (job.clone(), control))));
     }
 
     /// Does the work of an effect on a thread, which sends the event that answers it.
@@ -179,10 +169,11 @@ impl LocalHost {
         let _ = ended.recv_timeout(LAST_WORK);
     }
 
-    fn carry_out(&mut self, id: EffectId, effect: &Effect) {
+    fn carry_out(&mut self, id: EffectId, effect: &Effect, run: &Run) {
         match effect.clone() {
             Effect::RunJob(job) => {
-                self.start_job(id, &job, jobs::start);
+                let control = jobs::start(&self.context, &job, run, &self.events);
+                self.started(id, &job, control);
                 if job.purpose == Purpose::Build {
                     self.prepare_staging(&job.base);
                 }
@@ -200,9 +191,8 @@ impl LocalHost {
             Effect::Stage { level, base, tasks } => self
                 .integrate(id, move |_, integration, _| integration.stage(level, &base, &tasks).map(Outcome::Answer)),
             Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
-                let reporter = Arc::clone(&self.reporter);
+                let verify = if verify_all { self.context.verifications(run) } else { Vec::new() };
                 self.integrate(id, move |context, integration, lock| {
-                    let verify = if verify_all { context.verifications(&reporter.snapshot()?) } else { Vec::new() };
                     let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
                     let call = GateCall { level, base, staging, passed, ignore, verify };
                     let mut outcome = integration.gate(lock, call)?;
@@ -217,8 +207,8 @@ impl LocalHost {
                 integration.land(lock, level, &candidate).map(Outcome::Answer)
             }),
             Effect::Close => {
-                let reporter = Arc::clone(&self.reporter);
-                self.in_background(id, move |context| close::close(context, &reporter).map(Outcome::Answer));
+                let run = run.clone();
+                self.in_background(id, move |context| close::close(context, &run).map(Outcome::Answer));
             }
             Effect::Interrupt { force, grace_ms, only } => self.interrupt(force, Duration::from_millis(grace_ms), only),
             Effect::Answer { request, answer } => {
@@ -248,22 +238,25 @@ impl Host for LocalHost {
         self.clock.now()
     }
 
-    fn begin(&mut self, id: EffectId, effect: &Effect) {
+    fn begin(&mut self, id: EffectId, effect: &Effect, run: &Run) {
         // Before it, nothing has happened since the append that led to it, or since the effect before.
-        self.carry_out(id, effect);
+        self.carry_out(id, effect, run);
         crash::point(|| format!("begun {}", label(effect)));
     }
 
-    fn reconcile(&mut self, id: EffectId, effect: &Effect) {
+    fn reconcile(&mut self, id: EffectId, effect: &Effect, run: &Run) {
         match effect {
-            Effect::RunJob(job) => self.start_job(id, job, jobs::reconcile),
+            Effect::RunJob(job) => {
+                let control = jobs::reconcile(&self.context, job, run, &self.events);
+                self.started(id, job, control);
+            }
             // Everything else finds out for itself what is done already, once nothing of it runs any more.
             other => {
                 jobs::end_escaped(&self.context.integration_dir());
                 if jobs::runs_commands_in_staging(other) {
                     jobs::end_working_in(&self.context.paths.staging_worktree());
                 }
-                self.begin(id, other);
+                self.begin(id, other, run);
             }
         }
     }
@@ -326,12 +319,15 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
     }
 }
 
-/// The first signal stops in good order, the second at once.
+/// The first signal stops in good order, the second at once. When the run is over, a signal ends the process: it may
+/// be waiting for a reader of its last words who does not read.
 fn listen_for_signals(events: Sender<Event>, grace: Duration) {
     on_signals(move |count, signal| {
         let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
         let request = format!("signal-{signal}-{}-{count}", std::process::id());
-        let _ = events.send(Event::Asked { request, command });
+        if events.send(Event::Asked { request, command }).is_err() {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
     });
 }
 

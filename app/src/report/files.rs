@@ -19,7 +19,6 @@ use crate::error::{Result, io};
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::{sweep, write_atomic, write_projected};
 use crate::store::locks::WorktreesLock;
-use crate::ui::one_line;
 
 /// Everything, as it is where nobody drives the run.
 pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
@@ -55,14 +54,7 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
     }
     let before = read_state(&path)?;
     let view = RunView::of(run);
-    let mut decisions = state_md::decisions_in(&before, feature);
-    for decision in &view.decisions {
-        let line = one_line(&format!("{}: {}", decision.task, decision.text));
-        if !decisions.contains(&line) {
-            decisions.push(line);
-        }
-    }
-    let section = StateSection::of(&view, decisions);
+    let section = StateSection::of(&view, state_md::decisions(&before, run));
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
     write_projected(&path, &after)
 }

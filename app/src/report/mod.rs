@@ -3,7 +3,8 @@
 mod columns;
 pub mod completion_md;
 pub mod debug;
-pub mod failure;
+pub mod display;
+mod failure;
 pub mod files;
 pub mod hypotheses;
 pub mod logs;

@@ -1,6 +1,7 @@
-//! Follows a run on a thread of its own: tells it, shows it, and keeps the files that are made from it.
+//! Follows a run on a thread of its own and keeps the files that are made from it.
 //!
-//! It replays the same events, so it has the run without slowing down the loop that decides.
+//! It replays the same events, so it has the run without slowing down the loop that decides. What people see goes through
+//! a `Display`, which may be held up by its reader; nothing here waits for it.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,22 +13,18 @@ use mahabharatha_core::run::event::{Command, JobEnd, JobReport};
 use mahabharatha_core::run::{Event, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 
-use super::completion_md::GateResult;
+use super::display::Display;
 use super::files;
 use super::narrate::{Line, Narrator};
-use super::progress::Progress;
 use crate::claude::tasks::Mirror;
-use crate::error::{Error, ExitCode, Result};
+use crate::error::Result;
 use crate::project::{FeaturePaths, Project};
 use crate::ui::Ui;
 
-/// The projection is written four times a second at most.
+/// Least time between two writes of the projection.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(250);
-/// What people read is written less often.
+/// Least time between two writes of the files that people read.
 const REPORT_PAUSE: Duration = Duration::from_secs(1);
-
-/// A terminal that nobody reads holds the follower up; the run does not wait for it longer than this.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 pub struct Reporter {
     messages: Sender<Message>,
@@ -36,9 +33,6 @@ pub struct Reporter {
 
 enum Message {
     Recorded(Time, Box<Event>),
-    Snapshot(Sender<Run>),
-    State(Sender<()>),
-    Completion(Vec<GateResult>, Vec<String>, Sender<Result<()>>),
     Mirror(Box<Mirror>),
     Finish,
 }
@@ -64,59 +58,31 @@ impl Opening {
 impl Reporter {
     pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Arc<Ui>, opening: Opening) -> Reporter {
         let (messages, inbox) = mpsc::channel();
-        let (project, paths, run, ui) = (project.clone(), paths.clone(), run.clone(), Arc::clone(ui));
-        let thread = thread::spawn(move || {
-            let mut progress = Progress::new(&ui);
-            progress.update(&RunView::of(&run));
-            for line in &opening.lines {
-                progress.line(line);
-            }
-            let follower = Follower {
-                project,
-                paths,
-                ui: &ui,
-                narrator: opening.narrator,
-                progress,
-                run,
-                projection: Due::at_once(PROJECTION_PAUSE),
-                reports: Due::at_once(REPORT_PAUSE),
-                mirror: None,
-                complained: false,
-            };
-            follower.follow(&inbox);
-        });
+        let display = Display::start(ui);
+        display.update(RunView::of(run));
+        opening.lines.into_iter().for_each(|line| display.line(line));
+        let follower = Follower {
+            project: project.clone(),
+            paths: paths.clone(),
+            narrator: opening.narrator,
+            display,
+            run: run.clone(),
+            projection: Due::at_once(PROJECTION_PAUSE),
+            reports: Due::at_once(REPORT_PAUSE),
+            mirror: None,
+            complained: false,
+        };
+        let thread = thread::spawn(move || follower.follow(&inbox));
         Reporter { messages, thread: Mutex::new(Some(thread)) }
     }
 
     pub fn recorded(&self, now: Time, event: &Event) {
         let _ = self.messages.send(Message::Recorded(now, Box::new(event.clone())));
-        if ended_job(event).is_some_and(|(_, report)| !report.decisions.is_empty()) {
-            // The next order takes from STATE.md what was decided.
-            let (sender, written) = mpsc::channel();
-            let _ = self.messages.send(Message::State(sender));
-            let _ = written.recv_timeout(PATIENCE);
-        }
     }
 
     /// Keeps the feature's task list in Claude Code too, from now on.
     pub fn mirror(&self, mirror: Mirror) {
         let _ = self.messages.send(Message::Mirror(Box::new(mirror)));
-    }
-
-    /// The run as far as it was recorded.
-    pub fn snapshot(&self) -> Result<Run> {
-        self.ask(Message::Snapshot)
-    }
-
-    /// Writes `COMPLETION.md` from what was recorded.
-    pub fn write_completion(&self, gates: Vec<GateResult>, commits: Vec<String>) -> Result<()> {
-        self.ask(|asker| Message::Completion(gates, commits, asker))?
-    }
-
-    fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Result<T> {
-        let (sender, answer) = mpsc::channel();
-        let _ = self.messages.send(message(sender));
-        answer.recv().map_err(|_| Error::new(ExitCode::Failed, "the reporter is gone"))
     }
 
     /// Brings every file up to date and takes the display down.
@@ -128,13 +94,12 @@ impl Reporter {
     }
 }
 
-struct Follower<'ui> {
-    ui: &'ui Ui,
+struct Follower {
     project: Project,
     paths: FeaturePaths,
     run: Run,
     narrator: Narrator,
-    progress: Progress<'ui>,
+    display: Display,
     projection: Due,
     reports: Due,
     mirror: Option<Box<Mirror>>,
@@ -164,7 +129,7 @@ impl Due {
     }
 }
 
-impl Follower<'_> {
+impl Follower {
     fn follow(mut self, inbox: &Receiver<Message>) {
         loop {
             let message = match self.next_due() {
@@ -173,14 +138,6 @@ impl Follower<'_> {
             };
             match message {
                 Ok(Message::Recorded(now, event)) => self.recorded(now, &event),
-                Ok(Message::Snapshot(asker)) => drop(asker.send(self.run.clone())),
-                Ok(Message::State(asker)) => {
-                    self.write_state();
-                    let _ = asker.send(());
-                }
-                Ok(Message::Completion(gates, commits, asker)) => {
-                    let _ = asker.send(files::write_completion(&self.paths, &self.run, &gates, &commits));
-                }
                 Ok(Message::Mirror(mirror)) => self.mirror = Some(mirror),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
@@ -192,7 +149,7 @@ impl Follower<'_> {
             mirror.update(&RunView::of(&self.run), &self.run);
             mirror.finish();
         }
-        self.progress.finish();
+        self.display.finish();
     }
 
     fn next_due(&self) -> Option<Instant> {
@@ -218,7 +175,7 @@ impl Follower<'_> {
 
     fn tell(&mut self, event: &Event) {
         for line in self.narrator.tell(event, &self.run) {
-            self.progress.line(&line);
+            self.display.line(line);
         }
     }
 
@@ -226,29 +183,25 @@ impl Follower<'_> {
         if self.projection.is_due() {
             self.projection.done();
             let view = RunView::of(&self.run);
-            self.progress.update(&view);
             if let Some(mirror) = &self.mirror {
                 mirror.update(&view, &self.run);
             }
             self.write(|follower| files::write_projection(&follower.paths, &view));
+            self.display.update(view);
         }
         if self.reports.is_due() {
-            self.write_state();
+            self.reports.done();
+            self.write(|follower| files::write_state(&follower.project, &follower.paths, &follower.run));
         }
-    }
-
-    fn write_state(&mut self) {
-        self.reports.done();
-        self.write(|follower| files::write_state(&follower.project, &follower.paths, &follower.run));
     }
 
     /// These files can be made again from the journal: that one cannot be written does not stop the run.
-    fn write(&mut self, write: impl FnOnce(&Follower<'_>) -> Result<()>) {
+    fn write(&mut self, write: impl FnOnce(&Follower) -> Result<()>) {
         if let Err(error) = write(self)
             && !self.complained
         {
             self.complained = true;
-            self.ui.warn(&error.to_string());
+            self.display.warn(error.to_string());
         }
     }
 }

@@ -1,6 +1,10 @@
 //! `.gsd/STATE.md`: where each feature stands, one section for each. What a person wrote outside of them stays.
 
-use mahabharatha_core::view::{Blocker, RunView, Stamp, TaskView};
+use std::collections::BTreeSet;
+
+use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::Run;
+use mahabharatha_core::view::{Blocker, RunView, Stamp, TaskView, decisions_of};
 
 use super::human_duration;
 use super::markdown::{inline, table};
@@ -151,6 +155,26 @@ pub fn decisions_in(existing: &[u8], feature: &str) -> Vec<String> {
                 Some(last) => last.push_str(&format!("\n{}", line.trim_end())),
                 None => decisions.push(line.trim().to_string()),
             },
+        }
+    }
+    decisions
+}
+
+/// What counts as decided: what the run's agents decided, and what people noted. A line of ours that the run no longer has,
+/// because the task was done again, is dropped; every other line of the file stays, in its order.
+pub fn decisions(existing: &[u8], run: &Run) -> Vec<String> {
+    let line = |task: &TaskId, text: &str| one_line(&format!("{task}: {text}"));
+    let current: Vec<String> = decisions_of(run).iter().map(|it| line(&it.task, &it.text)).collect();
+    let attempts = run.graph().tasks().iter().zip(run.tasks()).flat_map(|(task, state)| {
+        let reports = state.attempts.iter().filter_map(|attempt| attempt.ended.as_ref());
+        reports.flat_map(|(_, report)| &report.decisions).map(move |text| line(&task.id, text))
+    });
+    let ever: BTreeSet<String> = attempts.collect();
+    let mut decisions = decisions_in(existing, run.feature().as_str());
+    decisions.retain(|known| current.contains(known) || !ever.contains(known));
+    for line in current {
+        if !decisions.contains(&line) {
+            decisions.push(line);
         }
     }
     decisions

@@ -165,15 +165,15 @@ impl Host for Part<'_> {
         self.host.now()
     }
 
-    fn begin(&mut self, id: EffectId, effect: &Effect) {
+    fn begin(&mut self, id: EffectId, effect: &Effect, run: &Run) {
         if self.minds(effect) {
-            self.host.begin(id, effect);
+            self.host.begin(id, effect, run);
         }
     }
 
-    fn reconcile(&mut self, id: EffectId, effect: &Effect) {
+    fn reconcile(&mut self, id: EffectId, effect: &Effect, run: &Run) {
         if self.minds(effect) {
-            self.host.reconcile(id, effect);
+            self.host.reconcile(id, effect, run);
         }
     }
 

@@ -28,6 +28,7 @@ mod plan;
 mod preflight;
 mod progress;
 mod races;
+mod readers;
 mod resume;
 mod specs;
 mod state_files;

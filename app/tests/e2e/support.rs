@@ -351,8 +351,13 @@ pub struct Background {
 
 impl Background {
     pub fn start(mut command: Command) -> Background {
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Background { child: Some(child) }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Background::spawn(command)
+    }
+
+    /// With its input and output as the command has them.
+    pub fn spawn(mut command: Command) -> Background {
+        Background { child: Some(command.spawn().unwrap()) }
     }
 
     pub fn pid(&self) -> u32 {

@@ -13,6 +13,7 @@ mod messages_api;
 #[expect(dead_code, reason = "shared with the other tests of the whole program")]
 #[path = "../e2e/support.rs"]
 mod support;
+#[expect(dead_code, reason = "shared with the other tests of the whole program")]
 #[path = "../support/terminal.rs"]
 mod terminal;
 

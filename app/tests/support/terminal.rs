@@ -79,6 +79,12 @@ impl Terminal {
         self.press(&format!("{line}\n"));
     }
 
+    /// Closes it, as the window manager does.
+    pub fn close(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     pub fn end(mut self) -> (i32, String) {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         drop(self.keys);

@@ -14,10 +14,10 @@ pub trait Journal {
 /// The world.
 pub trait Host {
     fn now(&self) -> Time;
-    /// Starts an effect that was decided just now.
-    fn begin(&mut self, id: EffectId, effect: &Effect);
+    /// Starts an effect that was decided just now, by the run as it is.
+    fn begin(&mut self, id: EffectId, effect: &Effect, run: &Run);
     /// Finds out what became of an effect that an earlier process may have begun: done, alive, or to be begun.
-    fn reconcile(&mut self, id: EffectId, effect: &Effect);
+    fn reconcile(&mut self, id: EffectId, effect: &Effect, run: &Run);
     /// The next thing that happens; `Woke` when `until` has come.
     fn next(&mut self, until: Option<Time>) -> Event;
 }
@@ -35,7 +35,7 @@ pub fn drive<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -
 /// Has the host find out what became of everything that is not answered yet.
 pub fn take_over(run: &Run, host: &mut impl Host) {
     for (id, effect) in run.outstanding() {
-        host.reconcile(id, effect);
+        host.reconcile(id, effect, run);
     }
 }
 
@@ -53,7 +53,7 @@ pub fn happen<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host, 
     let now = host.now();
     journal.append(now, event)?;
     for (id, effect) in run.step(now, event) {
-        host.begin(id, &effect);
+        host.begin(id, &effect, run);
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ impl Host for Hands<'_> {
         self.0.world.borrow().now()
     }
 
-    fn begin(&mut self, id: EffectId, effect: &Effect) {
+    fn begin(&mut self, id: EffectId, effect: &Effect, _run: &Run) {
         let mut world = self.0.world.borrow_mut();
         self.0.judge.borrow_mut().begun(id, effect);
         world.dying |= world.strikes(Fault::OrchestratorDies);
@@ -89,7 +89,7 @@ impl Host for Hands<'_> {
         }
     }
 
-    fn reconcile(&mut self, id: EffectId, effect: &Effect) {
+    fn reconcile(&mut self, id: EffectId, effect: &Effect, _run: &Run) {
         let mut world = self.0.world.borrow_mut();
         world.dying |= world.strikes(Fault::OrchestratorDies);
         if !world.dying {
