@@ -127,7 +127,7 @@ fn the_world_is_reached_through_its_doors() {
     let mut wrong = Vec::new();
     for (room, path, text) in sources() {
         for (word, door) in DOORS {
-            if room != door && without_tests(&path, &text).contains(word) {
+            if room != door && room != "bin" && without_tests(&path, &text).contains(word) {
                 wrong.push(format!("{}: {word} is for {door} alone", path.display()));
             }
         }
