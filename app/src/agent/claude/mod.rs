@@ -10,6 +10,7 @@ mod permissions;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod window;
 mod wire;
 
 use std::collections::hash_map::RandomState;
