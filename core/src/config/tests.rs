@@ -37,7 +37,7 @@ fn silence_means_the_defaults() {
     assert_eq!((command.kind, command.command.len()), (AgentKind::Command, 0));
     assert_eq!(config.merge, Merge { target: MergeTarget::Base, remediation_attempts: 2, prepare: None });
     assert_eq!(config.budget, Budget { max_usd: None, max_usd_per_task: None });
-    assert!(config.claude_tasks.enabled && config.cleanup.on_completion);
+    assert!(config.claude_tasks.enabled && !config.claude_tasks.worker_tools && config.cleanup.on_completion);
     assert_eq!(config.security.rules_repository, None);
 }
 
@@ -63,14 +63,14 @@ plugins:
     task_context_budget_tokens: 2000
 agent: mine
 agents:
-  claude: { model: opus }
+  claude: { model: opus, effort: xhigh, fallback_model: "sonnet,haiku" }
   mine: { kind: command, command: ["./agent.sh", -v], env: [MY_TOKEN] }
   shell: { kind: command, command: "cat > prompt && ./go" }
 env: { pass: [SSH_AUTH_SOCK] }
 merge: { target: staging, remediation_attempts: 0, prepare: "cargo generate-lockfile" }
 budget: { max_usd: 20, max_usd_per_task: 2.5 }
 ownership: { generated: ["**/*.gen.rs"] }
-claude_tasks: { enabled: false }
+claude_tasks: { enabled: false, worker_tools: true }
 cleanup: { on_completion: false }
 security: { rules_repository: "https://example.org/rules" }
 "#;
@@ -110,6 +110,8 @@ fn every_key_is_read() {
     assert_eq!(config.agent, "mine");
     assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["claude", "command", "mine", "shell"]);
     assert_eq!(config.agents["claude"].model.as_deref(), Some("opus"));
+    assert_eq!(config.agents["claude"].effort, Some(Effort::Xhigh));
+    assert_eq!(config.agents["claude"].fallback_model.as_deref(), Some("sonnet,haiku"));
     assert_eq!(config.agents["claude"].command, ["claude"]);
     assert_eq!(config.agents["mine"].command, ["./agent.sh", "-v"]);
     assert_eq!(config.agents["mine"].env, ["MY_TOKEN"]);
@@ -120,7 +122,7 @@ fn every_key_is_read() {
     assert_eq!(config.budget, Budget { max_usd: Some(20.0), max_usd_per_task: Some(2.5) });
     assert!(config.ownership.generated.is_generated("src/x.gen.rs"));
     assert!(config.ownership.generated.is_generated("Cargo.lock"));
-    assert!(!config.claude_tasks.enabled && !config.cleanup.on_completion);
+    assert!(!config.claude_tasks.enabled && config.claude_tasks.worker_tools && !config.cleanup.on_completion);
     assert_eq!(config.security.rules_repository.as_deref(), Some("https://example.org/rules"));
 }
 
@@ -144,12 +146,13 @@ agents:
   mine: { kind: command, command: [] }
   bare: {}
   odd: { kind: robot, model: [] }
-  cmd: { kind: command, model: opus }
+  cmd: { kind: command, model: opus, effort: low, fallback_model: haiku }
+  hard: { kind: claude, effort: extreme }
 env: { pass: [A=B, ""] }
 merge: 5
 ownership: { generated: ["a[", "/"] }
 claude_tasks: { enabled: yes }
-budget: { max_usd: -0.5 }
+budget: { max_usd: -0.5, max_usd_per_task: 0 }
 cleanup: { on_completion: true, on_completion: false }
 "#;
     insta::assert_snapshot!(problems(yaml).join("\n"), @r#"

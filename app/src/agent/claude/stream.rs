@@ -266,7 +266,7 @@ impl Conversation {
         if outcome.subtype == "error_max_budget_usd" {
             let spent = outcome.total_cost_usd;
             return Said::Blocked(format!(
-                "the budget of this task is used up: {spent:.2} USD (budget.max_usd_per_task)"
+                "the budget of this task is used up: {spent:.2} USD spent in this attempt; raise budget.max_usd_per_task"
             ));
         }
         if !completed {
@@ -287,7 +287,8 @@ impl Conversation {
 
     /// Returns what the next worker is told where the agent had no room left to write a note itself.
     fn note_of_overflow(&self) -> String {
-        let overflow = "The context overflowed before the agent wrote down where it stood; its work is in the worktree.";
+        let overflow =
+            "The context overflowed before the agent wrote down where it stood; its work is in the worktree.";
         let last_text = bounded_text(self.last_text.trim().as_bytes(), FEEDBACK);
         if last_text.is_empty() { overflow.to_owned() } else { format!("{overflow} It said last:\n\n{last_text}") }
     }

@@ -230,9 +230,7 @@ fn an_overflow_after_the_request_to_stop_is_a_checkpoint() {
         [
             json!({ "type": "assistant", "error": "invalid_request", "parent_tool_use_id": null, "message": {
                 "id": "x", "content": [{ "type": "text", "text": text }], "usage": { "input_tokens": 0 } } }),
-            result(
-                json!({ "is_error": true, "api_error_status": status, "terminal_reason": reason, "result": text }),
-            ),
+            result(json!({ "is_error": true, "api_error_status": status, "terminal_reason": reason, "result": text })),
         ]
     };
     let says = json!({ "type": "assistant", "parent_tool_use_id": null, "message": {
