@@ -38,9 +38,8 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
     }
     let code = steer::print_answer(ui, &answer, "queued again");
     steer::say_how_to_go_on(&place, ui, &answer)?;
-    let is_over = |task: &TaskId| {
-        before.task(task).is_some_and(|state| max_usd.is_some_and(|limit| state.spent_usd() >= limit))
-    };
+    let is_over =
+        |task: &TaskId| before.task(task).is_some_and(|state| max_usd.is_some_and(|limit| state.spent_usd() >= limit));
     // What else was refused is said, and a failure of its own.
     let only_budgets = !answer.refused.is_empty() && answer.refused.iter().all(|refusal| is_over(&refusal.task));
     Ok(if only_budgets { ExitCode::Paused } else { code })

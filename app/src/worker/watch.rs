@@ -32,8 +32,13 @@ struct State {
 impl Interrupt {
     /// `wanted` is a file with the milliseconds to use in place of `grace`, should it be there when the request comes.
     pub fn listen(grace: Duration, wanted: PathBuf) -> io::Result<Interrupt> {
-        let interrupt =
-            Interrupt(Arc::new(Mutex::new(State { called_off: false, dying: false, grace, running: None, wake: None })));
+        let interrupt = Interrupt(Arc::new(Mutex::new(State {
+            called_off: false,
+            dying: false,
+            grace,
+            running: None,
+            wake: None,
+        })));
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let heard = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {

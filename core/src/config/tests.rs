@@ -171,20 +171,24 @@ cleanup: { on_completion: true, on_completion: false }
     line 13, column 20: retry.strategy must be `exponential` or `linear` or `fixed`, found "quadratic"
     line 13, column 45: retry.base_seconds must be a number of seconds from 0 to 86400, found ".inf"
     line 13, column 65: retry.max_attempts must be a whole number from 1 to 100, found 2.5
-    line 14, column 8: agent must be one of agents (bare, claude, cmd, command, mine, odd), found "nobody"
+    line 14, column 8: agent must be one of agents (bare, claude, cmd, command, hard, mine, odd), found "nobody"
     line 16, column 35: agents.mine.command must be a program and its arguments, found an empty list
     line 17, column 9: agents.bare.kind is missing
     line 18, column 16: agents.odd.kind must be `claude` or `command`, found "robot"
     line 18, column 30: agents.odd.model must be a text that is not empty, found an empty list
     line 19, column 32: agents.cmd.model must be left out for kind `command`, whose command names the model, found "opus"
-    line 20, column 15: env.pass[0] must be the name of an environment variable, found "A=B"
-    line 20, column 20: env.pass[1] must be a text that is not empty, found ""
-    line 21, column 8: merge must be a mapping (lines of `key: value`), found 5
-    line 22, column 26: ownership.generated[0] must be a valid glob (unclosed character class; missing ']'), found "a["
-    line 22, column 32: ownership.generated[1] must be a glob that names something, found "/"
-    line 23, column 26: claude_tasks.enabled must be true or false, found "yes"
-    line 24, column 20: budget.max_usd must be a number of dollars, 0 or more, found -0.5
-    line 25, column 33: cleanup.on_completion is given twice; it stands already on line 25
+    line 19, column 46: agents.cmd.effort must be left out for kind `command`, whose command names the model, found "low"
+    line 19, column 67: agents.cmd.fallback_model must be left out for kind `command`, whose command names the model, found "haiku"
+    line 20, column 33: agents.hard.effort must be `low` or `medium` or `high` or `xhigh` or `max`, found "extreme"
+    line 21, column 15: env.pass[0] must be the name of an environment variable, found "A=B"
+    line 21, column 20: env.pass[1] must be a text that is not empty, found ""
+    line 22, column 8: merge must be a mapping (lines of `key: value`), found 5
+    line 23, column 26: ownership.generated[0] must be a valid glob (unclosed character class; missing ']'), found "a["
+    line 23, column 32: ownership.generated[1] must be a glob that names something, found "/"
+    line 24, column 26: claude_tasks.enabled must be true or false, found "yes"
+    line 25, column 20: budget.max_usd must be a number of dollars, 0 or more, found -0.5
+    line 25, column 44: budget.max_usd_per_task must be a number of dollars above 0, found 0
+    line 26, column 33: cleanup.on_completion is given twice; it stands already on line 26
     "#);
 }
 

@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn the_versions_are_those_that_the_tests_run_with() {
-        let package: serde_json::Value = serde_json::from_str(include_str!("../../../tests/client/package.json")).unwrap();
+        let package: serde_json::Value =
+            serde_json::from_str(include_str!("../../../tests/client/package.json")).unwrap();
         assert_eq!(package["oldest"], dotted(OLDEST));
         assert_eq!(package["dependencies"]["@anthropic-ai/claude-code"], dotted(NEWEST_TESTED));
     }
