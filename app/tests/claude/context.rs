@@ -126,7 +126,7 @@ fn a_request_that_overflows_after_the_request_to_stop_is_a_checkpoint() {
             (_, 0) => ask.write("a.txt", "A-1\n"),
             _ => Reply::says("Done."),
         });
-        let Some(bench) = Bench::new(api, "retry: { max_attempts: 1 }\n") else { return };
+        let Some(bench) = Bench::new(api, "") else { return };
         bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
         bench.run(&["run"]).code(0);
         let attempts = bench.repo.task("A-1")["attempts"].clone();
