@@ -81,6 +81,7 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         has_gates: false,
         allow_red_base: false,
         max_usd: None,
+        max_usd_per_task: None,
         onto_staging: false,
         heeds_limits: true,
     };

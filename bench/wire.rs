@@ -1,5 +1,5 @@
-//! What the real Claude Code client sends in the first request of a worker, and how much of it two workers share, against
-//! the client as it comes.
+//! What the real Claude Code client sends in the first request of a worker, how much of it two workers share, and whether the
+//! second worker asks after the first answer, against the client as it comes.
 
 #![expect(clippy::unwrap_used, reason = "a measurement may end by panicking")]
 
@@ -12,6 +12,8 @@ mod messages_api;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use messages_api::{Api, Ask, Reply};
 use serde_json::json;
@@ -22,9 +24,18 @@ fn main() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let ours = Api::start(|ask| match ask.turn() {
-        0 => ask.write(&format!("{}.txt", ask.task()), "done\n"),
-        _ => Reply::says("Done."),
+    let (answers, early) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let unanswered = Arc::clone(&early);
+    let ours = Api::start(move |ask| {
+        if answers.load(Ordering::SeqCst) == 0 {
+            unanswered.fetch_add(1, Ordering::SeqCst);
+        }
+        let reply = match ask.turn() {
+            0 => ask.write(&format!("{}.txt", ask.task()), "done\n"),
+            _ => Reply::says("Done."),
+        };
+        answers.fetch_add(1, Ordering::SeqCst);
+        reply
     });
     run_two_workers(&client, dir.path(), &ours);
     let ours: Vec<Ask> = ours.asked().into_iter().filter(|ask| ask.turn() == 0).collect();
@@ -39,6 +50,30 @@ fn main() {
     println!("the first request of a worker, and what two workers share of it");
     print("ours", &ours);
     print("the client's defaults", &defaults.asked());
+    println!("requests before the first answer   {:>6} of {} workers", early.load(Ordering::SeqCst), ours.len());
+    println!("what our first request is made of");
+    for (part, bytes) in parts(&ours[0]) {
+        println!("  {part:<32} {bytes:>6} bytes");
+    }
+}
+
+/// The parts of a request, the largest first.
+fn parts(ask: &Ask) -> Vec<(String, usize)> {
+    let tools = ask.body["tools"].as_array().into_iter().flatten();
+    let mut parts: Vec<(String, usize)> = tools
+        .map(|tool| (format!("tool {}", tool["name"].as_str().unwrap_or_default()), tool.to_string().len()))
+        .collect();
+    for (part, value) in ask.body.as_object().into_iter().flatten().filter(|(part, _)| *part != "tools") {
+        match value.as_array().filter(|_| part == "messages") {
+            Some(messages) => parts.extend(messages.iter().map(|message| {
+                let role = message["role"].as_str().unwrap_or_default();
+                (format!("message of {role}"), message.to_string().len())
+            })),
+            None => parts.push((part.clone(), value.to_string().len())),
+        }
+    }
+    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    parts
 }
 
 fn print(name: &str, asked: &[Ask]) {

@@ -248,7 +248,12 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
 fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &AgentConfig) {
     if agent.kind == AgentKind::Claude {
         match claude::check(project.root(), &agent.command, &agent.env) {
-            Ok(found) => report.ok("agent", format!("{name}: {found}")),
+            Ok(client) => {
+                report.ok("agent", format!("{name}: {}", client.found));
+                if let Some(note) = client.note {
+                    report.warn("agent", format!("{name}: {}.", note.what), note.hint);
+                }
+            }
             Err(trouble) => report.fail("agent", format!("{name}: {}.", trouble.what), trouble.hint),
         }
         return;

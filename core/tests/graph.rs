@@ -282,6 +282,7 @@ fn small_things_are_checked_too() {
         ("bad_timeout", |file| file.tasks[0].verification.timeout_seconds = 0),
         ("bad_timeout", |file| file.tasks[0].verification.timeout_seconds = u64::MAX),
         ("bad_estimate", |file| file.tasks[0].estimate_minutes = Some(-1.0)),
+        ("bad_effort", |file| file.tasks[0].effort = Some("extreme".to_owned())),
         ("bad_estimate", |file| file.tasks[0].estimate_minutes = Some(f64::NAN)),
         ("bad_estimate", |file| file.tasks[0].estimate_minutes = Some(f64::INFINITY)),
         ("bad_command", |file| file.tasks[0].verification.command = "a\0".to_owned()),

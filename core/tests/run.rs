@@ -5,9 +5,9 @@ use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerI
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{
     Backoff, BackoffStrategy, Candidate, Command, Event, GateFailure, Intent, JobEnd, JobReport, Obstacle, Policy,
-    Setup, TaskCommit,
+    Setup, TaskBudget, TaskCommit,
 };
-use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Run};
+use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_core::view::RunView;
 
@@ -44,6 +44,7 @@ impl Story {
             has_gates: false,
             allow_red_base: false,
             max_usd: Some(5.0),
+            max_usd_per_task: None,
             onto_staging: false,
             heeds_limits: true,
         };
@@ -169,7 +170,10 @@ fn what_one_task_mended_is_kept_when_another_is_done_anew() {
     assert_eq!(story.job().task, id("A"));
     story.done('e').gate_fails(1, "B");
     assert!(matches!(story.run.ended(), Some(End::GateFailed { .. })), "no remedy is left");
-    let retry = |task: &str| Event::Asked { request: task.into(), command: Command::Retry { tasks: vec![id(task)] } };
+    let retry = |task: &str| Event::Asked {
+        request: task.into(),
+        command: Command::Retry { tasks: vec![id(task)], budget: None },
+    };
     story.happens(retry("B")).resumed().done('f');
     let commit = |task: &str, commit| TaskCommit { task: id(task), commit: oid(commit) };
     let Effect::Stage { tasks, .. } = story.under_way().1 else { panic!() };
@@ -177,7 +181,7 @@ fn what_one_task_mended_is_kept_when_another_is_done_anew() {
 
     // Of what is itself done anew, the fix is of no use.
     story.staged(1).gate_fails(1, "C").ends(JobEnd::Blocked { reason: "no".to_string() });
-    story.happens(Event::Asked { request: "A".into(), command: Command::Retry { tasks: vec![id("A")] } });
+    story.happens(Event::Asked { request: "A".into(), command: Command::Retry { tasks: vec![id("A")], budget: None } });
     story.resumed().done('9');
     let Effect::Stage { tasks, .. } = story.under_way().1 else { panic!() };
     assert_eq!(tasks, [commit("A", '9'), commit("B", 'f'), commit("C", 'd')]);
@@ -307,6 +311,69 @@ fn nothing_is_launched_once_the_budget_is_used_up() {
     assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().task, id("B"));
 }
 
+/// A run of one task that may cost 1 USD, after an attempt that cost so much.
+fn after_an_attempt(cost_usd: f64) -> Story {
+    let mut story = Story::of(&[("A", 1)]);
+    let policy = Policy { max_usd_per_task: Some(1.0), max_usd: None, ..story.run.policy().clone() };
+    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    let end = JobEnd::Checkpoint { note: "half".to_string() };
+    story.reports(JobReport { cost_usd, ..JobReport::new(end, 500) });
+    story
+}
+
+fn reason(story: &Story) -> String {
+    match &story.run.task(&id("A")).unwrap().status {
+        TaskStatus::Blocked { reason, .. } => reason.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_task_is_launched_with_what_is_left_of_its_budget_and_blocked_without_a_launch_when_nothing_is() {
+    let mut story = after_an_attempt(0.75);
+    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().max_usd, Some(0.25));
+    let report = JobReport::new(JobEnd::Checkpoint { note: "more".to_string() }, 500);
+    story.reports(JobReport { cost_usd: 0.5, ..report });
+    assert_eq!(story.run.ended(), Some(&End::Blocked));
+    assert_eq!(reason(&story), "its budget of 1.00 USD is used up: 1.25 USD spent; raise budget.max_usd_per_task");
+    assert_eq!(story.run.task(&id("A")).unwrap().attempts.len(), 2);
+}
+
+#[test]
+fn a_task_over_its_budget_is_tried_again_only_when_the_limit_was_raised() {
+    let mut story = after_an_attempt(1.0);
+    assert!(reason(&story).contains("1.00 USD spent"));
+    let retry = |story: &mut Story, request: &str, budget: Option<TaskBudget>| {
+        let command = Command::Retry { tasks: vec![id("A")], budget };
+        story.happens(Event::Asked { request: request.to_string(), command });
+        story.run.answer(request).unwrap().clone()
+    };
+    let refused = retry(&mut story, "1", None);
+    assert!(refused.accepted.is_empty() && refused.refused[0].why.contains("raise budget.max_usd_per_task"));
+    assert_eq!(retry(&mut story, "2", Some(TaskBudget { max_usd: Some(0.5) })).accepted, []);
+    assert_eq!(retry(&mut story, "3", Some(TaskBudget { max_usd: Some(3.0) })).accepted, [id("A")]);
+    let policy = story.run.policy().clone();
+    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().max_usd, Some(2.0));
+}
+
+#[test]
+fn a_limit_that_was_lowered_blocks_what_has_spent_more() {
+    let mut story = Story::of(&[("A", 1)]);
+    let report = JobReport::new(JobEnd::Checkpoint { note: "half".to_string() }, 500);
+    story.reports(JobReport { cost_usd: 2.0, ..report });
+    assert_eq!(story.job().max_usd, None);
+    story.ends(JobEnd::Interrupted);
+    let policy = Policy { max_usd_per_task: Some(1.0), ..story.run.policy().clone() };
+    story.happens(Event::Asked {
+        request: "stop".into(),
+        command: Command::Stop { force: false, grace_ms: 0, worker: None },
+    });
+    story.ends(JobEnd::Interrupted);
+    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    assert!(reason(&story).contains("2.00 USD spent"));
+}
+
 #[test]
 fn decisions_are_those_that_led_to_what_is_done() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
@@ -320,7 +387,7 @@ fn decisions_are_those_that_led_to_what_is_done() {
     story.reports(report(JobEnd::Done { commit: oid('a') }, "no index"));
     assert_eq!(decided(&story), ["A use sqlite", "A no index"]);
     story.ends(JobEnd::Blocked { reason: "no".to_string() });
-    let retry = Command::Retry { tasks: vec![id("A")] };
+    let retry = Command::Retry { tasks: vec![id("A")], budget: None };
     story.happens(Event::Asked { request: "r".into(), command: retry }).resumed();
     assert_eq!(decided(&story), [""; 0]);
     story.reports(report(JobEnd::Done { commit: oid('b') }, "use files"));

@@ -22,7 +22,8 @@ fn full() -> TaskSpec {
         "action": "1. Write it.\n2. Test it:\n\n   ```sh\n   cargo test\n   ```", "done": "All green.",
         "interface": "```rust\n# [derive]\npub struct Store<T>;\n```", "security": "- No `unsafe`.",
         "acceptance_criteria": ["Stores", "Loads & <restores>"],
-        "estimate_minutes": 2.5, "estimate_tokens": 1200, "agent": "mine", "model": "opus", "run": "./gen.sh > src/store.rs",
+        "estimate_minutes": 2.5, "estimate_tokens": 1200, "agent": "mine", "model": "opus", "effort": "high",
+        "fallback_model": "sonnet", "run": "./gen.sh > src/store.rs",
         "notes": "Ask Ada.",
     });
     serde_json::from_value(task).expect("the test's own task is well-formed")
@@ -350,7 +351,7 @@ fn some_lines() -> impl Strategy<Value = Vec<String>> {
 }
 
 prop_compose! {
-    fn any_texts()(texts in vec(option::of(awkward()), 9)) -> Vec<Option<String>> { texts }
+    fn any_texts()(texts in vec(option::of(awkward()), 11)) -> Vec<Option<String>> { texts }
 }
 
 prop_compose! {
@@ -367,12 +368,12 @@ prop_compose! {
         foreground in any::<bool>(),
         note in awkward(),
     ) -> TaskSpec {
-        let [description, context, action, done, interface, security, agent, model, run] =
-            <[Option<String>; 9]>::try_from(texts).expect("nine were asked for");
+        let [description, context, action, done, interface, security, agent, model, run, effort, fallback_model] =
+            <[Option<String>; 11]>::try_from(texts).expect("eleven were asked for");
         let (create, modify, read, dependencies, acceptance_criteria) = lists;
         TaskSpec {
             id, title, level, dependencies, description, context, action, done, interface, security, acceptance_criteria,
-            estimate_minutes, estimate_tokens, agent, model, foreground, run,
+            estimate_minutes, estimate_tokens, agent, model, effort, fallback_model, foreground, run,
             files: FileLists { create, modify, read, extra: Map::new() },
             verification: Verification { command, timeout_seconds, extra: Map::new() },
             extra: Map::from_iter([("note".to_owned(), Value::from(note))]),
@@ -422,6 +423,8 @@ fn as_carried(mut task: TaskSpec) -> TaskSpec {
         security: prose(task.security),
         agent: task.agent.filter(|agent| !agent.is_empty()),
         model: task.model.filter(|model| !model.is_empty()),
+        effort: task.effort.filter(|effort| !effort.is_empty()),
+        fallback_model: task.fallback_model.filter(|model| !model.is_empty()),
         ..task
     }
 }

@@ -31,6 +31,10 @@ impl Agent for Program {
         Ok(cmd.cwd(session.worktree).envs(session.env).stdin(session.prompt.text()))
     }
 
+    fn shared_prefix(&self, _session: &Session<'_>) -> Option<String> {
+        None
+    }
+
     fn said(&self, ended: &Ended) -> Said {
         let text = || bounded_text(&ended.stdout, SAID).trim().to_owned();
         match ended.status {

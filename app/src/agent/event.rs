@@ -59,6 +59,11 @@ impl AgentEvent {
         }
     }
 
+    /// Whether the service has answered.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, AgentEvent::Text(_) | AgentEvent::ToolUse(_) | AgentEvent::Usage { .. })
+    }
+
     /// Whether a person should look at it.
     pub fn is_warning(&self) -> bool {
         matches!(

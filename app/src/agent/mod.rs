@@ -101,6 +101,8 @@ pub struct Spent {
 pub trait Agent {
     /// The program to run.
     fn command(&self, session: Session<'_>) -> Result<Cmd>;
+    /// Names what its requests share with those of other workers; none where no service caches it.
+    fn shared_prefix(&self, session: &Session<'_>) -> Option<String>;
     /// What it has to say, once it ended by itself.
     fn said(&self, ended: &Ended) -> Said;
     /// As far as it is known, also of one that was ended.

@@ -2,13 +2,14 @@
 
 use clap::Args;
 use mahabharatha_core::ids::TaskId;
-use mahabharatha_core::run::event::Command;
+use mahabharatha_core::run::event::{Command, TaskBudget};
 use mahabharatha_core::run::{Run, TaskStatus};
 
 use super::place::Place;
 use super::{Global, steer};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::Git;
+use crate::specs;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -28,14 +29,20 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
     }
     let place = global.place(None)?;
     let before = steer::read_run(&place)?;
-    let answer = steer::steer(&place, &Command::Retry { tasks: steer::task_ids(&args.tasks)? })?;
+    let max_usd = specs::load_config(&place.project)?.budget.max_usd_per_task;
+    let command = Command::Retry { tasks: steer::task_ids(&args.tasks)?, budget: Some(TaskBudget { max_usd }) };
+    let answer = steer::steer(&place, &command)?;
     drop_commits(&place, &before, &answer.accepted)?;
     if args.all && answer.accepted.is_empty() && answer.refused.is_empty() && !ui.json() {
         ui.note("no task is blocked");
     }
     let code = steer::print_answer(ui, &answer, "queued again");
     steer::say_how_to_go_on(&place, ui, &answer)?;
-    Ok(code)
+    let is_over =
+        |task: &TaskId| before.task(task).is_some_and(|state| max_usd.is_some_and(|limit| state.spent_usd() >= limit));
+    // What else was refused is said, and a failure of its own.
+    let only_budgets = !answer.refused.is_empty() && answer.refused.iter().all(|refusal| is_over(&refusal.task));
+    Ok(if only_budgets { ExitCode::Paused } else { code })
 }
 
 /// Lets go of what was made before. Where the run has set the ref anew meanwhile, it stays.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::ids::{Attempt, Oid};
+use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
@@ -24,7 +24,7 @@ use crate::project::{FeaturePaths, Project};
 use crate::report::state_md;
 use crate::session;
 use crate::store::ports::PortLease;
-use crate::worker::{self, Limits, Logs, Order, PromptContext, Rules};
+use crate::worker::{Limits, Logs, Order, PromptContext, Rules};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -246,18 +246,13 @@ impl Inner {
         let gates = self.config.quality_gates.iter().map(|gate| gate.command.clone());
         claude::Terms {
             model: agent.model.clone(),
-            max_usd: self.config.budget.max_usd_per_task.map(|limit| (limit - self.spent_on(job)).max(0.0)),
+            effort: agent.effort,
+            fallback_model: agent.fallback_model.clone(),
+            max_usd: job.max_usd,
             context_threshold: self.config.workers.context_threshold,
-            task_list: self.config.claude_tasks.enabled,
+            task_tools: self.config.claude_tasks.worker_tools,
             commands: gates.chain(self.config.merge.prepare.clone()).collect(),
         }
-    }
-
-    /// What earlier attempts at the task cost.
-    fn spent_on(&self, job: &Job) -> f64 {
-        let earlier = (1..job.attempt.0).map(|attempt| self.paths.job(&job.task, Attempt(attempt)));
-        let cost = |dir: PathBuf| worker::read_result(&dir).ok().flatten().map_or(0.0, |report| report.cost_usd);
-        earlier.map(cost).sum()
     }
 }
 

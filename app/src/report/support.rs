@@ -41,6 +41,7 @@ pub fn policy() -> Policy {
         has_gates: true,
         allow_red_base: false,
         max_usd: Some(20.0),
+        max_usd_per_task: None,
         onto_staging: false,
         heeds_limits: true,
     }

@@ -187,7 +187,7 @@ pub(super) struct OsLock {
 }
 
 impl OsLock {
-    fn try_acquire(path: &Path) -> Result<Option<Self>> {
+    pub(super) fn try_acquire(path: &Path) -> Result<Option<Self>> {
         let file = open(path)?;
         loop {
             match file.try_lock() {
@@ -212,7 +212,7 @@ impl OsLock {
         }
     }
 
-    fn write(&self, text: &str) -> std_io::Result<()> {
+    pub(super) fn write(&self, text: &str) -> std_io::Result<()> {
         let mut file = &self.file;
         fault::disk()?;
         file.set_len(0)?;

@@ -7,5 +7,6 @@ pub mod journal;
 pub mod locks;
 pub mod ports;
 pub mod projection;
+pub mod prompt_cache;
 pub mod spool;
 pub mod watch;

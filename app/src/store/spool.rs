@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn retry() -> Command {
-        Command::Retry { tasks: vec![TaskId::new("TASK-001").unwrap()] }
+        Command::Retry { tasks: vec![TaskId::new("TASK-001").unwrap()], budget: None }
     }
 
     fn answer() -> Answer {

@@ -15,6 +15,7 @@ use super::order::Order;
 use super::ownership::{self, Changes};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
+use super::warmup::Warmup;
 use super::watch::{self, Interrupt};
 use super::{FENCE, found, progress, prompt};
 use crate::agent::{Said, Session, Spent};
@@ -125,6 +126,7 @@ impl<'a> Attempt<'a> {
         if !prompt.cut.is_empty() {
             self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
         }
+        let warmup = Warmup::default();
         let session = Session {
             prompt: &prompt,
             task: &order.task,
@@ -134,13 +136,16 @@ impl<'a> Attempt<'a> {
             spec_dir: &order.spec_dir,
             job_dir: self.job_dir,
             env: order.agent_environment(),
-            tell: progress::teller(self.log, order),
+            tell: warmup.teller(progress::teller(self.log, order)),
         };
+        let agent = order.agent.agent();
+        if let Some(prefix) = agent.shared_prefix(&session) {
+            warmup.wait_for_turn(&order.prompt_cache_file(&prefix), self.interrupt, self.log);
+        }
         if self.interrupt.called_off() {
             return Ok(AgentEnd::Interrupted);
         }
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
-        let agent = order.agent.agent();
         let running = agent
             .command(session)?
             .timeout(order.limits.attempt())
@@ -153,6 +158,7 @@ impl<'a> Attempt<'a> {
         let (stall, grace) = (order.limits.stall(), order.limits.grace());
         let (ended, stalled) =
             watch::wait_for_agent(running, self.interrupt, stall, grace, &order.worktree).map_err(failed)?;
+        warmup.end();
         self.spent = agent.spent();
         self.decisions = agent.decisions(&ended);
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));

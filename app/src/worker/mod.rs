@@ -22,6 +22,7 @@ mod prompt;
 pub mod pulse;
 mod start;
 mod verify;
+mod warmup;
 mod watch;
 
 use std::fs;

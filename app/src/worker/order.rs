@@ -150,6 +150,11 @@ impl Order {
         slot_file(&self.feature_dir(), self.job.worker, extension)
     }
 
+    /// The file by which workers agree on who fills the service's cache for this prefix.
+    pub fn prompt_cache_file(&self, prefix: &str) -> PathBuf {
+        self.slots_dir().join(format!("{prefix}.cache"))
+    }
+
     pub fn slots_dir(&self) -> PathBuf {
         self.feature_dir().join(SLOTS)
     }

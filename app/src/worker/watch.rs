@@ -25,13 +25,20 @@ struct State {
     dying: bool,
     grace: Duration,
     running: Option<Canceller>,
+    /// Called once when the request comes.
+    wake: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Interrupt {
     /// `wanted` is a file with the milliseconds to use in place of `grace`, should it be there when the request comes.
     pub fn listen(grace: Duration, wanted: PathBuf) -> io::Result<Interrupt> {
-        let interrupt =
-            Interrupt(Arc::new(Mutex::new(State { called_off: false, dying: false, grace, running: None })));
+        let interrupt = Interrupt(Arc::new(Mutex::new(State {
+            called_off: false,
+            dying: false,
+            grace,
+            running: None,
+            wake: None,
+        })));
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let heard = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -48,6 +55,16 @@ impl Interrupt {
 
     pub fn called_off(&self) -> bool {
         self.state().called_off
+    }
+
+    /// Calls `wake` when a request to end comes, or now if it has come.
+    pub fn when_called_off(&self, wake: impl FnOnce() + Send + 'static) {
+        let mut state = self.state();
+        if state.called_off {
+            wake();
+        } else {
+            state.wake = Some(Box::new(wake));
+        }
     }
 
     /// Waits for the program; a request ends it.
@@ -81,6 +98,9 @@ impl Interrupt {
         }
         if let Some(canceller) = &state.running {
             canceller.cancel(state.grace);
+        }
+        if let Some(wake) = state.wake.take() {
+            wake();
         }
         true
     }

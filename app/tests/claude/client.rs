@@ -92,6 +92,18 @@ impl Bench {
     }
 }
 
+/// The version of the client under test.
+pub fn version() -> String {
+    let said = Command::new(claude_client::program().unwrap()).arg("--version").output().unwrap();
+    String::from_utf8(said.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
+}
+
+/// The context window of its models: 1,000,000 tokens, but 200,000 with the oldest client that works.
+pub fn window() -> u64 {
+    let package: Value = serde_json::from_str(include_str!("../client/package.json")).unwrap();
+    if package["oldest"] == version() { 200_000 } else { 1_000_000 }
+}
+
 /// A key that must turn up nowhere.
 pub const SECRET: &str = "sk-not-a-key-0f5d3a";
 

@@ -1,5 +1,8 @@
 //! How attempts end that do not simply succeed.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::json;
 
 use crate::client::{Bench, task};
@@ -36,7 +39,13 @@ fn an_agent_that_goes_round_in_circles_is_ended_after_its_turns() {
 
 #[test]
 fn a_task_that_costs_too_much_is_blocked() {
-    let api = Api::start(|_| bash("git status").reading(100_000));
+    let finished = Arc::new(AtomicBool::new(false));
+    let finishes = Arc::clone(&finished);
+    let api = Api::start(move |ask| match (finishes.load(Ordering::Relaxed), ask.turn()) {
+        (false, _) => bash("git status").reading(100_000),
+        (true, 0) => ask.write("a.txt", "A-1\n"),
+        _ => Reply::says("Done."),
+    });
     let Some(bench) = Bench::new(api, "budget: { max_usd_per_task: 0.5 }\n") else { return };
     bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
     bench.run(&["run"]).code(3).says("the budget of this task is used up");
@@ -45,9 +54,16 @@ fn a_task_that_costs_too_much_is_blocked() {
     let asked = bench.api.asked().len();
     assert!(asked <= 4, "{asked}");
     // Asked for again, it costs nothing more: its budget is of the task, not of the attempt.
+    let refused = bench.run(&["retry", "A-1", "--json"]).code(9).json();
+    assert!(refused["refused"][0]["why"].as_str().unwrap().contains("raise budget.max_usd_per_task"), "{refused}");
+    bench.run(&["run"]).code(3);
+    assert_eq!((bench.api.asked().len(), &bench.repo.task("A-1")["attempt"]), (asked, &json!(1)));
+    let raised = bench.repo.read(".mahabharatha/config.yaml").replace("max_usd_per_task: 0.5", "max_usd_per_task: 50");
+    bench.repo.write(".mahabharatha/config.yaml", &raised);
     bench.run(&["retry", "A-1"]).code(0);
-    bench.run(&["run"]).code(3).says("the budget of this task is used up");
-    assert_eq!(bench.api.asked().len(), asked);
+    finished.store(true, Ordering::Relaxed);
+    bench.run(&["run"]).code(0);
+    assert_eq!(bench.repo.task("A-1")["attempt"], 2);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod hooks;
 mod kills;
 mod ownership;
 mod preflight;
+mod prompt_cache;
 mod service;
 mod session;
 mod task_list;

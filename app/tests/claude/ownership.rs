@@ -54,6 +54,7 @@ fn what_the_task_does_not_own_cannot_be_written_by_tools_or_redirection() {
         "running python3 -c \"open('other.txt', 'w').write('mine')\"",
         "running git push origin main",
         "running curl http://127.0.0.1:1/",
+        "using Agent",
         "running git diff --output=other.txt HEAD",
         "running git grep -O'touch other.txt' hello",
     ];

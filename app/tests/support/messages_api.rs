@@ -255,6 +255,12 @@ fn serve(mut stream: TcpStream, script: &Arc<Script>, asked: &Mutex<Vec<Ask>>) -
         }
         let mut raw = vec![0; length];
         reader.read_exact(&mut raw)?;
+        if first.starts_with("POST /v1/messages/count_tokens") {
+            // Clients before 2.1.325 count when they are asked for the context's size.
+            let body = json!({ "input_tokens": 1 }).to_string();
+            write_response(&mut stream, 200, "application/json", &[], body.as_bytes(), body.len())?;
+            continue;
+        }
         if !first.starts_with("POST /v1/messages?") && !first.starts_with("POST /v1/messages ") {
             write_response(&mut stream, 404, "application/json", &[], b"{}", 2)?;
             continue;

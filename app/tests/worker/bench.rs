@@ -105,6 +105,7 @@ impl Bench {
                 purpose: Purpose::Build,
                 doer: Doer::Agent,
                 carry: Carry::default(),
+                max_usd: None,
             },
             task: TaskSpec {
                 id: "TASK-1".into(),
@@ -124,6 +125,8 @@ impl Bench {
                 estimate_tokens: None,
                 agent: None,
                 model: None,
+                effort: None,
+                fallback_model: None,
                 foreground: false,
                 run: Some(script.into()),
                 extra: Default::default(),

@@ -11,6 +11,7 @@ use super::{
     Workers, yaml,
 };
 use crate::run::event::BackoffStrategy;
+use crate::spec::Effort;
 
 /// How many workers there may be.
 pub const WORKERS: RangeInclusive<u32> = 1..=500;
@@ -49,7 +50,10 @@ fn config(root: &mut Table<'_>) -> Config {
         merge: root.table("merge", merge),
         budget: root.table("budget", budget),
         ownership: root.table("ownership", ownership),
-        claude_tasks: root.table("claude_tasks", |t| ClaudeTasks { enabled: t.flag("enabled", true) }),
+        claude_tasks: root.table("claude_tasks", |t| ClaudeTasks {
+            enabled: t.flag("enabled", true),
+            worker_tools: t.flag("worker_tools", false),
+        }),
         cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
         security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
     }
@@ -146,8 +150,10 @@ fn merge(t: &mut Table<'_>) -> Merge {
 }
 
 fn budget(t: &mut Table<'_>) -> Budget {
-    let dollars = |t: &mut Table<'_>, key| t.number(key, "a number of dollars, 0 or more", |usd| usd >= 0.0);
-    Budget { max_usd: dollars(t, "max_usd"), max_usd_per_task: dollars(t, "max_usd_per_task") }
+    Budget {
+        max_usd: t.number("max_usd", "a number of dollars, 0 or more", |usd| usd >= 0.0),
+        max_usd_per_task: t.number("max_usd_per_task", "a number of dollars above 0", |usd| usd > 0.0),
+    }
 }
 
 fn ownership(t: &mut Table<'_>) -> Ownership {
@@ -196,12 +202,20 @@ fn agent(t: &mut Table<'_>, usual_kind: Option<AgentKind>) -> AgentConfig {
             AgentKind::Command => vec!["sh".to_owned(), "-c".to_owned(), command],
         };
     }
-    if let Some(model) = t.text("model") {
-        if agent.kind == AgentKind::Command {
-            t.reject("model", "left out for kind `command`, whose command names the model");
+    let model = t.text("model");
+    agent.effort = t.word("effort", &Effort::ALL.map(|effort| (effort.as_str(), effort)));
+    agent.fallback_model = t.text("fallback_model");
+    if agent.kind == AgentKind::Command {
+        let given = [
+            ("model", model.is_some()),
+            ("effort", agent.effort.is_some()),
+            ("fallback_model", agent.fallback_model.is_some()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+            t.reject(key, "left out for kind `command`, whose command names the model");
         }
-        agent.model = Some(model);
     }
+    agent.model = model.or(agent.model);
     agent.env = t.texts("env", variable_name);
     agent
 }
@@ -212,7 +226,7 @@ impl AgentConfig {
             AgentKind::Claude => (vec!["claude".to_owned()], Some("sonnet".to_owned())),
             AgentKind::Command => (Vec::new(), None),
         };
-        AgentConfig { kind, command, model, env: Vec::new() }
+        AgentConfig { kind, command, model, effort: None, fallback_model: None, env: Vec::new() }
     }
 }
 

@@ -17,6 +17,7 @@ pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
 use crate::run::event::{Backoff, BackoffStrategy, Policy};
+use crate::spec::Effort;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -115,6 +116,9 @@ pub struct AgentConfig {
     /// The program and its arguments. Empty, with kind `command`: the task's own `run`.
     pub command: Vec<String>,
     pub model: Option<String>,
+    pub effort: Option<Effort>,
+    /// Models to use, comma-separated, while `model` is overloaded or not available.
+    pub fallback_model: Option<String>,
     /// Variables of the caller that this agent gets.
     pub env: Vec<String>,
 }
@@ -160,7 +164,10 @@ pub struct Ownership {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaudeTasks {
+    /// Whether the feature's tasks are shown in the client's task list.
     pub enabled: bool,
+    /// Whether agents get the tools that read and change that list.
+    pub worker_tools: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -217,6 +224,7 @@ impl Config {
             has_gates: !self.quality_gates.is_empty() || self.merge.prepare.is_some(),
             allow_red_base,
             max_usd: max_cost.or(self.budget.max_usd),
+            max_usd_per_task: self.budget.max_usd_per_task,
             onto_staging: self.merge.target == MergeTarget::Staging,
             heeds_limits: true,
         }

@@ -37,7 +37,7 @@ fn silence_means_the_defaults() {
     assert_eq!((command.kind, command.command.len()), (AgentKind::Command, 0));
     assert_eq!(config.merge, Merge { target: MergeTarget::Base, remediation_attempts: 2, prepare: None });
     assert_eq!(config.budget, Budget { max_usd: None, max_usd_per_task: None });
-    assert!(config.claude_tasks.enabled && config.cleanup.on_completion);
+    assert!(config.claude_tasks.enabled && !config.claude_tasks.worker_tools && config.cleanup.on_completion);
     assert_eq!(config.security.rules_repository, None);
 }
 
@@ -63,14 +63,14 @@ plugins:
     task_context_budget_tokens: 2000
 agent: mine
 agents:
-  claude: { model: opus }
+  claude: { model: opus, effort: xhigh, fallback_model: "sonnet,haiku" }
   mine: { kind: command, command: ["./agent.sh", -v], env: [MY_TOKEN] }
   shell: { kind: command, command: "cat > prompt && ./go" }
 env: { pass: [SSH_AUTH_SOCK] }
 merge: { target: staging, remediation_attempts: 0, prepare: "cargo generate-lockfile" }
 budget: { max_usd: 20, max_usd_per_task: 2.5 }
 ownership: { generated: ["**/*.gen.rs"] }
-claude_tasks: { enabled: false }
+claude_tasks: { enabled: false, worker_tools: true }
 cleanup: { on_completion: false }
 security: { rules_repository: "https://example.org/rules" }
 "#;
@@ -110,6 +110,8 @@ fn every_key_is_read() {
     assert_eq!(config.agent, "mine");
     assert_eq!(config.agents.keys().collect::<Vec<_>>(), ["claude", "command", "mine", "shell"]);
     assert_eq!(config.agents["claude"].model.as_deref(), Some("opus"));
+    assert_eq!(config.agents["claude"].effort, Some(Effort::Xhigh));
+    assert_eq!(config.agents["claude"].fallback_model.as_deref(), Some("sonnet,haiku"));
     assert_eq!(config.agents["claude"].command, ["claude"]);
     assert_eq!(config.agents["mine"].command, ["./agent.sh", "-v"]);
     assert_eq!(config.agents["mine"].env, ["MY_TOKEN"]);
@@ -120,7 +122,7 @@ fn every_key_is_read() {
     assert_eq!(config.budget, Budget { max_usd: Some(20.0), max_usd_per_task: Some(2.5) });
     assert!(config.ownership.generated.is_generated("src/x.gen.rs"));
     assert!(config.ownership.generated.is_generated("Cargo.lock"));
-    assert!(!config.claude_tasks.enabled && !config.cleanup.on_completion);
+    assert!(!config.claude_tasks.enabled && config.claude_tasks.worker_tools && !config.cleanup.on_completion);
     assert_eq!(config.security.rules_repository.as_deref(), Some("https://example.org/rules"));
 }
 
@@ -144,12 +146,13 @@ agents:
   mine: { kind: command, command: [] }
   bare: {}
   odd: { kind: robot, model: [] }
-  cmd: { kind: command, model: opus }
+  cmd: { kind: command, model: opus, effort: low, fallback_model: haiku }
+  hard: { kind: claude, effort: extreme }
 env: { pass: [A=B, ""] }
 merge: 5
 ownership: { generated: ["a[", "/"] }
 claude_tasks: { enabled: yes }
-budget: { max_usd: -0.5 }
+budget: { max_usd: -0.5, max_usd_per_task: 0 }
 cleanup: { on_completion: true, on_completion: false }
 "#;
     insta::assert_snapshot!(problems(yaml).join("\n"), @r#"
@@ -168,20 +171,24 @@ cleanup: { on_completion: true, on_completion: false }
     line 13, column 20: retry.strategy must be `exponential` or `linear` or `fixed`, found "quadratic"
     line 13, column 45: retry.base_seconds must be a number of seconds from 0 to 86400, found ".inf"
     line 13, column 65: retry.max_attempts must be a whole number from 1 to 100, found 2.5
-    line 14, column 8: agent must be one of agents (bare, claude, cmd, command, mine, odd), found "nobody"
+    line 14, column 8: agent must be one of agents (bare, claude, cmd, command, hard, mine, odd), found "nobody"
     line 16, column 35: agents.mine.command must be a program and its arguments, found an empty list
     line 17, column 9: agents.bare.kind is missing
     line 18, column 16: agents.odd.kind must be `claude` or `command`, found "robot"
     line 18, column 30: agents.odd.model must be a text that is not empty, found an empty list
     line 19, column 32: agents.cmd.model must be left out for kind `command`, whose command names the model, found "opus"
-    line 20, column 15: env.pass[0] must be the name of an environment variable, found "A=B"
-    line 20, column 20: env.pass[1] must be a text that is not empty, found ""
-    line 21, column 8: merge must be a mapping (lines of `key: value`), found 5
-    line 22, column 26: ownership.generated[0] must be a valid glob (unclosed character class; missing ']'), found "a["
-    line 22, column 32: ownership.generated[1] must be a glob that names something, found "/"
-    line 23, column 26: claude_tasks.enabled must be true or false, found "yes"
-    line 24, column 20: budget.max_usd must be a number of dollars, 0 or more, found -0.5
-    line 25, column 33: cleanup.on_completion is given twice; it stands already on line 25
+    line 19, column 46: agents.cmd.effort must be left out for kind `command`, whose command names the model, found "low"
+    line 19, column 67: agents.cmd.fallback_model must be left out for kind `command`, whose command names the model, found "haiku"
+    line 20, column 33: agents.hard.effort must be `low` or `medium` or `high` or `xhigh` or `max`, found "extreme"
+    line 21, column 15: env.pass[0] must be the name of an environment variable, found "A=B"
+    line 21, column 20: env.pass[1] must be a text that is not empty, found ""
+    line 22, column 8: merge must be a mapping (lines of `key: value`), found 5
+    line 23, column 26: ownership.generated[0] must be a valid glob (unclosed character class; missing ']'), found "a["
+    line 23, column 32: ownership.generated[1] must be a glob that names something, found "/"
+    line 24, column 26: claude_tasks.enabled must be true or false, found "yes"
+    line 25, column 20: budget.max_usd must be a number of dollars, 0 or more, found -0.5
+    line 25, column 44: budget.max_usd_per_task must be a number of dollars above 0, found 0
+    line 26, column 33: cleanup.on_completion is given twice; it stands already on line 26
     "#);
 }
 

@@ -114,6 +114,8 @@ fn task(level: usize, name: &str, purpose: &str) -> TaskSpec {
         estimate_tokens: None,
         agent: None,
         model: None,
+        effort: None,
+        fallback_model: None,
         foreground: true,
         run: None,
         extra: serde_json::Map::new(),

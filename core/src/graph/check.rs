@@ -6,7 +6,7 @@ use super::Severity::{Error, Warning};
 use super::report::{Problem, Report, shown};
 use super::{OwnedPath, StartTree, Task, TaskGraph, claims, dependencies, reads};
 use crate::ids::{BadName, Feature, Level, TaskId};
-use crate::spec::{GraphFile, TaskSpec};
+use crate::spec::{Effort, GraphFile, TaskSpec};
 
 /// Beyond a week a timeout is a mistake, and beyond what clocks add up.
 const LONGEST_TIMEOUT_SECONDS: u64 = 7 * 24 * 60 * 60;
@@ -104,6 +104,10 @@ fn check_task(report: &mut Report, index: usize, task: &TaskSpec) {
             "the estimate is {minutes:?} minutes; use 0 to {LONGEST_ESTIMATE_MINUTES} (a year), or leave it out"
         );
         report.task(Error, "bad_estimate", index, message);
+    }
+    if let Some(effort) = task.effort.as_ref().filter(|effort| Effort::read(effort).is_none()) {
+        let known = Effort::ALL.map(Effort::as_str).join(", ");
+        report.task(Error, "bad_effort", index, format!("the effort is {}; use one of {known}", shown(effort)));
     }
     if task.files.create.is_empty() && task.files.modify.is_empty() {
         let message = "owns no files, so it may change nothing; list them under `create` or `modify`";

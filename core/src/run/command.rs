@@ -24,7 +24,13 @@ impl Run {
             Command::Stop { force, grace_ms, worker: Some(worker) } => {
                 self.stop_worker(*worker, *force, *grace_ms, effects)
             }
-            Command::Retry { tasks } => self.for_each_task(&self.or_all_blocked(tasks), |run, task| run.retry(task)),
+            Command::Retry { tasks, budget } => {
+                if let Some(budget) = budget {
+                    self.policy.max_usd_per_task = budget.max_usd;
+                    self.block_all_over_budget(now);
+                }
+                self.for_each_task(&self.or_all_blocked(tasks), |run, task| run.retry(task))
+            }
             Command::Skip { tasks, reason, keep_dependents } => {
                 let mut answer = self.for_each_task(tasks, |run, task| run.skip(now, task, reason));
                 if !keep_dependents {
@@ -140,6 +146,9 @@ impl Run {
             TaskStatus::Pending => return Err("it is queued already".to_string()),
             TaskStatus::Waiting => return Err("it waits for a person".to_string()),
             _ => {}
+        }
+        if let Some(why) = self.over_task_budget(task) {
+            return Err(why);
         }
         self.dequeue(task);
         let reopened = !self.tasks[task].is_open();

@@ -58,6 +58,9 @@ pub struct Job {
     pub doer: Doer,
     /// What the attempts before it left.
     pub carry: Carry,
+    /// What is left of the task's budget; none where it has no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_usd: Option<f64>,
 }
 
 /// Who does the work of an attempt.

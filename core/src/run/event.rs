@@ -182,6 +182,9 @@ pub struct Policy {
     pub has_gates: bool,
     pub allow_red_base: bool,
     pub max_usd: Option<f64>,
+    /// What all attempts at one task may cost together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_usd_per_task: Option<f64>,
     /// Levels stay on the staging branch, and the base branch as it is.
     #[serde(default)]
     pub onto_staging: bool,
@@ -189,6 +192,12 @@ pub struct Policy {
     /// journals that do not tell.
     #[serde(default)]
     pub heeds_limits: bool,
+}
+
+/// What all attempts at one task may cost together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TaskBudget {
+    pub max_usd: Option<f64>,
 }
 
 impl Policy {
@@ -441,6 +450,9 @@ pub enum Command {
     /// Empty: every blocked task.
     Retry {
         tasks: Vec<TaskId>,
+        /// The budget of each task as the configuration has it now; none: as before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<TaskBudget>,
     },
     Skip {
         tasks: Vec<TaskId>,

@@ -126,8 +126,9 @@ impl Run {
             remedy,
             ended: None,
         });
-        let by_agent = doer.is_agent();
-        let effect = self.emit(Effect::RunJob(Job { task: id, attempt, worker, base, purpose, doer, carry }), effects);
+        let (by_agent, max_usd) = (doer.is_agent(), self.left_for(task));
+        let job = Job { task: id, attempt, worker, base, purpose, doer, carry, max_usd };
+        let effect = self.emit(Effect::RunJob(job), effects);
         if by_agent {
             self.breaker.launched(effect);
         }
@@ -176,16 +177,20 @@ impl Run {
         }
         let Some(index) = self.graph.index(task) else { return };
         match job.purpose {
-            Purpose::Build if outdated => {
-                self.tasks[index].carry = Carry::default();
-                self.requeue(index);
-            }
-            Purpose::Build => match job.doer {
-                Doer::Nobody { blocked } if !matches!(report.end, JobEnd::Done { .. }) => {
-                    self.not_adopted(now, index, blocked);
+            Purpose::Build => {
+                if outdated {
+                    self.tasks[index].carry = Carry::default();
+                    self.requeue(index);
+                } else {
+                    match job.doer {
+                        Doer::Nobody { blocked } if !matches!(report.end, JobEnd::Done { .. }) => {
+                            self.not_adopted(now, index, blocked);
+                        }
+                        _ => self.built(now, index, report),
+                    }
                 }
-                _ => self.built(now, index, report),
-            },
+                self.block_if_over_budget(now, index);
+            }
             Purpose::Remedy { failure } => self.remedied(id, &failure, task, &job.carry, report),
         }
     }
@@ -198,10 +203,13 @@ impl Run {
         self.close_record(now, job, JobReport::interrupted());
         let Some(index) = self.graph.index(&job.task) else { return };
         match job.purpose {
-            Purpose::Build => match &job.doer {
-                Doer::Nobody { blocked } => self.not_adopted(now, index, blocked.clone()),
-                _ => self.requeue(index),
-            },
+            Purpose::Build => {
+                match &job.doer {
+                    Doer::Nobody { blocked } => self.not_adopted(now, index, blocked.clone()),
+                    _ => self.requeue(index),
+                }
+                self.block_if_over_budget(now, index);
+            }
             Purpose::Remedy { .. } => {
                 if let Some(level) = self.remedied_by(id) {
                     self.remedy_called_off(level);

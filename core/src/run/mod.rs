@@ -15,6 +15,7 @@ mod service;
 mod session;
 mod state;
 mod step;
+mod task_budget;
 
 pub use breaker::Breaker;
 pub use drive::{Host, Journal, drive, happen, replay, take_over, turn};

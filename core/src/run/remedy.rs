@@ -12,7 +12,8 @@ impl Run {
     pub(super) fn can_remedy(&self, level: usize, task: &TaskId) -> Option<usize> {
         let launches = !matches!(self.intent, Intent::Merge(_));
         let left = self.levels[level].remedies < self.policy.remediation_attempts;
-        self.graph.index(task).filter(|_| launches && left)
+        let affordable = |index: &usize| self.over_task_budget(*index).is_none();
+        self.graph.index(task).filter(|_| launches && left).filter(affordable)
     }
 
     pub(super) fn pursue_remedy(

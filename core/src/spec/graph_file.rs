@@ -52,6 +52,11 @@ pub struct TaskSpec {
     pub agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// One of the words of `Effort`, which the graph's check sees to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback_model: Option<String>,
     /// Needs a person or MCP tools; never started headless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreground: bool,

@@ -1,10 +1,12 @@
 //! What a person or a designing agent wrote down, as it was written: not yet checked.
 
+mod effort;
 mod graph_file;
 pub(crate) mod path;
 mod requirements;
 mod task_file;
 
+pub use effort::Effort;
 pub use graph_file::{FileLists, GraphFile, TaskSpec, Verification};
 pub use requirements::{Criterion, Gap, Requirements, Story};
 pub use task_file::{import_tasks, parse_task_file, write_continued_task_file, write_task_file};

@@ -87,5 +87,6 @@ pub fn policy(rng: &mut Rng) -> Policy {
         onto_staging: false,
         heeds_limits: rng.chance(70),
         max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
+        max_usd_per_task: rng.chance(15).then(|| rng.between(1, 4) as f64 / 2.0),
     }
 }

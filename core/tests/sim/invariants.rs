@@ -91,6 +91,7 @@ fn check_agent(ledger: &Ledger, job: &Job) {
     let own = ledger.jobs().filter(|(id, job)| job.doer.is_agent() && !ledger.adopted.contains(id)).count();
     assert!(own < policy.workers as usize, "more jobs than workers");
     assert!(policy.max_usd.is_none_or(|limit| ledger.spent < limit), "a launch over the budget");
+    assert!(!ledger.is_over_budget(&job.task), "a launch over the budget of {}", job.task);
     if let Fuse::Open { until, probe } = &ledger.fuse {
         assert!(ledger.now >= *until, "a launch while the breaker is open until {until}");
         assert_eq!(*probe, None, "a second launch while the breaker is half open");
@@ -193,7 +194,8 @@ pub fn check_refused(ledger: &Ledger, command: &Command, task: &TaskId) {
     }
     let Some(book) = ledger.tasks.get(task) else { return };
     let unmerged = ledger.level(Level(book.spec.level)).merged.is_none();
-    let plain = unmerged && book.standing == Standing::Blocked && ledger.job_of(task).is_none();
+    let poor = matches!(command, Command::Retry { .. }) && ledger.is_over_budget(task);
+    let plain = unmerged && book.standing == Standing::Blocked && ledger.job_of(task).is_none() && !poor;
     assert!(!plain, "{command:?} of {task} is refused though it is only blocked");
 }
 

@@ -122,6 +122,10 @@ impl Judge {
             return;
         }
         check_skipped(&self.ledger, command, answer);
+        if let Command::Retry { budget: Some(budget), .. } = command {
+            self.ledger.policy.max_usd_per_task = budget.max_usd;
+            self.ledger.block_over_budget();
+        }
         for refusal in &answer.refused {
             check_refused(&self.ledger, command, &refusal.task);
         }
@@ -129,6 +133,7 @@ impl Judge {
             match command {
                 Command::Retry { .. } => {
                     check_granted(&self.ledger, command, task);
+                    assert!(!self.ledger.is_over_budget(task), "{task} is tried again over its budget");
                     self.ledger.retried(task);
                 }
                 Command::Skip { .. } => {

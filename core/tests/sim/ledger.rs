@@ -30,6 +30,8 @@ pub struct Ledger {
     pub slots: BTreeSet<u32>,
     pub stopped: BTreeSet<u32>,
     pub spent: f64,
+    /// What each task has cost, also one that is no longer in the graph.
+    pub costs: BTreeMap<TaskId, f64>,
     pub tokens: u64,
     pub fuse: Fuse,
     pub outages: Outages,
@@ -62,6 +64,7 @@ impl Ledger {
             slots: BTreeSet::new(),
             stopped: BTreeSet::new(),
             spent: 0.0,
+            costs: BTreeMap::new(),
             tokens: 0,
             fuse: Fuse::Closed { deaths: 0 },
             outages: Outages::default(),
@@ -174,7 +177,10 @@ impl Ledger {
             return;
         }
         match event {
-            Event::Resumed { policy, intent } => self.resumed(policy, *intent),
+            Event::Resumed { policy, intent } => {
+                self.resumed(policy, *intent);
+                self.block_over_budget();
+            }
             Event::Replanned { graph } if taken => self.replanned(graph),
             Event::Started(setup) if taken => {
                 self.start = setup.start.clone();
@@ -286,6 +292,7 @@ impl Ledger {
 
     fn job_ended(&mut self, id: EffectId, job: &Job, report: &JobReport) {
         self.spent += report.cost_usd;
+        *self.costs.entry(job.task.clone()).or_default() += report.cost_usd;
         self.tokens += report.tokens;
         if job.doer.is_agent() {
             self.outages.job_ended(self.now, self.launched[&id], &report.end);
@@ -321,6 +328,26 @@ impl Ledger {
         } else {
             book.build_ended(self.now, report, &self.policy);
         }
+        self.block_over_budget();
+    }
+
+    /// Whether agents have spent what they may on this task.
+    pub fn is_over_budget(&self, task: &TaskId) -> bool {
+        let by_agents = self.tasks.get(task).is_some_and(|book| !book.spec.foreground);
+        let cost = self.costs.get(task).copied().unwrap_or_default();
+        by_agents && self.policy.max_usd_per_task.is_some_and(|limit| cost >= limit)
+    }
+
+    /// What nobody is at is given up once its budget is spent.
+    pub fn block_over_budget(&mut self) {
+        let open = |(id, book): &(&TaskId, &TaskBook)| {
+            book.standing == Standing::Open && self.job_of(id).is_none() && self.is_over_budget(id)
+        };
+        let over: Vec<TaskId> = self.tasks.iter().filter(open).map(|(id, _)| id.clone()).collect();
+        for task in over {
+            let book = self.tasks.get_mut(&task).expect("a task of the graph");
+            (book.standing, book.rests_until) = (Standing::Blocked, None);
+        }
     }
 
     fn called_off(&mut self, id: EffectId) {
@@ -331,6 +358,7 @@ impl Ledger {
         if let Some(level) = self.current().filter(|level| self.level(*level).remedy == Some(id)) {
             self.level_mut(level).remedy_ended(&job.task, &JobReport::interrupted(), false);
         }
+        self.block_over_budget();
     }
 
     /// A task that a person put back into the queue.

@@ -1,7 +1,7 @@
 //! What people do: ask for this and that while a run is on, and help where it cannot go on.
 
 use mahabharatha_core::ids::{TaskId, WorkerId};
-use mahabharatha_core::run::event::{Command, Intent, Policy};
+use mahabharatha_core::run::event::{Command, Intent, Policy, TaskBudget};
 use mahabharatha_core::run::{End, Phase, Run, TaskStatus};
 use mahabharatha_core::view::Next;
 
@@ -20,8 +20,8 @@ pub fn random_command(rng: &mut Rng, run: &Run) -> Command {
             let worker = Some(WorkerId(rng.between(0, 8) as u32));
             Command::Stop { force: rng.chance(30), grace_ms, worker }
         }
-        3 => Command::Retry { tasks: Vec::new() },
-        4..=6 => Command::Retry { tasks: some_tasks(rng, run) },
+        3 => Command::Retry { tasks: Vec::new(), budget: None },
+        4..=6 => Command::Retry { tasks: some_tasks(rng, run), budget: None },
         _ => {
             let keep_dependents = rng.chance(50);
             Command::Skip { tasks: some_tasks(rng, run), reason: "not needed".to_string(), keep_dependents }
@@ -73,7 +73,11 @@ pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
     for task in of_status(|status| matches!(status, TaskStatus::Blocked { .. })) {
         commands.push(match world.rng.between(0, 3) {
             0 => skip(task, world.rng.chance(50)),
-            _ => Command::Retry { tasks: vec![task] },
+            // The limit is in the way of some; a person takes it away.
+            _ => {
+                let budget = (thorough || world.rng.chance(50)).then_some(TaskBudget { max_usd: None });
+                Command::Retry { tasks: vec![task], budget }
+            }
         });
     }
     for task in of_status(|status| matches!(status, TaskStatus::Waiting)) {
@@ -97,6 +101,9 @@ pub fn resume(world: &mut World, run: &Run, thorough: bool) -> (Policy, Intent) 
         policy = graphs::policy(&mut world.rng);
     }
     let short = policy.max_usd.is_some_and(|limit| run.spent_usd() >= limit);
+    if thorough {
+        policy.max_usd_per_task = None;
+    }
     if short && (thorough || world.rng.chance(80)) {
         policy.max_usd = (!thorough).then(|| run.spent_usd() + world.rng.between(1, 10) as f64);
     }

@@ -105,6 +105,8 @@ fn random_task(rng: &mut Rng, index: usize, level: u32, dependencies: Vec<String
         estimate_tokens: None,
         agent: None,
         model: None,
+        effort: None,
+        fallback_model: None,
         foreground: false,
         run: None,
         extra: Map::new(),

@@ -1,5 +1,7 @@
 //! Claude Code asked once, with tools that read and no others.
 
+use mahabharatha_core::spec::Effort;
+
 use super::super::{Answer, Asked, Spent};
 use super::QUIET;
 use super::wire::{Line, Outcome};
@@ -19,9 +21,10 @@ pub fn command_for(asked: &Asked<'_>) -> Result<Cmd> {
         .args(["--tools", TOOLS, "--max-turns", MAX_TURNS])
         .arg("--json-schema")
         .arg(asked.schema.to_string());
-    if let Some(model) = &asked.agent.model {
-        cmd = cmd.arg(format!("--model={model}"));
-    }
+    let (model, fallback) = (asked.agent.model.as_deref(), asked.agent.fallback_model.as_deref());
+    let options =
+        [("--model", model), ("--effort", asked.agent.effort.map(Effort::as_str)), ("--fallback-model", fallback)];
+    cmd = cmd.args(options.iter().filter_map(|(option, value)| Some(format!("{option}={}", (*value)?))));
     if let Some(usd) = asked.max_usd {
         cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
     }

@@ -9,9 +9,19 @@ use super::super::find_program;
 use super::{OWN_ENV, QUIET};
 use crate::proc::{self, Cmd};
 
-/// What this program was measured against; options and permission rules were other ones before.
+/// The oldest client that works; options and permission rules were other ones before.
 const OLDEST: [u32; 3] = [2, 1, 197];
+/// The newest client that this program was tested with.
+const NEWEST_TESTED: [u32; 3] = [2, 1, 325];
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// A client that can be used.
+pub struct Client {
+    /// Its version and how it is logged in.
+    pub found: String,
+    /// What a person should know about it all the same.
+    pub note: Option<Trouble>,
+}
 
 /// What is wrong, and what to do about it.
 pub struct Trouble {
@@ -27,8 +37,8 @@ struct Login {
     method: String,
 }
 
-/// The client's version and how it is logged in.
-pub fn check(root: &Path, command: &[String], env_pass: &[String]) -> Result<String, Trouble> {
+/// Looks for the client and asks it for its version and whether it is logged in.
+pub fn check(root: &Path, command: &[String], env_pass: &[String]) -> Result<Client, Trouble> {
     let program = command.first().map_or("claude", String::as_str);
     let path = find_program(root, program).ok_or_else(|| {
         let place = if program.contains('/') { "is no program that can be run" } else { "was not found on PATH" };
@@ -49,20 +59,36 @@ pub fn check(root: &Path, command: &[String], env_pass: &[String]) -> Result<Str
         )
     })?;
     if version < OLDEST {
-        let [is, oldest] = [version, OLDEST].map(|version| version.map(|number| number.to_string()).join("."));
         return Err(trouble(
-            format!("{program} is version {is}, and {oldest} is needed"),
+            format!("{program} is version {}, and {} is needed", dotted(version), dotted(OLDEST)),
             "Update it: `claude update`.",
         ));
     }
     let status = run(&["auth", "status", "--json"])?;
     match serde_json::from_slice::<Login>(&status.stdout) {
-        Ok(login) if login.logged_in => Ok(format!("{said}, logged in ({})", login.method)),
+        Ok(login) if login.logged_in => {
+            Ok(Client { found: format!("{said}, logged in ({})", login.method), note: untested(program, version) })
+        }
         _ => Err(trouble(
             format!("{program} is not logged in"),
             "Log in by `claude auth login`, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN.",
         )),
     }
+}
+
+/// A newer client most likely works, but what it changed is not known here.
+fn untested(program: &str, version: [u32; 3]) -> Option<Trouble> {
+    let newer = format!(
+        "{program} is version {}, newer than {}, the newest one that this program was tested with",
+        dotted(version),
+        dotted(NEWEST_TESTED)
+    );
+    let hint = "If agents fail in a way that you cannot explain, try the tested version, or update mahabharatha.";
+    (version > NEWEST_TESTED).then(|| trouble(newer, hint))
+}
+
+fn dotted(version: [u32; 3]) -> String {
+    version.map(|number| number.to_string()).join(".")
 }
 
 fn trouble(what: String, hint: &str) -> Trouble {
@@ -87,5 +113,22 @@ mod tests {
         assert_eq!(parse_version("2.2.0-beta.1 (Claude Code)"), Some([2, 2, 0]));
         assert_eq!(parse_version("claude: not found"), None);
         assert_eq!(parse_version(""), None);
+    }
+
+    #[test]
+    fn the_versions_are_those_that_the_tests_run_with() {
+        let package: serde_json::Value =
+            serde_json::from_str(include_str!("../../../tests/client/package.json")).unwrap();
+        assert_eq!(package["oldest"], dotted(OLDEST));
+        assert_eq!(package["dependencies"]["@anthropic-ai/claude-code"], dotted(NEWEST_TESTED));
+    }
+
+    #[test]
+    fn only_a_client_newer_than_the_tested_ones_is_named() {
+        let [major, minor, patch] = NEWEST_TESTED;
+        assert!(untested("claude", OLDEST).is_none() && untested("claude", NEWEST_TESTED).is_none());
+        for newer in [[major, minor, patch + 1], [major, minor + 1, 0], [major + 1, 0, 0]] {
+            assert!(untested("claude", newer).is_some_and(|note| note.what.contains(&dotted(newer))), "{newer:?}");
+        }
     }
 }

@@ -10,22 +10,24 @@ mod permissions;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod window;
 mod wire;
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mahabharatha_core::prompt::bound_text;
+use mahabharatha_core::spec::{Effort, TaskSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Agent, Said, Session, Spent};
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Result, io};
 use crate::proc::{Cmd, Ended, Feed};
 use stream::{Conversation, interrupt, listener};
 
@@ -87,13 +89,18 @@ they must know of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// Models to use while the first one is overloaded or not available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback_model: Option<String>,
     /// What is left of the task's budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
     /// The part of the context window at which it is asked to stop.
     pub context_threshold: f64,
-    /// Whether it sees the feature's task list.
-    pub task_list: bool,
+    /// Whether it gets the tools that read and change the feature's task list.
+    pub task_tools: bool,
     /// The project's build and test commands.
     #[serde(default)]
     pub commands: Vec<String>,
@@ -113,6 +120,19 @@ impl Claude {
 
     fn conversation(&self) -> MutexGuard<'_, Conversation> {
         self.conversation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the options that name model, effort and fallback; the task's own go before those of the configuration. Each is
+    /// one word, so that what a spec names cannot be taken for an option.
+    fn model_options(&self, task: &TaskSpec) -> Vec<String> {
+        let terms = &self.terms;
+        let effort = task.effort.as_deref().and_then(Effort::read).or(terms.effort).map(Effort::as_str);
+        let options = [
+            ("--model", task.model.as_deref().or(terms.model.as_deref())),
+            ("--effort", effort),
+            ("--fallback-model", task.fallback_model.as_deref().or(terms.fallback_model.as_deref())),
+        ];
+        options.into_iter().filter_map(|(option, value)| Some(format!("{option}={}", value?))).collect()
     }
 
     /// The files that the client is pointed to, in a directory of its own.
@@ -141,27 +161,19 @@ impl Agent for Claude {
     fn command(&self, session: Session<'_>) -> Result<Cmd> {
         let dir = session.job_dir.join("claude");
         self.write_files(&dir, &session)?;
-        let model = session.task.model.as_deref().or(self.terms.model.as_deref());
         let (program, args) = self.program.split_first().map_or(("claude", &[][..]), |(first, rest)| (first, rest));
         let mut cmd = super::program(session.root, program, args)
             .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
             .args(["--session-id", &session_id(), "--permission-mode", "dontAsk"])
             .args(["--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands"])
             .args(["--exclude-dynamic-system-prompt-sections", "--max-turns", MAX_TURNS])
-            .args(["--tools", permissions::tools(self.terms.task_list)])
+            .args(["--tools", permissions::tools(self.terms.task_tools)])
+            .args(self.model_options(session.task))
             .arg("--settings")
             .arg(dir.join(SETTINGS))
             .arg("--append-system-prompt-file")
             .arg(dir.join(SYSTEM_PROMPT));
-        if let Some(model) = model {
-            // In one word, so that what a spec names cannot be taken for an option.
-            cmd = cmd.arg(format!("--model={model}"));
-        }
         if let Some(usd) = self.terms.max_usd {
-            if usd <= 0.0 {
-                return Err(Error::new(ExitCode::Failed, "the budget of this task is used up")
-                    .hint("Raise budget.max_usd_per_task in .mahabharatha/config.yaml."));
-            }
             cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
         }
         let mut conversation = self.conversation();
@@ -181,6 +193,14 @@ impl Agent for Claude {
             .fed_by(feed)
             .last_words(interrupt())
             .listen(listener(Arc::clone(&self.conversation))))
+    }
+
+    /// The tools come first in a request, then the system prompt; model and effort decide which cache is looked into.
+    fn shared_prefix(&self, session: &Session<'_>) -> Option<String> {
+        let mut hasher = DefaultHasher::new();
+        (&self.program, self.model_options(session.task), self.terms.task_tools).hash(&mut hasher);
+        system_prompt(session).hash(&mut hasher);
+        Some(format!("{:016x}", hasher.finish()))
     }
 
     fn said(&self, ended: &Ended) -> Said {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::Session;
 
 const TOOLS: &str = "Read,Write,Edit,Bash";
-const TOOLS_WITH_TASK_LIST: &str = "Read,Write,Edit,Bash,TaskGet,TaskUpdate,TaskList";
+const WITH_TASK_TOOLS: &str = "Read,Write,Edit,Bash,TaskGet,TaskUpdate,TaskList";
 
 /// The client allows git's reading commands by itself, without the options by which they write or run something.
 const GIT: &[&str] = &[
@@ -52,8 +52,8 @@ const AS_WRITTEN: &[&str] = &[
 /// Commands whose second word names another command.
 const RUNNERS: &[&str] = &["run", "exec", "x", "-m"];
 
-pub fn tools(task_list: bool) -> &'static str {
-    if task_list { TOOLS_WITH_TASK_LIST } else { TOOLS }
+pub fn tools(task_tools: bool) -> &'static str {
+    if task_tools { WITH_TASK_TOOLS } else { TOOLS }
 }
 
 pub fn settings(session: &Session<'_>, project_commands: &[String]) -> Value {

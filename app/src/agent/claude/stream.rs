@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::Time;
@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::{AgentEvent, Said, Spent, Tell};
 use super::user_message;
+use super::window::Window;
 use super::wire::{Block, Content, Line, Message, Outcome, System};
 use crate::proc::{Ended, Exit, Feed, Lines, bounded_text};
 
@@ -19,12 +20,12 @@ use crate::proc::{Ended, Exit, Feed, Lines, bounded_text};
 const MAX_LINE: usize = 16 << 20;
 /// Limits are of hours, days, or a month.
 const LONGEST_LIMIT: Duration = Duration::from_secs(32 * 24 * 3600);
-const WINDOW: u64 = 200_000;
-const LARGE_WINDOW: u64 = 1_000_000;
 /// So many tools it may use after each request to stop before the next, less polite one.
 const PATIENCE: u32 = 3;
 const FEEDBACK: (usize, usize) = (6 * 1024, 10 * 1024);
 const FINISHED: &str = "FINISHED";
+/// How the client's answer to a tool call begins that it did not carry out: not permitted, or no such tool.
+const REFUSALS: [&str; 2] = ["Permission to use", "<tool_use_error>Error: No such tool available"];
 
 const STOP: &str = "\
 Your context is nearly full. Stop here: start nothing new and use no more tools, unless a file of yours would be left \
@@ -36,7 +37,9 @@ what is done, what is left, what you found out, and what to do next.";
 pub struct Conversation {
     feed: Feed,
     threshold: f64,
-    window: u64,
+    window: Window,
+    /// The tokens that the latest answer was based on; subagents' answers are not counted.
+    context: u64,
     worktree: PathBuf,
     tell: Tell,
     /// How many tools were used since it was asked to stop.
@@ -61,7 +64,8 @@ impl Conversation {
         Conversation {
             feed,
             threshold,
-            window: WINDOW,
+            window: Window::new(),
+            context: 0,
             worktree: PathBuf::new(),
             tell: Box::new(|_| ()),
             asked: None,
@@ -103,13 +107,20 @@ impl Conversation {
             Line::System(system) => self.system(system),
             Line::Assistant { message, error, parent_tool_use_id } => {
                 if error.is_some() {
+                    // The client's own words in place of an answer, which the result repeats.
                     self.trouble.0 = error;
                 } else {
                     (self.trouble, self.limited_until) = ((None, None), None);
+                    self.assistant(message, parent_tool_use_id.is_none());
                 }
-                self.assistant(message, parent_tool_use_id.is_none());
             }
             Line::User { message } => self.results(message),
+            Line::ControlResponse { response } => {
+                // A tool may have begun to run while the answer was awaited.
+                if self.window.answered(&response) && !self.tools.is_empty() {
+                    self.stop_if_full();
+                }
+            }
             Line::RateLimitEvent { rate_limit_info } if rate_limit_info.status == "rejected" => {
                 self.limited_until = rate_limit_info.resets_at.map(|seconds| Time((seconds * 1000.0) as i64));
                 // A later time is nonsense, for which a run would wait for ever.
@@ -139,7 +150,9 @@ impl Conversation {
     fn system(&mut self, system: System) {
         match system {
             System::Init { session_id, model } => {
-                self.window = if model.ends_with("[1m]") { LARGE_WINDOW } else { WINDOW };
+                if let Some(request) = self.window.ask(&model, Instant::now()) {
+                    self.feed.give(request);
+                }
                 (self.tell)(AgentEvent::Started { session: session_id, model });
             }
             System::ApiRetry { attempt, max_retries, error_status, error } => {
@@ -157,10 +170,13 @@ impl Conversation {
 
     fn assistant(&mut self, message: Message, is_main: bool) {
         let context = message.usage.context();
-        let percent = context.saturating_mul(100) / self.window;
+        if is_main {
+            self.context = context;
+        }
         if context > 0 && self.counted.insert(message.id) {
             self.tokens = self.tokens.saturating_add(context).saturating_add(message.usage.output_tokens);
-            (self.tell)(AgentEvent::Usage { tokens: self.tokens, context: percent });
+            let usage = AgentEvent::Usage { tokens: self.tokens, context: self.percent(context) };
+            (self.tell)(usage);
         }
         let Content::Blocks(blocks) = message.content else { return };
         for block in blocks {
@@ -174,13 +190,25 @@ impl Conversation {
                     (self.tell)(AgentEvent::ToolUse(doing.clone()));
                     self.tools.insert(id, doing);
                     // Asked at a tool, as the client passes a message on when one has ended; asked at an end, it would begin anew.
-                    let full = context as f64 >= self.threshold * self.window as f64;
-                    if is_main && (full || self.asked.is_some()) {
-                        self.ask_to_stop(percent);
+                    if is_main {
+                        self.stop_if_full();
                     }
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn percent(&self, context: u64) -> u64 {
+        context.saturating_mul(100) / self.window.tokens()
+    }
+
+    /// Asks the agent to stop where its context is full, once the window is known, and less politely with each tool that it
+    /// uses after that.
+    fn stop_if_full(&mut self) {
+        let full = self.context as f64 >= self.threshold * self.window.tokens() as f64;
+        if self.asked.is_some() || full && !self.window.is_awaited(Instant::now()) {
+            self.ask_to_stop(self.percent(self.context));
         }
     }
 
@@ -205,7 +233,7 @@ impl Conversation {
             if let Block::ToolResult { tool_use_id, is_error, content } = block {
                 let what = self.tools.remove(&tool_use_id);
                 let text = content.as_str().unwrap_or_default();
-                if is_error && text.starts_with("Permission to use") {
+                if is_error && REFUSALS.iter().any(|refusal| text.starts_with(refusal)) {
                     (self.tell)(AgentEvent::ToolDenied(what.unwrap_or_else(|| "something".to_owned())));
                 }
             }
@@ -217,6 +245,9 @@ impl Conversation {
             let output = bounded_text(&ended.stderr, FEEDBACK);
             return Said::Failed(format!("The agent ended with {} and without a result.\n\n{output}", ended.status));
         };
+        if self.asked.is_some() && outcome.is_overflow() {
+            return Said::Checkpoint(self.note_of_overflow());
+        }
         if outcome.is_error && outcome.subtype == "success" {
             return self.service_error(outcome);
         }
@@ -235,7 +266,7 @@ impl Conversation {
         if outcome.subtype == "error_max_budget_usd" {
             let spent = outcome.total_cost_usd;
             return Said::Blocked(format!(
-                "the budget of this task is used up: {spent:.2} USD (budget.max_usd_per_task)"
+                "the budget of this task is used up: {spent:.2} USD spent in this attempt; raise budget.max_usd_per_task"
             ));
         }
         if !completed {
@@ -252,6 +283,14 @@ impl Conversation {
             (_, Some(question)) => Said::Escalated(question),
             _ => Said::Done,
         }
+    }
+
+    /// Returns what the next worker is told where the agent had no room left to write a note itself.
+    fn note_of_overflow(&self) -> String {
+        let overflow =
+            "The context overflowed before the agent wrote down where it stood; its work is in the worktree.";
+        let last_text = bounded_text(self.last_text.trim().as_bytes(), FEEDBACK);
+        if last_text.is_empty() { overflow.to_owned() } else { format!("{overflow} It said last:\n\n{last_text}") }
     }
 
     /// The service gave no answer: whether that says anything about the task.

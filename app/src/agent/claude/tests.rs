@@ -159,6 +159,10 @@ fn what_happens_is_told_in_words_for_people() {
         uses("Edit", json!({ "file_path": "/w/src/x.rs" }), 1_000),
         uses("Bash", json!({ "command": "cargo test\n--all" }), 2_000),
         json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": denied }] } }),
+        uses("WebFetch", json!({}), 2_000),
+        json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": "<tool_use_error>Error: No such tool available: WebFetch. It is disabled.</tool_use_error>" }] } }),
+        uses("Read", json!({}), 2_000),
+        json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": "<tool_use_error>File does not exist.</tool_use_error>" }] } }),
         json!({ "type": "user", "message": { "content": "text" } }),
         json!({ "type": "system", "subtype": "compact_boundary", "compact_metadata": { "pre_tokens": 9 } }),
         result(json!({ "num_turns": 4 })),
@@ -173,6 +177,9 @@ fn what_happens_is_told_in_words_for_people() {
             "usage: 3000 tokens, context 1 % full",
             "tool_use: running cargo test",
             "tool_denied: running cargo test",
+            "tool_use: using WebFetch",
+            "tool_denied: using WebFetch",
+            "tool_use: reading ",
             "compacted: the context was summed up at 9 tokens",
             "finished: success after 4 turns: Done.",
         ]
@@ -182,15 +189,61 @@ fn what_happens_is_told_in_words_for_people() {
     assert_eq!((spent.cost_usd, spent.tokens), (0.5, 3_000));
 }
 
+fn init(model: &str) -> Value {
+    json!({ "type": "system", "subtype": "init", "session_id": "s", "model": model })
+}
+
+/// The client's answer to the request for its window.
+fn window(max_tokens: u64) -> Value {
+    let usage = json!({ "maxTokens": max_tokens, "model": "m", "categories": [] });
+    json!({ "type": "control_response", "response": { "subtype": "success", "request_id": "window", "response": usage } })
+}
+
+fn asked_to_stop(lines: &[Value]) -> bool {
+    after(lines).1.iter().any(|event| matches!(event, AgentEvent::AskedToStop { .. }))
+}
+
 #[test]
-fn the_window_is_what_the_model_has() {
-    let init = |model: &str| json!({ "type": "system", "subtype": "init", "session_id": "s", "model": model });
-    let asked = |model: &str, context| {
-        let (_, told) = after(&[init(model), uses("Read", json!({}), context)]);
-        told.iter().any(|event| matches!(event, AgentEvent::AskedToStop { .. }))
+fn the_window_is_what_the_client_says() {
+    let asked = |tokens, context| asked_to_stop(&[init("sonnet"), window(tokens), uses("Read", json!({}), context)]);
+    assert!(!asked(200_000, 139_999) && asked(200_000, 140_000));
+    assert!(!asked(1_000_000, 699_999) && asked(1_000_000, 700_000));
+}
+
+#[test]
+fn an_answer_that_comes_while_a_tool_runs_decides_at_once() {
+    let before = [init("sonnet"), uses("Read", json!({}), 150_000)];
+    assert!(!asked_to_stop(&before), "the answer is awaited");
+    let with = |answer: Value| asked_to_stop(&[&before[..], &[answer]].concat());
+    assert!(with(window(200_000)) && !with(window(1_000_000)));
+    let refused = json!({ "subtype": "error", "request_id": "window", "error": "unknown request" });
+    assert!(with(json!({ "type": "control_response", "response": refused })), "the assumption holds");
+    let ended = json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "tool_use_id": "t1", "content": "" }] } });
+    // Between two tools a message would begin a turn of its own.
+    assert!(!asked_to_stop(&[&before[..], &[ended, window(200_000)]].concat()));
+}
+
+#[test]
+fn an_overflow_after_the_request_to_stop_is_a_checkpoint() {
+    let too_long = |status: u16, reason: &str| {
+        let text = "Prompt is too long";
+        [
+            json!({ "type": "assistant", "error": "invalid_request", "parent_tool_use_id": null, "message": {
+                "id": "x", "content": [{ "type": "text", "text": text }], "usage": { "input_tokens": 0 } } }),
+            result(json!({ "is_error": true, "api_error_status": status, "terminal_reason": reason, "result": text })),
+        ]
     };
-    assert!(!asked("sonnet", 139_999) && asked("sonnet", 140_000));
-    assert!(!asked("sonnet[1m]", 699_999) && asked("sonnet[1m]", 700_000));
+    let says = json!({ "type": "assistant", "parent_tool_use_id": null, "message": {
+        "id": "y", "content": [{ "type": "text", "text": "The parser is half done." }] } });
+    let full = [init("sonnet"), window(200_000), says, uses("Read", json!({}), 150_000)];
+    let fits = [init("sonnet"), window(1_000_000), uses("Read", json!({}), 150_000)];
+    for ending in [too_long(400, "prompt_too_long"), too_long(400, "api_error"), too_long(413, "image_error")] {
+        let note = said(&[&full[..], &ending].concat(), Exit::Code(1));
+        assert!(matches!(&note, Said::Checkpoint(note) if note.contains("half done")), "{note:?}");
+        assert!(matches!(said(&[&fits[..], &ending].concat(), Exit::Code(1)), Said::Failed(_)));
+    }
+    let refused = result(json!({ "is_error": true, "api_error_status": 400, "result": "no such model" }));
+    assert!(matches!(said(&[&full[..], &[refused]].concat(), Exit::Code(1)), Said::Failed(_)));
 }
 
 #[test]
@@ -208,6 +261,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
         json!({ "type": "system", "subtype": "init", "model": "m", "session_id": "s", "tools": ["Bash"] }),
         json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "content": "x", "is_error": true }] } }),
         json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": 1_760_000_000 } }),
+        window(200_000),
     ];
     let lines: Vec<Vec<u8>> = lines.iter().map(|line| line.to_string().into_bytes()).collect();
     let changed = (prop::sample::select(lines), prop::collection::vec((any::<u16>(), any::<u8>(), 0..3_u8), 0..4));

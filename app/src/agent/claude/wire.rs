@@ -19,6 +19,10 @@ pub enum Line {
     RateLimitEvent {
         rate_limit_info: RateLimit,
     },
+    /// The answer to a request of ours.
+    ControlResponse {
+        response: ControlAnswer,
+    },
     Result(Outcome),
     #[serde(other)]
     Other,
@@ -42,6 +46,20 @@ pub enum System {
     },
     #[serde(other)]
     Other,
+}
+
+#[derive(Deserialize)]
+pub struct ControlAnswer {
+    #[serde(default)]
+    pub request_id: String,
+    /// None where the request was refused.
+    pub response: Option<ContextUsage>,
+}
+
+#[derive(Deserialize)]
+pub struct ContextUsage {
+    #[serde(rename = "maxTokens")]
+    pub max_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -145,6 +163,13 @@ pub struct ModelUsage {
 }
 
 impl Outcome {
+    /// Whether the service refused a request because it was longer than the context window.
+    pub fn is_overflow(&self) -> bool {
+        let too_long = self.api_error_status == Some(400) && self.result.to_lowercase().contains("prompt is too long");
+        let reason = self.terminal_reason.as_deref() == Some("prompt_too_long");
+        self.is_error && (reason || too_long || self.api_error_status == Some(413))
+    }
+
     pub fn tokens(&self) -> u64 {
         let of = |usage: &ModelUsage| {
             [usage.output_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens]

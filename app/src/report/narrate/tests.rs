@@ -125,7 +125,7 @@ fn what_people_ask_for_is_answered() {
         reason: "not\nneeded".to_string(),
         keep_dependents: false,
     };
-    story.asked(Command::Retry { tasks: vec![id("TASK-003"), id("TASK-009")] });
+    story.asked(Command::Retry { tasks: vec![id("TASK-003"), id("TASK-009")], budget: None });
     story.asked(skip(&["TASK-001"]));
     story.asked(Command::Stop { force: false, grace_ms: 0, worker: Some(WorkerId(1)) });
     story.ends("TASK-002", JobEnd::Interrupted);

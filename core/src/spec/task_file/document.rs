@@ -29,6 +29,8 @@ pub(super) enum Key {
     Timeout,
     Agent,
     Model,
+    Effort,
+    FallbackModel,
 }
 
 impl Key {
@@ -47,6 +49,8 @@ impl Key {
             "verification timeout" | "timeout" => Key::Timeout,
             "agent" => Key::Agent,
             "model" => Key::Model,
+            "effort" => Key::Effort,
+            "fallback model" => Key::FallbackModel,
             _ => return None,
         })
     }

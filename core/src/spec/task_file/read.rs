@@ -27,8 +27,17 @@ const ELEMENTS: &[&str] = &[
     "task",
 ];
 /// Fields of a task that stand in the metadata or in a section, never in the block.
-const ELSEWHERE: &[&str] =
-    &["id", "acceptance_criteria", "estimate_minutes", "estimate_tokens", "agent", "model", "foreground"];
+const ELSEWHERE: &[&str] = &[
+    "id",
+    "acceptance_criteria",
+    "estimate_minutes",
+    "estimate_tokens",
+    "agent",
+    "model",
+    "effort",
+    "fallback_model",
+    "foreground",
+];
 
 /// Whether a field that we do not know can stand in the block under its own name.
 pub(super) fn is_own_element(name: &str) -> bool {
@@ -105,6 +114,8 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         estimate_tokens: document.metadata(Key::Tokens).and_then(tokens),
         agent: one(Key::Agent),
         model: one(Key::Model),
+        effort: one(Key::Effort),
+        fallback_model: one(Key::FallbackModel),
         foreground: block.attribute("type").is_some_and(|kind| kind != "auto"),
         run: block.element("run").map(|run| read_command(&run.raw)).filter(|run| !run.is_empty()),
         extra: unknown_elements(text, block)?,

@@ -65,6 +65,8 @@ fn metadata(task: &TaskSpec) -> Vec<(&'static str, String)> {
         ("Verification timeout", Some(format!("{} seconds", task.verification.timeout_seconds))),
         ("Agent", task.agent.as_ref().map(item)),
         ("Model", task.model.as_ref().map(item)),
+        ("Effort", task.effort.as_ref().map(item)),
+        ("Fallback model", task.fallback_model.as_ref().map(item)),
     ];
     lines.extend(optional.into_iter().filter_map(|(key, value)| Some((key, value.filter(|value| !value.is_empty())?))));
     lines
