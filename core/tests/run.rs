@@ -1,6 +1,7 @@
 //! Decisions of a run that are easier told one by one than met by chance.
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{
@@ -55,6 +56,7 @@ impl Story {
             mode: "subprocess".to_string(),
             git_config: Vec::new(),
             policy,
+            planning: Cost::default(),
         };
         let mut story = Story { run: Run::start(Time(0), &setup).unwrap(), now: Time(0) };
         story.happens(Event::SlotReady { worker: WorkerId(0) });
@@ -69,7 +71,8 @@ impl Story {
 
     fn resumed(&mut self) -> &mut Story {
         let policy = self.run.policy().clone();
-        self.happens(Event::Resumed { policy, intent: Intent::Complete });
+        let planning = self.run.planning();
+        self.happens(Event::Resumed { policy, intent: Intent::Complete, planning });
         let prepares = |(_, effect): (EffectId, &Effect)| matches!(effect, Effect::PrepareSlot { .. });
         if self.run.outstanding().any(prepares) {
             self.happens(Event::SlotReady { worker: WorkerId(0) });
@@ -254,7 +257,7 @@ fn a_limit_holds_for_the_process_that_goes_on_unless_it_is_told_not_to_wait() {
 
     let mut story = limited();
     let policy = Policy { heeds_limits: false, ..story.run.policy().clone() };
-    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().attempt, Attempt(2));
 }
 
@@ -294,16 +297,47 @@ fn a_service_that_never_serves_pauses_the_run() {
 }
 
 #[test]
+fn planning_counts_against_the_budget() {
+    let mut story = Story::of(&[("A", 1), ("B", 1)]);
+    let policy = story.run.policy().clone();
+    let planning = Cost::of(Some(4.0), 900);
+    story.happens(Event::Resumed { policy: policy.clone(), intent: Intent::Complete, planning });
+    let end = JobEnd::Done { commit: oid('a') };
+    story.reports(JobReport { cost_usd: Some(1.0), tokens: 100, ..JobReport::new(end, 500) });
+    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("4.00 USD of it by planning")));
+    let view = RunView::of(&story.run);
+    assert_eq!((view.cost, view.planning), (Cost::of(Some(5.0), 1_000), planning));
+    assert_eq!(view.levels[0].cost, Cost::of(Some(1.0), 100), "planning is of no level");
+}
+
+#[test]
+fn an_unknown_cost_is_not_zero_and_does_not_use_up_the_budget() {
+    let mut story = Story::of(&[("A", 1), ("B", 1), ("C", 2)]);
+    let done = |cost_usd| JobReport { cost_usd, tokens: 10, ..JobReport::new(JobEnd::Done { commit: oid('a') }, 500) };
+    story.reports(done(None));
+    story.reports(done(Some(1.5)));
+    let view = serde_json::to_value(RunView::of(&story.run)).unwrap();
+    let cost = |of: &serde_json::Value| (of["cost_usd"].as_f64(), of["known_cost_usd"].as_f64(), of["tokens"].as_u64());
+    assert_eq!(cost(&view), (None, Some(1.5), Some(20)));
+    assert_eq!(cost(&view["levels"][0]), (None, Some(1.5), Some(20)));
+    assert_eq!(cost(&view["tasks"][0]), (None, Some(0.0), Some(10)));
+    assert_eq!(cost(&view["tasks"][0]["attempts"][0]), (None, Some(0.0), Some(10)));
+    assert_eq!(cost(&view["tasks"][1]), (Some(1.5), Some(1.5), Some(10)));
+    assert_eq!(cost(&view["tasks"][2]), (Some(0.0), Some(0.0), Some(0)), "nothing was done for it yet");
+    assert!(!view.to_string().contains("-0.0"), "{view}");
+    assert!(story.run.ended().is_none(), "it goes on");
+}
+
+#[test]
 fn nothing_is_launched_once_the_budget_is_used_up() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
     let end = JobEnd::Done { commit: oid('a') };
-    story.reports(JobReport { cost_usd: 5.0, tokens: 700, ..JobReport::new(end, 500) });
+    story.reports(JobReport { cost_usd: Some(5.0), tokens: 700, ..JobReport::new(end, 500) });
     assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("5.00 USD")));
     let view = RunView::of(&story.run);
-    assert_eq!((view.cost_usd, view.tokens), (5.0, 700));
-    assert_eq!((view.levels[0].cost_usd, view.levels[0].tokens), (5.0, 700));
+    assert_eq!([view.cost, view.levels[0].cost, view.tasks[0].cost], [Cost::of(Some(5.0), 700); 3]);
     let policy = Policy { max_usd: Some(6.0), ..story.run.policy().clone() };
-    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().task, id("B"));
 }
 

@@ -37,7 +37,10 @@ impl Run {
                 self.replanned(graph);
                 return effects;
             }
-            Event::Resumed { policy, intent } => self.resumed(policy, *intent),
+            Event::Resumed { policy, intent, planning } => {
+                self.planning = *planning;
+                self.resumed(policy, *intent);
+            }
             Event::BaseChecked { red, .. } => self.base_checked(red),
             Event::SlotReady { worker } => self.slot_ready(*worker),
             Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
