@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Attempt, Oid};
 use mahabharatha_core::run::effect::Job;
@@ -253,11 +254,11 @@ impl Inner {
         }
     }
 
-    /// What earlier attempts at the task cost.
+    /// What earlier attempts at the task cost, as far as it is known.
     fn spent_on(&self, job: &Job) -> f64 {
         let earlier = (1..job.attempt.0).map(|attempt| self.paths.job(&job.task, Attempt(attempt)));
-        let cost = |dir: PathBuf| worker::read_result(&dir).ok().flatten().map_or(0.0, |report| report.cost_usd);
-        earlier.map(cost).sum()
+        let cost = |dir: PathBuf| worker::read_result(&dir).ok().flatten().map(|report| report.cost());
+        earlier.filter_map(cost).sum::<Cost>().known_usd()
     }
 }
 

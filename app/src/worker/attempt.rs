@@ -43,7 +43,7 @@ pub enum AgentEnd {
 
 impl<'a> Attempt<'a> {
     pub fn new(order: &'a Order, job_dir: &'a Path, interrupt: &'a Interrupt, log: &'a Log) -> Attempt<'a> {
-        let (warnings, spent, decisions) = (Vec::new(), Spent::default(), Vec::new());
+        let (warnings, spent, decisions) = (Vec::new(), Spent::NOTHING, Vec::new());
         Attempt { order, job_dir, interrupt, log, warnings, spent, decisions }
     }
 
@@ -141,8 +141,10 @@ impl<'a> Attempt<'a> {
         }
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
         let agent = order.agent.agent();
-        let running = agent
-            .command(session)?
+        let command = agent.command(session)?;
+        // Until the agent has told.
+        self.spent = order.agent.unreported();
+        let running = command
             .timeout(order.limits.attempt())
             .grace(order.limits.grace())
             .copy_to(self.log.lines("output"))

@@ -14,7 +14,7 @@ use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::Interrupt;
 use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, write_result};
-use crate::agent::Said;
+use crate::agent::{Said, Spent};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc;
 use crate::store::locks::JobLock;
@@ -124,6 +124,8 @@ pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<Str
     };
     with_attempt(&order, job_dir, |mut attempt| {
         attempt.decisions = decisions;
+        // The session's client prices nothing that we see.
+        attempt.spent = Spent { cost_usd: None, tokens: 0 };
         let (end, wip) = attempt.conclude(AgentEnd::Said(said), &pristine, &guard)?;
         let log = attempt.log;
         let mut report = attempt.report(end, wip, started);

@@ -18,6 +18,7 @@ pub enum Event {
         policy: Policy,
         intent: Intent,
         /// What planning the feature has cost so far.
+        #[serde(default)]
         planning: Cost,
     },
     /// The graph was changed in tasks that had not been completed (see `Run::cannot_replan`); a `Resumed` follows.
@@ -170,6 +171,7 @@ pub struct Setup {
     pub git_config: Vec<(String, String)>,
     pub policy: Policy,
     /// What planning the feature has cost before the run.
+    #[serde(default)]
     pub planning: Cost,
 }
 

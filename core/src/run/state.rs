@@ -388,6 +388,11 @@ impl Run {
         self.planning + self.spent
     }
 
+    /// Returns what the attempts that have ended cost.
+    pub fn attempts_cost(&self) -> Cost {
+        self.spent
+    }
+
     /// Returns what planning the feature has cost, as it was when the run was started or resumed.
     pub fn planning(&self) -> Cost {
         self.planning

@@ -47,8 +47,8 @@ pub struct Conversation {
     /// Messages whose tokens are counted; each block of a message comes on its own.
     counted: BTreeSet<String>,
     tokens: u64,
-    /// The most that any result told; each tells the whole.
-    cost_usd: f64,
+    /// The most that any result told; each tells the whole. `None` as long as none did.
+    cost_usd: Option<f64>,
     last_text: String,
     /// Of the latest failure to reach the service: the client's word for it and the status, where there was one.
     trouble: (Option<String>, Option<u16>),
@@ -69,7 +69,7 @@ impl Conversation {
             tools: BTreeMap::new(),
             counted: BTreeSet::new(),
             tokens: 0,
-            cost_usd: 0.0,
+            cost_usd: None,
             last_text: String::new(),
             trouble: (None, None),
             limited_until: None,
@@ -129,7 +129,8 @@ impl Conversation {
                     // It would wait for another task.
                     self.feed.close();
                 }
-                self.cost_usd = self.cost_usd.max(outcome.total_cost_usd);
+                let told = self.cost_usd.into_iter().chain(outcome.total_cost_usd);
+                self.cost_usd = told.reduce(f64::max);
                 self.outcome = Some(outcome);
             }
             Line::RateLimitEvent { .. } | Line::Other => {}
@@ -233,7 +234,7 @@ impl Conversation {
             };
         }
         if outcome.subtype == "error_max_budget_usd" {
-            let spent = outcome.total_cost_usd;
+            let spent = outcome.total_cost_usd.unwrap_or_default();
             return Said::Blocked(format!(
                 "the budget of this task is used up: {spent:.2} USD (budget.max_usd_per_task)"
             ));
