@@ -2,11 +2,13 @@
 
 mod blockers;
 mod next;
+mod planned;
 
 use serde::{Serialize, Serializer};
 
 pub use self::blockers::Blocker;
 pub use self::next::{Next, Step};
+pub use self::planned::PlannedView;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Level, Oid, TaskId, Time};
 use crate::run::event::{FailCause, JobEnd, JobReport};
@@ -168,6 +170,11 @@ impl RunView {
         let resolution = format!("`mahabharatha run {}` goes on from here", self.feature);
         self.blockers.push(Blocker { what: "run".to_string(), cause, resolution });
         self
+    }
+
+    /// With what planning has cost by now: it may have gone on since the run was last resumed.
+    pub fn with_planning(self, run: &Run, planning: Cost) -> RunView {
+        RunView { cost: planning + run.attempts_cost(), planning, ..self }
     }
 
     pub fn of(run: &Run) -> RunView {
