@@ -51,7 +51,16 @@ mod tests {
     fn a_design_is_shown_with_its_tasks() {
         let story = Story::unattended();
         let view = PlannedView::of("tables", Some(story.run.graph()), Cost::of(Some(0.4), 2_000));
-        insta::assert_snapshot!(shown(&view, Some("approved")), @"");
+        insta::assert_snapshot!(shown(&view, Some("approved")), @r"
+        tables: designed, not run yet; 3 tasks on 2 levels; the requirements are approved; 0.40 USD, 2000 tokens
+
+        Level  Task      Title                    Status   Needs
+        1      TASK-001  Parse the configuration  pending
+        1      TASK-002  Render tables | columns  pending
+        2      TASK-003  Wire it together         pending  TASK-001, TASK-002
+
+        Next: mahabharatha run tables
+        ");
     }
 
     #[test]

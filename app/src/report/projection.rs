@@ -112,7 +112,7 @@ mod tests {
         story.happens(Event::Closed);
         let completed = projection(&story.view());
         assert_eq!(completed["status"], "completed");
-        insta::assert_snapshot!(completed["completion"], @r#"{"completed_at":"2026-01-26T10:30:45Z","commit":"cccccccccccccccccccccccccccccccccccccccc","tasks_completed":3,"tasks_skipped":0,"attempts":5,"duration_seconds":45,"cost_usd":1.25,"tokens":7500}"#);
+        insta::assert_snapshot!(completed["completion"], @r#"{"completed_at":"2026-01-26T10:30:45Z","commit":"cccccccccccccccccccccccccccccccccccccccc","tasks_completed":3,"tasks_skipped":0,"attempts":5,"duration_seconds":45,"cost_usd":1.25,"known_cost_usd":1.25,"tokens":7500}"#);
     }
 
     #[test]

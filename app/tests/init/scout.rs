@@ -45,6 +45,7 @@ fn notes_of_an_agent_are_a_section_of_their_own() {
     let records = bench.repo.read(".git/mahabharatha/setup.jsonl");
     assert_eq!(records.matches(r#""phase":"init""#).count(), 1, "{records}");
     bench.repo.write(".gsd/specs/x/requirements.md", "# Feature: x\n");
+    bench.repo.commit("set up");
     let status = bench.repo.run(&["status", "-f", "x", "--json"]).code(0).json();
     assert_eq!((&status["setup"]["cost_usd"], &status["cost_usd"]), (&Value::Null, &json!(0.0)), "{status}");
     bench.repo.run(&["status", "-f", "x"]).code(0).says("Setting up the project (init --agent): unknown.");

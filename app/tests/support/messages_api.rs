@@ -293,9 +293,13 @@ fn serve(
         asked.lock().unwrap().push(ask.clone());
         match script(&ask) {
             Reply::Message { blocks, usage } => {
-                let body = events(&ask, &blocks, usage);
+                let (kind, body) = match ask.body["stream"].as_bool() {
+                    Some(true) => ("text/event-stream", events(&ask, &blocks, usage)),
+                    // After a stream that broke, the client may ask for the answer in one piece.
+                    _ => ("application/json", whole(&ask, &blocks, usage).to_string()),
+                };
                 served.lock().unwrap().push((ask, usage));
-                write_response(&mut stream, 200, "text/event-stream", &[], body.as_bytes(), body.len())?;
+                write_response(&mut stream, 200, kind, &[], body.as_bytes(), body.len())?;
             }
             Reply::Error { status, kind, message, headers } => {
                 let body = json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string();
@@ -328,8 +332,8 @@ fn write_response(
     stream.flush()
 }
 
-/// The message as the stream of events that the service sends.
-fn events(ask: &Ask, blocks: &[Value], usage: Usage) -> String {
+/// The message in one piece.
+fn whole(ask: &Ask, blocks: &[Value], usage: Usage) -> Value {
     let uses_tools = blocks.iter().any(|block| block["type"] == "tool_use");
     let stop = if uses_tools { "tool_use" } else { "end_turn" };
     let Usage { input, cache_creation, cache_read, output } = usage;
@@ -338,9 +342,18 @@ fn events(ask: &Ask, blocks: &[Value], usage: Usage) -> String {
         "output_tokens": output,
     });
     let id = tool_use("", Value::Null)["id"].as_str().unwrap_or_default().replace("toolu", "msg");
-    let mut events = vec![json!({ "type": "message_start", "message": {
-        "id": id, "type": "message", "role": "assistant", "model": ask.body["model"], "content": [],
-        "stop_reason": null, "stop_sequence": null, "usage": usage } })];
+    json!({
+        "id": id, "type": "message", "role": "assistant", "model": ask.body["model"], "content": blocks,
+        "stop_reason": stop, "stop_sequence": null, "usage": usage,
+    })
+}
+
+/// The message as the stream of events that the service sends.
+fn events(ask: &Ask, blocks: &[Value], usage: Usage) -> String {
+    let mut message = whole(ask, blocks, usage);
+    let stop = std::mem::take(&mut message["stop_reason"]);
+    message["content"] = json!([]);
+    let mut events = vec![json!({ "type": "message_start", "message": message })];
     for (index, block) in blocks.iter().enumerate() {
         let (start, delta) = if block["type"] == "text" {
             (json!({ "type": "text", "text": "" }), json!({ "type": "text_delta", "text": block["text"] }))
@@ -353,7 +366,7 @@ fn events(ask: &Ask, blocks: &[Value], usage: Usage) -> String {
         events.push(json!({ "type": "content_block_stop", "index": index }));
     }
     let delta = json!({ "stop_reason": stop, "stop_sequence": null });
-    events.push(json!({ "type": "message_delta", "delta": delta, "usage": { "output_tokens": output } }));
+    events.push(json!({ "type": "message_delta", "delta": delta, "usage": { "output_tokens": usage.output } }));
     events.push(json!({ "type": "message_stop" }));
     events
         .iter()
