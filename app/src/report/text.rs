@@ -150,6 +150,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_not_known_is_not_called_nothing() {
+        let known = Cost::of(Some(1.2), 7_500);
+        let all = [known, known + Cost::unknown(), Cost::of(None, 12), Cost::unknown(), Cost::default()];
+        let facts = all.map(|cost| cost_fact(cost).unwrap_or_default());
+        assert_eq!(
+            facts,
+            ["1.20 USD, 7500 tokens", "at least 1.20 USD, 7500 tokens", "unknown, 12 tokens", "unknown", ""]
+        );
+        assert_eq!(cost_phrase(Cost::of(None, 12)).as_deref(), Some("cost unknown, 12 tokens"));
+        assert_eq!(cost_phrase(known + Cost::unknown()).as_deref(), Some("at least 1.20 USD, 7500 tokens"));
+    }
+
+    #[test]
     fn long_lists_and_long_lines_are_cut() {
         let items: Vec<String> = (1..=7).map(|number| format!("f{number}")).collect();
         assert_eq!(few(&items[..2]), "f1, f2");

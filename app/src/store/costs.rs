@@ -99,6 +99,8 @@ fn ends_in_a_torn_line(file: &mut File) -> std::io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn place() -> (tempfile::TempDir, PathBuf) {
@@ -124,6 +126,18 @@ mod tests {
         assert_eq!(total(&path).unwrap(), Cost::unknown());
         Question::note(&path, "design", "claude").unwrap().cost(Cost::of(Some(0.5), 7)).unwrap();
         assert_eq!(total(&path).unwrap(), Cost::of(Some(0.5), 7) + Cost::unknown());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_file_holds_is_read(start in 0..200_usize, noise in any::<Vec<u8>>()) {
+            let (_dir, path) = place();
+            Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.25), 3)).unwrap();
+            let mut bytes = fs::read(&path).unwrap();
+            bytes.splice(start.min(bytes.len())..start.min(bytes.len()), noise);
+            fs::write(&path, bytes).unwrap();
+            prop_assert!(total(&path).unwrap().known_usd().is_finite());
+        }
     }
 
     #[test]
