@@ -8,6 +8,7 @@ use mahabharatha::report::{Opening, Reporter};
 use mahabharatha::store::journal::Journal;
 use mahabharatha::store::locks::FeatureLock;
 use mahabharatha::ui::{Color, Flags, Ui};
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Feature, Oid, Time};
 use mahabharatha_core::run::event::{Backoff, BackoffStrategy, Event, JobEnd, JobReport, Policy, Setup};
 use mahabharatha_core::run::{Effect, Run};
@@ -94,6 +95,7 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         mode: "subprocess".into(),
         git_config: vec![],
         policy,
+        planning: Cost::default(),
     }
 }
 

@@ -114,6 +114,11 @@ impl Project {
         self.common_dir.join("mahabharatha")
     }
 
+    /// What was asked of agents to set the project up, and what it cost. No feature has such a name.
+    pub fn setup_costs(&self) -> PathBuf {
+        self.shared_dir().join("setup.jsonl")
+    }
+
     /// `.mahabharatha`
     pub fn home(&self) -> PathBuf {
         self.root.join(HOME)

@@ -27,6 +27,7 @@ use crate::project::{FeaturePaths, Project};
 use crate::report::{Opening, Reporter, files};
 use crate::specs;
 use crate::store::atomic::{sweep, sweep_of, write_atomic};
+use crate::store::costs;
 use crate::store::journal::{Journal, Record};
 use crate::store::locks::FeatureLock;
 use crate::store::ports::{self, PortLease};
@@ -219,7 +220,7 @@ impl Session<'_> {
         let started = Event::Started(Box::new(setup));
         journal.append(run.started_at(), &started)?;
         if options.intent != Intent::Complete {
-            let event = Event::Resumed { policy: self.policy(), intent: options.intent };
+            let event = self.resumed(options.intent)?;
             journal.append(now(), &event)?;
             run.step(now(), &event);
         }
@@ -244,7 +245,7 @@ impl Session<'_> {
             events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
         }
         events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
-        events.push(Event::Resumed { policy: self.policy(), intent: self.options.intent });
+        events.push(self.resumed(self.options.intent)?);
         let opening = Opening::of(&run);
         let mut begun = Begun { run, opening };
         for event in &events {
@@ -269,6 +270,12 @@ impl Session<'_> {
         let Session { project, paths, ref config, options, .. } = *self;
         let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
         Ground { project, paths, config, graph, launches: !options.intent.is_session(), agent, workers, resumed }
+    }
+
+    /// The event by which this process takes the run over.
+    fn resumed(&self, intent: Intent) -> Result<Event> {
+        let planning = costs::total(&self.paths.planning_costs())?;
+        Ok(Event::Resumed { policy: self.policy(), intent, planning })
     }
 
     fn policy(&self) -> Policy {
@@ -331,6 +338,7 @@ fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid,
         mode: "subprocess".to_string(),
         git_config: ground.project.pinned_config()?.0,
         policy,
+        planning: costs::total(&ground.paths.planning_costs())?,
     })
 }
 

@@ -97,6 +97,36 @@ pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
 
 const NO_GRAPH: &str = "no_graph";
 
+/// The feature's design, as far as it can be shown.
+pub enum FoundDesign {
+    /// Neither a graph nor task files are there.
+    Missing,
+    /// It cannot be run; the first problem says why.
+    Invalid(String),
+    Valid(Box<TaskGraph>),
+}
+
+/// Looks at the feature's graph without asking whether it fits what is committed.
+pub fn find_design(paths: &FeaturePaths, start: &StartTree) -> Result<FoundDesign> {
+    let file = match try_read_graph(paths, start)? {
+        Ok(file) => file,
+        Err(unreadable) if matches!(unreadable[..], [Unreadable { code: NO_GRAPH, .. }]) => {
+            return Ok(FoundDesign::Missing);
+        }
+        Err(unreadable) => {
+            return Ok(FoundDesign::Invalid(unreadable.first().map(ToString::to_string).unwrap_or_default()));
+        }
+    };
+    let (graph, problems) = check_graph(paths.feature(), &file, None);
+    Ok(match graph {
+        Some(graph) => FoundDesign::Valid(Box::new(graph)),
+        None => {
+            let error = problems.iter().find(|problem| problem.severity == Severity::Error);
+            FoundDesign::Invalid(error.map(problem_line).unwrap_or_default())
+        }
+    })
+}
+
 /// A file that a graph cannot be made from.
 #[derive(Debug, Serialize)]
 pub struct Unreadable {

@@ -3,6 +3,7 @@
 
 pub mod charter;
 pub mod config;
+pub mod cost;
 pub mod design;
 pub mod graph;
 pub mod ids;

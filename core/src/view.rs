@@ -2,13 +2,16 @@
 
 mod blockers;
 mod next;
+mod planned;
 
 use serde::{Serialize, Serializer};
 
 pub use self::blockers::Blocker;
 pub use self::next::{Next, Step};
+pub use self::planned::PlannedView;
+use crate::cost::Cost;
 use crate::ids::{Attempt, Level, Oid, TaskId, Time};
-use crate::run::event::{FailCause, JobEnd};
+use crate::run::event::{FailCause, JobEnd, JobReport};
 use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
 };
@@ -33,8 +36,10 @@ pub struct RunView {
     pub levels: Vec<LevelView>,
     pub tasks: Vec<TaskView>,
     pub workers: Vec<WorkerView>,
-    pub cost_usd: f64,
-    pub tokens: u64,
+    /// What the feature has cost: its planning, and the attempts that have ended.
+    #[serde(flatten)]
+    pub cost: Cost,
+    pub planning: Cost,
     /// What keeps the run from going on.
     pub blockers: Vec<Blocker>,
     pub base_branch: String,
@@ -75,8 +80,8 @@ pub struct LevelView {
     pub commit: Option<Oid>,
     pub started_at: Option<Stamp>,
     pub merged_at: Option<Stamp>,
-    pub cost_usd: f64,
-    pub tokens: u64,
+    #[serde(flatten)]
+    pub cost: Cost,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -94,8 +99,8 @@ pub struct TaskView {
     pub started_at: Option<Stamp>,
     pub completed_at: Option<Stamp>,
     pub commit: Option<Oid>,
-    pub cost_usd: f64,
-    pub tokens: u64,
+    #[serde(flatten)]
+    pub cost: Cost,
     pub reason: Option<String>,
     /// Set while it waits after a failure.
     pub next_attempt_at: Option<Stamp>,
@@ -129,8 +134,8 @@ pub struct AttemptView {
     pub strays: Vec<String>,
     pub warnings: Vec<String>,
     pub wip: Option<Oid>,
-    pub cost_usd: f64,
-    pub tokens: u64,
+    #[serde(flatten)]
+    pub cost: Cost,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -167,6 +172,11 @@ impl RunView {
         self
     }
 
+    /// With what planning has cost by now: it may have gone on since the run was last resumed.
+    pub fn with_planning(self, run: &Run, planning: Cost) -> RunView {
+        RunView { cost: planning + run.attempts_cost(), planning, ..self }
+    }
+
     pub fn of(run: &Run) -> RunView {
         let mut tasks: Vec<TaskView> =
             run.tasks().iter().enumerate().map(|(index, task)| task_view(run, index, task)).collect();
@@ -178,8 +188,8 @@ impl RunView {
             level: run.current_level().or(run.levels().last()).map(|level| level.level),
             levels: run.levels().iter().map(|level| level_view(level, run.tasks(), &tasks)).collect(),
             workers: workers_of(run),
-            cost_usd: run.spent_usd(),
-            tokens: run.spent_tokens(),
+            cost: run.cost(),
+            planning: run.planning(),
             blockers: blockers::blockers_of(run),
             base_branch: run.setup().base_branch.clone(),
             landing_branch: run.landing_branch(),
@@ -244,8 +254,7 @@ fn level_view(level: &LevelState, tasks: &[TaskState], views: &[TaskView]) -> Le
         commit,
         started_at: level.started_at.map(Stamp),
         merged_at,
-        cost_usd: views.iter().map(|task| task.cost_usd).sum(),
-        tokens: total(views.iter().map(|task| task.tokens)),
+        cost: views.iter().map(|task| task.cost).sum(),
     }
 }
 
@@ -276,8 +285,7 @@ fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
         started_at: attempts.first().map(|attempt| attempt.started_at),
         completed_at,
         commit,
-        cost_usd: attempts.iter().map(|attempt| attempt.cost_usd).sum(),
-        tokens: total(attempts.iter().map(|attempt| attempt.tokens)),
+        cost: attempts.iter().map(|attempt| attempt.cost).sum(),
         reason,
         next_attempt_at: match state.status {
             TaskStatus::Resting { until } => Some(Stamp(until)),
@@ -319,14 +327,8 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         strays,
         warnings: report.as_ref().map(|report| report.warnings.clone()).unwrap_or_default(),
         wip: report.as_ref().and_then(|report| report.wip.clone()),
-        cost_usd: report.as_ref().map_or(0.0, |report| report.cost_usd),
-        tokens: report.as_ref().map_or(0, |report| report.tokens),
+        cost: report.as_ref().map(JobReport::cost).unwrap_or_default(),
     }
-}
-
-/// As agents tell it, so perhaps more than there can be.
-fn total(tokens: impl Iterator<Item = u64>) -> u64 {
-    tokens.fold(0, u64::saturating_add)
 }
 
 fn is_under_way(run: &Run, task: &TaskId, record: &AttemptRecord) -> bool {

@@ -1,6 +1,7 @@
 //! Decisions of a run that are easier told one by one than met by chance.
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{
@@ -56,6 +57,7 @@ impl Story {
             mode: "subprocess".to_string(),
             git_config: Vec::new(),
             policy,
+            planning: Cost::default(),
         };
         let mut story = Story { run: Run::start(Time(0), &setup).unwrap(), now: Time(0) };
         story.happens(Event::SlotReady { worker: WorkerId(0) });
@@ -70,7 +72,8 @@ impl Story {
 
     fn resumed(&mut self) -> &mut Story {
         let policy = self.run.policy().clone();
-        self.happens(Event::Resumed { policy, intent: Intent::Complete });
+        let planning = self.run.planning();
+        self.happens(Event::Resumed { policy, intent: Intent::Complete, planning });
         let prepares = |(_, effect): (EffectId, &Effect)| matches!(effect, Effect::PrepareSlot { .. });
         if self.run.outstanding().any(prepares) {
             self.happens(Event::SlotReady { worker: WorkerId(0) });
@@ -258,7 +261,7 @@ fn a_limit_holds_for_the_process_that_goes_on_unless_it_is_told_not_to_wait() {
 
     let mut story = limited();
     let policy = Policy { heeds_limits: false, ..story.run.policy().clone() };
-    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().attempt, Attempt(2));
 }
 
@@ -298,16 +301,47 @@ fn a_service_that_never_serves_pauses_the_run() {
 }
 
 #[test]
+fn planning_counts_against_the_budget() {
+    let mut story = Story::of(&[("A", 1), ("B", 1)]);
+    let policy = story.run.policy().clone();
+    let planning = Cost::of(Some(4.0), 900);
+    story.happens(Event::Resumed { policy: policy.clone(), intent: Intent::Complete, planning });
+    let end = JobEnd::Done { commit: oid('a') };
+    story.reports(JobReport { cost_usd: Some(1.0), tokens: 100, ..JobReport::new(end, 500) });
+    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("4.00 USD of it by planning")));
+    let view = RunView::of(&story.run);
+    assert_eq!((view.cost, view.planning), (Cost::of(Some(5.0), 1_000), planning));
+    assert_eq!(view.levels[0].cost, Cost::of(Some(1.0), 100), "planning is of no level");
+}
+
+#[test]
+fn an_unknown_cost_is_not_zero_and_does_not_use_up_the_budget() {
+    let mut story = Story::of(&[("A", 1), ("B", 1), ("C", 2)]);
+    let done = |cost_usd| JobReport { cost_usd, tokens: 10, ..JobReport::new(JobEnd::Done { commit: oid('a') }, 500) };
+    story.reports(done(None));
+    story.reports(done(Some(1.5)));
+    let view = serde_json::to_value(RunView::of(&story.run)).unwrap();
+    let cost = |of: &serde_json::Value| (of["cost_usd"].as_f64(), of["known_cost_usd"].as_f64(), of["tokens"].as_u64());
+    assert_eq!(cost(&view), (None, Some(1.5), Some(20)));
+    assert_eq!(cost(&view["levels"][0]), (None, Some(1.5), Some(20)));
+    assert_eq!(cost(&view["tasks"][0]), (None, Some(0.0), Some(10)));
+    assert_eq!(cost(&view["tasks"][0]["attempts"][0]), (None, Some(0.0), Some(10)));
+    assert_eq!(cost(&view["tasks"][1]), (Some(1.5), Some(1.5), Some(10)));
+    assert_eq!(cost(&view["tasks"][2]), (Some(0.0), Some(0.0), Some(0)), "nothing was done for it yet");
+    assert!(!view.to_string().contains("-0.0"), "{view}");
+    assert!(story.run.ended().is_none(), "it goes on");
+}
+
+#[test]
 fn nothing_is_launched_once_the_budget_is_used_up() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
     let end = JobEnd::Done { commit: oid('a') };
-    story.reports(JobReport { cost_usd: 5.0, tokens: 700, ..JobReport::new(end, 500) });
+    story.reports(JobReport { cost_usd: Some(5.0), tokens: 700, ..JobReport::new(end, 500) });
     assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("5.00 USD")));
     let view = RunView::of(&story.run);
-    assert_eq!((view.cost_usd, view.tokens), (5.0, 700));
-    assert_eq!((view.levels[0].cost_usd, view.levels[0].tokens), (5.0, 700));
+    assert_eq!([view.cost, view.levels[0].cost, view.tasks[0].cost], [Cost::of(Some(5.0), 700); 3]);
     let policy = Policy { max_usd: Some(6.0), ..story.run.policy().clone() };
-    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().task, id("B"));
 }
 
@@ -315,9 +349,9 @@ fn nothing_is_launched_once_the_budget_is_used_up() {
 fn after_an_attempt(cost_usd: f64) -> Story {
     let mut story = Story::of(&[("A", 1)]);
     let policy = Policy { max_usd_per_task: Some(1.0), max_usd: None, ..story.run.policy().clone() };
-    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     let end = JobEnd::Checkpoint { note: "half".to_string() };
-    story.reports(JobReport { cost_usd, ..JobReport::new(end, 500) });
+    story.reports(JobReport { cost_usd: Some(cost_usd), ..JobReport::new(end, 500) });
     story
 }
 
@@ -333,7 +367,7 @@ fn a_task_is_launched_with_what_is_left_of_its_budget_and_blocked_without_a_laun
     let mut story = after_an_attempt(0.75);
     assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().max_usd, Some(0.25));
     let report = JobReport::new(JobEnd::Checkpoint { note: "more".to_string() }, 500);
-    story.reports(JobReport { cost_usd: 0.5, ..report });
+    story.reports(JobReport { cost_usd: Some(0.5), ..report });
     assert_eq!(story.run.ended(), Some(&End::Blocked));
     assert_eq!(reason(&story), "its budget of 1.00 USD is used up: 1.25 USD spent; raise budget.max_usd_per_task");
     assert_eq!(story.run.task(&id("A")).unwrap().attempts.len(), 2);
@@ -353,7 +387,7 @@ fn a_task_over_its_budget_is_tried_again_only_when_the_limit_was_raised() {
     assert_eq!(retry(&mut story, "2", Some(TaskBudget { max_usd: Some(0.5) })).accepted, []);
     assert_eq!(retry(&mut story, "3", Some(TaskBudget { max_usd: Some(3.0) })).accepted, [id("A")]);
     let policy = story.run.policy().clone();
-    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().max_usd, Some(2.0));
 }
 
@@ -361,7 +395,7 @@ fn a_task_over_its_budget_is_tried_again_only_when_the_limit_was_raised() {
 fn a_limit_that_was_lowered_blocks_what_has_spent_more() {
     let mut story = Story::of(&[("A", 1)]);
     let report = JobReport::new(JobEnd::Checkpoint { note: "half".to_string() }, 500);
-    story.reports(JobReport { cost_usd: 2.0, ..report });
+    story.reports(JobReport { cost_usd: Some(2.0), ..report });
     assert_eq!(story.job().max_usd, None);
     story.ends(JobEnd::Interrupted);
     let policy = Policy { max_usd_per_task: Some(1.0), ..story.run.policy().clone() };
@@ -370,7 +404,7 @@ fn a_limit_that_was_lowered_blocks_what_has_spent_more() {
         command: Command::Stop { force: false, grace_ms: 0, worker: None },
     });
     story.ends(JobEnd::Interrupted);
-    story.happens(Event::Resumed { policy, intent: Intent::Complete });
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     assert!(reason(&story).contains("2.00 USD spent"));
 }
 

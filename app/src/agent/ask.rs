@@ -32,13 +32,20 @@ pub struct Asked<'a> {
 }
 
 pub struct Answer {
-    /// Or why what it said is no answer, in words for the agent.
-    pub value: Result<Value, String>,
+    /// The answer, or why what it said is none, in words for the agent; an error where it could not be asked.
+    pub value: Result<Result<Value, String>>,
+    /// What the question cost, also where there is no answer.
     pub spent: Spent,
 }
 
 /// Returns when the agent and everything that it started has ended.
-pub fn ask(asked: &Asked<'_>) -> Result<Answer> {
+pub fn ask(asked: &Asked<'_>) -> Answer {
+    let mut spent = Spent::NOTHING;
+    let value = try_ask(asked, &mut spent);
+    Answer { value, spent }
+}
+
+fn try_ask(asked: &Asked<'_>, spent: &mut Spent) -> Result<Result<Value, String>> {
     let failed = |what: String| Error::new(ExitCode::Failed, format!("the agent {}: {what}", asked.name));
     let cmd = match (asked.agent.kind, asked.agent.command.as_slice()) {
         (AgentKind::Claude, _) => claude::command_for(asked)?,
@@ -49,6 +56,7 @@ pub fn ask(asked: &Asked<'_>) -> Result<Answer> {
         }
     };
     proc::become_subreaper().map_err(|error| failed(error.to_string()))?;
+    *spent = Spent::UNKNOWN;
     let ended = run(cmd, asked).map_err(|error| failed(error.to_string()));
     if !proc::end_descendants(Duration::ZERO) {
         return Err(failed("it left processes that cannot be ended".to_owned()));
@@ -62,12 +70,14 @@ pub fn ask(asked: &Asked<'_>) -> Result<Answer> {
         return Err(failed(format!("its answer is longer than {} MB", LONGEST >> 20)));
     }
     if asked.agent.kind == AgentKind::Claude {
-        return claude::answer(&ended).map_err(|what| failed(what).detail(said(&ended)));
+        let (answer, told) = claude::answer(&ended);
+        *spent = told;
+        return answer.map_err(|what| failed(what).detail(said(&ended)));
     }
     if !ended.success() {
         return Err(failed(format!("it ended with {}", ended.status)).detail(said(&ended)));
     }
-    Ok(Answer { value: read_json(&ended.stdout), spent: Spent::default() })
+    Ok(read_json(&ended.stdout))
 }
 
 fn run(cmd: Cmd, asked: &Asked<'_>) -> std::io::Result<Ended> {

@@ -51,7 +51,8 @@ impl Agent for Program {
     }
 
     fn spent(&self) -> Spent {
-        Spent::default()
+        // A task's own command costs nothing; a program may be a coding agent, which does not say what it costs.
+        if self.configured.is_empty() { Spent::NOTHING } else { Spent::UNKNOWN }
     }
 
     fn decisions(&self, ended: &Ended) -> Vec<String> {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::prompt::{Prompt, bound_text};
@@ -38,6 +39,17 @@ pub struct AgentOrder {
 pub enum AgentKind {
     Claude(claude::Terms),
     Command,
+}
+
+impl AgentOrder {
+    /// Returns what an attempt cost of which this agent left no account: a task's own `run` command costs nothing, any other
+    /// agent may have.
+    pub fn unreported(&self) -> Spent {
+        match (&self.kind, self.command.as_slice()) {
+            (AgentKind::Command, []) => Spent::NOTHING,
+            _ => Spent::UNKNOWN,
+        }
+    }
 }
 
 /// Where the program of an agent is: on PATH, or from the main checkout where a relative path names it.
@@ -90,11 +102,23 @@ pub enum Said {
     Failed(String),
 }
 
-/// What an attempt cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// What an attempt or a question cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spent {
-    pub cost_usd: f64,
+    /// `None` where it was not measured.
+    pub cost_usd: Option<f64>,
     pub tokens: u64,
+}
+
+impl Spent {
+    /// Nothing that costs has run.
+    pub const NOTHING: Spent = Spent { cost_usd: Some(0.0), tokens: 0 };
+    /// Something ran that may have cost, and nothing was measured.
+    pub const UNKNOWN: Spent = Spent { cost_usd: None, tokens: 0 };
+
+    pub fn cost(self) -> Cost {
+        Cost::of(self.cost_usd, self.tokens)
+    }
 }
 
 /// One attempt's agent.

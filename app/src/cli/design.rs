@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mahabharatha_core::config::Config;
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::design::{Design, Proposal, skeleton, stubs_fail, too_late, unreadable};
 use mahabharatha_core::graph::{Problem, StartTree};
 use mahabharatha_core::plan::Plan;
@@ -14,7 +15,6 @@ use serde_json::json;
 use super::Global;
 use super::place::Place;
 use super::validate;
-use crate::agent::Spent;
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::jobs;
@@ -23,7 +23,7 @@ use crate::proc;
 use crate::report::files::{self, Checkpoint};
 use crate::report::human_duration;
 use crate::report::plan::render_plan;
-use crate::report::text::{branch_name, count, usd};
+use crate::report::text::{branch_name, cost_phrase, count};
 use crate::session;
 use crate::specs;
 use crate::store::journal::Journal;
@@ -68,8 +68,8 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     let designing = Designing::new(&place, ui, args, &config)?;
     let mut code = ExitCode::Done;
     planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || match designing.draw_up(global)? {
-        Ok((designed, author, spent)) => {
-            designing.finish(&designed, &author, spent)?;
+        Ok((designed, author, cost)) => {
+            designing.finish(&designed, &author, cost)?;
             Ok(!args.asks_for_form())
         }
         Err(problems) => {
@@ -105,9 +105,10 @@ struct Designing<'a> {
     start: StartTree,
     /// What has been run of the feature already.
     begun: Option<Run>,
+    run_cost: Cost,
 }
 
-type Drawn = (Designed, String, Spent);
+type Drawn = (Designed, String, Cost);
 
 impl<'a> Designing<'a> {
     /// Everything that could be in the way is looked at before anybody is asked for a design.
@@ -115,6 +116,7 @@ impl<'a> Designing<'a> {
         let standing = planning::standing(&place.project, &place.paths)?;
         let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
         let start = session::start_commit(&place.project, run.as_ref())?;
+        let run_cost = run.as_ref().map(Run::attempts_cost).unwrap_or_default();
         let begun = run.filter(Run::has_begun);
         if !args.force {
             check_requirements(place, standing)?;
@@ -126,7 +128,7 @@ impl<'a> Designing<'a> {
         }
         let requirements = planning::read_document(&place.paths.requirements())?.unwrap_or_default();
         let start = specs::start_tree(&place.project.git(), &start)?;
-        Ok(Designing { place, ui, args, config, committing, standing, requirements, start, begun })
+        Ok(Designing { place, ui, args, config, committing, standing, requirements, start, begun, run_cost })
     }
 
     /// The design that holds, who made it and what it cost; or everything that is wrong with it.
@@ -139,20 +141,21 @@ impl<'a> Designing<'a> {
             let design = Design::of_requirements(&requirements);
             let graph = GraphFile::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
             let proposal = graph.map(|graph| Proposal { design, graph });
-            return Ok(self.judge(proposal)?.map(|designed| (designed, identity, Spent::default())));
+            return Ok(self.judge(proposal)?.map(|designed| (designed, identity, Cost::default())));
         }
         if self.args.asks_for_form() {
             let form = planning::form(&self.start, &requirements, skeleton(feature));
-            return Ok(form.and_then(|form| self.in_time(form)).map(|form| (form, identity, Spent::default())));
+            return Ok(form.and_then(|form| self.in_time(form)).map(|form| (form, identity, Cost::default())));
         }
         let asker = match self.args.agent.as_deref() {
             Some(name) => Asker::named(name, Role::Architect, self.config, project, paths)?,
             None => Asker::default_one(Role::Architect, self.config, project, paths)
                 .map_err(|error| error.detail("other ways: --agent NAME, --from-graph FILE, --agent none"))?,
         };
+        let asker = asker.after_run(self.run_cost);
         let judge = |proposal| self.judge(proposal);
         let drawn = planning::draw_up(self.ui, &asker, feature, &self.requirements, judge, specs::problem_line)?;
-        Ok(drawn.map(|designed| (designed, asker.name().to_owned(), asker.spent())))
+        Ok(drawn.map(|designed| (designed, asker.name().to_owned(), asker.cost())))
     }
 
     fn judge(&self, proposal: Result<Proposal, String>) -> Result<Result<Designed, Vec<Problem>>> {
@@ -226,7 +229,7 @@ impl<'a> Designing<'a> {
         Err(error.hint("docs/task-graph.md tells the form of a graph, and what to do about each problem."))
     }
 
-    fn finish(&self, designed: &Designed, author: &str, spent: Spent) -> Result<()> {
+    fn finish(&self, designed: &Designed, author: &str, cost: Cost) -> Result<()> {
         let Place { project, feature, paths } = self.place;
         if planning::read_document(&paths.requirements())?.unwrap_or_default() != self.requirements {
             self.ui.warn("the requirements were changed while this was designed, which is by how they were before");
@@ -252,7 +255,7 @@ impl<'a> Designing<'a> {
             // Everything that matters is written.
             self.ui.warn(&error.to_string());
         }
-        self.tell(designed, &plan, &laid, commit.as_ref(), spent);
+        self.tell(designed, &plan, &laid, commit.as_ref(), cost);
         let (design, graph) = (paths.design(), paths.graph());
         self.ui.note(&if form {
             format!(
@@ -306,7 +309,7 @@ impl<'a> Designing<'a> {
         })
     }
 
-    fn tell(&self, designed: &Designed, plan: &Plan, laid: &Laid, commit: Option<&Commit>, spent: Spent) {
+    fn tell(&self, designed: &Designed, plan: &Plan, laid: &Laid, commit: Option<&Commit>, cost: Cost) {
         let Place { feature, paths, .. } = self.place;
         let width = planning::width(&designed.graph);
         let stubs: Vec<String> = designed.design.stub_files().map(|(path, _)| path).collect();
@@ -315,12 +318,12 @@ impl<'a> Designing<'a> {
                 "feature": feature.as_str(), "design": paths.design(), "graph": paths.graph(), "stubs": stubs,
                 "kept": laid.kept, "commit": commit.map(|commit| &commit.commit), "problems": designed.warnings,
                 "criteria": designed.criteria, "width": width, "plan": plan,
-                "cost_usd": spent.cost_usd, "tokens": spent.tokens,
+                "cost_usd": cost.usd(), "known_cost_usd": cost.known_usd(), "tokens": cost.tokens(),
             });
             self.ui.data(&serde_json::to_string_pretty(&data).expect("it has string keys only"));
             return;
         }
-        let cost = if spent.tokens == 0 { String::new() } else { format!(" ({})", usd(spent.cost_usd)) };
+        let cost = cost_phrase(cost).map(|cost| format!(" ({cost})")).unwrap_or_default();
         if !self.args.asks_for_form() {
             self.ui.note(&format!(
                 "{feature}: {}, at most {width} at once; critical path {}; {} worth having{cost}",

@@ -5,20 +5,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mahabharatha_core::config::Config;
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::spec::{Gap, Requirements};
 use serde_json::json;
 
 use super::Global;
 use super::place::Place;
-use crate::agent::Spent;
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::jobs;
 use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
 use crate::report::files::{self, Checkpoint};
-use crate::report::text::usd;
+use crate::report::text::cost_phrase;
+use crate::session;
 use crate::specs;
 use crate::store::atomic::write_atomic;
+use crate::store::journal::Journal;
 use crate::store::locks::FeatureLock;
 use crate::ui::{Style, Ui};
 
@@ -58,7 +60,9 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
     planning::end_on_signals();
-    let planning = Planning { place: &place, ui, args, config: &config, written: RefCell::default() };
+    let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
+    let run_cost = run.map(|run| run.attempts_cost()).unwrap_or_default();
+    let planning = Planning { place: &place, ui, args, config: &config, run_cost, written: RefCell::default() };
     planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global))?;
     Ok(ExitCode::Done)
 }
@@ -75,6 +79,8 @@ struct Planning<'a> {
     ui: &'a Ui,
     args: &'a PlanArgs,
     config: &'a Config,
+    /// What the feature's run has cost, where there was one.
+    run_cost: Cost,
     /// What we ourselves put there last.
     written: RefCell<Option<String>>,
 }
@@ -87,18 +93,18 @@ impl Planning<'_> {
         let read = |source| planning::read_source(&source, &global.directory, &place.project, ui);
         let wish = source.map(read).transpose()?;
         let existing = planning::read_document(&place.paths.requirements())?;
-        let mut spent = Spent::default();
+        let mut cost = Cost::default();
         let wrote = wish.is_some() || existing.is_none();
         if wrote {
-            let text = self.write(wish.as_deref(), existing.as_deref(), &mut spent)?;
+            let text = self.write(wish.as_deref(), existing.as_deref(), &mut cost)?;
             self.keep(text)?;
         }
-        self.decide(wrote, &mut spent)?;
-        self.tell(spent)
+        self.decide(wrote, &mut cost)?;
+        self.tell(cost)
     }
 
     /// The document, from what is wanted; one that was given whole is taken as it is.
-    fn write(&self, wish: Option<&str>, existing: Option<&str>, spent: &mut Spent) -> Result<String> {
+    fn write(&self, wish: Option<&str>, existing: Option<&str>, cost: &mut Cost) -> Result<String> {
         let feature = self.place.feature.as_str();
         if let Some(text) = wish.filter(|text| is_whole(text)) {
             return Ok(text.to_owned());
@@ -124,7 +130,7 @@ impl Planning<'_> {
                 };
                 let brief = Brief { feature: &self.place.feature, wish: &wish, current: existing };
                 let requirements = planning::elicit(self.ui, &asker, &brief)?;
-                *spent = asker.spent();
+                *cost += asker.cost();
                 requirements
             }
         };
@@ -136,10 +142,11 @@ impl Planning<'_> {
         match self.args.agent.as_deref() {
             Some("none") => Ok(Author::Form),
             Some(name) => {
-                Asker::named(name, Role::ProductOwner, config, &place.project, &place.paths).map(Author::Agent)
+                let asker = Asker::named(name, Role::ProductOwner, config, &place.project, &place.paths)?;
+                Ok(Author::Agent(asker.after_run(self.run_cost)))
             }
             None => match Asker::default_one(Role::ProductOwner, config, &place.project, &place.paths) {
-                Ok(asker) => Ok(Author::Agent(asker)),
+                Ok(asker) => Ok(Author::Agent(asker.after_run(self.run_cost))),
                 Err(why) => {
                     ui.note(&format!("No agent is asked: {}.", why.message()));
                     Ok(if ui.can_ask() { Author::Person } else { Author::Form })
@@ -164,7 +171,7 @@ impl Planning<'_> {
     }
 
     /// The approval gate: approve, change, or leave it a draft.
-    fn decide(&self, wrote: bool, spent: &mut Spent) -> Result<()> {
+    fn decide(&self, wrote: bool, cost: &mut Cost) -> Result<()> {
         if self.args.approve {
             return self.approve();
         }
@@ -193,7 +200,7 @@ impl Planning<'_> {
                     done => return done,
                 },
                 "c" | "change" => {
-                    self.change(spent)?;
+                    self.change(cost)?;
                     shown = self.show()?;
                 }
                 "d" | "draft" | "" => return Ok(()),
@@ -202,7 +209,7 @@ impl Planning<'_> {
         }
     }
 
-    fn change(&self, spent: &mut Spent) -> Result<()> {
+    fn change(&self, cost: &mut Cost) -> Result<()> {
         let current = self.text()?;
         let requirements = match self.author()? {
             Author::Agent(asker) => {
@@ -215,8 +222,7 @@ impl Planning<'_> {
                 }
                 let brief = Brief { feature: &self.place.feature, wish: &wish, current: Some(&current) };
                 let requirements = planning::elicit(self.ui, &asker, &brief)?;
-                let more = asker.spent();
-                *spent = Spent { cost_usd: spent.cost_usd + more.cost_usd, tokens: spent.tokens + more.tokens };
+                *cost += asker.cost();
                 requirements
             }
             Author::Person | Author::Form => planning::interview(self.ui, &Requirements::parse(&current))?,
@@ -271,14 +277,14 @@ impl Planning<'_> {
         }
     }
 
-    fn tell(&self, spent: Spent) -> Result<bool> {
+    fn tell(&self, cost: Cost) -> Result<bool> {
         let Place { project, feature, paths } = self.place;
         let (standing, gaps) = (planning::standing(project, paths)?, Requirements::parse(&self.text()?).check());
         if self.ui.json() {
             let path = paths.requirements();
             let data = json!({
                 "feature": feature.as_str(), "requirements": path, "status": standing, "problems": gaps,
-                "cost_usd": spent.cost_usd, "tokens": spent.tokens,
+                "cost_usd": cost.usd(), "known_cost_usd": cost.known_usd(), "tokens": cost.tokens(),
             });
             self.ui.data(&serde_json::to_string_pretty(&data).expect("it has string keys only"));
             return Ok(standing == Standing::Approved);
@@ -286,7 +292,7 @@ impl Planning<'_> {
         if !self.ui.can_ask() {
             gaps.iter().for_each(|gap| self.ui.warn(&gap_line(gap)));
         }
-        let cost = if spent.tokens == 0 { String::new() } else { format!(" ({})", usd(spent.cost_usd)) };
+        let cost = cost_phrase(cost).map(|cost| format!(" ({cost})")).unwrap_or_default();
         self.ui.note(&format!("{} is {standing}{cost}.", paths.requirements().display()));
         self.ui.note(&match standing {
             Standing::Approved => format!("Next: mahabharatha design {feature}"),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use jiff::Timestamp;
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Time, WorkerId};
 use mahabharatha_core::run::Run;
-use mahabharatha_core::view::RunView;
+use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use serde_json::json;
 
 use super::place::Place;
@@ -16,8 +17,12 @@ use crate::error::{Error, ExitCode, Result, io};
 use crate::lease::Lease;
 use crate::planning::{self, Standing};
 use crate::report::logs::{LogFilter, read_logs};
+use crate::report::planned::planned_text;
 use crate::report::status::{Details, Doing, ListView, Show, status_json, status_text};
+use crate::report::text::cost_fact;
 use crate::session;
+use crate::specs;
+use crate::store::costs;
 use crate::store::journal::Journal;
 use crate::store::watch::{self, Changes};
 use crate::ui::Ui;
@@ -72,10 +77,15 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
     let driven = steer::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
     let standing = planning::standing(&place.project, &place.paths)?;
+    let planning = costs::total(&place.paths.planning_costs())?;
+    let setup = costs::total(&place.project.setup_costs())?;
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
-        return Ok(Look { text: not_run_yet(place, ui, standing)?, driven: false });
+        return Ok(Look { text: not_run_yet(place, ui, standing, planning, setup)?, driven: false });
     };
-    let view = steer::view(place, &run, driven);
+    let mut view = steer::view(place, &run, driven);
+    if !planning.is_zero() {
+        view = view.with_planning(&run, planning);
+    }
     let doing = doing(place, &view);
     let list = list(place, &view, &run, driven);
     if ui.json() {
@@ -83,6 +93,7 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
         if standing != Standing::Missing {
             status["requirements"] = json!(standing);
         }
+        status["setup"] = json!(setup);
         return Ok(Look { text: status.to_string(), driven });
     }
     let details = ui.verbose().then(|| details(place, &view)).transpose()?;
@@ -99,22 +110,38 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     if standing == Standing::Changed {
         text.push_str(&format!("\nRequirements: {standing}.\n"));
     }
+    text.push_str(&setup_line(setup));
     Ok(Look { text, driven })
 }
 
-/// Of a feature that is planned, or an error where nothing is known of it.
-fn not_run_yet(place: &Place, ui: &Ui, standing: Standing) -> Result<String> {
-    if standing == Standing::Missing {
-        return Err(steer::no_run(place));
+/// Shows a feature that is planned or designed; an error where nothing is known of it.
+fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, planning: Cost, setup: Cost) -> Result<String> {
+    let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
+    let design = specs::find_design(&place.paths, &start)?;
+    let has_requirements = standing != Standing::Missing;
+    let graph = match &design {
+        specs::FoundDesign::Valid(graph) => Some(&**graph),
+        specs::FoundDesign::Missing if !has_requirements && planning.is_zero() => return Err(steer::no_run(place)),
+        _ => None,
+    };
+    let mut view = PlannedView::of(place.feature.as_str(), graph, planning);
+    if let specs::FoundDesign::Invalid(cause) = design {
+        let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
+        view.blockers.push(Blocker { what: "design".to_string(), cause, resolution });
     }
     if ui.json() {
-        let status = json!({
-            "feature": place.feature.as_str(), "status": "planned", "requirements": standing, "level": null, "levels": [],
-            "tasks": [], "workers": [], "mismatches": [], "cost_usd": 0.0, "blockers": [],
-        });
+        let mut status = json!(view);
+        status["requirements"] = json!(has_requirements.then_some(standing));
+        status["setup"] = json!(setup);
         return Ok(status.to_string());
     }
-    Ok(format!("{}: planned, not run yet; the requirements are {standing}\n", place.feature))
+    let requirements = has_requirements.then(|| standing.to_string());
+    Ok(planned_text(&view, requirements.as_deref(), ui.columns(), ui.paint()) + &setup_line(setup))
+}
+
+/// What `init --agent` has cost, which is no feature's; nothing where it was not asked.
+fn setup_line(setup: Cost) -> String {
+    cost_fact(setup).map(|cost| format!("\nSetting up the project (init --agent): {cost}.\n")).unwrap_or_default()
 }
 
 /// Nothing where it is not kept.

@@ -71,7 +71,7 @@ pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
         Err(error) => {
             let lack = error.is_lack_of_space().then(|| error.message().to_owned());
             let end = if lack.is_some() { JobEnd::Interrupted } else { JobEnd::Died { started: false } };
-            let mut report = report_of(end, Duration::ZERO);
+            let mut report = JobReport { cost_usd: Some(0.0), ..report_of(end, Duration::ZERO) };
             report.warnings.push(error.to_string());
             tell(events, lack, ended(job, report));
             None
@@ -241,7 +241,8 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watch
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
     if let Some(commit) = finished_commit(context, job) {
-        return checked(context, job, report_of(JobEnd::Done { commit }, ran), end);
+        let cost_usd = unreported_cost(job, dir);
+        return checked(context, job, JobReport { cost_usd, ..report_of(JobEnd::Done { commit }, ran) }, end);
     }
     let lived = end.seen.as_ref().map_or(ran.max(NOT_EARLY), |seen| seen.duration);
     let end = match of_session {
@@ -251,11 +252,21 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watch
     // What is known of an attempt whose worker could not tell.
     let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
     let tokens = progress.map_or(0, |progress| progress.tokens);
-    let mut report = JobReport { tokens, ..report_of(end, lived) };
+    let cost_usd = if end == (JobEnd::Died { started: false }) { Some(0.0) } else { unreported_cost(job, dir) };
+    let mut report = JobReport { cost_usd, tokens, ..report_of(end, lived) };
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
     report
+}
+
+/// Returns the cost of an attempt that left no result; `None` where something was at work that costs.
+fn unreported_cost(job: &Job, dir: &Path) -> Option<f64> {
+    match &job.doer {
+        Doer::Session(_) => None,
+        Doer::Nobody { .. } => Some(0.0),
+        Doer::Agent => Order::read(dir).ok()?.agent.unreported().cost_usd,
+    }
 }
 
 /// Tells how a job ended. Where the disk is full the attempt is not to blame: it uses up no retry, and the run pauses until

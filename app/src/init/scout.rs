@@ -9,7 +9,7 @@ use super::infrastructure;
 use crate::error::Result;
 use crate::planning::{self, Asker, Role};
 use crate::project::Project;
-use crate::report::text::usd;
+use crate::report::text::cost_phrase;
 use crate::ui::{Ui, one_line};
 
 /// An error where it cannot be asked at all, which is better known before everything is read.
@@ -21,9 +21,8 @@ pub fn asker<'a>(name: &str, config: &'a Config, root: &'a Path, project: Option
 pub fn ask(ui: &Ui, asker: &Asker<'_>, found: &str) -> Result<ScoutNotes, String> {
     planning::end_on_signals();
     let answer = asker.ask(ui, &scout(found), &ScoutNotes::schema());
-    let spent = asker.spent();
-    if spent.tokens > 0 {
-        ui.note(&format!("{} has answered ({}).", asker.name(), usd(spent.cost_usd)));
+    if let Some(cost) = cost_phrase(asker.cost()).filter(|_| answer.is_ok()) {
+        ui.note(&format!("{} has answered ({cost}).", asker.name()));
     }
     let why = match answer.map(|answer| answer.and_then(ScoutNotes::read)) {
         Ok(Ok(notes)) => return Ok(notes),

@@ -2,18 +2,21 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::prompt::Document;
 use serde_json::Value;
 
 use super::documents::read_document;
 use super::signals;
-use crate::agent::{self, Asked, Spent, claude};
+use crate::agent::{self, Asked, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
+use crate::report::text::amount;
+use crate::store::costs::{self, Question};
 use crate::ui::Ui;
 
 /// As whom an agent is asked.
@@ -32,6 +35,15 @@ impl Role {
             Role::Scout => "scout",
         }
     }
+
+    /// The command that asks.
+    fn phase(self) -> &'static str {
+        match self {
+            Role::ProductOwner => "plan",
+            Role::Architect => "design",
+            Role::Scout => "init",
+        }
+    }
 }
 
 pub struct Asker<'a> {
@@ -44,7 +56,10 @@ pub struct Asker<'a> {
     project: Option<&'a Project>,
     /// None where it is asked about the project, and not about a feature.
     paths: Option<&'a FeaturePaths>,
-    spent: Cell<Spent>,
+    /// What the feature's run has cost so far.
+    run_cost: Cost,
+    /// What its own questions have cost so far.
+    cost: Cell<Cost>,
 }
 
 impl<'a> Asker<'a> {
@@ -93,7 +108,8 @@ impl<'a> Asker<'a> {
                 }
             }
         }
-        Ok(Asker { role, name: name.to_owned(), agent, config, root, project, paths: None, spent: Cell::default() })
+        let (name, run_cost, cost) = (name.to_owned(), Cost::default(), Cell::default());
+        Ok(Asker { role, name, agent, config, root, project, paths: None, run_cost, cost })
     }
 
     /// The default agent, where that is one that can be kept from writing; or why there is none.
@@ -113,12 +129,17 @@ impl<'a> Asker<'a> {
         }
     }
 
+    /// Counts what the feature's run has cost against the feature's budget too.
+    pub fn after_run(self, run_cost: Cost) -> Self {
+        Asker { run_cost, ..self }
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub fn spent(&self) -> Spent {
-        self.spent.get()
+    pub fn cost(&self) -> Cost {
+        self.cost.get()
     }
 
     /// The answer, or why it is none, for the agent to read.
@@ -136,6 +157,7 @@ impl<'a> Asker<'a> {
         }
         let max_usd = self.budget()?;
         let before = self.changed_files()?;
+        let question = self.costs().map(|path| Question::note(&path, self.role.phase(), &self.name)).transpose()?;
         let answer = agent::ask(&Asked {
             agent: self.agent,
             name: &self.name,
@@ -148,30 +170,54 @@ impl<'a> Asker<'a> {
             max_usd,
         });
         signals::let_end();
-        let answer = answer?;
+        self.count(ui, question, answer.spent.cost());
+        // An agent that was stopped for its budget failed because of that.
+        let value = answer.value.or_else(|error| self.budget().and(Err(error)))?;
         let after = self.changed_files()?;
         let changed: Vec<&str> = after.difference(&before).map(String::as_str).collect();
         if !changed.is_empty() {
             ui.warn(&format!("files changed in your checkout while {} was asked: {}", self.name, changed.join(", ")));
         }
-        let (spent, more) = (self.spent.get(), answer.spent);
-        self.spent.set(Spent { cost_usd: spent.cost_usd + more.cost_usd, tokens: spent.tokens + more.tokens });
-        Ok(answer.value)
+        Ok(value)
+    }
+
+    /// Where the costs of its questions are kept; nowhere without a repository.
+    fn costs(&self) -> Option<PathBuf> {
+        match self.paths {
+            Some(paths) => Some(paths.planning_costs()),
+            None => self.project.map(Project::setup_costs),
+        }
+    }
+
+    fn count(&self, ui: &Ui, question: Option<Question>, cost: Cost) {
+        self.cost.set(self.cost.get() + cost);
+        let _whole = signals::uninterrupted();
+        if let Some(Err(error)) = question.map(|question| question.cost(cost)) {
+            // The answer is there, and paid for.
+            ui.warn(&error.to_string());
+        }
     }
 
     fn changed_files(&self) -> Result<BTreeSet<String>> {
         Ok(self.project.map(Project::changed_files).transpose()?.unwrap_or_default().into_iter().collect())
     }
 
-    /// What is left of it after what was asked before.
+    /// Returns what the next question may cost; an error where nothing is left.
     fn budget(&self) -> Result<Option<f64>> {
-        let Some(limit) = self.config.budget.max_usd_per_task else { return Ok(None) };
-        let left = limit - self.spent.get().cost_usd;
-        if left > 0.0 {
-            return Ok(Some(left));
-        }
-        Err(Error::new(ExitCode::Paused, format!("{} has used up its budget of {limit} USD", self.name))
-            .hint("Raise budget.max_usd_per_task in .mahabharatha/config.yaml."))
+        let budget = &self.config.budget;
+        let left = |key, limit: Option<f64>, spent: Cost| {
+            let Some(limit) = limit else { return Ok(None) };
+            match limit - spent.known_usd() {
+                left if left > 0.0 => Ok(Some(left)),
+                _ => Err(used_up(key, limit, spent)),
+            }
+        };
+        let own = left("max_usd_per_task", budget.max_usd_per_task, self.cost.get())?;
+        let feature = match self.paths {
+            None => None,
+            Some(paths) => left("max_usd", budget.max_usd, costs::total(&paths.planning_costs())? + self.run_cost)?,
+        };
+        Ok(own.into_iter().chain(feature).reduce(f64::min))
     }
 
     /// What the project says about itself; what cannot be read is left out.
@@ -182,6 +228,11 @@ impl<'a> Asker<'a> {
             .filter(|(_, text)| !text.trim().is_empty())
             .collect()
     }
+}
+
+fn used_up(key: &str, limit: f64, spent: Cost) -> Error {
+    let message = format!("the budget of {limit:.2} USD is used up: {} was spent", amount(spent));
+    Error::new(ExitCode::Paused, message).hint(format!("Raise budget.{key} in .mahabharatha/config.yaml."))
 }
 
 pub fn as_documents(documents: &[(String, String)]) -> Vec<Document<'_>> {

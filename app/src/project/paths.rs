@@ -46,6 +46,11 @@ impl FeaturePaths {
         self.dir.join(journal::FILE_NAME)
     }
 
+    /// What was asked of agents to plan and design the feature, and what it cost.
+    pub fn planning_costs(&self) -> PathBuf {
+        self.dir.join("planning.jsonl")
+    }
+
     pub fn job(&self, task: &TaskId, attempt: Attempt) -> PathBuf {
         self.dir.join("jobs").join(format!("{task}.{attempt}"))
     }
@@ -175,6 +180,7 @@ mod tests {
         let (task, attempt, worker) = (TaskId::new("TASK-001").unwrap(), Attempt(2), WorkerId(3));
         let expected = [
             (at.journal(), "/p/.git/mahabharatha/user-auth/events.jsonl"),
+            (at.planning_costs(), "/p/.git/mahabharatha/user-auth/planning.jsonl"),
             (at.job(&task, attempt), "/p/.git/mahabharatha/user-auth/jobs/TASK-001.2"),
             (at.lock_sign(), "/p/.gsd/specs/user-auth/.lock"),
             (at.graph(), "/p/.gsd/specs/user-auth/task-graph.json"),

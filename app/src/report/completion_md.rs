@@ -7,7 +7,7 @@ use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView};
 
 use super::human_duration;
 use super::markdown::{code, inline, table};
-use super::text::{branch_name, count, few, headline, outcome, usd, worked};
+use super::text::{amount, branch_name, feature_cost, few, headline, outcome, worked};
 use super::timeline::timeline;
 
 /// A gate, or a task's verification on the merged tree, and what came of its last run at a level.
@@ -61,8 +61,8 @@ fn facts(view: &RunView) -> String {
         ("Duration", took),
         ("Tasks", tasks),
         ("Attempts", attempts.to_string()),
-        ("Cost", format!("{}, {}", usd(view.cost_usd), count(view.tokens as usize, "token"))),
     ];
+    facts.extend(feature_cost(view).map(|cost| ("Cost", cost)));
     if view.landing_branch != view.base_branch {
         facts.insert(1, ("Merged into", format!("{}, not into the base", code(branch_name(&view.landing_branch)))));
     }
@@ -162,7 +162,7 @@ fn tasks(view: &RunView) -> String {
             task.status.to_string(),
             task.attempts.len().to_string(),
             human_duration(worked(task, view.updated_at.0)),
-            usd(task.cost_usd),
+            if task.cost.is_zero() { String::new() } else { amount(task.cost) },
             task.commit.as_ref().map(|commit| code(commit.short())).unwrap_or_default(),
         ]
     };

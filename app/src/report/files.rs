@@ -14,10 +14,12 @@ use super::failure::failure_analysis;
 use super::markdown::block;
 use super::projection::projection;
 use super::state_md::{self, StateSection};
+use super::text::cost_fact;
 use crate::claude::tasks;
 use crate::error::{Result, io};
 use crate::project::{FeaturePaths, Project};
 use crate::store::atomic::{sweep, write_atomic, write_projected};
+use crate::store::costs;
 use crate::store::locks::WorktreesLock;
 
 /// Everything, as it is where nobody drives the run.
@@ -82,11 +84,12 @@ pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Ch
     let (path, feature) = (project.state_file(), paths.feature().as_str());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
     let before = read_state(&path)?;
-    let facts = vec![
+    let mut facts = vec![
         ("Phase", checkpoint.phase.to_owned()),
         ("Status", checkpoint.status.to_owned()),
         ("Last Update", format!("{:.0}", Timestamp::now())),
     ];
+    facts.extend(cost_fact(costs::total(&paths.planning_costs())?).map(|cost| ("Cost", cost)));
     let section = StateSection::before_a_run(feature, facts, state_md::decisions_in(&before, feature));
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
     write_projected(&path, &after)

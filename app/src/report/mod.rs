@@ -11,6 +11,7 @@ pub mod logs;
 pub mod markdown;
 pub mod narrate;
 pub mod plan;
+pub mod planned;
 mod progress;
 pub mod projection;
 mod reporter;

@@ -10,7 +10,7 @@ use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
 use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Pause, Phase, Run, TaskStatus};
 
 use super::human_duration;
-use super::text::{branch_name, count, few, gate_gist, headline, usd};
+use super::text::{branch_name, cost_phrase, count, few, gate_gist, headline};
 use crate::ui::one_line;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -361,7 +361,9 @@ impl Telling<'_> {
         let skipped = run.tasks().iter().filter(|task| matches!(task.status, TaskStatus::Skipped { .. })).count();
         let skipped = if skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
         let took = human_duration(run.updated_at().since(run.started_at()));
-        format!("{} completed: {}{skipped}, {took}, {}", run.feature(), self.size(), usd(run.spent_usd()))
+        let is_measured = run.cost().known_usd() > 0.0 || run.cost().tokens() > 0;
+        let cost = cost_phrase(run.cost()).filter(|_| is_measured).map(|cost| format!(", {cost}"));
+        format!("{} completed: {}{skipped}, {took}{}", run.feature(), self.size(), cost.unwrap_or_default())
     }
 
     fn only_stuck_tasks(&self) -> String {

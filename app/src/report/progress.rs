@@ -11,7 +11,7 @@ use mahabharatha_core::view::{RunView, TaskView};
 
 use super::human_duration;
 use super::narrate::{Line, Severity};
-use super::text::usd;
+use super::text::amount;
 use crate::ui::{Style, Ui, one_line};
 
 /// More workers than these are counted, not shown.
@@ -176,8 +176,8 @@ fn counts(view: &RunView) -> String {
     let all = [(busy, "running"), (of("waiting"), "waiting"), (of("blocked"), "blocked"), (of("skipped"), "skipped")];
     let mut parts: Vec<String> =
         all.iter().filter(|(number, _)| *number > 0).map(|(number, word)| format!("{number} {word}")).collect();
-    if view.cost_usd > 0.0 {
-        parts.push(usd(view.cost_usd));
+    if view.cost.known_usd() > 0.0 {
+        parts.push(amount(view.cost));
     }
     parts.join(", ")
 }

@@ -21,8 +21,10 @@ pub fn projection(view: &RunView) -> Value {
         "workers": workers,
         "levels": levels,
         "blockers": view.blockers,
-        "cost_usd": view.cost_usd,
-        "tokens": view.tokens,
+        "cost_usd": view.cost.usd(),
+        "known_cost_usd": view.cost.known_usd(),
+        "tokens": view.cost.tokens(),
+        "planning": view.planning,
         "completion": completion(view),
     })
 }
@@ -81,8 +83,9 @@ fn completion(view: &RunView) -> Value {
         "tasks_skipped": of("skipped"),
         "attempts": view.tasks.iter().map(|task| task.attempts.len()).sum::<usize>(),
         "duration_seconds": view.updated_at.0.since(view.started_at.0).as_secs(),
-        "cost_usd": view.cost_usd,
-        "tokens": view.tokens,
+        "cost_usd": view.cost.usd(),
+        "known_cost_usd": view.cost.known_usd(),
+        "tokens": view.cost.tokens(),
     })
 }
 
@@ -109,7 +112,7 @@ mod tests {
         story.happens(Event::Closed);
         let completed = projection(&story.view());
         assert_eq!(completed["status"], "completed");
-        insta::assert_snapshot!(completed["completion"], @r#"{"completed_at":"2026-01-26T10:30:45Z","commit":"cccccccccccccccccccccccccccccccccccccccc","tasks_completed":3,"tasks_skipped":0,"attempts":5,"duration_seconds":45,"cost_usd":1.25,"tokens":7500}"#);
+        insta::assert_snapshot!(completed["completion"], @r#"{"completed_at":"2026-01-26T10:30:45Z","commit":"cccccccccccccccccccccccccccccccccccccccc","tasks_completed":3,"tasks_skipped":0,"attempts":5,"duration_seconds":45,"cost_usd":1.25,"known_cost_usd":1.25,"tokens":7500}"#);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use mahabharatha_core::view::{Blocker, RunView, Stamp, TaskView, decisions_of};
 
 use super::human_duration;
 use super::markdown::{inline, table};
-use super::text::{blocked_tasks, branch_name, count, note, task_counts, usd, worked};
+use super::text::{blocked_tasks, branch_name, count, feature_cost, note, task_counts, worked};
 use crate::ui::{clean, one_line};
 
 const HEADING: &str = "# MAHABHARATHA State: ";
@@ -65,7 +65,7 @@ fn facts(view: &RunView) -> Vec<(&'static str, String)> {
         _ => "-".to_string(),
     };
     let stamp = |stamp: Stamp| stamp.0.to_string();
-    vec![
+    let mut facts = vec![
         ("Phase", phase.to_string()),
         ("Status", view.status.to_string()),
         ("Level", level),
@@ -73,8 +73,9 @@ fn facts(view: &RunView) -> Vec<(&'static str, String)> {
         ("Last Update", stamp(view.updated_at)),
         ("Base", inline(branch_name(&view.base_branch))),
         ("Tasks", task_counts(view)),
-        ("Cost", format!("{}, {}", usd(view.cost_usd), count(view.tokens as usize, "token"))),
-    ]
+    ];
+    facts.extend(feature_cost(view).map(|cost| ("Cost", cost)));
+    facts
 }
 
 fn with_attempts(task: &TaskView, note: String) -> String {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, TaskView, WorkerView};
 use serde_json::{Value, json};
@@ -11,7 +12,9 @@ use super::columns::{Cell, cell, columns, styled};
 use super::failure::wip_ref;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
-use super::text::{blocked_tasks, branch_name, count, few, headline, note, outcome, task_counts, usd, worked};
+use super::text::{
+    amount, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, task_counts, worked,
+};
 use crate::claude::tasks::Mismatch;
 use crate::ui::{Paint, Style, fit, one_line, width};
 
@@ -94,15 +97,14 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         _ => String::new(),
     };
     let mut text = format!(
-        "{}: {}{level} ({}, onto {})\n{}; {}; {}, {}\n",
+        "{}: {}{level} ({}, onto {})\n{}; {}{}\n",
         show.paint.apply(Style::Strong, &view.feature),
         show.paint.apply(style_of(view.status), view.status),
         one_line(&view.mode),
         one_line(branch_name(&view.landing_branch)),
         task_counts(view),
         human_duration(until.since(view.started_at.0)),
-        usd(view.cost_usd),
-        count(view.tokens as usize, "token"),
+        cost_phrase(view.cost).map(|cost| format!("; {cost}")).unwrap_or_default(),
     );
     if let Some(breaker) = &view.breaker {
         text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &format!("breaker {breaker}"))));
@@ -143,19 +145,22 @@ fn levels(view: &RunView, show: Show<'_>) -> String {
             some(level.skipped),
             cell(level.commit.as_ref().map(|commit| commit.short()).unwrap_or_default()),
         ];
-        row.extend(cost(view, level.cost_usd));
+        row.extend(cost_cell(view, level.cost));
         row
     };
     let rows: Vec<Vec<Cell>> = view.levels.iter().map(row).collect();
     let mut head = vec!["Level", "Status", "Done", "Blocked", "Skipped", "Commit"];
-    head.extend(cost(view, 0.0).map(|_| "Cost"));
+    head.extend(has_cost_column(view).then_some("Cost"));
     columns(&head, &rows, &[], show.columns, show.paint)
 }
 
-/// No column where nothing has cost anything.
-fn cost(view: &RunView, cost_usd: f64) -> Option<Cell> {
-    let text = if cost_usd > 0.0 { usd(cost_usd) } else { String::new() };
-    (view.cost_usd > 0.0).then(|| cell(text))
+/// A column that says `unknown` in every row would be noise.
+fn has_cost_column(view: &RunView) -> bool {
+    view.levels.iter().any(|level| level.cost.known_usd() > 0.0)
+}
+
+fn cost_cell(view: &RunView, cost: Cost) -> Option<Cell> {
+    has_cost_column(view).then(|| cell(if cost.is_zero() { String::new() } else { amount(cost) }))
 }
 
 fn tasks(view: &RunView, show: Show<'_>) -> String {
@@ -170,13 +175,13 @@ fn tasks(view: &RunView, show: Show<'_>) -> String {
             some(task.attempt as usize),
             cell(took),
         ];
-        row.extend(show.details.and_then(|_| cost(view, task.cost_usd)));
+        row.extend(show.details.and_then(|_| cost_cell(view, task.cost)));
         row.push(cell(note(task, &blocked)));
         row
     };
     let rows: Vec<Vec<Cell>> = view.tasks.iter().map(row).collect();
     let mut head = vec!["Task", "Title", "Status", "Worker", "Attempt", "Duration"];
-    head.extend(show.details.and_then(|_| cost(view, 0.0)).map(|_| "Cost"));
+    head.extend((show.details.is_some() && has_cost_column(view)).then_some("Cost"));
     head.push("Note");
     columns(&head, &rows, &[1, head.len() - 1], show.columns, show.paint)
 }
@@ -241,13 +246,13 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
     let end = attempt.ended_at.map_or(show.now, |ended| ended.0);
     let ended = outcome(attempt.outcome, attempt.cause);
     let mut text = format!(
-        "{} attempt {}: {}, worker {}, {}, {}\n",
+        "{} attempt {}: {}, worker {}, {}{}\n",
         task.id,
         attempt.attempt,
         show.paint.apply(style_of(attempt.outcome), ended),
         attempt.worker,
         human_duration(end.since(attempt.started_at.0)),
-        usd(attempt.cost_usd),
+        cost_phrase(attempt.cost).map(|cost| format!(", {cost}")).unwrap_or_default(),
     );
     if !attempt.strays.is_empty() {
         text.push_str(&format!("  changed without owning it: {}\n", few(&attempt.strays)));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::event::{
     Backoff, BackoffStrategy, Candidate, Command, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport,
@@ -88,6 +89,7 @@ impl Story {
             mode: "subprocess".to_string(),
             git_config: Vec::new(),
             policy,
+            planning: Cost::default(),
         };
         let run = Run::start(START, &setup).unwrap();
         let mut narrator = Narrator::default();
@@ -137,7 +139,7 @@ impl Story {
 
     pub fn ends(&mut self, task: &str, end: JobEnd) -> &mut Self {
         let wip = (!matches!(end, JobEnd::Done { .. } | JobEnd::Died { .. })).then(|| oid('f'));
-        self.ends_with(task, JobReport { wip, cost_usd: 0.25, tokens: 1_500, ..JobReport::new(end, 9_000) })
+        self.ends_with(task, JobReport { wip, cost_usd: Some(0.25), tokens: 1_500, ..JobReport::new(end, 9_000) })
     }
 
     pub fn ends_with(&mut self, task: &str, report: JobReport) -> &mut Self {
@@ -181,7 +183,7 @@ impl Story {
     }
 
     pub fn resumes(&mut self) -> &mut Self {
-        self.happens(Event::Resumed { policy: policy(), intent: Intent::Complete })
+        self.happens(Event::Resumed { policy: policy(), intent: Intent::Complete, planning: self.run.planning() })
     }
 
     /// A whole run with a failure, strays and a retry on its way; ends before the closing.

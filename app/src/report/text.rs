@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{TaskId, Time};
 use mahabharatha_core::run::event::{FailCause, GateFailure};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
@@ -19,8 +20,34 @@ pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-pub fn usd(amount: f64) -> String {
-    format!("{amount:.2} USD")
+/// `1.20 USD`, `at least 1.20 USD` where a part is unknown, or `unknown`.
+pub fn amount(cost: Cost) -> String {
+    match (cost.usd(), cost.known_usd()) {
+        (Some(usd), _) => format!("{usd:.2} USD"),
+        (None, 0.0) => "unknown".to_string(),
+        (None, known) => format!("at least {known:.2} USD"),
+    }
+}
+
+/// `1.20 USD, 7500 tokens`; none where nothing was spent.
+pub fn cost_fact(cost: Cost) -> Option<String> {
+    match cost.tokens() {
+        _ if cost.is_zero() => None,
+        0 => Some(amount(cost)),
+        tokens => Some(format!("{}, {}", amount(cost), count(tokens as usize, "token"))),
+    }
+}
+
+/// As `cost_fact`, for the middle of a sentence: `cost unknown`.
+pub fn cost_phrase(cost: Cost) -> Option<String> {
+    let fact = cost_fact(cost)?;
+    Some(if cost.usd().is_none() && cost.known_usd() == 0.0 { format!("cost {fact}") } else { fact })
+}
+
+/// What the feature has cost, and how much of that is planning.
+pub fn feature_cost(view: &RunView) -> Option<String> {
+    let planning = cost_fact(view.planning).map(|planning| format!(" (planning: {planning})"));
+    Some(format!("{}{}", cost_fact(view.cost)?, planning.unwrap_or_default()))
 }
 
 /// A branch as people call it.
@@ -121,6 +148,19 @@ mod tests {
     use mahabharatha_core::ids::Oid;
 
     use super::*;
+
+    #[test]
+    fn what_is_not_known_is_not_called_nothing() {
+        let known = Cost::of(Some(1.2), 7_500);
+        let all = [known, known + Cost::unknown(), Cost::of(None, 12), Cost::unknown(), Cost::default()];
+        let facts = all.map(|cost| cost_fact(cost).unwrap_or_default());
+        assert_eq!(
+            facts,
+            ["1.20 USD, 7500 tokens", "at least 1.20 USD, 7500 tokens", "unknown, 12 tokens", "unknown", ""]
+        );
+        assert_eq!(cost_phrase(Cost::of(None, 12)).as_deref(), Some("cost unknown, 12 tokens"));
+        assert_eq!(cost_phrase(known + Cost::unknown()).as_deref(), Some("at least 1.20 USD, 7500 tokens"));
+    }
 
     #[test]
     fn long_lists_and_long_lines_are_cut() {

@@ -91,7 +91,7 @@ fn apply(
     let options = options(lease, Intent::Session(None));
     let session = Session { project, paths, ui, options: &options, config: specs::load_config(project)? };
     if lease.drives && !is_open(&run) {
-        let event = Event::Resumed { policy: session.policy(), intent: Intent::Session(None) };
+        let event = session.resumed(Intent::Session(None))?;
         let now = now();
         journal.append(now, &event)?;
         run.step(now, &event);

@@ -44,7 +44,7 @@ pub enum AgentEnd {
 
 impl<'a> Attempt<'a> {
     pub fn new(order: &'a Order, job_dir: &'a Path, interrupt: &'a Interrupt, log: &'a Log) -> Attempt<'a> {
-        let (warnings, spent, decisions) = (Vec::new(), Spent::default(), Vec::new());
+        let (warnings, spent, decisions) = (Vec::new(), Spent::NOTHING, Vec::new());
         Attempt { order, job_dir, interrupt, log, warnings, spent, decisions }
     }
 
@@ -146,8 +146,10 @@ impl<'a> Attempt<'a> {
             return Ok(AgentEnd::Interrupted);
         }
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
-        let running = agent
-            .command(session)?
+        let command = agent.command(session)?;
+        // Until the agent has told.
+        self.spent = order.agent.unreported();
+        let running = command
             .timeout(order.limits.attempt())
             .grace(order.limits.grace())
             .copy_to(self.log.lines("output"))

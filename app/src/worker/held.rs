@@ -14,7 +14,7 @@ use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::Interrupt;
 use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, write_result};
-use crate::agent::Said;
+use crate::agent::{Said, Spent};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc;
 use crate::store::locks::JobLock;
@@ -133,11 +133,12 @@ pub fn end(job_dir: &Path, told: BySession, ports: Vec<u16>) -> Result<JobReport
     };
     with_attempt(&order, job_dir, |mut attempt| {
         attempt.decisions = told.decisions;
+        // The session's client prices nothing that we see.
+        attempt.spent = Spent { cost_usd: None, tokens: told.tokens };
         let (end, wip) = attempt.conclude(AgentEnd::Said(said), &pristine, &guard)?;
         let log = attempt.log;
         let mut report = attempt.report(end, wip, started);
         report.ran_ms = age(job_dir).unwrap_or(report.ran_ms);
-        report.tokens = told.tokens;
         log_end(log, &report);
         write_result(job_dir, &report)?;
         Ok(report)

@@ -90,7 +90,7 @@ fn the_feature_is_told_by_flag_then_variable_then_file() {
     for feature in ["x", "y", "z"] {
         repo.graph(feature, &[simple("A-1", 1, &format!("{feature}1"))]);
     }
-    let tells = |ran: Ran, feature: &str| ran.code(6).says(&format!("there has been no run of {feature}"));
+    let tells = |ran: Ran, feature: &str| ran.code(0).says(&format!("{feature}: designed, not run yet"));
     tells(repo.run(&["status"]), "z");
     tells(repo.run_with(&["status"], &[("MAHABHARATHA_FEATURE", "y")]), "y");
     tells(repo.run_with(&["status"], &[("ZERG_FEATURE", " y\n"), ("MAHABHARATHA_FEATURE", "")]), "y");

@@ -9,6 +9,7 @@ mod base_moves;
 mod checkout;
 mod commands;
 mod completion;
+mod costs;
 mod debug;
 mod disk;
 mod failing_attempts;

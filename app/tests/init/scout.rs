@@ -42,6 +42,13 @@ fn notes_of_an_agent_are_a_section_of_their_own() {
         notes.contains("| architecture | \\`cmd/\\` starts it. |\n| security | No limits in server.go. |\n"),
         "{notes}"
     );
+    let records = bench.repo.read(".git/mahabharatha/setup.jsonl");
+    assert_eq!(records.matches(r#""phase":"init""#).count(), 1, "{records}");
+    bench.repo.write(".gsd/specs/x/requirements.md", "# Feature: x\n");
+    bench.repo.commit("set up");
+    let status = bench.repo.run(&["status", "-f", "x", "--json"]).code(0).json();
+    assert_eq!((&status["setup"]["cost_usd"], &status["cost_usd"]), (&Value::Null, &json!(0.0)), "{status}");
+    bench.repo.run(&["status", "-f", "x"]).code(0).says("Setting up the project (init --agent): unknown.");
     let prompt = bench.repo.read(".git/prompt");
     assert!(prompt.contains("You are a scout.") && prompt.contains("### Entry points"), "{prompt}");
 

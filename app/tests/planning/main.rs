@@ -21,6 +21,7 @@ mod agents;
 mod approval;
 mod architect;
 mod conversation;
+mod costs;
 mod design;
 mod killed;
 mod plan;

@@ -17,12 +17,33 @@ pub struct Ask {
     pub bytes: usize,
 }
 
+/// What an answer uses up, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    pub input: u64,
+    pub cache_creation: u64,
+    pub cache_read: u64,
+    pub output: u64,
+}
+
+impl Usage {
+    pub fn total(&self) -> u64 {
+        self.input + self.cache_creation + self.cache_read + self.output
+    }
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Usage { input: 1_000, cache_creation: 0, cache_read: 0, output: 20 }
+    }
+}
+
 /// What it is answered.
 #[derive(Debug, Clone)]
 pub enum Reply {
     Message {
         blocks: Vec<Value>,
-        input_tokens: u64,
+        usage: Usage,
     },
     Error {
         status: u16,
@@ -40,7 +61,7 @@ impl Reply {
     }
 
     pub fn of(blocks: Vec<Value>) -> Reply {
-        Reply::Message { blocks, input_tokens: 1_000 }
+        Reply::Message { blocks, usage: Usage::default() }
     }
 
     pub fn uses(tool: &str, input: Value) -> Reply {
@@ -49,8 +70,13 @@ impl Reply {
 
     /// With so much to read before it.
     pub fn reading(self, tokens: u64) -> Reply {
+        self.using(Usage { input: tokens, ..Usage::default() })
+    }
+
+    /// With this usage.
+    pub fn using(self, usage: Usage) -> Reply {
         match self {
-            Reply::Message { blocks, .. } => Reply::Message { blocks, input_tokens: tokens },
+            Reply::Message { blocks, .. } => Reply::Message { blocks, usage },
             other => other,
         }
     }
@@ -202,6 +228,7 @@ type Script = dyn Fn(&Ask) -> Reply + Send + Sync;
 pub struct Api {
     port: u16,
     asked: Arc<Mutex<Vec<Ask>>>,
+    served: Arc<Mutex<Vec<(Ask, Usage)>>>,
 }
 
 impl Api {
@@ -209,17 +236,18 @@ impl Api {
     pub fn start(script: impl Fn(&Ask) -> Reply + Send + Sync + 'static) -> Api {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (script, seen): (Arc<Script>, _) = (Arc::new(script), Arc::clone(&asked));
+        let api = Api { port, asked: Arc::default(), served: Arc::default() };
+        let script: Arc<Script> = Arc::new(script);
+        let (asked, served) = (Arc::clone(&api.asked), Arc::clone(&api.served));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
+                let (script, asked, served) = (Arc::clone(&script), Arc::clone(&asked), Arc::clone(&served));
                 std::thread::spawn(move || {
-                    let _ = serve(stream, &script, &seen);
+                    let _ = serve(stream, &script, &asked, &served);
                 });
             }
         });
-        Api { port, asked }
+        api
     }
 
     pub fn url(&self) -> String {
@@ -230,6 +258,11 @@ impl Api {
         self.asked.lock().unwrap().clone()
     }
 
+    /// The requests that were answered whole, with what each answer used up.
+    pub fn served(&self) -> Vec<(Ask, Usage)> {
+        self.served.lock().unwrap().clone()
+    }
+
     /// The requests about a task.
     pub fn asked_about(&self, task: &str) -> Vec<Ask> {
         self.asked().into_iter().filter(|ask| ask.task() == task).collect()
@@ -237,7 +270,12 @@ impl Api {
 }
 
 /// One connection, request after request.
-fn serve(mut stream: TcpStream, script: &Arc<Script>, asked: &Mutex<Vec<Ask>>) -> io::Result<()> {
+fn serve(
+    mut stream: TcpStream,
+    script: &Arc<Script>,
+    asked: &Mutex<Vec<Ask>>,
+    served: &Mutex<Vec<(Ask, Usage)>>,
+) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {
         let mut first = String::new();
@@ -269,16 +307,21 @@ fn serve(mut stream: TcpStream, script: &Arc<Script>, asked: &Mutex<Vec<Ask>>) -
         let ask = Ask { body, bytes: length };
         asked.lock().unwrap().push(ask.clone());
         match script(&ask) {
-            Reply::Message { blocks, input_tokens } => {
-                let body = events(&ask, &blocks, input_tokens);
-                write_response(&mut stream, 200, "text/event-stream", &[], body.as_bytes(), body.len())?;
+            Reply::Message { blocks, usage } => {
+                let (kind, body) = match ask.body["stream"].as_bool() {
+                    Some(true) => ("text/event-stream", events(&ask, &blocks, usage)),
+                    // After a stream that broke, the client may ask for the answer in one piece.
+                    _ => ("application/json", whole(&ask, &blocks, usage).to_string()),
+                };
+                served.lock().unwrap().push((ask, usage));
+                write_response(&mut stream, 200, kind, &[], body.as_bytes(), body.len())?;
             }
             Reply::Error { status, kind, message, headers } => {
                 let body = json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string();
                 write_response(&mut stream, status, "application/json", &headers, body.as_bytes(), body.len())?;
             }
             Reply::Dropped => {
-                let body = events(&ask, &[json!({ "type": "text", "text": "half" })], 1_000);
+                let body = events(&ask, &[json!({ "type": "text", "text": "half" })], Usage::default());
                 let half = &body.as_bytes()[..body.len() / 2];
                 write_response(&mut stream, 200, "text/event-stream", &[], half, body.len())?;
                 return Ok(());
@@ -304,17 +347,28 @@ fn write_response(
     stream.flush()
 }
 
-/// The message as the stream of events that the service sends.
-fn events(ask: &Ask, blocks: &[Value], input_tokens: u64) -> String {
+/// The message in one piece.
+fn whole(ask: &Ask, blocks: &[Value], usage: Usage) -> Value {
     let uses_tools = blocks.iter().any(|block| block["type"] == "tool_use");
     let stop = if uses_tools { "tool_use" } else { "end_turn" };
+    let Usage { input, cache_creation, cache_read, output } = usage;
     let usage = json!({
-        "input_tokens": input_tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 20
+        "input_tokens": input, "cache_creation_input_tokens": cache_creation, "cache_read_input_tokens": cache_read,
+        "output_tokens": output,
     });
     let id = tool_use("", Value::Null)["id"].as_str().unwrap_or_default().replace("toolu", "msg");
-    let mut events = vec![json!({ "type": "message_start", "message": {
-        "id": id, "type": "message", "role": "assistant", "model": ask.body["model"], "content": [],
-        "stop_reason": null, "stop_sequence": null, "usage": usage } })];
+    json!({
+        "id": id, "type": "message", "role": "assistant", "model": ask.body["model"], "content": blocks,
+        "stop_reason": stop, "stop_sequence": null, "usage": usage,
+    })
+}
+
+/// The message as the stream of events that the service sends.
+fn events(ask: &Ask, blocks: &[Value], usage: Usage) -> String {
+    let mut message = whole(ask, blocks, usage);
+    let stop = std::mem::take(&mut message["stop_reason"]);
+    message["content"] = json!([]);
+    let mut events = vec![json!({ "type": "message_start", "message": message })];
     for (index, block) in blocks.iter().enumerate() {
         let (start, delta) = if block["type"] == "text" {
             (json!({ "type": "text", "text": "" }), json!({ "type": "text_delta", "text": block["text"] }))
@@ -327,7 +381,7 @@ fn events(ask: &Ask, blocks: &[Value], input_tokens: u64) -> String {
         events.push(json!({ "type": "content_block_stop", "index": index }));
     }
     let delta = json!({ "stop_reason": stop, "stop_sequence": null });
-    events.push(json!({ "type": "message_delta", "delta": delta, "usage": { "output_tokens": 20 } }));
+    events.push(json!({ "type": "message_delta", "delta": delta, "usage": { "output_tokens": usage.output } }));
     events.push(json!({ "type": "message_stop" }));
     events
         .iter()

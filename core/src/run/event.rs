@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::effect::EffectId;
+use crate::cost::Cost;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::spec::GraphFile;
 
@@ -16,6 +17,9 @@ pub enum Event {
     Resumed {
         policy: Policy,
         intent: Intent,
+        /// What planning the feature has cost so far.
+        #[serde(default)]
+        planning: Cost,
     },
     /// The graph was changed in tasks that had not been completed (see `Run::cannot_replan`); a `Resumed` follows.
     Replanned {
@@ -166,6 +170,9 @@ pub struct Setup {
     /// Git settings that were in effect before the first launch and stay in effect (filters, line ends).
     pub git_config: Vec<(String, String)>,
     pub policy: Policy,
+    /// What planning the feature has cost before the run.
+    #[serde(default)]
+    pub planning: Cost,
 }
 
 /// More than anybody can ask for.
@@ -262,8 +269,8 @@ pub struct JobReport {
     pub wip: Option<Oid>,
     /// How long the worker lived.
     pub ran_ms: u64,
-    #[serde(default)]
-    pub cost_usd: f64,
+    /// `None` where it was not measured.
+    pub cost_usd: Option<f64>,
     #[serde(default)]
     pub tokens: u64,
     /// What a person should know though nothing failed.
@@ -275,8 +282,13 @@ pub struct JobReport {
 }
 
 impl JobReport {
+    /// A report of an attempt of which nothing more is known, not even its cost.
     pub fn new(end: JobEnd, ran_ms: u64) -> JobReport {
-        JobReport { end, wip: None, ran_ms, cost_usd: 0.0, tokens: 0, warnings: Vec::new(), decisions: Vec::new() }
+        JobReport { end, wip: None, ran_ms, cost_usd: None, tokens: 0, warnings: Vec::new(), decisions: Vec::new() }
+    }
+
+    pub fn cost(&self) -> Cost {
+        Cost::of(self.cost_usd, self.tokens)
     }
 
     /// Of an attempt that was called off before anything is known of it.

@@ -75,11 +75,15 @@ impl Run {
     }
 
     pub(super) fn within_budget(&self) -> bool {
-        self.policy.max_usd.is_none_or(|limit| self.spent_usd < limit)
+        self.policy.max_usd.is_none_or(|limit| self.cost().known_usd() < limit)
     }
 
     pub(super) fn over_budget(&self) -> String {
-        format!("the budget of {:.2} USD is used up", self.policy.max_usd.unwrap_or_default())
+        let limit = self.policy.max_usd.unwrap_or_default();
+        match self.planning.known_usd() {
+            0.0 => format!("the budget of {limit:.2} USD is used up"),
+            planning => format!("the budget of {limit:.2} USD is used up, {planning:.2} USD of it by planning"),
+        }
     }
 
     /// A worker that can take a job now; asks for worktrees where work waits and too few are ready.
@@ -157,10 +161,7 @@ impl Run {
         let job = job.clone();
         self.outstanding.remove(&id);
         self.free(job.worker);
-        // An agent's word: a negative cost must not buy anything, one that is no number must not stop everything.
-        let cost_usd = report.cost_usd.max(0.0);
-        self.spent_usd += cost_usd;
-        self.spent_tokens = self.spent_tokens.saturating_add(report.tokens);
+        self.spent += report.cost();
         let outdated = self.outdated.remove(&id);
         let end = job.doer.is_agent().then_some(&report.end);
         match end {
@@ -171,7 +172,7 @@ impl Run {
             Some(JobEnd::Interrupted) => self.breaker.called_off(id),
             Some(_) => self.breaker.lived(now),
         }
-        let began = self.close_record(now, &job, JobReport { cost_usd, ..report.clone() });
+        let began = self.close_record(now, &job, report.clone());
         if let Some(end) = end {
             self.note_service(now, began, end);
         }
@@ -200,7 +201,8 @@ impl Run {
         self.free(job.worker);
         self.breaker.called_off(id);
         self.outdated.remove(&id);
-        self.close_record(now, job, JobReport::interrupted());
+        // Nothing was launched, so nothing was spent.
+        self.close_record(now, job, JobReport { cost_usd: Some(0.0), ..JobReport::interrupted() });
         let Some(index) = self.graph.index(&job.task) else { return };
         match job.purpose {
             Purpose::Build => {

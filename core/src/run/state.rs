@@ -10,6 +10,7 @@ use super::event::{
     Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
 };
 use super::service::{Pause, Service};
+use crate::cost::Cost;
 use crate::graph::TaskGraph;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::plan;
@@ -41,8 +42,10 @@ pub struct Run {
     pub(super) passed: BTreeSet<GatePass>,
     pub(super) red_gates: Vec<GateFailure>,
     pub(super) answers: BTreeMap<RequestId, Answer>,
-    pub(super) spent_usd: f64,
-    pub(super) spent_tokens: u64,
+    /// What planning the feature has cost.
+    pub(super) planning: Cost,
+    /// What the attempts that have ended cost.
+    pub(super) spent: Cost,
     pub(super) started_at: Time,
     pub(super) updated_at: Time,
 }
@@ -242,8 +245,8 @@ impl Run {
             passed: BTreeSet::new(),
             red_gates: Vec::new(),
             answers: BTreeMap::new(),
-            spent_usd: 0.0,
-            spent_tokens: 0,
+            planning: setup.planning,
+            spent: Cost::default(),
             started_at: now,
             updated_at: now,
         };
@@ -380,12 +383,19 @@ impl Run {
         self.service.pause.as_ref().filter(|pause| pause.until > self.updated_at && self.intent.launches())
     }
 
-    pub fn spent_usd(&self) -> f64 {
-        self.spent_usd
+    /// Returns what the feature has cost: its planning, and the attempts that have ended.
+    pub fn cost(&self) -> Cost {
+        self.planning + self.spent
     }
 
-    pub fn spent_tokens(&self) -> u64 {
-        self.spent_tokens
+    /// Returns what the attempts that have ended cost.
+    pub fn attempts_cost(&self) -> Cost {
+        self.spent
+    }
+
+    /// Returns what planning the feature has cost, as it was when the run was started or resumed.
+    pub fn planning(&self) -> Cost {
+        self.planning
     }
 
     pub fn started_at(&self) -> Time {

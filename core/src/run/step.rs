@@ -37,7 +37,8 @@ impl Run {
                 self.replanned(graph);
                 return effects;
             }
-            Event::Resumed { policy, intent } => {
+            Event::Resumed { policy, intent, planning } => {
+                self.planning = *planning;
                 self.resumed(policy, *intent);
                 self.block_all_over_budget(now);
             }

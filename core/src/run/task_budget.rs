@@ -1,12 +1,14 @@
 //! What one task may cost: once its attempts have spent that, it is blocked instead of launched.
 
 use super::state::{Run, TaskState, TaskStatus};
+use crate::cost::Cost;
 use crate::ids::Time;
 
 impl TaskState {
-    /// Returns what all attempts at the task have cost.
+    /// Returns what all attempts at the task have cost, as far as it is known.
     pub fn spent_usd(&self) -> f64 {
-        self.attempts.iter().filter_map(|record| record.ended.as_ref()).map(|(_, report)| report.cost_usd).sum()
+        let ended = self.attempts.iter().filter_map(|record| record.ended.as_ref());
+        ended.map(|(_, report)| report.cost()).sum::<Cost>().known_usd()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::run::event::{Backoff, BackoffStrategy, Policy};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
@@ -69,6 +70,15 @@ fn depend(rng: &mut Rng, tasks: &mut [TaskSpec], index: usize) {
         {
             tasks[index].dependencies.push(id.clone());
         }
+    }
+}
+
+/// What one more question of planning costs: mostly none is asked, and the price of some is unknown.
+pub fn planning(rng: &mut Rng) -> Cost {
+    match rng.between(0, 9) {
+        0 => Cost::of(None, rng.between(0, 999)),
+        1..=3 => Cost::of(Some(rng.between(0, 300) as f64 / 100.0), rng.between(0, 999)),
+        _ => Cost::default(),
     }
 }
 

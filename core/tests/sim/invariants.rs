@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Level, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Answer, Doer, Job, Purpose};
 use mahabharatha_core::run::event::{Candidate, Command, Intent, Obstacle, TaskCommit};
@@ -90,7 +91,7 @@ fn check_agent(ledger: &Ledger, job: &Job) {
     assert!(matches!(ledger.intent, Intent::Complete | Intent::Level(_)), "a launch where none was asked for");
     let own = ledger.jobs().filter(|(id, job)| job.doer.is_agent() && !ledger.adopted.contains(id)).count();
     assert!(own < policy.workers as usize, "more jobs than workers");
-    assert!(policy.max_usd.is_none_or(|limit| ledger.spent < limit), "a launch over the budget");
+    assert!(policy.max_usd.is_none_or(|limit| ledger.known_usd() < limit), "a launch over the budget");
     assert!(!ledger.is_over_budget(&job.task), "a launch over the budget of {}", job.task);
     if let Fuse::Open { until, probe } = &ledger.fuse {
         assert!(ledger.now >= *until, "a launch while the breaker is open until {until}");
@@ -223,8 +224,11 @@ pub fn check_state(ledger: &Ledger, run: &Run) {
         let ours: Vec<_> = run.outstanding().collect();
         format!("outstanding is {ours:?}, should be {:?}", ledger.outstanding)
     });
-    assert_eq!(run.spent_usd(), ledger.spent, "the money is not counted right");
-    assert_eq!(run.spent_tokens(), ledger.tokens, "the tokens are not counted right");
+    assert_eq!(run.cost().known_usd(), ledger.known_usd(), "the money is not counted right");
+    let is_known = !ledger.has_unpriced && ledger.planning.usd().is_some();
+    assert_eq!(run.cost().usd().is_some(), is_known, "an unknown cost passes for a known one");
+    let tokens = ledger.tokens + ledger.planning.tokens();
+    assert_eq!(run.cost().tokens(), tokens, "the tokens are not counted right");
     let building: BTreeSet<&TaskId> =
         ledger.jobs().filter(|(_, job)| job.purpose == Purpose::Build).map(|(_, job)| &job.task).collect();
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
@@ -320,7 +324,7 @@ pub fn check_end(ledger: &Ledger, run: &Run, end: &End) {
         End::GateFailed { level, .. } => failed && current == Some(*level) && ledger.gate_failed,
         End::Conflict { .. } => failed && matches!(ledger.obstacle, Some(Obstacle::Conflict { .. })),
         End::Paused { .. } => {
-            let poor = ledger.policy.max_usd.is_some_and(|limit| ledger.spent >= limit);
+            let poor = ledger.policy.max_usd.is_some_and(|limit| ledger.known_usd() >= limit);
             let unfinished = matches!(ledger.intent, Intent::Merge(_) | Intent::Session(Some(_)));
             let hindered = failed && !matches!(ledger.obstacle, None | Some(Obstacle::Conflict { .. }));
             poor || unfinished || hindered || ledger.outages.given_up || ledger.out_of_space
@@ -340,13 +344,17 @@ pub fn check_view(run: &Run) {
     assert_eq!(with("blocked"), view.levels.iter().map(|level| level.blocked).sum::<usize>());
     assert_eq!(with("skipped"), view.levels.iter().map(|level| level.skipped).sum::<usize>());
     assert_eq!(view.tasks.iter().filter(|task| task.commit.is_some()).count(), with("completed"));
-    let cost: f64 = view.tasks.iter().map(|task| task.cost_usd).sum();
-    assert!(cost <= view.cost_usd + 1e-6, "the tasks cost more than the run");
-    let by_level: f64 = view.levels.iter().map(|level| level.cost_usd).sum();
-    assert!((cost - by_level).abs() < 1e-6, "the levels cost {by_level}, their tasks {cost}");
-    let tokens: u64 = view.tasks.iter().map(|task| task.tokens).sum();
-    assert_eq!(tokens, view.levels.iter().map(|level| level.tokens).sum::<u64>(), "tokens by level");
-    assert!(tokens <= view.tokens, "the tasks took more tokens than the run");
+    let cost: Cost = view.tasks.iter().map(|task| task.cost).sum();
+    let whole = cost + view.planning;
+    assert!(whole.known_usd() <= view.cost.known_usd() + 1e-6, "the tasks cost more than the run");
+    assert!(whole.usd().is_some() || view.cost.usd().is_none(), "a task's cost is unknown, and that of the run is not");
+    let by_level: Cost = view.levels.iter().map(|level| level.cost).sum();
+    assert!(
+        (cost.known_usd() - by_level.known_usd()).abs() < 1e-6,
+        "the levels cost {by_level:?}, their tasks {cost:?}"
+    );
+    assert_eq!((cost.usd().is_some(), cost.tokens()), (by_level.usd().is_some(), by_level.tokens()), "by level");
+    assert!(whole.tokens() <= view.cost.tokens(), "the tasks took more tokens than the run");
     for decision in &view.decisions {
         let task = view.tasks.iter().find(|task| task.id == decision.task);
         assert!(task.is_some_and(|task| task.status == "completed"), "{decision:?} is of nothing that is done");

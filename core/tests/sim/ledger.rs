@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::effect::{Carry, Doer, Job, Purpose};
 use mahabharatha_core::run::event::{Event, GatePass, Intent, JobEnd, JobReport, Obstacle, Policy, Setup};
@@ -29,10 +30,14 @@ pub struct Ledger {
     pub outdated: BTreeSet<EffectId>,
     pub slots: BTreeSet<u32>,
     pub stopped: BTreeSet<u32>,
+    /// What the attempts cost whose cost is known.
     pub spent: f64,
     /// What each task has cost, also one that is no longer in the graph.
     pub costs: BTreeMap<TaskId, f64>,
+    /// An attempt ended whose cost is not known.
+    pub has_unpriced: bool,
     pub tokens: u64,
+    pub planning: Cost,
     pub fuse: Fuse,
     pub outages: Outages,
     launched: BTreeMap<EffectId, Time>,
@@ -65,7 +70,9 @@ impl Ledger {
             stopped: BTreeSet::new(),
             spent: 0.0,
             costs: BTreeMap::new(),
+            has_unpriced: false,
             tokens: 0,
+            planning: setup.planning,
             fuse: Fuse::Closed { deaths: 0 },
             outages: Outages::default(),
             launched: BTreeMap::new(),
@@ -169,6 +176,11 @@ impl Ledger {
         })
     }
 
+    /// What counts against the budget.
+    pub fn known_usd(&self) -> f64 {
+        self.planning.known_usd() + self.spent
+    }
+
     /// Takes down what an event tells, as far as it answers something that was asked for.
     /// `taken`: where it is not about an effect, whether it still came in time.
     pub fn note(&mut self, now: Time, event: &Event, taken: bool) {
@@ -177,7 +189,8 @@ impl Ledger {
             return;
         }
         match event {
-            Event::Resumed { policy, intent } => {
+            Event::Resumed { policy, intent, planning } => {
+                self.planning = *planning;
                 self.resumed(policy, *intent);
                 self.block_over_budget();
             }
@@ -291,8 +304,9 @@ impl Ledger {
     }
 
     fn job_ended(&mut self, id: EffectId, job: &Job, report: &JobReport) {
-        self.spent += report.cost_usd;
-        *self.costs.entry(job.task.clone()).or_default() += report.cost_usd;
+        self.spent += report.cost_usd.unwrap_or_default();
+        self.has_unpriced |= report.cost_usd.is_none();
+        *self.costs.entry(job.task.clone()).or_default() += report.cost_usd.unwrap_or_default();
         self.tokens += report.tokens;
         if job.doer.is_agent() {
             self.outages.job_ended(self.now, self.launched[&id], &report.end);

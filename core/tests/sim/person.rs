@@ -100,12 +100,12 @@ pub fn resume(world: &mut World, run: &Run, thorough: bool) -> (Policy, Intent) 
     if world.strikes(Fault::OtherPolicy) {
         policy = graphs::policy(&mut world.rng);
     }
-    let short = policy.max_usd.is_some_and(|limit| run.spent_usd() >= limit);
+    let short = policy.max_usd.is_some_and(|limit| run.cost().known_usd() >= limit);
     if thorough {
         policy.max_usd_per_task = None;
     }
     if short && (thorough || world.rng.chance(80)) {
-        policy.max_usd = (!thorough).then(|| run.spent_usd() + world.rng.between(1, 10) as f64);
+        policy.max_usd = (!thorough).then(|| run.cost().known_usd() + world.rng.between(1, 10) as f64);
     }
     let mut intent = Intent::Complete;
     if world.strikes(Fault::OtherIntent) {

@@ -157,6 +157,7 @@ impl Feature {
             mode: "simulated".to_string(),
             git_config: Vec::new(),
             policy: graphs::policy(&mut rng),
+            planning: graphs::planning(&mut rng),
         };
         let world = World::new(rng, Repo::new(number, trunk));
         Feature { judge: RefCell::new(Judge::new(world.now(), &setup)), world: RefCell::new(world) }
@@ -244,7 +245,8 @@ impl Feature {
             self.apply(run, Event::Replanned { graph: Box::new(graph) });
         }
         let (policy, intent) = person::resume(&mut self.world.borrow_mut(), run, thorough);
-        self.apply(run, Event::Resumed { policy, intent });
+        let planning = run.planning() + graphs::planning(&mut self.world.borrow_mut().rng);
+        self.apply(run, Event::Resumed { policy, intent, planning });
         self.judge.borrow_mut().new_process();
     }
 

@@ -30,6 +30,7 @@ fn walk(rng: &mut Rng) {
         mode: "simulated".to_string(),
         git_config: Vec::new(),
         policy: graphs::policy(rng),
+        planning: graphs::planning(rng),
     };
     let mut now = Time(0);
     let mut run = Run::start(now, &setup).expect("the simulator's graphs are valid");
@@ -64,7 +65,10 @@ fn any_event(rng: &mut Rng, run: &Run) -> Event {
 fn noise(rng: &mut Rng, run: &Run) -> Event {
     let level = level(rng, run);
     match rng.between(0, 18) {
-        0 => Event::Resumed { policy: graphs::policy(rng), intent: intent(rng, level) },
+        0 => {
+            let (policy, planning) = (graphs::policy(rng), graphs::planning(rng));
+            Event::Resumed { policy, intent: intent(rng, level), planning }
+        }
         1 => Event::Replanned { graph: Box::new(graph(rng, run)) },
         2 => Event::BaseChecked { effect: None, red: red(rng) },
         3 => Event::SlotReady { worker: WorkerId(rng.between(0, 9) as u32) },
@@ -208,7 +212,7 @@ fn report(rng: &mut Rng) -> JobReport {
         8 => JobEnd::Unserved { why: text, until: rng.chance(50).then(|| Time(rng.between(0, 90_000) as i64)) },
         _ => JobEnd::Died { started: rng.chance(50) },
     };
-    let cost_usd = rng.one_of([0.0, 0.5, -1.0]);
+    let cost_usd = rng.one_of([Some(0.0), Some(0.5), Some(-1.0), Some(f64::INFINITY), None]);
     let tokens = rng.one_of([0, 7, u64::MAX]);
     JobReport { cost_usd, tokens, ..JobReport::new(end, rng.between(0, 5_000)) }
 }

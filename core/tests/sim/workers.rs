@@ -141,7 +141,7 @@ pub fn draw(effect: EffectId, job: &Job, now: i64, repo: &mut Repo, faults: &mut
         done(job, repo, faults, rng)
     };
     let wip = wip(job, &end, rng);
-    let cost_usd = rng.between(0, 100) as f64 / 100.0;
+    let cost_usd = (!rng.chance(10)).then(|| rng.between(0, 100) as f64 / 100.0);
     let decisions = if rng.chance(10) { vec![decision(job)] } else { Vec::new() };
     let tokens = rng.between(0, 9_999);
     let report = JobReport { wip, cost_usd, tokens, decisions, ..JobReport::new(end, lasts as u64) };

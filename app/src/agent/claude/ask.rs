@@ -1,8 +1,9 @@
 //! Claude Code asked once, with tools that read and no others.
 
 use mahabharatha_core::spec::Effort;
+use serde_json::Value;
 
-use super::super::{Answer, Asked, Spent};
+use super::super::{Asked, Spent};
 use super::QUIET;
 use super::wire::{Line, Outcome};
 use crate::error::Result;
@@ -31,15 +32,23 @@ pub fn command_for(asked: &Asked<'_>) -> Result<Cmd> {
     Ok(cmd.envs(QUIET.into_iter().map(|(key, value)| (key.into(), value.into())).collect()))
 }
 
-/// What the client answered, or why there is no answer.
-pub fn answer(ended: &Ended) -> Result<Answer, String> {
+/// Returns what the client answered, or why there is no answer; and what it cost, where the client says so.
+pub fn answer(ended: &Ended) -> (Result<Result<Value, String>, String>, Spent) {
     let lines = String::from_utf8_lossy(&ended.stdout);
     let outcome = lines.lines().rev().find_map(|line| match serde_json::from_str(line) {
         Ok(Line::Result(outcome)) => Some(outcome),
         _ => None,
     });
-    let Some(outcome) = outcome else { return Err(format!("it ended with {} and without a result", ended.status)) };
-    let spent = Spent { cost_usd: outcome.total_cost_usd, tokens: outcome.tokens() };
+    match outcome {
+        None => (Err(format!("it ended with {} and without a result", ended.status)), Spent::UNKNOWN),
+        Some(outcome) => {
+            let spent = Spent { cost_usd: outcome.total_cost_usd, tokens: outcome.tokens() };
+            (value_of(outcome, ended), spent)
+        }
+    }
+}
+
+fn value_of(outcome: Outcome, ended: &Ended) -> Result<Result<Value, String>, String> {
     let Outcome { subtype, is_error, terminal_reason, result, errors, structured_output, .. } = outcome;
     let completed = !is_error && subtype == "success" && terminal_reason.as_deref() == Some("completed");
     if !completed || ended.status != Exit::Code(0) {
@@ -47,6 +56,5 @@ pub fn answer(ended: &Ended) -> Result<Answer, String> {
         let reason = terminal_reason.unwrap_or(subtype);
         return Err(format!("it did not finish ({reason}): {}", why.trim()));
     }
-    let value = structured_output.ok_or_else(|| "it was words, and not the JSON object that was asked for".to_owned());
-    Ok(Answer { value, spent })
+    Ok(structured_output.ok_or_else(|| "it was words, and not the JSON object that was asked for".to_owned()))
 }

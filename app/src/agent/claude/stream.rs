@@ -50,8 +50,8 @@ pub struct Conversation {
     /// Messages whose tokens are counted; each block of a message comes on its own.
     counted: BTreeSet<String>,
     tokens: u64,
-    /// The most that any result told; each tells the whole.
-    cost_usd: f64,
+    /// The most that any result told; each tells the whole. `None` as long as none did.
+    cost_usd: Option<f64>,
     last_text: String,
     /// Of the latest failure to reach the service: the client's word for it and the status, where there was one.
     trouble: (Option<String>, Option<u16>),
@@ -73,7 +73,7 @@ impl Conversation {
             tools: BTreeMap::new(),
             counted: BTreeSet::new(),
             tokens: 0,
-            cost_usd: 0.0,
+            cost_usd: None,
             last_text: String::new(),
             trouble: (None, None),
             limited_until: None,
@@ -140,7 +140,8 @@ impl Conversation {
                     // It would wait for another task.
                     self.feed.close();
                 }
-                self.cost_usd = self.cost_usd.max(outcome.total_cost_usd);
+                let told = self.cost_usd.into_iter().chain(outcome.total_cost_usd);
+                self.cost_usd = told.reduce(f64::max);
                 self.outcome = Some(outcome);
             }
             Line::RateLimitEvent { .. } | Line::Other => {}
@@ -264,7 +265,7 @@ impl Conversation {
             };
         }
         if outcome.subtype == "error_max_budget_usd" {
-            let spent = outcome.total_cost_usd;
+            let spent = outcome.total_cost_usd.unwrap_or_default();
             return Said::Blocked(format!(
                 "the budget of this task is used up: {spent:.2} USD spent in this attempt; raise budget.max_usd_per_task"
             ));

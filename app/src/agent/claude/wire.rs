@@ -147,8 +147,7 @@ pub struct Outcome {
     pub structured_output: Option<Value>,
     #[serde(default)]
     pub num_turns: u64,
-    #[serde(default)]
-    pub total_cost_usd: f64,
+    pub total_cost_usd: Option<f64>,
     #[serde(default, rename = "modelUsage")]
     pub model_usage: std::collections::BTreeMap<String, ModelUsage>,
 }

@@ -199,7 +199,7 @@ fn a_process_that_resumes_tells_where_it_begins_and_not_what_was() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").done("TASK-002");
     let mut run: Run = story.run.clone();
-    let resumed = Event::Resumed { policy: policy(), intent: Intent::Complete };
+    let resumed = Event::Resumed { policy: policy(), intent: Intent::Complete, planning: story.run.planning() };
     run.step(story.now, &resumed);
     let mut narrator = Narrator::of(&run);
     let told: Vec<String> = narrator.tell(&resumed, &run).into_iter().map(|line| line.text).collect();

@@ -1,0 +1,152 @@
+//! What questions to agents cost outside of runs: one file of JSON lines for each feature, and one for the project.
+//!
+//! A question is noted before it is asked. One without a second line was interrupted, and its cost is unknown.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use mahabharatha_core::cost::Cost;
+use serde::{Deserialize, Serialize};
+
+use super::atomic::make_dir;
+use super::fault;
+use crate::error::{Error, ExitCode, Result, io};
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum Record {
+    Asked { id: String, at: Timestamp, phase: String, agent: String },
+    Answered { id: String, cost: Cost },
+}
+
+/// A question that is noted and about to be asked.
+#[derive(Debug)]
+#[must_use = "a question whose cost is not noted counts as one of unknown cost"]
+pub struct Question {
+    path: PathBuf,
+    id: String,
+}
+
+impl Question {
+    /// Notes that an agent is about to be asked.
+    pub fn note(path: &Path, phase: &str, agent: &str) -> Result<Question> {
+        let at = Timestamp::now();
+        let id = format!("{}-{}", std::process::id(), at.as_nanosecond());
+        let record = Record::Asked { id: id.clone(), at, phase: phase.to_owned(), agent: agent.to_owned() };
+        append(path, &record)?;
+        Ok(Question { path: path.to_owned(), id })
+    }
+
+    /// Notes what the question cost, answered or not.
+    pub fn cost(self, cost: Cost) -> Result<()> {
+        append(&self.path, &Record::Answered { id: self.id, cost })
+    }
+}
+
+/// Returns what all questions in the file cost together; nothing where there is no file.
+pub fn total(path: &Path) -> Result<Cost> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Cost::default()),
+        Ok(found) if !found.is_file() => {
+            return Err(Error::new(ExitCode::Invalid, format!("{} is not a file", path.display()))
+                .hint("Move it away; what planning has cost so far is then not counted."));
+        }
+        _ => {}
+    }
+    let bytes = fs::read(path).map_err(io("read", path))?;
+    let (mut questions, mut unreadable) = (BTreeMap::new(), Cost::default());
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(Record::Asked { id, .. }) => drop(questions.entry(id).or_insert_with(Cost::unknown)),
+            Ok(Record::Answered { id, cost }) => drop(questions.insert(id, cost)),
+            // Cut short by a crash, or changed by hand: something was asked.
+            Err(_) => unreadable = Cost::unknown(),
+        }
+    }
+    Ok(questions.into_values().sum::<Cost>() + unreadable)
+}
+
+fn append(path: &Path, record: &Record) -> Result<()> {
+    if let Some(dir) = path.parent() {
+        make_dir(dir)?;
+    }
+    let mut line = serde_json::to_vec(record).expect("a record has string keys only, so JSON can hold it");
+    line.push(b'\n');
+    let mut write = || {
+        fault::disk()?;
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+        if ends_in_a_torn_line(&mut file)? {
+            line.insert(0, b'\n');
+        }
+        file.write_all(&line)?;
+        file.sync_data()
+    };
+    write().map_err(io("write", path))
+}
+
+fn ends_in_a_torn_line(file: &mut File) -> std::io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x/planning.jsonl");
+        (dir, path)
+    }
+
+    #[test]
+    fn questions_add_up() {
+        let (_dir, path) = place();
+        assert!(total(&path).unwrap().is_zero());
+        for (usd, tokens) in [(0.25, 100), (0.5, 20)] {
+            Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(usd), tokens)).unwrap();
+        }
+        assert_eq!(total(&path).unwrap(), Cost::of(Some(0.75), 120));
+    }
+
+    #[test]
+    fn a_question_that_was_interrupted_has_an_unknown_cost() {
+        let (_dir, path) = place();
+        drop(Question::note(&path, "plan", "claude").unwrap());
+        assert_eq!(total(&path).unwrap(), Cost::unknown());
+        Question::note(&path, "design", "claude").unwrap().cost(Cost::of(Some(0.5), 7)).unwrap();
+        assert_eq!(total(&path).unwrap(), Cost::of(Some(0.5), 7) + Cost::unknown());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_file_holds_is_read(start in 0..200_usize, noise in any::<Vec<u8>>()) {
+            let (_dir, path) = place();
+            Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.25), 3)).unwrap();
+            let mut bytes = fs::read(&path).unwrap();
+            bytes.splice(start.min(bytes.len())..start.min(bytes.len()), noise);
+            fs::write(&path, bytes).unwrap();
+            prop_assert!(total(&path).unwrap().known_usd().is_finite());
+        }
+    }
+
+    #[test]
+    fn a_torn_line_spoils_nothing_after_it() {
+        let (_dir, path) = place();
+        Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.25), 3)).unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], b"{\"record\":\"as"].concat()).unwrap();
+        Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.5), 4)).unwrap();
+        assert_eq!(total(&path).unwrap(), Cost::of(Some(0.75), 7) + Cost::unknown());
+    }
+}

@@ -1,0 +1,162 @@
+//! What planning, designing and running a feature cost, and where that is told.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::agents::answers;
+use crate::client::{Bench, task};
+use crate::messages_api::{Api, Ask, Reply, Usage, bash};
+use crate::support::{Repo, with};
+
+fn requirements() -> Value {
+    let story = json!({
+        "title": "A visitor can buy a book", "role": "visitor", "capability": "to buy a book", "benefit": "I can read it",
+        "criteria": ["`shop` sells"], "verification": "test -e a.txt",
+    });
+    json!({ "requirements": { "problem": "Nobody can buy anything.", "stories": [story] } })
+}
+
+/// Three tasks on two levels.
+fn proposal() -> Value {
+    let task = |id: &str, level: u32, file: &str, dependencies: &[&str]| {
+        with(
+            task(id, level, file),
+            json!({ "action": "Make it.", "dependencies": dependencies, "acceptance_criteria": ["AC-1.1"] }),
+        )
+    };
+    json!({
+        "design": {
+            "summary": "Three files.", "goals": ["sells"], "non_goals": ["pays"], "architecture": "Files.",
+            "decisions": [{ "title": "Text", "context": "c", "options": [{ "name": "txt" }], "decision": "txt", "rationale": "small" }],
+            "risks": [], "testing": ["by hand"], "stubs": [],
+        },
+        "tasks": [task("A-1", 1, "a.txt", &[]), task("A-2", 1, "b.txt", &[]), task("B-1", 2, "c.txt", &["A-1"])],
+    })
+}
+
+fn is_product_owner(ask: &Ask) -> bool {
+    let tools = ask.body["tools"].as_array().unwrap();
+    tools.iter().any(|tool| !tool["input_schema"]["properties"]["questions"].is_null())
+}
+
+/// Everything that is asked on the way from a wish to merged code.
+fn shop(ask: &Ask) -> Reply {
+    let (task, turn) = (ask.task(), ask.turn());
+    match (task.as_str(), turn) {
+        ("", 0) if is_product_owner(ask) => answers(ask, requirements()),
+        ("", 0) => answers(ask, proposal()),
+        ("A-1", 0) if ask.attempt() == "1" => ask.write("a.txt", "wrong\n"),
+        ("A-1", 0) => ask.write("a.txt", "A-1\n"),
+        ("A-2", 0) => ask.write("b.txt", "A-2\n"),
+        ("B-1", 0) => ask.write("c.txt", "B-1\n"),
+        // Asked to stop twice, the second time so that its turn ends: the client gives two results.
+        ("B-1", _) if ask.text().matches("Your context is nearly full").count() < 2 => bash("git status"),
+        ("B-1", _) => Reply::says("FINISHED"),
+        _ => Reply::says("Done."),
+    }
+}
+
+#[test]
+fn tokens_are_those_that_the_service_handed_out() {
+    let (asked, lost) = (AtomicU64::new(0), AtomicU64::new(0));
+    let api = Api::start(move |ask| {
+        let number = asked.fetch_add(1, Ordering::Relaxed) + 1;
+        // A service that fails at first, and a connection that breaks: the client asks once more.
+        match ask.task().as_str() {
+            "A-2" if lost.fetch_or(1, Ordering::Relaxed) & 1 == 0 => return Reply::fails(500, "api_error"),
+            "B-1" if lost.fetch_or(2, Ordering::Relaxed) & 2 == 0 => return Reply::Dropped,
+            _ => {}
+        }
+        let full = if ask.task() == "B-1" { 150_000 } else { 0 };
+        shop(ask).using(Usage {
+            input: full + number,
+            cache_creation: 10 * number,
+            cache_read: 7,
+            output: 100 + number,
+        })
+    });
+    let Some(bench) = Bench::new(api, "workers: { context_threshold: 0.1 }\n") else { return };
+    bench.run(&["plan", "shop", "--agent", "claude", "--describe", "Sell books."]).code(0);
+    bench.run(&["plan", "shop", "--approve"]).code(0);
+    bench.run(&["design", "shop", "--agent", "claude", "--commit"]).code(0);
+    let designed = bench.repo.status();
+    assert_eq!((&designed["status"], designed["tasks"].as_array().unwrap().len()), (&json!("designed"), 3));
+    assert_eq!(designed["tokens"], designed["planning"]["tokens"]);
+    assert!(bench.repo.read(".gsd/STATE.md").contains("- **Cost:** 0."), "the checkpoint tells it");
+
+    bench.run(&["run"]).code(0);
+    let status = bench.repo.status();
+    let served = bench.api.served();
+    let handed_out = |of: &dyn Fn(&str) -> bool| -> u64 {
+        served.iter().filter(|(ask, _)| of(&ask.task())).map(|(_, usage)| usage.total()).sum()
+    };
+    for id in ["A-1", "A-2", "B-1"] {
+        assert_eq!(bench.repo.task(id)["tokens"], handed_out(&|task| task == id), "{id}");
+    }
+    assert_eq!(bench.repo.task("A-1")["attempt"], 2, "both attempts are counted");
+    let log = bench.repo.read(".mahabharatha/logs/shop/tasks/B-1.jsonl");
+    assert_eq!(log.matches(r#""event":"finished""#).count(), 2, "there were two results: {log}");
+    assert_eq!(status["planning"]["tokens"], handed_out(&str::is_empty));
+    assert_eq!(designed["planning"], status["planning"]);
+    assert_eq!(status["tokens"], handed_out(&|_| true));
+
+    let usd = |of: &Value| of["cost_usd"].as_f64().unwrap();
+    let parts = usd(&status["planning"]) + status["tasks"].as_array().unwrap().iter().map(usd).sum::<f64>();
+    assert!(usd(&status["planning"]) > 0.0 && (usd(&status) - parts).abs() < 1e-9, "{status:#}");
+    let completion = bench.repo.read(".gsd/specs/shop/COMPLETION.md");
+    let planning = format!("(planning: {:.2} USD, {} tokens)", usd(&status["planning"]), status["planning"]["tokens"]);
+    assert!(completion.contains(&planning), "{completion}");
+}
+
+#[test]
+fn planning_stops_at_the_budget_and_leaves_nothing_of_it_to_a_run() {
+    let api = Api::start(|ask| shop(ask).reading(100_000));
+    let Some(bench) = Bench::new(api, "budget: { max_usd: 0.05 }\n") else { return };
+    let plan = ["plan", "shop", "--agent", "claude", "--describe", "Sell books."];
+    let first = bench.run(&plan);
+    assert!([0, 9].contains(&first.code), "the client ends before or after its answer: {}", first.stderr);
+    let asked = bench.api.asked().len();
+    bench.run(&plan).code(9).says("the budget of 0.05 USD is used up").says("Raise budget.max_usd in");
+    assert_eq!(bench.api.asked().len(), asked, "nothing more is asked");
+    let spent = bench.repo.run(&["status", "--json", "-f", "shop"]).code(0).json();
+    assert!(spent["planning"]["cost_usd"].as_f64().unwrap() > 0.05, "{spent}");
+
+    bench.repo.graph("shop", &[task("A-1", 1, "a.txt")]);
+    bench.run(&["run", "shop"]).code(9).says("of it by planning");
+    assert_eq!(bench.api.asked().len(), asked);
+    bench.run(&["run", "shop", "--max-cost", "5"]).code(0);
+}
+
+/// A repository with an agent `mine` that answers by a script.
+fn with_agent(script: &str) -> Repo {
+    let repo = Repo::new();
+    repo.config("agents: { mine: { kind: command, command: [./agent.sh] } }\n");
+    repo.program("agent.sh", script);
+    repo.commit("agent");
+    repo
+}
+
+const PLAN: [&str; 6] = ["plan", "shop", "--agent", "mine", "--describe", "x"];
+
+fn planning_cost(repo: &Repo) -> Value {
+    repo.run(&["status", "--json", "-f", "shop"]).code(0).json()["planning"].clone()
+}
+
+#[test]
+fn a_question_that_fails_or_is_interrupted_has_an_unknown_cost() {
+    let failing = with_agent("exit 3\n");
+    failing.run(&PLAN).code(1);
+    let hanging = with_agent("touch .git/held; while :; do sleep 0.02; done\n");
+    for signal in ["INT", "KILL"] {
+        let plan = hanging.spawn(&PLAN);
+        hanging.wait_for(".git/held");
+        plan.signal(signal);
+        plan.wait();
+        std::fs::remove_file(hanging.join(".git/held")).unwrap();
+    }
+    for repo in [failing, hanging] {
+        assert_eq!(planning_cost(&repo), json!({ "cost_usd": null, "known_cost_usd": 0.0, "tokens": 0 }));
+        repo.run(&["status", "-f", "shop"]).code(0).says("shop: planned, not run yet; cost unknown");
+    }
+}

@@ -1,0 +1,79 @@
+//! A feature that has not been run yet, as people and programs see it.
+
+use serde::Serialize;
+
+use super::{Blocker, LevelView, TaskView};
+use crate::cost::Cost;
+use crate::graph::{Task, TaskGraph};
+use crate::ids::Level;
+
+/// The same fields as those of a run, as far as they make sense before one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedView {
+    pub feature: String,
+    /// `planned`, or `designed` where there is a graph to run.
+    pub status: &'static str,
+    pub level: Option<Level>,
+    pub levels: Vec<LevelView>,
+    pub tasks: Vec<TaskView>,
+    pub workers: Vec<()>,
+    pub mismatches: Vec<()>,
+    #[serde(flatten)]
+    pub cost: Cost,
+    pub planning: Cost,
+    pub blockers: Vec<Blocker>,
+}
+
+impl PlannedView {
+    pub fn of(feature: &str, graph: Option<&TaskGraph>, planning: Cost) -> PlannedView {
+        let tasks = graph.map(TaskGraph::tasks).unwrap_or_default();
+        PlannedView {
+            feature: feature.to_string(),
+            status: if graph.is_some() { "designed" } else { "planned" },
+            level: None,
+            levels: tasks.chunk_by(|one, next| one.level == next.level).map(pending_level).collect(),
+            tasks: tasks.iter().map(pending_task).collect(),
+            workers: Vec::new(),
+            mismatches: Vec::new(),
+            cost: planning,
+            planning,
+            blockers: Vec::new(),
+        }
+    }
+}
+
+fn pending_level(tasks: &[Task]) -> LevelView {
+    LevelView {
+        level: tasks[0].level,
+        status: "pending",
+        total: tasks.len(),
+        completed: 0,
+        blocked: 0,
+        skipped: 0,
+        commit: None,
+        started_at: None,
+        merged_at: None,
+        cost: Cost::default(),
+    }
+}
+
+fn pending_task(task: &Task) -> TaskView {
+    TaskView {
+        id: task.id.clone(),
+        title: task.spec.title.clone(),
+        level: task.level,
+        status: "pending",
+        worker: None,
+        session: None,
+        attempt: 0,
+        started_at: None,
+        completed_at: None,
+        commit: None,
+        cost: Cost::default(),
+        reason: None,
+        next_attempt_at: None,
+        strays: Vec::new(),
+        dependencies: task.dependencies.clone(),
+        attempts: Vec::new(),
+    }
+}
