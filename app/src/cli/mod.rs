@@ -16,6 +16,7 @@ mod place;
 mod plan;
 mod retry;
 mod run;
+mod selection;
 mod skip;
 mod status;
 mod steer;
@@ -109,7 +110,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run tasks from a session of a coding agent, while this program keeps the books
     Task(task::TaskArgs),
-    /// Put the slash commands, agents and hooks for Claude Code in place
+    /// Put the slash commands, agents and hooks for Claude Code in place, or remove them
     Install(install::InstallArgs),
     /// Check slash commands and agents: references, twins, and every call in them
     ValidateCommands(validate_commands::ValidateCommandsArgs),

@@ -9,6 +9,7 @@ pub mod hypotheses;
 pub mod logs;
 pub mod markdown;
 pub mod narrate;
+pub mod placed;
 pub mod plan;
 mod progress;
 pub mod projection;
