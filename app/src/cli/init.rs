@@ -81,7 +81,7 @@ fn show(ui: &Ui, outcome: &Outcome) {
         }
     }
     if outcome.files.iter().all(|file| file.action == Action::Unchanged) {
-        ui.note("Already up to date.");
+        ui.note("Already up to date; nothing was changed.");
     } else {
         ui.note("To remove these files, all but what you changed: mahabharatha install --remove");
     }

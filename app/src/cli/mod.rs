@@ -19,6 +19,7 @@ mod run;
 mod selection;
 mod skip;
 mod status;
+mod status_line;
 mod steer;
 mod stop;
 mod task;

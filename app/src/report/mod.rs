@@ -16,6 +16,7 @@ pub mod projection;
 mod reporter;
 pub mod state_md;
 pub mod status;
+pub mod status_line;
 #[cfg(test)]
 mod support;
 pub mod text;

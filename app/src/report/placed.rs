@@ -139,9 +139,18 @@ mod tests {
             placed(".mahabharatha/.gitignore", Action::Unchanged, None),
             placed(".gsd/specs/.gitkeep", Action::Created, None),
         ]);
-        insta::assert_snapshot!(lines(&files, Task::Write, Tense::Planned, false).join("\n"), @r"
-        ");
-        insta::assert_snapshot!(lines(&files[3..5], Task::Remove, Tense::Done, true).join("\n"), @r"
-        ");
+        assert_eq!(
+            lines(&files, Task::Write, Tense::Planned, false),
+            [
+                "  agents        create .claude/agents/ (4 files)",
+                "  config        create .gsd/specs/.gitkeep",
+                "  config        keep .mahabharatha/config.yaml → .mahabharatha/config.yaml.new",
+                "  claude-md     add to CLAUDE.md",
+            ]
+        );
+        assert_eq!(
+            lines(&files[3..5], Task::Remove, Tense::Done, true),
+            ["  agents        created .claude/agents/3.md", "  claude-md     took ours out of CLAUDE.md"]
+        );
     }
 }
