@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Global;
 use super::selection::InitSelection;
-use crate::claude::groups::Action;
+use crate::claude::groups::{Action, Group};
 use crate::error::{ExitCode, Result};
 use crate::init::{self, Outcome, Request};
 use crate::report::placed::{self, Task, Tense};
@@ -83,7 +83,9 @@ fn show(ui: &Ui, outcome: &Outcome) {
     if outcome.files.iter().all(|file| file.action == Action::Unchanged) {
         ui.note("Already up to date; nothing was changed.");
     } else {
-        ui.note("To remove these files, all but what you changed: mahabharatha install --remove");
+        let has_scaffold = outcome.files.iter().any(|file| file.group == Group::Scaffold);
+        let kept = if has_scaffold { "the scaffold and what you changed" } else { "what you changed" };
+        ui.note(&format!("Remove them with: mahabharatha install --remove (keeps {kept})"));
     }
     for step in &outcome.next {
         ui.note(&format!("Next: {step}"));

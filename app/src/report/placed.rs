@@ -8,7 +8,7 @@ use crate::error::{Error, ExitCode, Result};
 use crate::ui::Ui;
 
 /// Up to this many files of one directory are named one by one.
-const LISTED_ALONE: usize = 3;
+const LISTED_ALONE: usize = 2;
 
 /// What a command does with our files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,8 @@ pub fn lines(files: &[Placed], task: Task, tense: Tense, every: bool) -> Vec<Str
             if every {
                 lines.extend(places.iter().map(|place| format!("  {:<13} {word} {place}", group.word())));
             } else if !places.is_empty() {
-                lines.push(format!("  {:<13} {word} {}", group.word(), places.join(", ")));
+                let number = if found.len() > 1 { format!("{} files: ", found.len()) } else { String::new() };
+                lines.push(format!("  {:<13} {word} {number}{}", group.word(), places.join(", ")));
             }
         }
     }
@@ -110,7 +111,7 @@ fn gathered(files: &[&Placed]) -> Vec<String> {
     for file in files {
         let together = files.iter().filter(|other| dir(other).is_some() && dir(other) == dir(file)).count();
         let place = match dir(file) {
-            Some(dir) if together > LISTED_ALONE => format!("{dir}/ ({together} files)"),
+            Some(dir) if together > LISTED_ALONE => format!("{dir}/ ({together})"),
             _ => file.path.clone(),
         };
         if !places.contains(&place) {
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(
             lines(&files, Task::Write, Tense::Planned, false),
             [
-                "  agents        create .claude/agents/ (4 files)",
+                "  agents        create 4 files: .claude/agents/ (4)",
                 "  config        create .gsd/specs/.gitkeep",
                 "  config        keep .mahabharatha/config.yaml → .mahabharatha/config.yaml.new",
                 "  claude-md     add to CLAUDE.md",

@@ -114,7 +114,7 @@ fn removal_leaves_no_trace_and_keeps_what_the_user_changed() {
     repo.write(".claude/settings.json", &settings);
     let removed = repo.run(&["install", "--remove", "--json"]).code(0).json();
     assert_eq!(with(&removed, "kept"), [".claude/agents/worker.md"]);
-    assert_eq!(repo.git(&["status", "--porcelain", "-uall"]), "M .claude/settings.json\n?? .claude/agents/worker.md");
+    assert_eq!(repo.git(&["status", "--porcelain", "-uall"]), " M .claude/settings.json\n?? .claude/agents/worker.md");
     assert_eq!(repo.read(".claude/settings.json"), "{ \"model\":\"haiku\" }");
 }
 
@@ -145,7 +145,7 @@ fn at_a_terminal_the_plan_is_shown_and_asked_about() {
     let (code, shown) = answer("install", "n");
     assert_eq!(code, 0);
     let plan =
-        ["create .claude/commands/mahabharatha/ (10 files)", "create .claude/settings.json", "Write these files?"];
+        ["create 23 files: .claude/commands/mahabharatha/ (10)", "create .claude/settings.json", "Write these files?"];
     assert!(plan.iter().all(|text| shown.contains(text)), "{shown}");
     assert_eq!(repo.everything(), before);
     assert_eq!(answer("install", "y").0, 0);
