@@ -85,7 +85,7 @@ fn show(ui: &Ui, outcome: &Outcome) {
     } else {
         let has_scaffold = outcome.files.iter().any(|file| file.group == Group::Scaffold);
         let kept = if has_scaffold { "the scaffold and what you changed" } else { "what you changed" };
-        ui.note(&format!("Remove them with: mahabharatha install --remove (keeps {kept})"));
+        ui.note(&format!("Remove them with: {} (keeps {kept})", outcome.remove));
     }
     for step in &outcome.next {
         ui.note(&format!("Next: {step}"));

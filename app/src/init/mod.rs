@@ -78,6 +78,8 @@ pub struct Outcome {
     pub files: Vec<Placed>,
     /// Whether the files were written, rather than only planned.
     pub written: bool,
+    /// The command that removes them.
+    pub remove: &'static str,
     pub warnings: Vec<String>,
     /// What the person can do now.
     pub next: Vec<String>,
@@ -102,13 +104,14 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         root,
         files: Vec::new(),
         written: false,
+        remove: "mahabharatha install --remove",
         warnings: Vec::new(),
         next: Vec::new(),
         survey: None,
         scout: None,
     };
     if place::is_set_up(&outcome.root, interrupted) && !request.force {
-        ui.note("It is set up already, and nothing was changed; --force does it again, and keeps what you changed.");
+        ui.note("It is set up already, and nothing was changed; --force does it again, with --only for some groups, and keeps what you changed.");
         return Ok(outcome);
     }
     match mode {
@@ -180,7 +183,7 @@ fn already_there(root: &Path) -> Result<Vec<String>> {
 }
 
 fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
-    let root = &outcome.root;
+    let root = &outcome.root.clone();
     let is_bare_beginning = mode::is_bare_beginning(root)?;
     refuse_inception_flags(request, &outcome.why, is_bare_beginning)?;
     let config = specs::read_config(&root.join(config::PATH))?;
@@ -190,27 +193,28 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     let mut survey = detect::survey(root, |path| path.starts_with(".devcontainer/") && record.knows(path))?;
     survey.name = request.name.clone().or(survey.name);
     survey.description = request.description.clone().or(survey.description);
-    let mut found = infrastructure::text(&survey);
+    let found = infrastructure::text(&survey);
+    let mut files = vec![NewFile::ours(infrastructure::PATH, found.as_str())];
+    let source = Source { survey: &survey, record: &record, config: &config, selection: &request.selection };
+    files.extend(follows_from(root, source, &mut outcome.warnings));
+    outcome.warnings.extend(survey.notes.iter().cloned());
+    let mut proposal = Proposal::new(root, files, &config, &request.selection)?;
+    if !proposal.is_agreed(outcome, ui, request)? {
+        outcome.survey = Some(survey);
+        return Ok(());
+    }
+    // Not before the user agreed: the agent costs money.
     if let Some(asker) = asker {
         match scout::ask(ui, &asker, &found) {
             Ok(notes) => {
-                found += &infrastructure::notes_section(asker.name(), &notes);
+                proposal.replace(infrastructure::PATH, found + &infrastructure::notes_section(asker.name(), &notes));
                 outcome.scout = Some(notes);
             }
             Err(why) => outcome.warnings.push(why),
         }
     }
-    let mut files = vec![NewFile::ours(infrastructure::PATH, found)];
-    let source = Source { survey: &survey, record: &record, config: &config, selection: &request.selection };
-    files.extend(follows_from(root, source, &mut outcome.warnings));
-    outcome.warnings.extend(survey.notes.iter().cloned());
-    let proposal = Proposal::new(root, files, &config, &request.selection)?;
-    if !proposal.is_agreed(outcome, ui, request)? {
-        outcome.survey = Some(survey);
-        return Ok(());
-    }
     let _whole = planning::uninterrupted();
-    let (placed, placing) = proposal.put_in_place(&outcome.root)?;
+    let (placed, placing) = proposal.put_in_place(root)?;
     outcome.next = machine::missing_programs(&survey, is_there);
     outcome.next.extend(is_bare_beginning.then(|| format!("there is no code yet: {BEGIN_ELSEWHERE}")));
     outcome.next.extend(next_steps(project.is_some()));
@@ -247,6 +251,12 @@ impl Proposal {
             return Ok(false);
         }
         placed::confirm(ui, Task::Write, root, &files)
+    }
+
+    fn replace(&mut self, path: &str, text: String) {
+        for file in self.files.iter_mut().filter(|file| file.path == path) {
+            file.text.clone_from(&text);
+        }
     }
 
     /// Until it is kept, all of it can be taken back.

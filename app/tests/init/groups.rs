@@ -1,6 +1,6 @@
 //! Which groups of files `init` writes, and that `install --remove` takes them out again.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::fixtures;
@@ -20,7 +20,7 @@ fn flags_choose_what_is_written() {
     let before = bench.repo.everything();
     let planned = |args: &[&str]| {
         let outcome = bench.run(&[&["init", "--dry-run", "--json"], args].concat()).code(0).json();
-        assert_eq!(outcome["written"], false);
+        assert_eq!((&outcome["written"], &outcome["remove"]), (&json!(false), &json!("mahabharatha install --remove")));
         groups(&outcome).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(planned(&[]), all);
