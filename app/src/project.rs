@@ -1,6 +1,7 @@
 //! The project: the main checkout of a git repository, and where everything in it is.
 
 mod checkout;
+mod glance;
 mod paths;
 mod which_feature;
 

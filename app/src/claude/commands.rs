@@ -2,13 +2,34 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result};
 
-/// The folders that commands go to; by them the client calls them `/mahabharatha:x` and `/z:x`.
-pub const FOLDERS: [&str; 2] = ["commands/mahabharatha", "commands/z"];
-pub const AGENTS: &str = "agents";
-/// Not below `commands`, where the client would take every file for a command.
-pub const DETAILS: &str = "mahabharatha";
+/// Where commands and agents lie below a directory, and how commands name the agents.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// For `/mahabharatha:x` and for `/z:x`.
+    pub commands: [&'static str; 2],
+    pub agents: &'static str,
+    /// Where commands have their details apart. Not below `commands`, where the client takes every file for a command.
+    pub details: Option<&'static str>,
+    pub agent_prefix: &'static str,
+}
+
+/// Below a `.claude` directory.
+pub const DOT_CLAUDE: Layout = Layout {
+    commands: ["commands/mahabharatha", "commands/z"],
+    agents: "agents",
+    details: Some("mahabharatha"),
+    agent_prefix: "",
+};
+
+/// Below a directory that holds our two plugins. Agents are in the first, whose name the client puts before theirs.
+pub const PLUGINS: Layout = Layout {
+    commands: ["mahabharatha/commands", "z/commands"],
+    agents: "mahabharatha/agents",
+    details: None,
+    agent_prefix: "mahabharatha:",
+};
 
 struct Command {
     name: &'static str,
@@ -59,48 +80,57 @@ const AGENT_FILES: [(&str, &str); 5] = [
 
 const PREFLIGHT: &str = asset!("preflight.md");
 
-/// A `.claude` directory: a project's, or the one that counts for all projects of a person.
+/// A `.claude` directory: a project's, or the one that counts for all projects of a user.
 #[derive(Debug, Clone)]
 pub struct Home {
-    dir: PathBuf,
+    root: PathBuf,
+    /// From the root to the directory.
+    prefix: &'static str,
     /// As commands name it to the model.
     shown: String,
-    /// What nothing may be written outside of.
-    project: Option<PathBuf>,
 }
 
 impl Home {
     pub fn of_project(root: &Path) -> Home {
-        Home { dir: root.join(".claude"), shown: ".claude".to_owned(), project: Some(root.to_owned()) }
+        Home { root: root.to_owned(), prefix: ".claude", shown: ".claude".to_owned() }
     }
 
-    /// Where the client looks too.
+    /// The directory that the client reads too.
     pub fn of_user() -> Result<Home> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = set("CLAUDE_CONFIG_DIR").or_else(|| set("HOME").map(|home| home.join(".claude")));
-        let dir = dir.ok_or_else(|| {
+        let root = dir.ok_or_else(|| {
             Error::new(ExitCode::Failed, "cannot tell where your Claude Code directory is: HOME is not set")
                 .hint("Set HOME or CLAUDE_CONFIG_DIR, or install into the project: mahabharatha install.")
         })?;
-        Ok(Home { shown: dir.display().to_string(), dir, project: None })
+        Ok(Home { shown: root.display().to_string(), root, prefix: "" })
     }
 
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    /// What paths are shown from: the project, or the user's `.claude` directory.
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
-    /// What a repository contains is not to be trusted: no link in it may lead a write elsewhere.
-    pub fn check_place(&self, path: &Path) -> Result<()> {
-        let Some(root) = &self.project else { return Ok(()) };
-        let root = root.canonicalize().map_err(io("follow", root))?;
-        let dir = path.ancestors().skip(1).find_map(|dir| dir.canonicalize().ok());
-        if dir.is_some_and(|dir| dir.starts_with(root)) {
-            return Ok(());
-        }
-        let message = format!("{} leads out of the project, through a symbolic link", path.display());
-        Err(Error::new(ExitCode::Invalid, message)
-            .hint("Remove the link, or install for yourself: mahabharatha install --user."))
+    pub fn dir(&self) -> PathBuf {
+        self.root.join(self.prefix)
     }
+
+    /// From the root to the directory.
+    pub fn prefix(&self) -> &'static str {
+        self.prefix
+    }
+
+    pub fn is_project(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+}
+
+/// How commands are written.
+#[derive(Debug, Clone, Copy)]
+struct Style<'a> {
+    layout: &'static Layout,
+    /// The directory of the details as commands name it to the model; else they stand in the command.
+    details: Option<&'a str>,
 }
 
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -111,18 +141,32 @@ pub fn agents() -> impl Iterator<Item = &'static str> {
     AGENT_FILES.iter().map(|(name, _)| *name)
 }
 
-/// Every file, by its place below the directory. `split`: details are files of their own, else they stand in the command.
+/// Every file, by its path below a `.claude` directory. `split`: details are files of their own.
 pub fn files(home: &Home, split: bool) -> Vec<(PathBuf, String)> {
+    let details = format!("{}/{}", home.shown, DOT_CLAUDE.details.unwrap_or_default());
+    rendered(Style { layout: &DOT_CLAUDE, details: split.then_some(details.as_str()) })
+}
+
+/// Every command and agent, by its path below a directory of plugins. Each command holds its details: a plugin's
+/// directory differs from machine to machine, and reading there would need the user's permission.
+pub fn plugin_files() -> Vec<(PathBuf, String)> {
+    rendered(Style { layout: &PLUGINS, details: None })
+}
+
+fn rendered(style: Style<'_>) -> Vec<(PathBuf, String)> {
+    let layout = style.layout;
     let mut files = Vec::new();
     for command in &COMMANDS {
-        let text = render(command, home, split);
-        files.extend(FOLDERS.map(|folder| (Path::new(folder).join(format!("{}.md", command.name)), text.clone())));
-        if let Some(details) = command.details.filter(|_| split) {
-            files.push((Path::new(DETAILS).join(details_name(command.name)), details.to_owned()));
+        let text = render(command, style);
+        let name = format!("{}.md", command.name);
+        files.extend(layout.commands.map(|folder| (Path::new(folder).join(&name), text.clone())));
+        if let (Some(details), Some(_), Some(folder)) = (command.details, style.details, layout.details) {
+            let text = with_agents(details, layout);
+            files.push((Path::new(folder).join(details_name(command.name)), text));
         }
     }
     let agents = AGENT_FILES.iter();
-    files.extend(agents.map(|(name, text)| (Path::new(AGENTS).join(format!("{name}.md")), (*text).to_owned())));
+    files.extend(agents.map(|(name, text)| (Path::new(layout.agents).join(format!("{name}.md")), (*text).to_owned())));
     files
 }
 
@@ -130,18 +174,22 @@ pub fn details_name(command: &str) -> String {
     format!("{command}.details.md")
 }
 
-fn render(command: &Command, home: &Home, split: bool) -> String {
+fn render(command: &Command, style: Style<'_>) -> String {
     let core = command.core.replace("{{preflight}}\n", PREFLIGHT);
-    match command.details {
-        None => core,
-        Some(_) if split => {
-            let place = format!("`{}/{DETAILS}/{}`", home.shown, details_name(command.name));
-            core.replace("{{details}}", &place)
-        }
-        Some(details) => {
+    let text = match (command.details, style.details) {
+        (None, _) => core,
+        (Some(_), Some(dir)) => core.replace("{{details}}", &format!("`{dir}/{}`", details_name(command.name))),
+        (Some(details), None) => {
             format!("{}\n{}", core.replace("{{details}}", "the last section"), one_deeper(details))
         }
-    }
+    };
+    with_agents(&text, style.layout)
+}
+
+/// Puts an agent's name in place of `{{agent:worker}}`.
+fn with_agents(text: &str, layout: &Layout) -> String {
+    let names = agents().map(|name| (format!("{{{{agent:{name}}}}}"), format!("{}{name}", layout.agent_prefix)));
+    names.fold(text.to_owned(), |text, (placeholder, name)| text.replace(&placeholder, &name))
 }
 
 /// With headings one deeper, to stand below a command's own.
@@ -218,7 +266,20 @@ mod tests {
         assert!(
             joined.contains("\n## Task mode in detail\n") && !joined.contains("{{") && !joined.contains(".details.md")
         );
-        assert!(file(true, "mahabharatha/kurukshetra.details.md").is_some());
+        let details = file(true, "mahabharatha/kurukshetra.details.md").unwrap();
+        assert!(details.contains("subagent `worker`") && !details.contains("{{"), "{details}");
         assert!(file(false, "mahabharatha/kurukshetra.details.md").is_none());
+    }
+
+    #[test]
+    fn in_a_plugin_agents_have_its_name_before_theirs_and_nothing_is_left_to_fill_in() {
+        let files: std::collections::BTreeMap<_, _> = plugin_files().into_iter().collect();
+        assert_eq!(files.len(), 2 * COMMANDS.len() + AGENT_FILES.len());
+        for (path, text) in &files {
+            assert!(!text.contains("{{") && !text.contains(".details.md"), "{}: {text}", path.display());
+        }
+        let text = &files[Path::new("z/commands/kurukshetra.md")];
+        assert!(text.contains("Agent(mahabharatha:worker)") && text.contains("`mahabharatha:worker`"), "{text}");
+        assert!(!text.contains("Agent(worker)") && !text.contains("`worker`"), "{text}");
     }
 }

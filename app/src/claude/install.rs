@@ -1,129 +1,345 @@
-//! Puts commands, agents and hooks in place, and never writes over what a person changed.
+//! Puts commands, agents and hooks in place, or takes them out again, and never touches what the user changed.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::commands::{self, DETAILS, Home};
-use super::settings;
-use crate::error::{Result, io};
-use crate::store::atomic::{sweep_of, write_atomic};
+use super::changes::{Changes, read};
+use super::commands::{self, DOT_CLAUDE, Home};
+use super::groups::{Action, Group, Placed, Selection};
+use super::plugin;
+use super::settings::{self, Added, Edited, Entries};
+use crate::error::{Error, ExitCode, Result};
 
 /// As commands and hooks call it.
 pub const PROGRAM: &str = "mahabharatha";
+const SETTINGS: &str = "settings.json";
 
-/// What was done, by paths as a person can open them.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Installed {
-    pub written: Vec<PathBuf>,
-    pub removed: Vec<PathBuf>,
-    pub kept: Vec<Kept>,
-    /// How many files were as they should be.
-    pub unchanged: usize,
+/// A directory that files of ours are installed in.
+struct Target {
+    /// What paths are shown from.
+    root: PathBuf,
+    /// From the root to the directory, empty or without a final `/`.
+    prefix: &'static str,
+    /// What we wrote, by its name below the directory.
+    manifest: &'static str,
+    /// The only places below the directory that a manifest may name.
+    folders: Vec<&'static str>,
+    /// Nothing may be written out of the project through a link.
+    is_project: bool,
 }
 
-/// A file that a person changed stays; ours lies beside it.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Kept {
-    pub path: PathBuf,
-    pub new: PathBuf,
+impl Target {
+    fn home(home: &Home) -> Target {
+        let [ours, short] = DOT_CLAUDE.commands;
+        Target {
+            root: home.root().to_owned(),
+            prefix: home.prefix(),
+            manifest: "mahabharatha/installed.json",
+            folders: vec![ours, short, DOT_CLAUDE.agents, "mahabharatha"],
+            is_project: home.is_project(),
+        }
+    }
+
+    fn plugins(dir: &Path) -> Target {
+        Target {
+            root: dir.to_owned(),
+            prefix: "",
+            manifest: ".claude-plugin/installed.json",
+            folders: vec![".claude-plugin", "mahabharatha", "z"],
+            is_project: false,
+        }
+    }
+
+    fn shown(&self, name: &Path) -> String {
+        Path::new(self.prefix).join(name).display().to_string()
+    }
+
+    fn path(&self, name: &Path) -> PathBuf {
+        self.root.join(self.prefix).join(name)
+    }
+
+    /// Anybody can change a manifest: it names nothing outside of our folders.
+    fn may_hold(&self, name: &Path) -> bool {
+        let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
+        is_plain && self.folders.iter().any(|folder| name.starts_with(folder))
+    }
 }
 
-/// What we wrote, so that it can be told from what a person changed since.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What we wrote, so that it can be told from what the user changed since.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Manifest {
     files: BTreeMap<PathBuf, String>,
+    #[serde(default, skip_serializing_if = "Added::is_nothing")]
+    settings: Added,
 }
 
-/// All of it, or nothing where something cannot be written. Done twice it changes nothing.
-pub fn install(home: &Home, split: bool) -> Result<Installed> {
-    let (dir, mut changes, mut installed) = (home.dir(), Changes::new(home), Installed::default());
-    let manifest_path = dir.join(DETAILS).join("installed.json");
-    let known = read(&manifest_path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let known: Manifest = known.unwrap_or_default();
-    let mut manifest = Manifest::default();
-    for (name, text) in commands::files(home, split) {
-        let path = dir.join(&name);
-        let ours = known.files.get(&name);
+/// What is to be done, all of it or nothing.
+#[derive(Debug)]
+pub struct Plan {
+    root: PathBuf,
+    pub files: Vec<Placed>,
+    pub warnings: Vec<String>,
+    changes: Changes,
+}
+
+impl Plan {
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn changes_nothing(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The files that there will be and that there are not yet.
+    pub fn created(&self) -> Vec<PathBuf> {
+        self.changes.created()
+    }
+
+    pub fn carry_out(&self) -> Result<()> {
+        self.changes.carry_out()?;
+        self.changes.remove_empty_dirs(&self.root);
+        Ok(())
+    }
+
+    /// Also removes a file, by its path from the root.
+    pub fn remove(&mut self, group: Group, path: &str) -> Result<()> {
+        self.changes.remove(self.root.join(path))?;
+        self.files.push(Placed { group, path: path.to_owned(), action: Action::Removed, beside: None });
+        Ok(())
+    }
+
+    /// Also takes our part out of a file.
+    pub fn rewrite(&mut self, group: Group, path: &str, text: String) -> Result<()> {
+        self.changes.write(self.root.join(path), text)?;
+        self.files.push(Placed { group, path: path.to_owned(), action: Action::Merged, beside: None });
+        Ok(())
+    }
+
+    /// Says that a file stays since the user changed it.
+    pub fn keep(&mut self, group: Group, path: &str) {
+        self.files.push(Placed { group, path: path.to_owned(), action: Action::Kept, beside: None });
+    }
+
+    pub fn removes(&self, path: &Path) -> bool {
+        self.changes.removes(path)
+    }
+}
+
+/// Plans to bring a `.claude` directory up to date. Done twice it changes nothing.
+pub fn plan(home: &Home, split: bool, selection: &Selection) -> Result<Plan> {
+    let mut draft = Draft::begin(Target::home(home))?;
+    draft.install_files(commands::files(home, split), selection)?;
+    draft.add_settings(selection)?;
+    draft.finish()
+}
+
+/// Plans to write our plugins into a directory, whatever else is in it.
+pub fn plan_plugins(dir: &Path) -> Result<Plan> {
+    let mut draft = Draft::begin(Target::plugins(dir))?;
+    draft.install_files(plugin::files(), &Selection::all())?;
+    draft.finish()
+}
+
+/// Plans to take out of a `.claude` directory what `plan` puts there.
+pub fn plan_removal(home: &Home, selection: &Selection) -> Result<Plan> {
+    let mut draft = Draft::begin(Target::home(home))?;
+    draft.remove_files(selection)?;
+    draft.remove_settings(selection)?;
+    draft.finish()
+}
+
+pub fn plan_plugin_removal(dir: &Path) -> Result<Plan> {
+    let mut draft = Draft::begin(Target::plugins(dir))?;
+    draft.remove_files(&Selection::all())?;
+    draft.finish()
+}
+
+struct Draft {
+    target: Target,
+    /// As it was found.
+    known: Manifest,
+    manifest: Manifest,
+    changes: Changes,
+    files: Vec<Placed>,
+    warnings: Vec<String>,
+}
+
+impl Draft {
+    fn begin(target: Target) -> Result<Draft> {
+        let known = read(&target.path(Path::new(target.manifest)))?;
+        let known: Manifest = known.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let changes = Changes::new(target.is_project.then_some(target.root.as_path()));
+        let manifest = known.clone();
+        Ok(Draft { target, known, manifest, changes, files: Vec::new(), warnings: Vec::new() })
+    }
+
+    fn placed(&mut self, name: &Path, action: Action, beside: Option<&Path>) {
+        let group = Group::of_claude_file(&name.to_string_lossy());
+        let beside = beside.map(|name| self.target.shown(name));
+        self.files.push(Placed { group, path: self.target.shown(name), action, beside });
+    }
+
+    fn install_files(&mut self, files: Vec<(PathBuf, String)>, selection: &Selection) -> Result<()> {
+        let is_selected = |name: &Path| selection.has(Group::of_claude_file(&name.to_string_lossy()));
+        // What we wrote once and write no more is obsolete. The files of groups left out stay as they are.
+        let mut obsolete: Vec<PathBuf> = self.known.files.keys().filter(|name| is_selected(name)).cloned().collect();
+        for (name, text) in files.into_iter().filter(|(name, _)| is_selected(name)) {
+            obsolete.retain(|other| *other != name);
+            if let Some(beside) = self.install_file(&name, text)? {
+                obsolete.retain(|other| *other != beside);
+            }
+        }
+        for name in obsolete {
+            let ours = self.manifest.files.remove(&name);
+            let found = read(&self.target.path(&name))?;
+            if self.target.may_hold(&name) && found.map(|found| fingerprint(&found)) == ours {
+                self.changes.remove(self.target.path(&name))?;
+                self.placed(&name, Action::Removed, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the name of the new version beside a file that the user changed.
+    fn install_file(&mut self, name: &Path, text: String) -> Result<Option<PathBuf>> {
+        let path = self.target.path(name);
+        let ours = self.known.files.get(name);
+        let print = fingerprint(text.as_bytes());
         match read(&path)? {
-            Some(found) if found == text.as_bytes() => installed.unchanged += 1,
+            Some(found) if found == text.as_bytes() => self.placed(name, Action::Unchanged, None),
             Some(found) if ours.is_none_or(|ours| *ours != fingerprint(&found)) => {
-                let new = beside(&path);
+                let beside = beside(name);
+                let new = self.target.path(&beside);
                 if read(&new)?.as_deref() != Some(text.as_bytes()) {
-                    changes.write(new.clone(), text)?;
+                    self.changes.write(new, text)?;
                 }
-                installed.kept.push(Kept { path, new });
-                manifest.files.extend(ours.map(|ours| (name, ours.clone())));
+                self.manifest.files.insert(beside.clone(), print);
+                self.placed(name, Action::Kept, Some(&beside));
+                return Ok(Some(beside));
+            }
+            found => {
+                self.changes.write(path, text)?;
+                self.placed(name, if found.is_some() { Action::Updated } else { Action::Created }, None);
+            }
+        }
+        self.manifest.files.insert(name.to_owned(), print);
+        Ok(None)
+    }
+
+    fn remove_files(&mut self, selection: &Selection) -> Result<()> {
+        for (name, ours) in self.known.files.clone() {
+            if !selection.has(Group::of_claude_file(&name.to_string_lossy())) {
                 continue;
             }
-            _ => {
-                changes.write(path.clone(), text.clone())?;
-                installed.written.push(path);
+            self.manifest.files.remove(&name);
+            match read(&self.target.path(&name))?.filter(|_| self.target.may_hold(&name)) {
+                Some(found) if fingerprint(&found) == ours => {
+                    self.changes.remove(self.target.path(&name))?;
+                    self.placed(&name, Action::Removed, None);
+                }
+                Some(_) => self.placed(&name, Action::Kept, None),
+                None => {}
             }
         }
-        manifest.files.insert(name, fingerprint(text.as_bytes()));
+        Ok(())
     }
-    for (name, ours) in known.files.iter().filter(|(name, _)| !manifest.files.contains_key(*name)) {
-        let path = dir.join(name);
-        if is_ours_below(name) && read(&path)?.is_some_and(|found| fingerprint(&found) == *ours) {
-            changes.remove(path.clone())?;
-            installed.removed.push(path);
+
+    fn add_settings(&mut self, selection: &Selection) -> Result<()> {
+        let Some((path, old, entries)) = self.settings(selection)? else { return Ok(()) };
+        let edited = settings::add(&path, old.as_deref(), entries, &mut self.manifest.settings)?;
+        let theirs = old.as_deref().and_then(|old| serde_json::from_str(old).ok()).unwrap_or_default();
+        if entries.status_line && settings::has_other_status_line(&theirs) {
+            self.warnings.push(format!("{} has a statusLine of yours, which stays", path.display()));
         }
+        let action = if old.is_some() { Action::Merged } else { Action::Created };
+        self.edit_settings(&path, edited, action)
     }
-    let settings_path = dir.join("settings.json");
-    match settings::with_hooks(&settings_path)? {
-        // Where it is a link, such as to a collection of settings, its target is meant.
-        Some(text) => {
-            changes.write(settings_path.canonicalize().unwrap_or_else(|_| settings_path.clone()), text)?;
-            installed.written.push(settings_path);
+
+    fn remove_settings(&mut self, selection: &Selection) -> Result<()> {
+        let Some((path, Some(old), entries)) = self.settings(selection)? else { return Ok(()) };
+        let edited = settings::remove(&path, &old, entries, &mut self.manifest.settings)?;
+        if edited != Edited::Unchanged {
+            self.edit_settings(&path, edited, Action::Merged)?;
         }
-        None => installed.unchanged += 1,
+        Ok(())
     }
-    if manifest == known {
-        installed.unchanged += 1;
-    } else {
-        let text = serde_json::to_string_pretty(&manifest).expect("names and fingerprints are plain data");
-        changes.write(manifest_path.clone(), text + "\n")?;
-        installed.written.push(manifest_path);
+
+    /// The file, what is in it, and which of our entries are selected; nothing where none is.
+    fn settings(&self, selection: &Selection) -> Result<Option<(PathBuf, Option<String>, Entries)>> {
+        let entries = Entries { hooks: selection.has(Group::Hooks), status_line: selection.has(Group::StatusLine) };
+        if !entries.hooks && !entries.status_line {
+            return Ok(None);
+        }
+        let path = self.target.path(Path::new(SETTINGS));
+        let old = read(&path)?.map(String::from_utf8).transpose().map_err(|_| {
+            Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display()))
+                .hint("Correct the file, then run the same command again; nothing was changed.")
+        })?;
+        Ok(Some((path, old, entries)))
     }
-    changes.carry_out()?;
-    Ok(installed)
+
+    fn edit_settings(&mut self, path: &Path, edited: Edited, action: Action) -> Result<()> {
+        // The target of a link, such as into a collection of settings, is written; the link stays.
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let action = match edited {
+            Edited::Unchanged => Action::Unchanged,
+            Edited::Text(text) => {
+                self.changes.write(target, text)?;
+                action
+            }
+            Edited::Gone => {
+                self.changes.remove(target)?;
+                Action::Removed
+            }
+        };
+        self.placed(Path::new(SETTINGS), action, None);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Plan> {
+        let name = Path::new(self.target.manifest);
+        let path = self.target.path(name);
+        let was_there = read(&path)?.is_some();
+        let is_empty = self.manifest == Manifest::default();
+        let action = match (was_there, is_empty) {
+            (true, true) => {
+                self.changes.remove(path)?;
+                Some(Action::Removed)
+            }
+            (true, false) if self.manifest == self.known => Some(Action::Unchanged),
+            (false, true) => None,
+            _ => {
+                let text = serde_json::to_string_pretty(&self.manifest).expect("a manifest is plain data");
+                self.changes.write(path, text + "\n")?;
+                Some(if was_there { Action::Updated } else { Action::Created })
+            }
+        };
+        if let Some(action) = action {
+            let path = self.target.shown(name);
+            self.files.push(Placed { group: Group::Record, path, action, beside: None });
+        }
+        let Draft { target, changes, files, warnings, .. } = self;
+        Ok(Plan { root: target.root, files, warnings, changes })
+    }
 }
 
-/// What a person should know who is about to use what was installed; `on_path` is where the program was found.
+/// What the user should know before the first use; `on_path` is where the program was found.
 pub fn warning(on_path: Option<&Path>) -> Option<String> {
     on_path.is_none().then(|| {
         format!(
-            "`{PROGRAM}` is not on the PATH: the hooks make Claude Code refuse every write and every shell command until it is"
+            "`{PROGRAM}` is not on the PATH: the slash commands cannot call it, and the hooks do nothing until it is"
         )
     })
 }
 
-/// The manifest can be changed by anybody: it names nothing outside of our folders.
-fn is_ours_below(name: &Path) -> bool {
-    let plain = name.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-    plain
-        && [commands::FOLDERS[0], commands::FOLDERS[1], commands::AGENTS, DETAILS]
-            .iter()
-            .any(|dir| name.starts_with(dir))
-}
-
 /// `init.md.new`, which the client does not take for a command.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
+fn beside(name: &Path) -> PathBuf {
+    let mut name = name.as_os_str().to_owned();
     name.push(".new");
-    PathBuf::from(name)
-}
-
-fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io("read", path)(error)),
-    }
+    name.into()
 }
 
 /// Length and 64-bit FNV-1a, the same in every version: enough to notice a change, no defence against a forger.
@@ -134,197 +350,5 @@ pub fn fingerprint(bytes: &[u8]) -> String {
     format!("{}-{hash:016x}", bytes.len())
 }
 
-/// Writes that are undone where a later one fails.
-struct Changes<'a> {
-    home: &'a Home,
-    planned: Vec<Change>,
-}
-
-struct Change {
-    path: PathBuf,
-    old: Option<Vec<u8>>,
-    new: Option<String>,
-}
-
-impl<'a> Changes<'a> {
-    fn new(home: &'a Home) -> Changes<'a> {
-        Changes { home, planned: Vec::new() }
-    }
-
-    fn write(&mut self, path: PathBuf, text: String) -> Result<()> {
-        self.plan(path, Some(text))
-    }
-
-    fn remove(&mut self, path: PathBuf) -> Result<()> {
-        self.plan(path, None)
-    }
-
-    fn plan(&mut self, path: PathBuf, new: Option<String>) -> Result<()> {
-        self.home.check_place(&path)?;
-        self.planned.push(Change { old: read(&path)?, new, path });
-        Ok(())
-    }
-
-    fn carry_out(self) -> Result<()> {
-        for (at, change) in self.planned.iter().enumerate() {
-            if let Err(error) = set(&change.path, change.new.as_ref().map(String::as_bytes)) {
-                for done in self.planned[..at].iter().rev() {
-                    // What cannot be put back is still whole, and a second try goes on from there.
-                    let _ = set(&done.path, done.old.as_deref());
-                }
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-}
-
-fn set(path: &Path, content: Option<&[u8]>) -> Result<()> {
-    match content {
-        Some(bytes) => {
-            // One that was killed may have left its own behind.
-            sweep_of(path);
-            write_atomic(path, bytes)
-        }
-        None => fs::remove_file(path).map_err(io("remove", path)),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Place(tempfile::TempDir);
-
-    impl Place {
-        fn new() -> Place {
-            Place(tempfile::tempdir().unwrap())
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.0.path().join(".claude").join(name)
-        }
-
-        fn install(&self, split: bool) -> Result<Installed> {
-            install(&Home::of_project(self.0.path()), split)
-        }
-
-        fn read(&self, name: &str) -> String {
-            fs::read_to_string(self.path(name)).unwrap()
-        }
-
-        fn write(&self, name: &str, text: &str) {
-            fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-            fs::write(self.path(name), text).unwrap();
-        }
-    }
-
-    const INIT: &str = "commands/z/init.md";
-
-    #[test]
-    fn a_second_time_changes_nothing() {
-        let place = Place::new();
-        let first = place.install(true).unwrap();
-        assert_eq!((first.written.len(), first.kept.len(), first.unchanged), (2 * 10 + 3 + 5 + 2, 0, 0));
-        let times = || fs::metadata(place.path("settings.json")).unwrap().modified().unwrap();
-        let before = times();
-        assert_eq!(place.install(true).unwrap(), Installed { unchanged: 30, ..Installed::default() });
-        assert_eq!(times(), before);
-    }
-
-    #[test]
-    fn what_a_person_changed_is_kept_and_the_new_lies_beside_it() {
-        let place = Place::new();
-        place.write("agents/worker.md", "mine\n");
-        place.install(true).unwrap();
-        place.write(INIT, "mine too\n");
-        let again = place.install(true).unwrap();
-        let kept: Vec<_> = again.kept.iter().map(|kept| kept.path.clone()).collect();
-        assert_eq!(kept, [place.path(INIT), place.path("agents/worker.md")]);
-        assert!(again.written.is_empty(), "{again:?}");
-        assert_eq!((place.read(INIT), place.read("agents/worker.md")), ("mine too\n".into(), "mine\n".into()));
-        assert_eq!(place.read("commands/z/init.md.new"), place.read("commands/mahabharatha/init.md"));
-        assert!(place.read("agents/worker.md.new").contains("name: worker"));
-    }
-
-    #[test]
-    fn what_an_older_version_wrote_is_replaced() {
-        let place = Place::new();
-        place.install(true).unwrap();
-        place.write(INIT, "of an older version\n");
-        let manifest = place.read("mahabharatha/installed.json");
-        let mut manifest: Manifest = serde_json::from_str(&manifest).unwrap();
-        manifest.files.insert(INIT.into(), fingerprint(b"of an older version\n"));
-        place.write("mahabharatha/installed.json", &serde_json::to_string(&manifest).unwrap());
-        let manifest = place.path("mahabharatha/installed.json");
-        assert_eq!(place.install(true).unwrap().written, [place.path(INIT), manifest]);
-        assert_eq!(place.read(INIT), place.read("commands/mahabharatha/init.md"));
-    }
-
-    #[test]
-    fn details_go_when_they_are_joined_unless_a_person_changed_them() {
-        let place = Place::new();
-        place.install(true).unwrap();
-        place.write("mahabharatha/plan.details.md", "mine\n");
-        let joined = place.install(false).unwrap();
-        assert_eq!(joined.removed.len(), 2, "{joined:?}");
-        assert!(!place.path("mahabharatha/kurukshetra.details.md").exists());
-        assert_eq!(place.read("mahabharatha/plan.details.md"), "mine\n");
-        assert!(place.read("commands/z/plan.md").contains("## The form of requirements"));
-    }
-
-    #[test]
-    fn a_manifest_that_names_other_files_removes_nothing() {
-        let place = Place::new();
-        fs::write(place.0.path().join("precious"), "x").unwrap();
-        place.write("settings.local.json", "x");
-        let files = ["../precious", "agents/../../precious", "settings.local.json"];
-        let files = files.map(|name| (PathBuf::from(name), fingerprint(b"x"))).into();
-        place.write("mahabharatha/installed.json", &serde_json::to_string(&Manifest { files }).unwrap());
-        assert!(place.install(true).unwrap().removed.is_empty());
-        assert!(place.0.path().join("precious").exists() && place.path("settings.local.json").exists());
-    }
-
-    #[test]
-    fn where_settings_cannot_be_read_or_a_file_cannot_be_written_nothing_is_changed() {
-        let place = Place::new();
-        place.write("settings.json", "{ no");
-        let error = place.install(true).unwrap_err();
-        assert!(error.message().contains("settings.json:1:3"), "{error}");
-        assert!(!place.path("commands").exists());
-        place.write("settings.json", "{}");
-        place.write("agents", "a file in the way");
-        place.install(true).unwrap_err();
-        assert!(!place.path(INIT).exists(), "what was written before is taken back");
-        assert_eq!(place.read("settings.json"), "{}");
-    }
-
-    #[test]
-    fn no_link_in_a_project_leads_a_write_out_of_it() {
-        let (place, outside) = (Place::new(), tempfile::tempdir().unwrap());
-        let settings = outside.path().join("settings.json");
-        fs::write(&settings, "{}").unwrap();
-        fs::create_dir(place.path("")).unwrap();
-        for (link, target) in [("settings.json", settings.as_path()), ("commands", outside.path())] {
-            std::os::unix::fs::symlink(target, place.path(link)).unwrap();
-            let error = place.install(true).unwrap_err();
-            assert!(error.message().contains("leads out of the project"), "{error}");
-            fs::remove_file(place.path(link)).unwrap();
-        }
-        assert_eq!((fs::read_dir(outside.path()).unwrap().count(), fs::read(settings).unwrap()), (1, b"{}".to_vec()));
-        assert!(!place.path("agents").exists());
-    }
-
-    #[test]
-    fn settings_that_are_a_link_stay_one() {
-        let place = Place::new();
-        let target = place.0.path().join("collection.json");
-        fs::write(&target, "{\"model\": \"opus\"}").unwrap();
-        fs::create_dir(place.path("")).unwrap();
-        std::os::unix::fs::symlink(&target, place.path("settings.json")).unwrap();
-        place.install(true).unwrap();
-        assert!(place.path("settings.json").is_symlink());
-        let text = fs::read_to_string(target).unwrap();
-        assert!(text.contains("opus") && text.contains("hook pre-tool-use"), "{text}");
-    }
-}
+mod tests;

@@ -1,8 +1,12 @@
 //! What Claude Code is given and sees: slash commands, agents, hooks, the feature's task list.
 
+mod changes;
 pub mod commands;
+pub mod groups;
 pub mod guard;
 pub mod install;
+pub mod json_text;
+mod plugin;
 mod settings;
 pub mod subagents;
 pub mod tasks;

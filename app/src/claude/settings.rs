@@ -1,145 +1,275 @@
-//! The hooks in a `settings.json`, with everything else in it left as it is.
+//! Our entries in a `settings.json`: hooks, one variable, the status line. Everything else in the file stays as it is.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde::Serialize;
-use serde_json::ser::PrettyFormatter;
-use serde_json::{Map, Serializer, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
-use crate::error::{Error, ExitCode, Result, io};
+use super::json_text::JsonText;
+use super::json_text::Step::{self, At, Key};
+use crate::error::{Error, ExitCode, Result};
 
-/// The client lets a call pass when a hook's program is missing or fails, unless it ends with 2.
-const HOOKS: [(&str, Option<&str>, &str); 7] = [
-    ("PreToolUse", Some("Write|Edit|MultiEdit|NotebookEdit|Bash"), "mahabharatha hook pre-tool-use"),
-    ("TaskCompleted", None, "mahabharatha hook task-completed"),
-    ("PostToolUse", Some("Agent|Task"), "mahabharatha hook post-tool-use"),
-    ("SubagentStop", None, "mahabharatha hook subagent-stop"),
-    ("Stop", None, "mahabharatha hook stop"),
-    ("SessionStart", None, "mahabharatha hook session-start"),
-    ("SessionEnd", None, "mahabharatha hook session-end"),
+/// A hook that calls `mahabharatha hook <subcommand>`.
+struct Hook {
+    event: &'static str,
+    matcher: Option<&'static str>,
+    subcommand: &'static str,
+    /// Whether it may refuse the call. One that only records never fails.
+    refuses: bool,
+    timeout_seconds: u32,
+}
+
+const SHORT_TIMEOUT_SECONDS: u32 = 30;
+/// Time for the verification of a task, whose default timeout is 300 seconds.
+const VERIFICATION_TIMEOUT_SECONDS: u32 = 600;
+
+const WRITES: &str = "Write|Edit|MultiEdit|NotebookEdit|Bash";
+
+const HOOKS: [Hook; 7] = [
+    Hook { matcher: Some(WRITES), refuses: true, ..Hook::recording("PreToolUse", "pre-tool-use") },
+    Hook { matcher: Some("Agent|Task"), ..Hook::recording("PostToolUse", "post-tool-use") },
+    Hook::recording("SubagentStop", "subagent-stop"),
+    Hook::recording("Stop", "stop"),
+    Hook {
+        refuses: true,
+        timeout_seconds: VERIFICATION_TIMEOUT_SECONDS,
+        ..Hook::recording("TaskCompleted", "task-completed")
+    },
+    Hook::recording("SessionStart", "session-start"),
+    Hook::recording("SessionEnd", "session-end"),
 ];
 
-/// For the verification of a task, which is given so long unless its graph says otherwise.
-const TIMEOUT_SECONDS: u32 = 600;
-
-/// What the file must hold to have our hooks; nothing where it has them.
-pub fn with_hooks(path: &Path) -> Result<Option<String>> {
-    let old = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(io("read", path)(error)),
-    };
-    let mut settings = if old.trim().is_empty() { json!({}) } else { parse(path, &old)? };
-    let hooks = match settings.as_object_mut() {
-        Some(settings) => settings.entry("hooks").or_insert_with(|| json!({})),
-        None => return Err(not_a(path, "the file", "an object")),
-    };
-    let hooks = hooks.as_object_mut().ok_or_else(|| not_a(path, "hooks", "an object"))?;
-    let mut changed = false;
-    for (event, matcher, command) in HOOKS {
-        changed |= add_hook(path, hooks, event, matcher, command)?;
+impl Hook {
+    const fn recording(event: &'static str, subcommand: &'static str) -> Hook {
+        Hook { event, matcher: None, subcommand, refuses: false, timeout_seconds: SHORT_TIMEOUT_SECONDS }
     }
-    Ok(changed.then(|| write(&settings, indent_of(&old))))
+
+    /// The call that tells our hooks from others.
+    fn call(&self) -> String {
+        format!("mahabharatha hook {}", self.subcommand)
+    }
+
+    /// Does nothing where the program is missing. Claude Code takes only exit code 2 for a refusal, so a hook that may
+    /// refuse ends with 2 whatever goes wrong in it.
+    fn command(&self) -> String {
+        let otherwise = if self.refuses { "exit 2" } else { "true" };
+        format!("if {IS_INSTALLED}; then {} || {otherwise}; fi", self.call())
+    }
+
+    /// As versions wrote it that refused every call where the program was missing.
+    fn old_command(&self) -> String {
+        format!("{} || exit 2", self.call())
+    }
+
+    fn group(&self) -> Value {
+        let mut group = Map::new();
+        group.extend(self.matcher.map(|matcher| ("matcher".to_owned(), json!(matcher))));
+        let hook = json!({ "type": "command", "command": self.command(), "timeout": self.timeout_seconds });
+        group.insert("hooks".to_owned(), json!([hook]));
+        Value::Object(group)
+    }
 }
 
-/// Whether it was added. One that a person wrote differently counts as there.
-fn add_hook(
-    path: &Path,
-    hooks: &mut Map<String, Value>,
-    event: &str,
-    matcher: Option<&str>,
-    command: &str,
-) -> Result<bool> {
-    let groups = hooks.entry(event).or_insert_with(|| json!([]));
-    let groups = groups.as_array_mut().ok_or_else(|| not_a(path, &format!("hooks.{event}"), "a list"))?;
-    let is_ours = |hook: &Value| hook["command"].as_str().is_some_and(|text| text.contains(command));
-    if groups.iter().any(|group| group["hooks"].as_array().is_some_and(|hooks| hooks.iter().any(is_ours))) {
-        return Ok(false);
-    }
-    let hook = json!({ "type": "command", "command": format!("{command} || exit 2"), "timeout": TIMEOUT_SECONDS });
-    let mut group = json!({ "hooks": [hook] });
-    if let Some(matcher) = matcher {
-        group = json!({ "matcher": matcher, "hooks": group["hooks"] });
-    }
-    groups.push(group);
-    Ok(true)
+const IS_INSTALLED: &str = "command -v mahabharatha >/dev/null 2>&1";
+/// Turns on Claude Code's task tools, which are off by default: with them the session sees the feature's tasks.
+const TASK_TOOLS: &str = "CLAUDE_CODE_ENABLE_TODO_TOOLS";
+const STATUS_LINE_CALL: &str = "mahabharatha status --line";
+
+fn status_line() -> Value {
+    json!({ "type": "command", "command": format!("if {IS_INSTALLED}; then {STATUS_LINE_CALL}; fi") })
 }
 
-fn parse(path: &Path, text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|error| {
+/// The hooks as a plugin's `hooks/hooks.json` has them.
+pub fn plugin_hooks() -> Value {
+    let groups = HOOKS.iter().map(|hook| (hook.event.to_owned(), json!([hook.group()])));
+    json!({ "hooks": Value::Object(groups.collect()) })
+}
+
+/// Which of our entries are meant.
+#[derive(Debug, Clone, Copy)]
+pub struct Entries {
+    /// The hooks and the variable.
+    pub hooks: bool,
+    pub status_line: bool,
+}
+
+/// What we added to the file besides hooks, so that it can be taken out again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// The file itself is ours.
+    #[serde(default)]
+    created: bool,
+    /// Objects, lists and values that were not there before, such as `hooks.Stop`.
+    #[serde(default)]
+    places: BTreeSet<String>,
+}
+
+impl Added {
+    pub fn is_nothing(&self) -> bool {
+        *self == Added::default()
+    }
+}
+
+/// What the file holds after an edit.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Edited {
+    Unchanged,
+    Text(String),
+    /// Nothing is left, and the file was ours.
+    Gone,
+}
+
+/// Adds our entries. What the user wrote differently stays. `old` is the text of the file, if there is one.
+pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) -> Result<Edited> {
+    let mut text = parse(path, old)?;
+    if !text.value().is_object() {
+        return Err(not_a(path, "the file", "an object"));
+    }
+    if entries.hooks {
+        container(path, &mut text, &[Key("hooks")], json!({}), added)?;
+        for hook in &HOOKS {
+            add_hook(path, &mut text, hook, added)?;
+        }
+        container(path, &mut text, &[Key("env")], json!({}), added)?;
+        if text.value()["env"].get(TASK_TOOLS).is_none() {
+            text.add(&[Key("env")], Some(TASK_TOOLS), &json!("1"));
+            added.places.insert(place(&[Key("env"), Key(TASK_TOOLS)]));
+        }
+    }
+    if entries.status_line && !has_other_status_line(&text.value()) {
+        let ours = status_line();
+        if text.value()["statusLine"] != ours {
+            text.remove(&[Key("statusLine")]);
+            text.add(&[], Some("statusLine"), &ours);
+        }
+    }
+    if old.is_some_and(|old| old == text.text()) {
+        return Ok(Edited::Unchanged);
+    }
+    added.created |= old.is_none();
+    Ok(Edited::Text(text.text().to_owned()))
+}
+
+/// Whether the file has a status line that is not ours.
+pub fn has_other_status_line(settings: &Value) -> bool {
+    let found = settings.get("statusLine");
+    found.is_some_and(|found| !found["command"].as_str().is_some_and(|command| command.contains(STATUS_LINE_CALL)))
+}
+
+/// Takes our entries out. What the user wrote differently stays.
+pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Result<Edited> {
+    let mut text = parse(path, Some(old))?;
+    if entries.hooks {
+        for hook in &HOOKS {
+            remove_hook(&mut text, hook, &[hook.command(), hook.old_command()]);
+            remove_container(&mut text, &[Key("hooks"), Key(hook.event)], added);
+        }
+        remove_container(&mut text, &[Key("hooks")], added);
+        if added.places.remove(&place(&[Key("env"), Key(TASK_TOOLS)])) && text.value()["env"][TASK_TOOLS] == "1" {
+            text.remove(&[Key("env"), Key(TASK_TOOLS)]);
+        }
+        remove_container(&mut text, &[Key("env")], added);
+    }
+    if entries.status_line && text.value()["statusLine"] == status_line() {
+        text.remove(&[Key("statusLine")]);
+    }
+    let is_gone = text.value() == json!({}) && added.created;
+    if is_gone || entries.hooks && entries.status_line {
+        *added = Added::default();
+    }
+    if is_gone {
+        return Ok(Edited::Gone);
+    }
+    Ok(if text.text() == old { Edited::Unchanged } else { Edited::Text(text.text().to_owned()) })
+}
+
+/// Adds a hook, in place of one in the old form. One that the user wrote differently counts as there.
+fn add_hook(path: &Path, text: &mut JsonText, hook: &Hook, added: &mut Added) -> Result<()> {
+    let event = [Key("hooks"), Key(hook.event)];
+    container(path, text, &event, json!([]), added)?;
+    remove_hook(text, hook, &[hook.old_command()]);
+    let groups = text.value()["hooks"][hook.event].as_array().cloned().unwrap_or_default();
+    let calls_ours = |found: &Value| found["command"].as_str().is_some_and(|text| text.contains(&hook.call()));
+    if !groups.iter().flat_map(hooks_of).any(calls_ours) {
+        text.add(&event, None, &hook.group());
+    }
+    Ok(())
+}
+
+/// Removes the hooks of an event with one of these commands, and their groups where nothing else is in them.
+fn remove_hook(text: &mut JsonText, hook: &Hook, commands: &[String]) {
+    let settings = text.value();
+    let groups = settings["hooks"][hook.event].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (group_at, group) in groups.iter().enumerate().rev() {
+        let group_path = [Key("hooks"), Key(hook.event), At(group_at)];
+        let [hooks, event, at] = group_path;
+        let mut removed = false;
+        for (hook_at, found) in hooks_of(group).iter().enumerate().rev() {
+            if found["command"].as_str().is_some_and(|command| commands.iter().any(|ours| ours == command)) {
+                text.remove(&[hooks, event, at, Key("hooks"), At(hook_at)]);
+                removed = true;
+            }
+        }
+        let left = &text.value()["hooks"][hook.event][group_at]["hooks"];
+        if removed && left.as_array().is_some_and(Vec::is_empty) {
+            text.remove(&group_path);
+        }
+    }
+}
+
+fn hooks_of(group: &Value) -> &[Value] {
+    group["hooks"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Makes sure that there is a value of this kind, an object or a list.
+fn container(path: &Path, text: &mut JsonText, steps: &[Step<'_>], empty: Value, added: &mut Added) -> Result<()> {
+    let Some((Key(name), above)) = steps.split_last() else { return Ok(()) };
+    let settings = text.value();
+    let parent = above.iter().fold(&settings, |value, step| match step {
+        Key(key) => &value[*key],
+        At(at) => &value[*at],
+    });
+    match parent.get(*name) {
+        None => {
+            text.add(above, Some(name), &empty);
+            added.places.insert(place(steps));
+        }
+        Some(found) if found.is_object() != empty.is_object() || found.is_array() != empty.is_array() => {
+            return Err(not_a(path, &place(steps), if empty.is_array() { "a list" } else { "an object" }));
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+/// Removes an object or a list of ours if nothing is in it.
+fn remove_container(text: &mut JsonText, steps: &[Step<'_>], added: &mut Added) {
+    if added.places.remove(&place(steps)) {
+        text.remove_if_empty(steps);
+    }
+}
+
+fn place(steps: &[Step<'_>]) -> String {
+    let names = steps.iter().map(|step| match step {
+        Key(key) => (*key).to_owned(),
+        At(at) => at.to_string(),
+    });
+    names.collect::<Vec<_>>().join(".")
+}
+
+fn parse(path: &Path, text: Option<&str>) -> Result<JsonText> {
+    JsonText::parse(text.unwrap_or_default()).map_err(|error| {
         let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
         Error::new(ExitCode::Invalid, format!("{place}: not valid JSON: {error}"))
-            .hint("Mend the file, then run the same command again; nothing was changed.")
+            .hint("Correct the file, then run the same command again; nothing was changed.")
     })
 }
 
 fn not_a(path: &Path, place: &str, what: &str) -> Error {
     Error::new(ExitCode::Invalid, format!("{}: {place} is not {what}", path.display()))
-        .hint("Mend the file, then run the same command again; nothing was changed.")
-}
-
-fn indent_of(text: &str) -> &str {
-    let indented = text.lines().find(|line| line.starts_with([' ', '\t']) && !line.trim().is_empty());
-    indented.map_or("  ", |line| &line[..line.len() - line.trim_start().len()])
-}
-
-fn write(settings: &Value, indent: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut bytes, PrettyFormatter::with_indent(indent.as_bytes()));
-    settings.serialize(&mut serializer).expect("JSON values are written to memory");
-    String::from_utf8(bytes).expect("JSON is UTF-8") + "\n"
+        .hint("Correct the file, then run the same command again; nothing was changed.")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn merged(text: &str) -> Result<Option<String>> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("settings.json");
-        fs::write(&path, text).unwrap();
-        with_hooks(&path)
-    }
-
-    #[test]
-    fn what_is_there_stays_in_its_order_and_form() {
-        let old = "{\n\t\"z\": 1.50,\n\t\"hooks\": {\n\t\t\"Stop\": [],\n\t\t\"PreToolUse\": [\n\t\t\t{\n\t\t\t\t\"matcher\": \"Bash\",\n\t\t\t\t\"hooks\": []\n\t\t\t}\n\t\t]\n\t},\n\t\"a\": \"ü\"\n}\n";
-        let new = merged(old).unwrap().unwrap();
-        let value: Value = serde_json::from_str(&new).unwrap();
-        assert_eq!(value.as_object().unwrap().keys().collect::<Vec<_>>(), ["z", "hooks", "a"]);
-        assert_eq!(
-            value["hooks"].as_object().unwrap().keys().collect::<Vec<_>>(),
-            ["Stop", "PreToolUse", "TaskCompleted"]
-        );
-        assert_eq!(value["hooks"]["PreToolUse"][0]["matcher"], "Bash");
-        let command = &value["hooks"]["PreToolUse"][1]["hooks"][0]["command"];
-        assert_eq!(command, "mahabharatha hook pre-tool-use || exit 2");
-        assert!(new.starts_with("{\n\t\"z\": 1.5") && new.contains("\t\"a\": \"ü\"\n}\n"), "{new}");
-        assert_eq!(merged(&new).unwrap(), None, "a second time changes nothing");
-    }
-
-    #[test]
-    fn a_hook_that_a_person_wrote_differently_is_left_as_it_is() {
-        let by_hand = |command: &str| json!([{ "hooks": [{ "type": "command", "command": command }] }]);
-        let settings = json!({ "hooks": {
-            "PreToolUse": by_hand("/opt/bin/mahabharatha hook pre-tool-use"),
-            "TaskCompleted": by_hand("mahabharatha hook task-completed; exit 0"),
-        } });
-        assert_eq!(merged(&settings.to_string()).unwrap(), None);
-    }
-
-    #[test]
-    fn what_cannot_be_understood_is_an_error_that_names_the_place() {
-        for (text, place) in [
-            ("{\n  \"a\": 1,\n}", "settings.json:3:1: not valid JSON"),
-            ("[]", "the file is not an object"),
-            ("{\"hooks\": 3}", "hooks is not an object"),
-            ("{\"hooks\": {\"PreToolUse\": {}}}", "hooks.PreToolUse is not a list"),
-        ] {
-            let error = merged(text).unwrap_err();
-            assert!(error.exit() == ExitCode::Invalid && error.message().contains(place), "{error}");
-        }
-    }
-}
+mod tests;

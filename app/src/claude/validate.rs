@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::commands::{self, AGENTS, DETAILS, FOLDERS, Home};
+use super::commands::{self, DOT_CLAUDE, Home, Layout, PLUGINS};
 use crate::error::{Result, io};
 
 /// How a feature is found where none is named; each command says so before it does anything.
@@ -21,55 +21,80 @@ pub struct Problem {
     pub message: String,
 }
 
-/// Files by their place below a `.claude` directory.
-pub type Files = BTreeMap<PathBuf, String>;
-
-pub fn embedded() -> Files {
-    commands::files(&Home::of_project(Path::new("")), true).into_iter().collect()
+/// Commands and agents by their paths below a `.claude` directory or a directory of plugins.
+#[derive(Debug, Clone)]
+pub struct Files {
+    pub layout: &'static Layout,
+    pub texts: BTreeMap<PathBuf, String>,
 }
 
-/// What of ours is in a `.claude` directory; nothing where no command of ours is.
-pub fn installed(dir: &Path) -> Result<Option<Files>> {
-    let mut files = Files::new();
-    for folder in [FOLDERS[0], FOLDERS[1], AGENTS, DETAILS] {
-        let path = dir.join(folder);
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(io("read", &path)(error)),
-        };
-        for entry in entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "md")) {
-            let bytes = fs::read(entry.path()).map_err(io("read", &entry.path()))?;
-            files.insert(Path::new(folder).join(entry.file_name()), String::from_utf8_lossy(&bytes).into_owned());
-        }
+impl Files {
+    /// What `install` writes.
+    pub fn embedded() -> Files {
+        let texts = commands::files(&Home::of_project(Path::new("")), true).into_iter().collect();
+        Files { layout: &DOT_CLAUDE, texts }
     }
-    let has_commands = files.keys().any(|name| FOLDERS.iter().any(|folder| name.starts_with(folder)));
-    Ok(has_commands.then_some(files))
+
+    /// What `install --plugin` writes.
+    pub fn embedded_plugins() -> Files {
+        Files { layout: &PLUGINS, texts: commands::plugin_files().into_iter().collect() }
+    }
+
+    /// What of ours is in a directory, in whichever layout; nothing where no command of ours is.
+    pub fn installed(dir: &Path) -> Result<Option<Files>> {
+        for layout in [&DOT_CLAUDE, &PLUGINS] {
+            let mut texts = BTreeMap::new();
+            for folder in layout.commands.into_iter().chain([layout.agents]).chain(layout.details) {
+                read_folder(dir, folder, &mut texts)?;
+            }
+            let has_commands = texts.keys().any(|name| layout.commands.iter().any(|folder| name.starts_with(folder)));
+            if has_commands {
+                return Ok(Some(Files { layout, texts }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn read_folder(dir: &Path, folder: &str, texts: &mut BTreeMap<PathBuf, String>) -> Result<()> {
+    let path = dir.join(folder);
+    let entries = match fs::read_dir(&path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io("read", &path)(error)),
+    };
+    for entry in entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "md")) {
+        let bytes = fs::read(entry.path()).map_err(io("read", &entry.path()))?;
+        texts.insert(Path::new(folder).join(entry.file_name()), String::from_utf8_lossy(&bytes).into_owned());
+    }
+    Ok(())
 }
 
 /// Every problem. `parses` says what is wrong with the words of a call.
 pub fn validate(files: &Files, parses: &dyn Fn(&[String]) -> Result<(), String>) -> Vec<Problem> {
-    let mut check = Check { files, parses, problems: BTreeSet::new() };
-    let mut names: BTreeSet<&str> = FOLDERS.iter().flat_map(|dir| check.stems(dir)).collect();
+    let layout = files.layout;
+    let mut check = Check { files: &files.texts, layout, parses, problems: BTreeSet::new() };
+    let mut names: BTreeSet<&str> = layout.commands.iter().flat_map(|dir| check.stems(dir)).collect();
     for name in commands::names() {
         names.insert(name);
     }
     for name in names {
         check.twins(name);
     }
-    for folder in FOLDERS {
+    for folder in layout.commands {
         for name in check.stems(folder) {
             check.command(&Path::new(folder).join(format!("{name}.md")));
         }
     }
-    for name in check.stems(AGENTS) {
+    for name in check.stems(layout.agents) {
         check.agent(name);
     }
     check.problems.into_iter().collect()
 }
 
 struct Check<'a> {
-    files: &'a Files,
+    files: &'a BTreeMap<PathBuf, String>,
+    layout: &'static Layout,
     parses: &'a dyn Fn(&[String]) -> Result<(), String>,
     problems: BTreeSet<Problem>,
 }
@@ -80,12 +105,17 @@ impl<'a> Check<'a> {
         inside.filter_map(|path| path.file_stem()?.to_str()).collect()
     }
 
+    /// Where details of this name belong.
+    fn details(&self, name: &str) -> PathBuf {
+        Path::new(self.layout.details.unwrap_or_default()).join(name)
+    }
+
     fn problem(&mut self, file: &Path, line: usize, message: impl Into<String>) {
         self.problems.insert(Problem { file: file.to_owned(), line, message: message.into() });
     }
 
     fn twins(&mut self, name: &str) {
-        let paths = FOLDERS.map(|folder| Path::new(folder).join(format!("{name}.md")));
+        let paths = self.layout.commands.map(|folder| Path::new(folder).join(format!("{name}.md")));
         let [ours, short] = paths.each_ref().map(|path| self.files.get(path));
         match (ours, short) {
             (Some(ours), Some(short)) => {
@@ -123,7 +153,7 @@ impl<'a> Check<'a> {
             }
         }
         self.references(path, text);
-        let details: Vec<PathBuf> = details_of(text).map(|(_, name)| Path::new(DETAILS).join(name)).collect();
+        let details: Vec<PathBuf> = details_of(text).map(|(_, name)| self.details(name)).collect();
         for details in details {
             if let Some(text) = self.files.get(&details) {
                 self.references(&details, text);
@@ -134,8 +164,9 @@ impl<'a> Check<'a> {
     /// Details and agents that are named, and calls of ours.
     fn references(&mut self, path: &Path, text: &str) {
         for (line, name) in details_of(text) {
-            if !self.files.contains_key(&Path::new(DETAILS).join(name)) {
-                self.problem(path, line, format!("refers to {DETAILS}/{name}, which is not there"));
+            let details = self.details(name);
+            if !self.files.contains_key(&details) {
+                self.problem(path, line, format!("refers to {}, which is not there", details.display()));
             }
         }
         for (at, line) in text.lines().enumerate() {
@@ -151,14 +182,16 @@ impl<'a> Check<'a> {
     }
 
     fn agent_is_there(&mut self, path: &Path, line: usize, agent: &str) {
-        if !self.files.contains_key(&Path::new(AGENTS).join(format!("{agent}.md"))) {
+        let name = agent.strip_prefix(self.layout.agent_prefix);
+        let file = name.map(|name| Path::new(self.layout.agents).join(format!("{name}.md")));
+        if !file.is_some_and(|file| self.files.contains_key(&file)) {
             self.problem(path, line, format!("refers to the agent {agent}, which is not there"));
         }
     }
 
     /// Only those of ours: a project may have others, of which nothing is known.
     fn agent(&mut self, name: &str) {
-        let path = Path::new(AGENTS).join(format!("{name}.md"));
+        let path = Path::new(self.layout.agents).join(format!("{name}.md"));
         if !commands::agents().any(|ours| ours == name) {
             return;
         }
@@ -264,14 +297,14 @@ mod tests {
     }
 
     fn problems(change: impl Fn(&mut Files)) -> Vec<String> {
-        let mut files = embedded();
+        let mut files = Files::embedded();
         change(&mut files);
         let problems = validate(&files, &|words| if words[1] == "conquer" { parses(words) } else { Ok(()) });
         problems.iter().map(|it| format!("{}:{}: {}", it.file.display(), it.line, it.message)).collect()
     }
 
     fn edit(files: &mut Files, path: &str, from: &str, to: &str) {
-        let text = files.get_mut(Path::new(path)).unwrap();
+        let text = files.texts.get_mut(Path::new(path)).unwrap();
         assert!(text.contains(from), "{from} is not in {path}");
         *text = text.replace(from, to);
     }
@@ -279,12 +312,15 @@ mod tests {
     #[test]
     fn our_own_hold_together() {
         assert_eq!(problems(|_| ()), [""; 0]);
+        assert_eq!(validate(&Files::embedded_plugins(), &|_| Ok(())), []);
     }
 
     #[test]
     fn each_kind_of_problem_is_found_with_its_place() {
         let both = |from: &'static str, to: &'static str| {
-            move |files: &mut Files| FOLDERS.iter().for_each(|dir| edit(files, &format!("{dir}/stop.md"), from, to))
+            move |files: &mut Files| {
+                DOT_CLAUDE.commands.iter().for_each(|dir| edit(files, &format!("{dir}/stop.md"), from, to))
+            }
         };
         let of_short = |problems: Vec<String>| {
             problems.into_iter().filter(|text| text.starts_with("commands/z/")).collect::<Vec<_>>()
@@ -294,7 +330,7 @@ mod tests {
             ["commands/z/stop.md:7: differs from its twin commands/mahabharatha/stop.md"]
         );
         assert_eq!(
-            problems(|files| drop(files.remove(Path::new("commands/z/stop.md")))),
+            problems(|files| drop(files.texts.remove(Path::new("commands/z/stop.md")))),
             ["commands/z/stop.md:1: is missing"]
         );
         assert_eq!(
@@ -311,11 +347,11 @@ mod tests {
             ["commands/z/stop.md:31: `mahabharatha conquer --feature FEATURE` cannot be called so: no conquer"]
         );
         assert!(
-            problems(|files| drop(files.remove(Path::new("agents/gatekeeper.md")))).contains(
+            problems(|files| drop(files.texts.remove(Path::new("agents/gatekeeper.md")))).contains(
                 &"commands/z/kurukshetra.md:4: refers to the agent gatekeeper, which is not there".to_owned()
             )
         );
-        let without = problems(|files| drop(files.remove(Path::new("mahabharatha/plan.details.md"))));
+        let without = problems(|files| drop(files.texts.remove(Path::new("mahabharatha/plan.details.md"))));
         assert_eq!(without.len(), 2, "{without:?}");
         assert!(without[0].ends_with("refers to mahabharatha/plan.details.md, which is not there"), "{without:?}");
         assert_eq!(
@@ -330,5 +366,17 @@ mod tests {
         let found: Vec<_> = calls(text).into_iter().map(|(line, words)| (line, words.join("|"))).collect();
         let expected = [(1, "mahabharatha|status|--json"), (3, "mahabharatha|fail|X|--reason|a b")];
         assert_eq!(found, expected.map(|(line, words)| (line, words.to_owned())));
+    }
+
+    #[test]
+    fn in_a_plugin_an_agent_has_the_name_of_the_plugin_before_its_own() {
+        let mut files = Files::embedded_plugins();
+        for folder in PLUGINS.commands {
+            edit(&mut files, &format!("{folder}/kurukshetra.md"), "Agent(mahabharatha:worker)", "Agent(worker)");
+        }
+        let problems = validate(&files, &|_| Ok(()));
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert_eq!(problems[0].file, Path::new("mahabharatha/commands/kurukshetra.md"));
+        assert_eq!(problems[0].message, "refers to the agent worker, which is not there");
     }
 }

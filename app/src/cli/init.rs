@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Global;
+use super::selection::InitSelection;
+use crate::claude::groups::{Action, Group};
 use crate::error::{ExitCode, Result};
-use crate::init::{self, Action, Outcome, Request};
+use crate::init::{self, Outcome, Request};
+use crate::report::placed::{self, Task, Tense};
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -32,10 +35,20 @@ pub struct InitArgs {
     /// An agent that reads an existing project too, and adds its notes [default: none, which asks no model]
     #[arg(long, value_name = "NAME|none")]
     agent: Option<String>,
+    #[command(flatten)]
+    groups: InitSelection,
+    /// Also set Claude Code's status line, unless you have one
+    #[arg(long, conflicts_with = "minimal")]
+    status_line: bool,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
     let request = Request {
+        selection: args.groups.selection(args.status_line),
+        dry_run: args.dry_run,
         force: args.force,
         name: args.name.clone(),
         description: args.description.clone(),
@@ -54,56 +67,27 @@ pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
 }
 
 fn show(ui: &Ui, outcome: &Outcome) {
-    let of = |wanted: Action| outcome.files.iter().filter(move |file| file.action == wanted);
-    for (action, word) in [(Action::Created, "created"), (Action::Updated, "updated"), (Action::Merged, "added to")] {
-        let paths: Vec<&str> = of(action).map(|file| file.path.as_str()).collect();
-        for line in if ui.verbose() { paths.iter().map(|path| (*path).to_owned()).collect() } else { gathered(&paths) }
-        {
-            ui.note(&format!("{word} {line}"));
-        }
+    if !outcome.written {
+        return;
     }
-    let kept: Vec<_> = of(Action::Kept).collect();
+    let (kept, changed): (Vec<_>, Vec<_>) = outcome.files.iter().cloned().partition(|file| file.action == Action::Kept);
+    for line in placed::lines(&changed, Task::Write, Tense::Done, ui.verbose()) {
+        ui.note(&line);
+    }
     if !kept.is_empty() {
         ui.note("Kept as you have them, with the new version beside:");
-        for file in kept {
-            ui.note(&format!("  {} → {}", file.path, file.beside.as_deref().unwrap_or_default()));
+        for file in &kept {
+            ui.note(&format!("  {}", placed::shown(file)));
         }
     }
-    if !outcome.files.is_empty() && outcome.files.iter().all(|file| file.action == Action::Unchanged) {
-        ui.note("Everything is as it should be already; nothing was changed.");
+    if outcome.files.iter().all(|file| file.action == Action::Unchanged) {
+        ui.note("Already up to date; nothing was changed.");
+    } else {
+        let has_scaffold = outcome.files.iter().any(|file| file.group == Group::Scaffold);
+        let kept = if has_scaffold { "the scaffold and what you changed" } else { "what you changed" };
+        ui.note(&format!("Remove them with: {} (keeps {kept})", outcome.remove));
     }
     for step in &outcome.next {
         ui.note(&format!("Next: {step}"));
-    }
-}
-
-/// Directories with many files by their number, in the order of the first.
-fn gathered(paths: &[&str]) -> Vec<String> {
-    let top = |path: &str| path.split_once('/').map(|(dir, _)| format!("{dir}/"));
-    let mut lines: Vec<String> = Vec::new();
-    for path in paths {
-        let together = paths.iter().filter(|other| top(other).is_some() && top(other) == top(path)).count();
-        let line = match top(path) {
-            Some(dir) if together > LISTED_ALONE => format!("{dir} ({together} files)"),
-            _ => (*path).to_owned(),
-        };
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    lines
-}
-
-/// So many files of one directory are named one by one.
-const LISTED_ALONE: usize = 3;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_files_of_a_directory_are_one_line() {
-        let paths = ["README.md", "src/a", ".claude/a/1", ".claude/2", "src/b", ".claude/b/3", ".claude/4", "last"];
-        assert_eq!(gathered(&paths), ["README.md", "src/a", ".claude/ (4 files)", "src/b", "last"]);
     }
 }

@@ -16,8 +16,10 @@ mod place;
 mod plan;
 mod retry;
 mod run;
+mod selection;
 mod skip;
 mod status;
+mod status_line;
 mod steer;
 mod stop;
 mod task;
@@ -109,7 +111,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run tasks from a session of a coding agent, while this program keeps the books
     Task(task::TaskArgs),
-    /// Put the slash commands, agents and hooks for Claude Code in place
+    /// Install or remove the slash commands, agents and hooks for Claude Code
     Install(install::InstallArgs),
     /// Check slash commands and agents: references, twins, and every call in them
     ValidateCommands(validate_commands::ValidateCommandsArgs),

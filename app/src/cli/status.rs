@@ -11,7 +11,7 @@ use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use serde_json::json;
 
 use super::place::Place;
-use super::{Global, steer};
+use super::{Global, status_line, steer};
 use crate::claude::tasks::{self, TaskList};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::lease::Lease;
@@ -36,9 +36,15 @@ pub struct StatusArgs {
     /// Go on showing it until the run ends
     #[arg(long)]
     watch: bool,
+    /// Print one short line for a status line or a shell prompt, and nothing where there is no run
+    #[arg(long, conflicts_with = "watch")]
+    line: bool,
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
+    if args.line {
+        return Ok(status_line::run(global, ui));
+    }
     let place = global.place(None)?;
     if !args.watch {
         ui.data(&look(&place, ui)?.text);

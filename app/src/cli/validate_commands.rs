@@ -6,22 +6,23 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser};
 
 use super::{Cli, Global};
-use crate::claude::validate::{Files, embedded, installed, validate};
+use crate::claude::validate::{Files, Problem, validate};
 use crate::error::{Error, ExitCode, Result};
 use crate::report::text::count;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct ValidateCommandsArgs {
-    /// A `.claude` directory, or a project [default: this project's, else those that `install` would write]
+    /// A project, a `.claude` directory or one of plugins [default: this project, else what `install` would write]
     dir: Option<PathBuf>,
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &ValidateCommandsArgs) -> Result<ExitCode> {
-    let (place, files) = find(global, args)?;
-    let problems = validate(&files, &|words| parses(words));
+    let (place, sets) = find(global, args)?;
+    let problems: Vec<Problem> = sets.iter().flat_map(|files| validate(files, &|words| parses(words))).collect();
+    let files: usize = sets.iter().map(|files| files.texts.len()).sum();
     if ui.json() {
-        let data = serde_json::json!({ "place": place, "files": files.len(), "problems": problems });
+        let data = serde_json::json!({ "place": place, "files": files, "problems": problems });
         ui.data(&serde_json::to_string_pretty(&data).expect("problems are plain data"));
     } else {
         for problem in &problems {
@@ -29,27 +30,28 @@ pub fn run(global: &Global, ui: &Ui, args: &ValidateCommandsArgs) -> Result<Exit
         }
     }
     if !problems.is_empty() {
-        let message = format!("{place}: {} in {}", count(problems.len(), "problem"), count(files.len(), "file"));
+        let message = format!("{place}: {} in {}", count(problems.len(), "problem"), count(files, "file"));
         return if ui.json() { Ok(ExitCode::Invalid) } else { Err(Error::new(ExitCode::Invalid, message)) };
     }
-    ui.note(&format!("{place}: {} hold together", count(files.len(), "file")));
+    ui.note(&format!("{place}: {} hold together", count(files, "file")));
     Ok(ExitCode::Done)
 }
 
-fn find(global: &Global, args: &ValidateCommandsArgs) -> Result<(String, Files)> {
+/// Where nothing is installed, both sets that `install` can write.
+fn find(global: &Global, args: &ValidateCommandsArgs) -> Result<(String, Vec<Files>)> {
     let named = args.dir.as_ref().map(|dir| global.directory.join(dir));
-    let dir = match &named {
-        Some(dir) if dir.join("commands").is_dir() => dir.clone(),
-        Some(dir) => dir.join(".claude"),
-        None => match global.project() {
-            Ok(project) => project.root().join(".claude"),
-            Err(_) => return Ok(("as installed".to_owned(), embedded())),
-        },
+    let dirs = match &named {
+        Some(dir) => vec![dir.clone(), dir.join(".claude")],
+        None => global.project().map(|project| project.root().join(".claude")).into_iter().collect(),
     };
-    match installed(&dir)? {
-        Some(files) => Ok((dir.display().to_string(), files)),
-        None if named.is_none() => Ok(("as installed".to_owned(), embedded())),
-        None => Err(Error::new(ExitCode::Usage, format!("there are no commands of ours in {}", dir.display()))
+    for dir in &dirs {
+        if let Some(files) = Files::installed(dir)? {
+            return Ok((dir.display().to_string(), vec![files]));
+        }
+    }
+    match named {
+        None => Ok(("as installed".to_owned(), vec![Files::embedded(), Files::embedded_plugins()])),
+        Some(dir) => Err(Error::new(ExitCode::Usage, format!("there are no commands of ours in {}", dir.display()))
             .hint("Put them there with `mahabharatha install`, or name another directory.")),
     }
 }
@@ -81,8 +83,10 @@ mod tests {
 
     #[test]
     fn every_call_in_our_own_commands_can_be_made() {
-        let problems = validate(&embedded(), &|words| parses(words));
-        assert!(problems.is_empty(), "{problems:#?}");
+        for files in [Files::embedded(), Files::embedded_plugins()] {
+            let problems = validate(&files, &|words| parses(words));
+            assert!(problems.is_empty(), "{problems:#?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::detect::{Kind, Survey};
 use super::place::NewFile;
 use crate::report::markdown::code;
 
-const PATH: &str = "CLAUDE.md";
+pub const PATH: &str = "CLAUDE.md";
 const OPENING: &str =
     "<!-- mahabharatha: written by `mahabharatha init`; what is outside of these two marks is yours -->";
 const CLOSING: &str = "<!-- /mahabharatha -->";
@@ -15,8 +15,8 @@ const MAX: u64 = 1 << 20;
 const MAX_CHECKS: usize = 10;
 
 /// The file, or why it is left as it is.
-pub fn file(root: &Path, survey: &Survey, is_there: impl Fn(&str) -> bool) -> Result<NewFile, String> {
-    let (path, ours) = (root.join(PATH), part(survey, is_there));
+pub fn file(root: &Path, survey: &Survey, has_rules: bool, is_there: impl Fn(&str) -> bool) -> Result<NewFile, String> {
+    let (path, ours) = (root.join(PATH), part(survey, has_rules, is_there));
     let Ok(found) = fs::symlink_metadata(&path) else { return Ok(NewFile::merged(PATH, ours)) };
     if !found.is_file() || found.len() > MAX {
         return Err(left_alone("it is a link, or no text of a usual length", &ours));
@@ -32,7 +32,7 @@ fn left_alone(why: &str, ours: &str) -> String {
     format!("{PATH} is left as it is: {why}; what it should say: {}", lines.join(" "))
 }
 
-fn part(survey: &Survey, is_there: impl Fn(&str) -> bool) -> String {
+fn part(survey: &Survey, has_rules: bool, is_there: impl Fn(&str) -> bool) -> String {
     let checks = survey.quality.commands.iter().take(MAX_CHECKS).map(|check| check.here(&is_there));
     let checks: Vec<String> = checks.map(|check| code(&check.command)).collect();
     let checks = if checks.is_empty() { String::new() } else { format!("- Checks: {}\n", checks.join(", ")) };
@@ -41,11 +41,11 @@ fn part(survey: &Survey, is_there: impl Fn(&str) -> bool) -> String {
     // Workers begin in one.
     let set_up =
         if set_up.is_empty() { String::new() } else { format!("- In a fresh checkout first: {}\n", set_up.join(", ")) };
+    let rules = if has_rules { "- Security rules: `.claude/rules/`.\n" } else { "" };
     format!(
         "{OPENING}\n\
          - What this project is made of: `.gsd/`. Specs of its features: `.gsd/specs/`.\n\
-         - Security rules: `.claude/rules/`.\n\
-         {set_up}{checks}{CLOSING}\n"
+         {rules}{set_up}{checks}{CLOSING}\n"
     )
 }
 
@@ -62,6 +62,17 @@ fn merged(theirs: &str, ours: &str) -> Option<String> {
     }
 }
 
+/// The user's text without our part; nothing where our part is not in it.
+pub fn without_ours(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once(OPENING)?;
+    let (_, after) = rest.split_once(CLOSING)?;
+    let after = after.strip_prefix('\n').unwrap_or(after);
+    Some(match before.strip_suffix("\n\n") {
+        Some(before) if after.is_empty() => format!("{before}\n"),
+        _ => format!("{before}{after}"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +85,9 @@ mod tests {
     fn what_a_person_wrote_stays_around_ours() {
         let first = merged("# Mine\n", &ours("one")).unwrap();
         assert_eq!(first, format!("# Mine\n\n{}", ours("one")));
+        assert_eq!(without_ours(&first).unwrap(), "# Mine\n");
+        assert_eq!(without_ours(&format!("a\n{}b\n", ours("one"))).unwrap(), "a\nb\n");
+        assert_eq!((without_ours("# Mine\n"), without_ours(OPENING)), (None, None));
         assert_eq!(merged(&first, &ours("one")).unwrap(), first, "twice changes nothing");
         let moved = format!("{}# After\n", first.replace("# Mine", "# Before"));
         assert_eq!(merged(&moved, &ours("two")).unwrap(), format!("# Before\n\n{}# After\n", ours("two")));

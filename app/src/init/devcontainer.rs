@@ -10,12 +10,16 @@ use serde_json::{Map, Value, json};
 use super::detect::Survey;
 use super::place::NewFile;
 use super::record::Record;
+use crate::claude::json_text::JsonText;
+use crate::claude::json_text::Step::Key;
 
-const SETTINGS: &str = ".devcontainer/devcontainer.json";
+pub const SETTINGS: &str = ".devcontainer/devcontainer.json";
 const DOCKERFILE: &str = ".devcontainer/Dockerfile";
 const COMPOSE: &str = ".devcontainer/docker-compose.yaml";
 const MAX_SETTINGS: u64 = 1 << 20;
 
+/// The member that variables are in.
+const VARIABLES: &str = "containerEnv";
 /// What a worker is told by its environment.
 const ENVIRONMENT: [&str; 4] =
     ["MAHABHARATHA_WORKER_ID", "MAHABHARATHA_FEATURE", "MAHABHARATHA_TASK_ID", "CLAUDE_CODE_TASK_LIST_ID"];
@@ -75,7 +79,7 @@ pub fn files(root: &Path, survey: &Survey, record: &Record) -> (Vec<NewFile>, Ve
             (files, Vec::new())
         }
         None => {
-            let why = "is left as it is: its comments would be lost, or it is no JSON";
+            let why = "is left as it is: it has comments, or it is no JSON";
             let add = format!("add to its containerEnv: {}", ENVIRONMENT.join(", "));
             (files, vec![format!("{SETTINGS} {why}; {add}")])
         }
@@ -103,16 +107,34 @@ fn environment() -> Map<String, Value> {
     ENVIRONMENT.iter().map(|name| ((*name).to_owned(), json!(format!("${{localEnv:{name}}}")))).collect()
 }
 
-/// Theirs, with the variables that are missing. None where it cannot be read and written without a loss.
+/// Theirs, with the variables that are missing. None where it is no JSON object.
 fn merged(theirs: &[u8]) -> Option<String> {
-    let mut settings: Map<String, Value> = serde_json::from_slice(theirs).ok()?;
-    let known = settings.entry("containerEnv").or_insert_with(|| json!({})).as_object_mut()?;
-    let missing: Vec<_> = environment().into_iter().filter(|(name, _)| !known.contains_key(name)).collect();
-    if missing.is_empty() {
-        return String::from_utf8(theirs.to_vec()).ok();
+    let mut text = JsonText::parse(std::str::from_utf8(theirs).ok().filter(|text| !text.trim().is_empty())?).ok()?;
+    if !text.value().is_object() {
+        return None;
     }
-    known.extend(missing);
-    Some(shown(&Value::Object(settings)))
+    if text.value().get(VARIABLES).is_none() {
+        text.add(&[], Some(VARIABLES), &json!({}));
+    }
+    let known = text.value()[VARIABLES].as_object()?.clone();
+    for (name, value) in environment().iter().filter(|(name, _)| !known.contains_key(*name)) {
+        text.add(&[Key(VARIABLES)], Some(name), value);
+    }
+    Some(text.text().to_owned())
+}
+
+/// The user's settings without our variables; nothing where none of ours is in them.
+pub fn without_ours(text: &str) -> Option<String> {
+    let mut edited = JsonText::parse(text).ok()?;
+    for (name, value) in environment() {
+        if edited.value()[VARIABLES][&name] == value {
+            edited.remove(&[Key(VARIABLES), Key(&name)]);
+        }
+    }
+    (edited.text() != text).then(|| {
+        edited.remove_if_empty(&[Key(VARIABLES)]);
+        edited.text().to_owned()
+    })
 }
 
 fn shown(settings: &Value) -> String {
@@ -140,6 +162,8 @@ mod tests {
         let (files, warnings) = made(&[(SETTINGS, theirs), (DOCKERFILE, "FROM mine")]);
         assert!(warnings.is_empty());
         let [settings] = files.as_slice() else { panic!("{files:?}") };
+        assert_eq!(without_ours(&settings.text).unwrap(), theirs, "removal gives the old text back");
+        assert_eq!(without_ours(theirs), None);
         let settings: Value = serde_json::from_str(&settings.text).unwrap();
         assert_eq!(settings["image"], "mine");
         assert_eq!(settings["containerEnv"]["MAHABHARATHA_FEATURE"], "x");

@@ -5,16 +5,17 @@
 //! and `devcontainer` say what follows from it, and `place` writes all of it or nothing.
 
 mod claude_md;
-mod commands;
 mod config;
 mod detect;
 mod devcontainer;
 mod inception;
 mod infrastructure;
+mod judge;
 mod machine;
 mod mode;
 mod place;
 mod record;
+mod remove;
 mod root;
 mod rules;
 mod rules_install;
@@ -29,24 +30,33 @@ use mahabharatha_core::config::Config;
 use mahabharatha_core::prompt::scout::ScoutNotes;
 use serde::Serialize;
 
-use crate::claude::install;
+use crate::claude::commands::Home;
+use crate::claude::groups::{Group, Placed, Selection};
+use crate::claude::install::{self, Plan};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::planning;
 use crate::project::Project;
+use crate::report::placed::{self, Task};
 use crate::store::projection;
 use crate::ui::Ui;
 use crate::{proc, specs};
 use detect::Survey;
 use inception::Founder;
+use judge::Judge;
 use place::Placing;
 use record::Record;
 
 pub use mode::Mode;
-pub use place::{Action, NewFile, Placed};
+pub use place::{NewFile, lock};
+pub use remove::plan as plan_removal;
 
 /// What the command line asks for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Request {
+    /// What to write.
+    pub selection: Selection,
+    /// Only say what would be written.
+    pub dry_run: bool,
     pub force: bool,
     pub name: Option<String>,
     pub description: Option<String>,
@@ -66,6 +76,10 @@ pub struct Outcome {
     pub why: String,
     pub root: PathBuf,
     pub files: Vec<Placed>,
+    /// Whether the files were written, rather than only planned.
+    pub written: bool,
+    /// The command that removes them.
+    pub remove: &'static str,
     pub warnings: Vec<String>,
     /// What the person can do now.
     pub next: Vec<String>,
@@ -77,8 +91,8 @@ pub struct Outcome {
 
 pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     let root = root::find(dir)?;
-    let _one_at_a_time = place::lock(&root)?;
-    let interrupted = unfinished::take_back(&root)?;
+    let _one_at_a_time = lock(&root)?;
+    let interrupted = !request.dry_run && unfinished::take_back(&root)?;
     let (mode, why) = mode::of(&root)?;
     match mode {
         Mode::Inception => ui.note(&format!("{}: a new project, since {why}.", root.display())),
@@ -89,20 +103,24 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         why,
         root,
         files: Vec::new(),
+        written: false,
+        remove: "mahabharatha install --remove",
         warnings: Vec::new(),
         next: Vec::new(),
         survey: None,
         scout: None,
     };
     if place::is_set_up(&outcome.root, interrupted) && !request.force {
-        ui.note("It is set up already, and nothing was changed; --force does it again, and keeps what you changed.");
+        ui.note("It is set up already, and nothing was changed; --force does it again, with --only for some groups, and keeps what you changed.");
         return Ok(outcome);
     }
     match mode {
         Mode::Inception => found(&mut outcome, ui, request)?,
         Mode::Discovery => discover(&mut outcome, ui, request)?,
     }
-    outcome.warnings.extend(install::warning(proc::find_program(install::PROGRAM).as_deref()));
+    if outcome.written && [Group::Commands, Group::Hooks].iter().any(|group| request.selection.has(*group)) {
+        outcome.warnings.extend(install::warning(proc::find_program(install::PROGRAM).as_deref()));
+    }
     for warning in &outcome.warnings {
         ui.warn(warning);
     }
@@ -120,8 +138,15 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     survey.name = Some(charter.names.title().to_owned());
     survey.description = Some(charter.names.description().to_owned());
     let config = specs::read_config(&root.join(config::PATH))?;
-    files.extend(follows_from(root, &survey, &Record::read(root), &config, &mut outcome.warnings));
-    let (placed, placing) = put_in_place(root, files, &config)?;
+    let source =
+        Source { survey: &survey, record: &Record::read(root), config: &config, selection: &request.selection };
+    files.extend(follows_from(root, source, &mut outcome.warnings));
+    let proposal = Proposal::new(root, files, &config, &request.selection)?;
+    if !proposal.is_agreed(outcome, ui, request)? {
+        return Ok(());
+    }
+    let root = &outcome.root;
+    let (placed, placing) = proposal.put_in_place(root)?;
     let mut paths: Vec<String> = placed.iter().map(|file| file.path.clone()).collect();
     paths.extend(already_there(root)?.into_iter().filter(|name| !placed.iter().any(|file| file.is(name))));
     founder.commit(root, &charter, &paths)?;
@@ -132,6 +157,7 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
         format!("read {} and {}, then `mahabharatha plan <feature>`", inception::PATH, config::PATH),
     ]);
     outcome.files = placed;
+    outcome.written = true;
     Ok(())
 }
 
@@ -157,7 +183,7 @@ fn already_there(root: &Path) -> Result<Vec<String>> {
 }
 
 fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
-    let root = &outcome.root;
+    let root = &outcome.root.clone();
     let is_bare_beginning = mode::is_bare_beginning(root)?;
     refuse_inception_flags(request, &outcome.why, is_bare_beginning)?;
     let config = specs::read_config(&root.join(config::PATH))?;
@@ -167,53 +193,96 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     let mut survey = detect::survey(root, |path| path.starts_with(".devcontainer/") && record.knows(path))?;
     survey.name = request.name.clone().or(survey.name);
     survey.description = request.description.clone().or(survey.description);
-    let mut found = infrastructure::text(&survey);
+    let found = infrastructure::text(&survey);
+    let mut files = vec![NewFile::ours(infrastructure::PATH, found.as_str())];
+    let source = Source { survey: &survey, record: &record, config: &config, selection: &request.selection };
+    files.extend(follows_from(root, source, &mut outcome.warnings));
+    outcome.warnings.extend(survey.notes.iter().cloned());
+    let mut proposal = Proposal::new(root, files, &config, &request.selection)?;
+    if !proposal.is_agreed(outcome, ui, request)? {
+        outcome.survey = Some(survey);
+        return Ok(());
+    }
+    // Not before the user agreed: the agent costs money.
     if let Some(asker) = asker {
         match scout::ask(ui, &asker, &found) {
             Ok(notes) => {
-                found += &infrastructure::notes_section(asker.name(), &notes);
+                proposal.replace(infrastructure::PATH, found + &infrastructure::notes_section(asker.name(), &notes));
                 outcome.scout = Some(notes);
             }
             Err(why) => outcome.warnings.push(why),
         }
     }
-    let mut files = vec![NewFile::ours(infrastructure::PATH, found)];
-    files.extend(follows_from(root, &survey, &record, &config, &mut outcome.warnings));
-    outcome.warnings.extend(survey.notes.iter().cloned());
     let _whole = planning::uninterrupted();
-    let (placed, placing) = put_in_place(root, files, &config)?;
+    let (placed, placing) = proposal.put_in_place(root)?;
     outcome.next = machine::missing_programs(&survey, is_there);
     outcome.next.extend(is_bare_beginning.then(|| format!("there is no code yet: {BEGIN_ELSEWHERE}")));
     outcome.next.extend(next_steps(project.is_some()));
     outcome.files = placed;
+    outcome.written = true;
     placing.keep();
     outcome.survey = Some(survey);
     Ok(())
 }
 
-/// The files, and with them the commands. Until it is kept, all of it can be taken back.
-fn put_in_place(root: &Path, files: Vec<NewFile>, config: &Config) -> Result<(Vec<Placed>, Placing)> {
-    let (mut placed, mut placing) = Placing::begin(root)?.place(files)?;
-    let (commands, new) = commands::put_in_place(root, config.plugins.context_engineering.command_splitting)?;
-    placing.also_made(new);
-    placing.seal()?;
-    placed.extend(commands);
-    Ok((placed, placing))
+/// Everything that is to be written.
+struct Proposal {
+    files: Vec<NewFile>,
+    /// Commands, agents and hooks.
+    install: Plan,
+}
+
+impl Proposal {
+    fn new(root: &Path, mut files: Vec<NewFile>, config: &Config, selection: &Selection) -> Result<Proposal> {
+        files.retain(|file| selection.has(Group::of_project_file(&file.path)));
+        let split = config.plugins.context_engineering.command_splitting;
+        Ok(Proposal { files, install: install::plan(&Home::of_project(root), split, selection)? })
+    }
+
+    /// Shows what will be written, and asks where a user can be asked. The outcome holds the plan until it is done.
+    fn is_agreed(&self, outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<bool> {
+        let root = &outcome.root;
+        let mut files = Judge { root, record: &Record::read(root) }.preview(&self.files)?;
+        files.extend(self.install.files.iter().cloned());
+        outcome.warnings.extend(self.install.warnings.iter().cloned());
+        if request.dry_run {
+            placed::show_plan(ui, Task::Write, root, &files);
+            outcome.files = files;
+            return Ok(false);
+        }
+        placed::confirm(ui, Task::Write, root, &files)
+    }
+
+    fn replace(&mut self, path: &str, text: String) {
+        for file in self.files.iter_mut().filter(|file| file.path == path) {
+            file.text.clone_from(&text);
+        }
+    }
+
+    /// Until it is kept, all of it can be taken back.
+    fn put_in_place(self, root: &Path) -> Result<(Vec<Placed>, Placing)> {
+        let (mut placed, mut placing) = Placing::begin(root)?.place(self.files)?;
+        let created = self.install.created();
+        self.install.carry_out()?;
+        placing.also_made(created);
+        placing.seal()?;
+        placed.extend(self.install.files);
+        Ok((placed, placing))
+    }
+}
+
+/// What the files follow from.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    survey: &'a Survey,
+    record: &'a Record,
+    config: &'a Config,
+    selection: &'a Selection,
 }
 
 /// What a project of this kind needs, old or new.
-fn follows_from(
-    root: &Path,
-    survey: &Survey,
-    record: &Record,
-    config: &Config,
-    warnings: &mut Vec<String>,
-) -> Vec<NewFile> {
-    let repository = config.security.rules_repository.as_deref();
-    let (rules, about_rules) = rules_install::files(root, survey, repository, &rules::EMBEDDED);
-    let (container, about_container) = devcontainer::files(root, survey, record);
-    let claude_md = claude_md::file(root, survey, is_there);
-    warnings.extend(about_rules.into_iter().chain(about_container).chain(claude_md.as_ref().err().cloned()));
+fn follows_from(root: &Path, source: Source<'_>, warnings: &mut Vec<String>) -> Vec<NewFile> {
+    let Source { survey, record, config, selection } = source;
     let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there, proc::is_set))];
     // As a run makes it, where there is none.
     if !root.join(IGNORE).exists() {
@@ -221,7 +290,24 @@ fn follows_from(
     }
     // The container mounts the directory, and what is not there would be made by the engine, for root.
     files.push(NewFile::ours(".gsd/specs/.gitkeep", ""));
-    files.extend(rules.into_iter().chain(container).chain(claude_md.ok()));
+    if selection.has(Group::Rules) {
+        let repository = config.security.rules_repository.as_deref();
+        let (rules, about) = rules_install::files(root, survey, repository, &rules::EMBEDDED);
+        files.extend(rules);
+        warnings.extend(about);
+    }
+    if selection.has(Group::Devcontainer) {
+        let (container, about) = devcontainer::files(root, survey, record);
+        files.extend(container);
+        warnings.extend(about);
+    }
+    if selection.has(Group::ClaudeMd) {
+        let has_rules = selection.has(Group::Rules) || root.join(".claude/rules").is_dir();
+        match claude_md::file(root, survey, has_rules, is_there) {
+            Ok(file) => files.push(file),
+            Err(why) => warnings.push(why),
+        }
+    }
     files
 }
 

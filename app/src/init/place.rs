@@ -6,18 +6,17 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use tempfile::{NamedTempFile, TempDir};
 
+use super::judge::{Decision, Judge, parents};
 use super::record::{self, Record};
 use super::unfinished;
+use crate::claude::groups::{Action, Group, Placed};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 
 /// What the name begins with of the directory that everything is written in first.
 pub const UNFINISHED: &str = ".unfinished-init-";
-/// A file that is longer is a person's.
-const MAX_OURS: u64 = 4 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
@@ -43,34 +42,6 @@ impl NewFile {
     pub fn merged(path: impl Into<String>, text: impl Into<String>) -> NewFile {
         NewFile { path: path.into(), text: text.into(), how: How::Merged }
     }
-}
-
-/// What became of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Placed {
-    pub path: String,
-    pub action: Action,
-    /// Where the new version is, if not there.
-    pub beside: Option<String>,
-}
-
-impl Placed {
-    /// Whether it is there, or beside it, that this name stands for.
-    pub fn is(&self, name: &str) -> bool {
-        self.path == name || self.beside.as_deref() == Some(name)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    Created,
-    /// Ours, unchanged since, and now of another content.
-    Updated,
-    Merged,
-    Unchanged,
-    /// A person's, with ours beside.
-    Kept,
 }
 
 /// Held for the whole command. The lock is on the directory itself, so that it leaves nothing behind.
@@ -110,13 +81,6 @@ pub struct Placing {
     /// Copies of what stood there, and where.
     replaced: Vec<(PathBuf, PathBuf)>,
     kept: bool,
-}
-
-enum Decision {
-    Create,
-    Replace(Action),
-    Leave(Action, Option<String>),
-    Beside { path: String, replaces: bool },
 }
 
 impl Placing {
@@ -159,7 +123,8 @@ impl Placing {
         let mut placed = Vec::new();
         for (file, decision, written) in staged {
             let (action, beside) = self.carry_out(&file, decision, written)?;
-            placed.push(Placed { path: file.path, action, beside });
+            let group = Group::of_project_file(&file.path);
+            placed.push(Placed { group, path: file.path, action, beside });
         }
         Ok((placed, self))
     }
@@ -193,66 +158,7 @@ impl Placing {
     }
 
     fn decide(&self, file: &NewFile) -> Result<Decision> {
-        self.check_parents(&file.path)?;
-        let Some(now) = self.contents(&file.path)? else { return Ok(Decision::Create) };
-        let ours = file.text.as_bytes();
-        Ok(match now {
-            Some(now) if now == ours => Decision::Leave(Action::Unchanged, None),
-            Some(_) if file.how == How::Merged => Decision::Replace(Action::Merged),
-            Some(now) if self.record.wrote(&file.path, &now) => Decision::Replace(Action::Updated),
-            _ => self.beside(&file.path, ours)?,
-        })
-    }
-
-    /// The first name beside it that is free, or ours.
-    fn beside(&self, path: &str, ours: &[u8]) -> Result<Decision> {
-        for number in 1.. {
-            let name = if number == 1 { format!("{path}.new") } else { format!("{path}.new-{number}") };
-            match self.contents(&name)? {
-                None => return Ok(Decision::Beside { path: name, replaces: false }),
-                Some(Some(now)) if now == ours => return Ok(Decision::Leave(Action::Kept, Some(name))),
-                Some(Some(now)) if self.record.wrote(&name, &now) => {
-                    return Ok(Decision::Beside { path: name, replaces: true });
-                }
-                Some(_) => {}
-            }
-        }
-        unreachable!("some number is free")
-    }
-
-    /// None: nothing is there. `Some(None)`: something that we did not write, by its kind or its length.
-    fn contents(&self, path: &str) -> Result<Option<Option<Vec<u8>>>> {
-        let target = self.root.join(path);
-        match fs::symlink_metadata(&target) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io("look at", &target)(error)),
-            Ok(found) if found.is_dir() => {
-                Err(Error::new(ExitCode::Failed, format!("{} is a directory, where a file belongs", target.display()))
-                    .hint("Move it away."))
-            }
-            Ok(found) if found.is_file() && found.len() <= MAX_OURS => {
-                fs::read(&target).map(|bytes| Some(Some(bytes))).map_err(io("read", &target))
-            }
-            Ok(_) => Ok(Some(None)),
-        }
-    }
-
-    /// Through a link, or into a file, nothing is written.
-    fn check_parents(&self, path: &str) -> Result<()> {
-        for parent in parents(&self.root, path) {
-            match fs::symlink_metadata(&parent) {
-                Ok(found) if found.is_dir() => {}
-                Ok(_) => {
-                    return Err(Error::new(
-                        ExitCode::Failed,
-                        format!("{} is not a directory of this project, but {path} belongs there", parent.display()),
-                    )
-                    .hint("Put a directory in its place: init does not write through links."));
-                }
-                Err(_) => break,
-            }
-        }
-        Ok(())
+        Judge { root: &self.root, record: &self.record }.decide(file)
     }
 
     fn stage(&self, text: &str) -> Result<NamedTempFile> {
@@ -351,12 +257,6 @@ impl Drop for Placing {
             let _ = fs::remove_dir(dir);
         }
     }
-}
-
-/// The directories that it lies in below the root, outermost first.
-fn parents(root: &Path, path: &str) -> Vec<PathBuf> {
-    let parts: Vec<&str> = path.split('/').collect();
-    (1..parts.len()).map(|length| root.join(parts[..length].join("/"))).collect()
 }
 
 #[cfg(test)]

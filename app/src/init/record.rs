@@ -40,6 +40,15 @@ impl Record {
         self.files.contains_key(path)
     }
 
+    /// The paths of all files that were ever ours.
+    pub fn paths(&self) -> Vec<String> {
+        self.files.keys().cloned().collect()
+    }
+
+    pub fn forget(&mut self, path: &str) {
+        self.files.remove(path);
+    }
+
     pub fn note(&mut self, path: &str, contents: &[u8]) {
         self.files.insert(path.to_owned(), fingerprint(contents));
     }

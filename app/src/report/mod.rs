@@ -10,6 +10,7 @@ pub mod hypotheses;
 pub mod logs;
 pub mod markdown;
 pub mod narrate;
+pub mod placed;
 pub mod plan;
 pub mod planned;
 mod progress;
@@ -17,6 +18,7 @@ pub mod projection;
 mod reporter;
 pub mod state_md;
 pub mod status;
+pub mod status_line;
 #[cfg(test)]
 mod support;
 pub mod text;

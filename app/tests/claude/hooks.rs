@@ -7,23 +7,42 @@ use crate::messages_api::{Api, Reply, bash};
 use crate::session::path_to_the_program;
 
 #[test]
-fn where_the_program_is_missing_nothing_is_written() {
-    let api = Api::start(|ask| match ask.turn() {
-        0 => Reply::uses("Write", json!({ "file_path": ask.cwd().join("new.txt"), "content": "x" })),
-        _ => Reply::says("Done."),
+fn where_the_program_is_missing_the_hooks_do_nothing() {
+    let api = Api::start(|ask| {
+        let new = ask.cwd().join("new.txt");
+        match ask.turn() {
+            0 => Reply::uses("Write", json!({ "file_path": new, "content": "one" })),
+            1 => Reply::uses("Edit", json!({ "file_path": new, "old_string": "one", "new_string": "two" })),
+            2 => bash("cp new.txt copy.txt"),
+            _ => Reply::says("Done."),
+        }
     });
     let Some(bench) = Bench::installed(api, "") else { return };
-    // The person lets everything be written.
-    let settings = json!({ "permissions": { "allow": ["Write", "Edit"] } });
+    // The user lets everything be written.
+    let settings = json!({ "permissions": { "allow": ["Write", "Edit", "Bash(cp *)"] } });
     std::fs::create_dir_all(bench.home().join(".claude")).unwrap();
     std::fs::write(bench.home().join(".claude/settings.json"), settings.to_string()).unwrap();
-    let talk = bench.talk_with(&[("PATH", "/usr/bin:/bin")], &["Write it."]);
-    assert!(!bench.repo.exists("new.txt"));
-    assert!(talk.errors()[0].contains("not found"), "{:?}", talk.errors());
-    // With it, a session that has nothing to do with tasks is not bothered.
-    let talk = bench.talk(&["Write it."]);
-    assert_eq!((talk.errors(), &talk.asked), (Vec::<String>::new(), &Vec::new()));
-    assert_eq!(bench.repo.read("new.txt"), "x");
+    for path in ["/usr/bin:/bin", &path_to_the_program()] {
+        let talk = bench.talk_with(&[("PATH", path)], &["Write it."]);
+        assert_eq!((talk.errors(), &talk.asked), (Vec::<String>::new(), &Vec::new()), "{path}");
+        let said = serde_json::to_string(&talk.events).unwrap();
+        assert!(!said.contains("command not found") && !said.contains("mahabharatha: not found"), "{said}");
+        assert_eq!(bench.repo.read("copy.txt"), "two");
+        for name in ["new.txt", "copy.txt"] {
+            std::fs::remove_file(bench.repo.join(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_task_tools_are_there() {
+    let api = Api::start(|_| Reply::says("Understood."));
+    let Some(bench) = Bench::installed(api, "") else { return };
+    let has_tools = |talk: &crate::session::Talk| {
+        let tools = talk.init()["tools"].as_array().unwrap().clone();
+        ["TaskList", "TaskUpdate"].iter().all(|name| tools.contains(&json!(name)))
+    };
+    assert!(has_tools(&bench.talk(&["Hello."])));
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod endings;
 mod hooks;
 mod kills;
 mod ownership;
+mod plugin;
 mod preflight;
 mod prompt_cache;
 mod service;

@@ -77,10 +77,15 @@ impl Bench {
 
     /// In another directory than the repository.
     pub fn talk_in(&self, dir: &Path, env: &[(&str, &str)], lines: &[&str]) -> Talk {
+        self.talk_by(dir, &[], env, lines)
+    }
+
+    /// With these arguments for the client.
+    pub fn talk_by(&self, dir: &Path, args: &[&str], env: &[(&str, &str)], lines: &[&str]) -> Talk {
         let mut client = Command::new("timeout");
         client.args(["--kill-after=5", "240"]).arg(claude_client::program().unwrap());
         client.args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
-        client.args(["--permission-prompt-tool", "stdio"]).current_dir(dir);
+        client.args(["--permission-prompt-tool", "stdio"]).args(args).current_dir(dir);
         client.env_clear().envs(self.session_env()).envs(env.iter().copied());
         let mut child = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();

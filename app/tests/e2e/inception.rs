@@ -163,7 +163,7 @@ fn killed_at_any_moment_it_can_be_begun_again() {
         if point == "init done" {
             init(&repo, &[]).code(0).says("set up already");
         } else {
-            init(&repo, &args).code(0).says("a new project").says("created Cargo.toml");
+            init(&repo, &args).code(0).says("a new project").says("Cargo.toml, rustfmt.toml");
         }
         assert_eq!(repo.subjects("main"), ["Begin shop with Axum"], "{point}");
         assert_eq!(repo.git(&["status", "--porcelain"]), "", "{point}");
@@ -202,7 +202,7 @@ fn nothing_is_written_through_a_link() {
 #[test]
 fn at_a_terminal_the_questions_come_one_by_one_and_the_technology_is_confirmed() {
     let repo = Repo::empty();
-    let answers = "2 bad/name\nMy Shop\nSells forecasts from data\n\nTraders\n\n\n\n\n\n\nflask\n";
+    let answers = "2 bad/name\nMy Shop\nSells forecasts from data\n\nTraders\n\n\n\n\n\n\nflask\ny\n";
     let program = format!("'{}' init", env!("CARGO_BIN_EXE_mahabharatha"));
     let mut script = Command::new("script");
     script.args(["-qec", &program, "/dev/null"]).current_dir(repo.path()).env("HOME", repo.path()).envs(PERSON);
@@ -215,6 +215,8 @@ fn at_a_terminal_the_questions_come_one_by_one_and_the_technology_is_confirmed()
         "Who uses it",
         "Which language (python, typescript, go, rust)? [python]",
         "Which framework (fastapi, flask, typer, click)? [fastapi]",
+        "pyproject.toml, src/my_shop/ (5)",
+        "Write these files? [y/N]",
     ] {
         assert!(said.contains(text), "{text:?} is not in\n{said}");
     }

@@ -5,6 +5,13 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::support::Repo;
+use crate::terminal::Terminal;
+
+/// The paths with this action, in `--json` output.
+fn with<'a>(done: &'a Value, action: &str) -> Vec<&'a str> {
+    let files = done["files"].as_array().unwrap().iter().filter(|file| file["action"] == action);
+    files.map(|file| file["path"].as_str().unwrap()).collect()
+}
 
 #[test]
 fn commands_agents_and_hooks_are_put_in_place_and_hold_together() {
@@ -12,27 +19,35 @@ fn commands_agents_and_hooks_are_put_in_place_and_hold_together() {
     let settings = "{\n    \"model\": \"opus\",\n    \"hooks\": { \"Stop\": [] }\n}\n";
     repo.write(".claude/settings.json", settings);
     let done = repo.run(&["install", "--json"]).code(0).json();
-    assert_eq!((done["written"].as_array().unwrap().len(), &done["kept"]), (30, &json!([])));
+    assert_eq!((with(&done, "created").len(), with(&done, "merged")), (29, vec![".claude/settings.json"]));
+    assert_eq!((&done["written"], &done["remove"]), (&json!(true), &json!("mahabharatha install --remove")));
     assert_eq!(repo.read(".claude/commands/z/plan.md"), repo.read(".claude/commands/mahabharatha/plan.md"));
     let merged: Value = serde_json::from_str(&repo.read(".claude/settings.json")).unwrap();
     assert_eq!(merged["model"], "opus");
     let hook = &merged["hooks"]["PreToolUse"][0]["hooks"][0]["command"];
-    assert_eq!(hook, "mahabharatha hook pre-tool-use || exit 2");
+    assert_eq!(hook, "if command -v mahabharatha >/dev/null 2>&1; then mahabharatha hook pre-tool-use || exit 2; fi");
+    assert_eq!(merged["env"]["CLAUDE_CODE_ENABLE_TODO_TOOLS"], "1");
     repo.run(&["validate-commands"]).code(0).says(".claude: 28 files hold together");
 
     let before = repo.everything();
-    repo.run(&["install"]).code(0).says("0 files written, 30 files as they were");
+    let again = repo.run(&["install", "--json"]).code(0).json();
+    assert_eq!(with(&again, "unchanged").len(), 30);
+    repo.run(&["install"]).code(0).says("already up to date");
     assert_eq!(repo.everything(), before);
 }
 
 #[test]
 fn what_a_person_changed_is_kept_and_said() {
     let repo = Repo::new();
-    repo.run(&["install"]).code(0);
+    repo.run(&["install"]).code(0).says("Remove them with: mahabharatha install --remove");
     repo.write(".claude/commands/z/stop.md", "mine\n");
     let said = repo.run(&["install"]).code(0);
-    assert!(said.stdout.contains("/.claude/commands/z/stop.md.new"), "{}", said.stdout);
-    said.says("1 file that you changed kept");
+    assert!(
+        said.stdout.contains("kept .claude/commands/z/stop.md → .claude/commands/z/stop.md.new"),
+        "{}",
+        said.stdout
+    );
+    said.says("kept 1 file that you changed");
     assert_eq!(repo.read(".claude/commands/z/stop.md"), "mine\n");
     let problems = repo.run(&["validate-commands", "--json"]).code(6).json();
     let messages: Vec<&str> =
@@ -40,6 +55,132 @@ fn what_a_person_changed_is_kept_and_said() {
     assert!(messages.contains(&"differs from its twin commands/mahabharatha/stop.md"), "{messages:?}");
     let said = repo.run(&["validate-commands", ".claude"]).code(6);
     assert!(said.stdout.contains("commands/z/stop.md:1: "), "{}", said.stdout);
+}
+
+#[test]
+fn groups_are_chosen_by_flags_and_a_dry_run_writes_nothing() {
+    let repo = Repo::new();
+    let before = repo.everything();
+    let planned = repo.run(&["install", "--dry-run", "--json"]).code(0).says("commands").json();
+    assert_eq!((planned["written"].as_bool(), with(&planned, "created").len()), (Some(false), 30));
+    assert_eq!(repo.everything(), before);
+    let groups = |args: &[&str]| {
+        let done = repo.run(&[&["install", "--dry-run", "--json"], args].concat()).code(0).json();
+        let mut groups: Vec<String> =
+            done["files"].as_array().unwrap().iter().map(|file| file["group"].as_str().unwrap().to_owned()).collect();
+        groups.dedup();
+        groups.retain(|group| group != "record");
+        groups.sort();
+        groups.dedup();
+        groups
+    };
+    assert_eq!(groups(&[]), ["agents", "commands", "hooks"]);
+    assert_eq!(groups(&["--only", "agents,hooks"]), ["agents", "hooks"]);
+    assert_eq!(groups(&["--without", "hooks"]), ["agents", "commands"]);
+    assert_eq!(groups(&["--minimal"]), ["agents", "commands"]);
+    repo.run(&["install", "--only", "rules"])
+        .code(2)
+        .says("install does not write the group rules")
+        .says("init --force");
+    repo.run(&["install", "--only", "everything"]).code(2).says("status-line");
+    repo.run(&["install", "--only", "hooks", "--minimal"]).code(2);
+
+    repo.run(&["install", "--only", "status-line"]).code(0);
+    let settings: Value = serde_json::from_str(&repo.read(".claude/settings.json")).unwrap();
+    assert_eq!(settings.as_object().unwrap().keys().collect::<Vec<_>>(), ["statusLine"]);
+    repo.write(".claude/settings.json", "{\"statusLine\": {\"type\": \"command\", \"command\": \"mine\"}}");
+    repo.run(&["install", "--status-line"]).code(0).says("a statusLine of yours, which stays");
+    assert!(repo.read(".claude/settings.json").contains("\"mine\""));
+}
+
+#[test]
+fn removal_leaves_no_trace_and_keeps_what_the_user_changed() {
+    let repo = Repo::new();
+    repo.write(".claude/settings.json", "{ \"model\":\"opus\" }");
+    repo.write(".claude/agents/mine.md", "mine\n");
+    repo.commit("mine");
+    let before = repo.everything();
+    repo.run(&["install", "--status-line"]).code(0);
+    let planned = repo.run(&["install", "--remove", "--dry-run", "--json"]).code(0).json();
+    assert_eq!((with(&planned, "removed").len(), with(&planned, "merged")), (29, vec![".claude/settings.json"]));
+    repo.run(&["install", "--remove"]).code(0).says("29 files removed");
+    assert_eq!(repo.everything(), before);
+    assert_eq!(repo.git(&["status", "--porcelain", "-uall"]), "");
+    repo.run(&["install", "--remove"]).code(0).says("nothing of ours to remove");
+
+    repo.run(&["install"]).code(0);
+    repo.write(".claude/agents/worker.md", "mine\n");
+    let settings = repo.read(".claude/settings.json").replace("\"opus\"", "\"haiku\"");
+    repo.write(".claude/settings.json", &settings);
+    let removed = repo.run(&["install", "--remove", "--json"]).code(0).json();
+    assert_eq!(with(&removed, "kept"), [".claude/agents/worker.md"]);
+    assert_eq!(repo.git(&["status", "--porcelain", "-uall"]), " M .claude/settings.json\n?? .claude/agents/worker.md");
+    assert_eq!(repo.read(".claude/settings.json"), "{ \"model\":\"haiku\" }");
+}
+
+#[test]
+fn where_nothing_was_before_nothing_is_left() {
+    let repo = Repo::new();
+    let before = repo.everything();
+    repo.run(&["install"]).code(0);
+    repo.run(&["install", "--remove"]).code(0);
+    assert_eq!(repo.everything(), before);
+    assert!(!repo.exists(".claude"));
+    let home = repo.home().join("claude");
+    let env = [("CLAUDE_CONFIG_DIR", home.to_str().unwrap())];
+    repo.run_with(&["install", "--user"], &env).code(0).says("mahabharatha install --remove --user");
+    repo.run_with(&["install", "--remove", "--user"], &env).code(0);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
+}
+
+#[test]
+fn at_a_terminal_the_plan_is_shown_and_asked_about() {
+    let repo = Repo::new();
+    let before = repo.everything();
+    let answer = |command: &str, line: &str| {
+        let mut user = Terminal::open(&repo, command, &[("NO_COLOR", "1")]);
+        user.answer(&repo, "[y/N]", line);
+        user.end()
+    };
+    let (code, shown) = answer("install", "n");
+    assert_eq!(code, 0);
+    let plan =
+        ["create 23 files: .claude/commands/mahabharatha/ (10)", "create .claude/settings.json", "Write these files?"];
+    assert!(plan.iter().all(|text| shown.contains(text)), "{shown}");
+    assert_eq!(repo.everything(), before);
+    assert_eq!(answer("install", "y").0, 0);
+    assert!(repo.exists(".claude/settings.json"));
+    assert_eq!(answer("install --remove", "n").0, 0);
+    assert!(repo.exists(".claude/settings.json"));
+    assert_eq!(answer("install --remove", "yes").0, 0);
+    assert_eq!(repo.everything(), before);
+    let (code, shown) = Terminal::open(&repo, "install --yes", &[("NO_COLOR", "1")]).end();
+    assert!(code == 0 && !shown.contains("[y/N]"), "{shown}");
+    // Nothing to do is nothing to ask about.
+    let (code, shown) = Terminal::open(&repo, "install", &[("NO_COLOR", "1")]).end();
+    assert!(code == 0 && shown.contains("already up to date"), "{shown}");
+}
+
+#[test]
+fn plugins_are_written_beside_other_files_and_hold_together() {
+    let repo = Repo::new();
+    repo.write("plugins/README.md", "mine\n");
+    let before = repo.everything();
+    let done = repo.run(&["install", "--plugin", "plugins", "--json"]).code(0).json();
+    assert!(with(&done, "created").contains(&"mahabharatha/hooks/hooks.json"), "{done}");
+    assert_eq!(repo.read("plugins/README.md"), "mine\n");
+    assert_eq!(repo.read("plugins/z/commands/plan.md"), repo.read("plugins/mahabharatha/commands/plan.md"));
+    assert!(!repo.exists("plugins/z/hooks") && !repo.exists("plugins/z/agents") && !repo.exists(".claude"));
+    repo.run(&["validate-commands", "plugins"]).code(0).says("25 files hold together");
+    let text = repo.read("plugins/z/commands/plan.md").replace("Agent(mahabharatha:scout)", "Agent(scout)");
+    repo.write("plugins/z/commands/plan.md", &text);
+    let problems = repo.run(&["validate-commands", "plugins", "--json"]).code(6).json();
+    assert!(problems["problems"].to_string().contains("refers to the agent scout, which is not there"), "{problems}");
+    repo.run(&["install", "--plugin", "plugins"]).code(0).says("kept 1 file");
+    fs::remove_file(repo.join("plugins/z/commands/plan.md")).unwrap();
+    repo.run(&["install", "--remove", "--plugin", "plugins"]).code(0);
+    assert_eq!(repo.everything(), before);
+    repo.run(&["install", "--plugin", "plugins", "--user"]).code(2);
 }
 
 #[test]
@@ -75,7 +216,7 @@ fn for_all_projects_they_go_to_the_persons_own_directory() {
     repo.run(&["validate-commands", "elsewhere"]).code(0);
     repo.run(&["validate-commands", "nowhere"]).code(2).says("mahabharatha install");
     // The hooks call the program by its name.
-    let unseen = "is not on the PATH: the hooks make Claude Code refuse every write";
+    let unseen = "is not on the PATH: the slash commands cannot call it, and the hooks do nothing";
     repo.run_with(&["install", "--user"], &[set.as_slice(), &[("PATH", "/nowhere")]].concat()).code(0).says(unseen);
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_mahabharatha")).parent().unwrap();
     let seen = [set.as_slice(), &[("PATH", program.to_str().unwrap())]].concat();

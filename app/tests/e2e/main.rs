@@ -41,7 +41,6 @@ mod survivors;
 mod task_list;
 mod task_mode;
 mod task_mode_hard;
-#[expect(dead_code, reason = "shared with the tests of planning")]
 #[path = "../support/terminal.rs"]
 mod terminal;
 mod whole_way;

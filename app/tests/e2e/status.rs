@@ -172,3 +172,30 @@ fn watching_ends_when_the_run_is_killed() {
     assert!(text.contains("the process that drove it is gone"), "{text}");
     repo.run(&["stop"]).code(0);
 }
+
+#[test]
+fn one_line_for_a_prompt_and_nothing_where_there_is_no_run() {
+    let repo = Repo::new();
+    let line = |args: &[&str]| {
+        let ran = repo.run(&[&["status", "--line"], args].concat()).code(0);
+        assert_eq!(ran.stderr, "");
+        ran.stdout
+    };
+    assert_eq!((line(&[]), line(&["--json"])), (String::new(), "null\n".to_owned()));
+    assert_eq!(line(&["--feature", "NO such"]), "");
+    repo.graph("x", &[simple("A", 1, "a"), simple("B", 2, "b")]);
+    repo.commit("graph");
+    repo.run(&["run", "x"]).code(0);
+    let seen = line(&[]);
+    assert!(seen.starts_with("x 2/2, completed, ") && seen.lines().count() == 1, "{seen}");
+    let seen: Value = serde_json::from_str(&line(&["--json"])).unwrap();
+    assert_eq!(
+        (seen["completed"].as_u64(), seen["total"].as_u64(), seen["blocked"].as_u64()),
+        (Some(2), Some(2), Some(0))
+    );
+    let elsewhere = tempfile::tempdir().unwrap();
+    let ran = repo.run(&["-C", elsewhere.path().to_str().unwrap(), "status", "--line"]).code(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+    repo.write(".mahabharatha/state/x.json", "{ no");
+    assert_eq!(line(&[]), "");
+}

@@ -6,6 +6,7 @@ mod again;
 mod bench;
 mod discovery;
 mod fixtures;
+mod groups;
 mod hostile;
 mod rules;
 mod scout;

@@ -34,6 +34,7 @@ fn notes_of_an_agent_are_a_section_of_their_own() {
     let bench = answering(&json!({
         "summary": "A shop behind an API.", "architecture": ["`cmd/` starts it."], "security": ["No limits in server.go."],
     }));
+    bench.repo.run(&["init", "--agent", "mine", "--dry-run"]).code(0).does_not_say("asking");
     bench.repo.run(&INIT).code(0).says("asking mine as the scout");
     let report = bench.repo.read(REPORT);
     let notes = section(&report);

@@ -1,0 +1,195 @@
+//! What `init` and `install` write, in the groups that users choose from.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+/// Files that are written, left out and removed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    Commands,
+    Agents,
+    /// Hooks and the variable that enables the task tools, in `settings.json`.
+    Hooks,
+    /// Only where it is asked for.
+    StatusLine,
+    /// The configuration, and what a run expects to find.
+    Config,
+    /// What `init` found out, or what a new project is to be.
+    Project,
+    Rules,
+    ClaudeMd,
+    Devcontainer,
+    /// The program of a new project: always written, never removed.
+    Scaffold,
+    /// A plugin's manifests, readme and licence.
+    Plugin,
+    /// What was written, for later updates and removal.
+    Record,
+}
+
+impl Group {
+    /// What `install` writes.
+    pub const INSTALL: [Group; 4] = [Group::Commands, Group::Agents, Group::Hooks, Group::StatusLine];
+    /// What `init` writes.
+    pub const INIT: [Group; 9] = [
+        Group::Commands,
+        Group::Agents,
+        Group::Hooks,
+        Group::StatusLine,
+        Group::Config,
+        Group::Project,
+        Group::Rules,
+        Group::ClaudeMd,
+        Group::Devcontainer,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Group::Commands => "commands",
+            Group::Agents => "agents",
+            Group::Hooks => "hooks",
+            Group::StatusLine => "status-line",
+            Group::Config => "config",
+            Group::Project => "project",
+            Group::Rules => "rules",
+            Group::ClaudeMd => "claude-md",
+            Group::Devcontainer => "devcontainer",
+            Group::Scaffold => "scaffold",
+            Group::Plugin => "plugin",
+            Group::Record => "record",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Group> {
+        Group::INIT.into_iter().find(|group| group.word() == word)
+    }
+
+    /// The group of a file by its path from the root of a project.
+    pub fn of_project_file(path: &str) -> Group {
+        if let Some(name) = path.strip_prefix(".claude/") {
+            return Group::of_claude_file(name);
+        }
+        match path.split('/').next() {
+            Some(".devcontainer") => Group::Devcontainer,
+            Some(".mahabharatha") => Group::Config,
+            Some(".gsd") if path == ".gsd/specs/.gitkeep" => Group::Config,
+            Some(".gsd") => Group::Project,
+            _ if path == "CLAUDE.md" || path.starts_with("CLAUDE.md.new") => Group::ClaudeMd,
+            _ => Group::Scaffold,
+        }
+    }
+
+    /// The group of a file by its path below a `.claude` directory, or below a directory of plugins.
+    pub fn of_claude_file(name: &str) -> Group {
+        let has = |dir: &str| name.split('/').any(|part| part == dir);
+        match name {
+            _ if has("rules") => Group::Rules,
+            _ if has("agents") => Group::Agents,
+            _ if has("commands") || name.contains(".details.md") => Group::Commands,
+            _ if has("hooks") || name == "settings.json" => Group::Hooks,
+            "mahabharatha/installed.json" => Group::Record,
+            _ => Group::Plugin,
+        }
+    }
+}
+
+/// The groups that a command writes or removes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection(BTreeSet<Group>);
+
+impl Selection {
+    pub fn new(groups: impl IntoIterator<Item = Group>) -> Selection {
+        Selection(groups.into_iter().collect())
+    }
+
+    /// Everything that users can choose.
+    pub fn all() -> Selection {
+        Selection::new(Group::INIT)
+    }
+
+    /// What is written unless the user chooses: all but the status line.
+    pub fn usual() -> Selection {
+        Selection::new(Group::INIT.into_iter().filter(|group| *group != Group::StatusLine))
+    }
+
+    /// Groups that users cannot choose always count as selected.
+    pub fn has(&self, group: Group) -> bool {
+        self.0.contains(&group) || !Group::INIT.contains(&group)
+    }
+
+    pub fn is_all(&self) -> bool {
+        *self == Selection::all()
+    }
+}
+
+/// What becomes of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Placed {
+    pub group: Group,
+    /// From the root, with `/`.
+    pub path: String,
+    pub action: Action,
+    /// Where the new version is, if not there.
+    pub beside: Option<String>,
+}
+
+impl Placed {
+    /// Whether the file or the new version beside it has this name.
+    pub fn is(&self, name: &str) -> bool {
+        self.path == name || self.beside.as_deref() == Some(name)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Created,
+    /// Ours, not changed by the user, and now with new contents.
+    Updated,
+    /// The user's file, with ours added to it or taken out of it.
+    Merged,
+    Unchanged,
+    /// Changed by the user, and left as it is.
+    Kept,
+    Removed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_has_its_group() {
+        for (path, group) in [
+            (".claude/commands/z/plan.md", Group::Commands),
+            (".claude/mahabharatha/plan.details.md.new", Group::Commands),
+            (".claude/agents/worker.md", Group::Agents),
+            (".claude/settings.json", Group::Hooks),
+            (".claude/rules/security-go.md", Group::Rules),
+            (".claude/mahabharatha/installed.json", Group::Record),
+            (".mahabharatha/config.yaml.new", Group::Config),
+            (".gsd/specs/.gitkeep", Group::Config),
+            (".gsd/PROJECT.md", Group::Project),
+            (".devcontainer/Dockerfile", Group::Devcontainer),
+            ("CLAUDE.md", Group::ClaudeMd),
+            ("src/commands/agents.rs", Group::Scaffold),
+        ] {
+            assert_eq!(Group::of_project_file(path), group, "{path}");
+        }
+        assert_eq!(Group::of_claude_file("z/commands/plan.md"), Group::Commands);
+        assert_eq!(Group::of_claude_file("mahabharatha/hooks/hooks.json"), Group::Hooks);
+        assert_eq!(Group::of_claude_file("z/README.md"), Group::Plugin);
+    }
+
+    #[test]
+    fn every_word_means_its_group() {
+        for group in Group::INIT {
+            assert_eq!(Group::parse(group.word()), Some(group));
+            assert_eq!(serde_json::to_value(group).unwrap(), group.word());
+        }
+        assert_eq!(Group::parse("scaffold"), None);
+        assert!(Selection::new([]).has(Group::Scaffold) && !Selection::new([]).has(Group::Rules));
+    }
+}

@@ -1,0 +1,33 @@
+//! `status --line`: a feature's state in one line, for Claude Code's status line and for shell prompts.
+//!
+//! It reads one file and starts no process, so that it answers within milliseconds. Claude Code starts it in the session's
+//! directory with a description of the session on stdin, which is not read: nothing may keep a prompt waiting.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::Global;
+use crate::error::ExitCode;
+use crate::project::Project;
+use crate::report::status_line::{StatusLine, text};
+use crate::ui::Ui;
+
+/// Prints nothing where there is no project, no feature or no run: a prompt is no place for errors.
+pub fn run(global: &Global, ui: &Ui) -> ExitCode {
+    let line = read(global);
+    if ui.json() {
+        ui.data(&serde_json::to_string(&line).expect("a line is plain data"));
+    } else if let Some(line) = line {
+        ui.data(&text(&line));
+    }
+    ExitCode::Done
+}
+
+fn read(global: &Global) -> Option<StatusLine> {
+    let project = Project::glance(&global.directory)?;
+    let feature = project.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
+    let projection = fs::read(project.feature(&feature).projection()).ok()?;
+    let projection: Value = serde_json::from_slice(&projection).ok()?;
+    Some(StatusLine::of(&feature, &projection))
+}

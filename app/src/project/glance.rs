@@ -1,0 +1,75 @@
+//! Finds the project without starting git, where a command has to answer within milliseconds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::{Project, above_our_worktrees};
+
+impl Project {
+    /// As `locate` for the usual layouts: a main checkout, a linked worktree, a submodule. None where it cannot tell.
+    pub fn glance(start: &Path) -> Option<Project> {
+        let start = start.canonicalize().ok()?;
+        let start = above_our_worktrees(&start).unwrap_or(&start);
+        let checkout = start.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())?.to_owned();
+        let dot_git = checkout.join(".git");
+        if dot_git.is_dir() {
+            let root = checkout.clone();
+            return Some(Project {
+                root,
+                checkout,
+                common_dir: dot_git.clone(),
+                git_dir: dot_git,
+                settings: OnceLock::new(),
+            });
+        }
+        let git_dir = checkout.join(fs::read_to_string(&dot_git).ok()?.trim_end().strip_prefix("gitdir: ")?);
+        let git_dir = git_dir.canonicalize().ok()?;
+        let (root, common_dir) = match fs::read_to_string(git_dir.join("commondir")) {
+            Ok(common) => main_checkout(&git_dir.join(common.trim_end()))?,
+            Err(_) => (checkout.clone(), git_dir.clone()),
+        };
+        Some(Project { root, checkout, common_dir, git_dir, settings: OnceLock::new() })
+    }
+}
+
+/// The checkout whose `.git` is the directory that all worktrees share.
+fn main_checkout(common_dir: &Path) -> Option<(PathBuf, PathBuf)> {
+    let common_dir = common_dir.canonicalize().ok()?;
+    let root = common_dir.parent().filter(|_| common_dir.ends_with(".git"))?;
+    Some((root.to_owned(), common_dir.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(dir: &Path, args: &[&str]) {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=T", "-c", "user.email=t@t", "-c", "protocol.file.allow=always"]).args(args);
+        assert!(
+            git.current_dir(dir).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap().status.success(),
+            "{args:?}"
+        );
+    }
+
+    #[test]
+    fn it_finds_what_git_finds() {
+        let dir = tempfile::tempdir().unwrap();
+        let main = dir.path().canonicalize().unwrap().join("main");
+        fs::create_dir_all(main.join("a/b")).unwrap();
+        git(&main, &["init", "-q"]);
+        git(&main, &["commit", "-q", "--allow-empty", "-m", "one"]);
+        git(&main, &["worktree", "add", "-q", "../linked"]);
+        git(&main, &["submodule", "--quiet", "add", "../linked", "sub"]);
+        fs::create_dir_all(main.join(".mahabharatha/worktrees/x/worker-0")).unwrap();
+        for place in ["", "a/b", "../linked", "sub", ".mahabharatha/worktrees/x/worker-0"] {
+            let start = main.join(place);
+            assert_eq!(Project::glance(&start), Project::locate(&start).unwrap(), "{place}");
+        }
+        assert_eq!(Project::glance(dir.path()), None);
+        assert_eq!(Project::glance(&main.join("nowhere")), None);
+    }
+}
