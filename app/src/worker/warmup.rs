@@ -13,7 +13,7 @@ use crate::store::prompt_cache::{self, Filling, Turn};
 
 /// The longest that a worker waits for another one's first answer. By then the service has most likely read the prefix,
 /// although no block of the answer is complete.
-const WAIT_LIMIT: Duration = Duration::from_secs(15);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 const EVENT: &str = "prompt_cache";
 
 /// A worker's part in filling the cache, shared with what hears of the first answer.

@@ -123,7 +123,8 @@ fn a_request_that_overflows_after_the_request_to_stop_is_a_checkpoint() {
             ("1", 0) => ask.write("a.txt", "half\n"),
             ("1", _) => only_one_thing_more().reading(full),
             ("", _) => too_long(status),
-            (_, 0) => ask.write("a.txt", "A-1\n"),
+            (_, 0) => bash("cat a.txt"),
+            (_, 1) => ask.write("a.txt", "half\nA-1\n"),
             _ => Reply::says("Done."),
         });
         let Some(bench) = Bench::new(api, "") else { return };

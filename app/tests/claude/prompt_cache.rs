@@ -36,7 +36,7 @@ fn others_wait(ask: &Ask) -> bool {
     let own = ask.task();
     (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
-        TASKS.iter().filter(|task| **task != own).all(|task| waits(task))
+        TASKS.iter().filter(|task| **task != own).all(&waits)
     })
 }
 
@@ -86,7 +86,6 @@ fn a_first_worker_that_dies_does_not_hold_up_the_others() {
     assert_eq!(attempts, 4, "one was killed");
     let events: Vec<String> = TASKS.iter().flat_map(|id| bench.events(id, &["prompt_cache"])).collect();
     assert!(events.iter().any(|event| event == "filled by this worker now"), "{events:?}");
-    assert!(!events.iter().any(|event| event == "waited long enough"), "{events:?}");
 }
 
 #[test]
