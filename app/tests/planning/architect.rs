@@ -173,7 +173,7 @@ fn the_real_client_mends_its_graph_and_reads_only() {
     let ran = bench.run(&["design", "shop", "--commit"]).code(0);
     ran.says("asking claude as the architect")
         .says("in the design of claude, back to it")
-        .says(" USD)")
+        .says(" USD, ")
         .says("Committed to main");
     assert_eq!(bench.repo.tree("main")["lib/shop.sh"], "buy() { :; }");
     let asked = bench.api.asked();

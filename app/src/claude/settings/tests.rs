@@ -34,6 +34,8 @@ fn hooks_do_nothing_where_the_program_is_missing_and_only_two_may_refuse() {
         ("subagent-stop || true", 30),
         ("stop || true", 30),
         ("task-completed || exit 2", 600),
+        ("session-start || true", 30),
+        ("session-end || true", 30),
     ];
     let expected = expected.map(|(end, seconds)| {
         (format!("if command -v mahabharatha >/dev/null 2>&1; then mahabharatha hook {end}; fi"), seconds)
@@ -109,6 +111,8 @@ fn what_the_user_wrote_differently_stays() {
             "SubagentStop": by_hand("mahabharatha hook subagent-stop; true"),
             "Stop": by_hand("cd / && mahabharatha hook stop"),
             "TaskCompleted": by_hand("mahabharatha hook task-completed; exit 0"),
+            "SessionStart": by_hand("mahabharatha hook session-start"),
+            "SessionEnd": by_hand("mahabharatha hook session-end"),
         },
         "env": { "CLAUDE_CODE_ENABLE_TODO_TOOLS": "0" },
         "statusLine": { "type": "command", "command": "mine" },
