@@ -11,8 +11,8 @@ use crate::claude::install::{self, Plan};
 use crate::error::{Result, io};
 use crate::store::projection;
 
-/// Plans the removal. The caller holds the lock. What runs left (`.mahabharatha/state` and the like) is for `cleanup`, and the program that a new
-/// project began with is the user's.
+/// Plans the removal. The caller holds the lock. What runs left (`.mahabharatha/state` and the like) is for `cleanup`,
+/// and the program that a new project began with is the user's.
 pub fn plan(root: &Path, selection: &Selection) -> Result<Plan> {
     let mut plan = install::plan_removal(&Home::of_project(root), selection)?;
     let mut record = Record::read(root);
@@ -64,10 +64,10 @@ fn finish(root: &Path, plan: &mut Plan, record: &Record, selection: &Selection) 
 
 /// Takes our part out of a file of the user's, or removes the file where nothing else is in it.
 fn take_out(plan: &mut Plan, group: Group, path: &str, found: &[u8]) -> Result<()> {
-    let text = String::from_utf8_lossy(found);
+    let Ok(text) = std::str::from_utf8(found) else { return Ok(()) };
     let left = match path {
-        claude_md::PATH => claude_md::without_ours(&text),
-        _ => devcontainer::without_ours(&text),
+        claude_md::PATH => claude_md::without_ours(text),
+        _ => devcontainer::without_ours(text),
     };
     match left {
         Some(left) if left.trim().is_empty() => plan.remove(group, path),
