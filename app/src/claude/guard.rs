@@ -15,11 +15,11 @@ use mahabharatha_core::run::effect::Doer;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::subagents::Session;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::RepoPath;
 use crate::lease::{self, Lease};
 use crate::project::{above_our_worktrees, our_worktree};
+use crate::worker::subagents::Session;
 use crate::worker::{FENCE, Order, occupant, owner};
 
 /// What the client says before it uses a tool.

@@ -8,6 +8,5 @@ pub mod install;
 pub mod json_text;
 mod plugin;
 mod settings;
-pub mod subagents;
 pub mod tasks;
 pub mod validate;

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use super::place::Place;
 use super::{Cli, Command, Global, steer, task};
 use crate::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
-use crate::claude::subagents::Session;
 use crate::claude::tasks::{Listed, TaskCompleted};
 use crate::error::{Error, ExitCode, Result};
 use crate::lease;
 use crate::project::Project;
 use crate::session::claims;
 use crate::ui::Ui;
+use crate::worker::subagents::Session;
 
 /// More than a client sends for any file that an agent writes.
 const MAX_INPUT_BYTES: u64 = 256 << 20;

@@ -16,15 +16,14 @@ use serde_json::json;
 use super::finish::{Driver, finish};
 use super::place::Place;
 use super::{Global, steer};
-use crate::claude::subagents;
 use crate::error::{Error, ExitCode, Result};
 use crate::lease::{self, Lease};
 use crate::proc;
 use crate::session::{self, Outcome, claims};
 use crate::specs;
 use crate::ui::Ui;
-use crate::worker::Order;
-use crate::worker::held::{self, BySession, Check, Claimed};
+use crate::worker::held::{self, Check, Claimed};
+use crate::worker::{Order, subagents};
 
 /// Who only does one task may take his time.
 const PATIENCE_WITH_ONE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -303,8 +302,8 @@ impl Caller<'_> {
         if wanted_done {
             refuse_while_working(&task, &dir)?;
         }
-        let by_session = BySession { claimed, decisions: decisions.to_vec(), tokens: subagents::tokens(&dir) };
-        let report = with_ports(place, |ports| held::end(&dir, by_session, ports))?;
+        let decisions = decisions.to_vec();
+        let report = with_ports(place, |ports| held::end(&dir, claimed, ports, decisions))?;
         let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
         if let Some(refusal) = answer.refused.first() {

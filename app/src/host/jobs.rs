@@ -22,7 +22,7 @@ use crate::store::atomic::write_atomic;
 use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
 use crate::worker::pulse::Watch;
-use crate::worker::{self, FENCE, Order, Progress, WORKER, result_ref};
+use crate::worker::{self, FENCE, Order, Progress, WORKER, result_ref, subagents};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -250,8 +250,10 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watch
         false => end_without_result(dir, end.silent.then_some(context.config.workers.stall)),
     };
     // What is known of an attempt whose worker could not tell.
-    let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
-    let tokens = progress.map_or(0, |progress| progress.tokens);
+    let tokens = match of_session {
+        true => subagents::tokens(dir),
+        false => Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt).map_or(0, |it| it.tokens),
+    };
     let cost_usd = if end == (JobEnd::Died { started: false }) { Some(0.0) } else { unreported_cost(job, dir) };
     let mut report = JobReport { cost_usd, tokens, ..report_of(end, lived) };
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {

@@ -8,7 +8,6 @@ use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, 
 use mahabharatha_core::run::{Host, Phase, Run, happen, take_over};
 
 use super::{Begun, Options, Recorder, Session, now, rebuild};
-use crate::claude::subagents;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::LocalHost;
 use crate::lease::{self, Lease};
@@ -20,7 +19,7 @@ use crate::store::journal::Journal;
 use crate::store::locks::{FeatureLock, JobLock};
 use crate::store::spool::{self, Asked};
 use crate::ui::Ui;
-use crate::worker::{self, FENCE};
+use crate::worker::{self, FENCE, subagents};
 
 /// A session does each task twice at most, and mends a level once.
 const ATTEMPTS: u32 = 2;

@@ -13,7 +13,7 @@ use super::order::Order;
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::Interrupt;
-use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, write_result};
+use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, subagents, write_result};
 use crate::agent::{Said, Spent};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc;
@@ -107,17 +107,8 @@ pub enum Claimed {
     Blocked(String),
 }
 
-/// What a session tells of an attempt that it ends.
-pub struct BySession {
-    pub claimed: Claimed,
-    /// What later tasks must know.
-    pub decisions: Vec<String>,
-    /// What its subagents used.
-    pub tokens: u64,
-}
-
 /// Ends the attempt: what is done is checked, verified and committed; what is not is kept. Once it has ended it stays so.
-pub fn end(job_dir: &Path, told: BySession, ports: Vec<u16>) -> Result<JobReport> {
+pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<String>) -> Result<JobReport> {
     let _lock = JobLock::wait(job_dir)?;
     if let Some(report) = read_result(job_dir)? {
         return Ok(report);
@@ -126,15 +117,15 @@ pub fn end(job_dir: &Path, told: BySession, ports: Vec<u16>) -> Result<JobReport
     refuse_fenced(job_dir)?;
     let (pristine, guard) = occupied(&order)?;
     let started = Instant::now();
-    let said = match told.claimed {
+    let said = match claimed {
         Claimed::Done => Said::Done,
         Claimed::Failed(reason) => Said::Failed(reason),
         Claimed::Blocked(reason) => Said::Blocked(reason),
     };
     with_attempt(&order, job_dir, |mut attempt| {
-        attempt.decisions = told.decisions;
-        // The session's client prices nothing that we see.
-        attempt.spent = Spent { cost_usd: None, tokens: told.tokens };
+        attempt.decisions = decisions;
+        // The client does not say what its subagents cost.
+        attempt.spent = Spent { cost_usd: None, tokens: subagents::tokens(job_dir) };
         let (end, wip) = attempt.conclude(AgentEnd::Said(said), &pristine, &guard)?;
         let log = attempt.log;
         let mut report = attempt.report(end, wip, started);

@@ -21,6 +21,7 @@ mod progress;
 mod prompt;
 pub mod pulse;
 mod start;
+pub mod subagents;
 mod verify;
 mod warmup;
 mod watch;

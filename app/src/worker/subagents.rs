@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::run::effect::Doer;
 use serde::{Deserialize, Serialize};
 
+use super::{FENCE, Order, occupants};
 use crate::error::Result;
 use crate::store::atomic::write_projected;
-use crate::worker::{FENCE, Order, occupants};
 
 /// Directory in a job's directory with one file for each subagent.
 const SUBAGENTS: &str = "subagents";
