@@ -83,12 +83,6 @@ pub fn time_left(feature_dir: &Path, session: &str) -> Option<Duration> {
     Duration::from_millis(lease.patience_ms).checked_sub(silent)
 }
 
-/// Whether any session has a lease of the feature, alive or not.
-pub fn has_any(feature_dir: &Path) -> bool {
-    let entries = fs::read_dir(sessions(feature_dir)).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| own(feature_dir, &entry.path()).is_some())
-}
-
 /// Ends for good what has run out, so that nobody who calls late takes back what others go on with.
 pub fn end_expired(feature_dir: &Path) -> Result<()> {
     let entries = fs::read_dir(sessions(feature_dir)).into_iter().flatten().flatten();

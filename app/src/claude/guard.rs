@@ -19,7 +19,7 @@ use crate::error::{Error, ExitCode, Result, io};
 use crate::git::RepoPath;
 use crate::lease::{self, Lease};
 use crate::project::{above_our_worktrees, our_worktree};
-use crate::worker::subagents::Session;
+use crate::worker::subagents::{PromptCall, Session};
 use crate::worker::{FENCE, Order, occupant, owner};
 
 /// What the client says before it uses a tool.
@@ -60,7 +60,7 @@ pub struct OwnCall {
 pub struct Setting<'a> {
     /// The worktree of the job that the session runs in.
     pub job_worktree: Option<&'a Path>,
-    /// Reads the words of a call of this program; none unless it is one that needs no leave in a session that holds tasks.
+    /// Parses a call of this program; `None` unless it may run without asking the user.
     pub own_call: &'a dyn Fn(&[String]) -> Option<OwnCall>,
 }
 
@@ -86,10 +86,15 @@ pub fn features_held(cwd: &Path, session: &str) -> Vec<PathBuf> {
     repository.map(|repository| repository.held_by(session)).unwrap_or_default()
 }
 
+/// Directories of all features that were run in the repository around a directory.
+pub fn features(cwd: &Path) -> Vec<PathBuf> {
+    let repository = Repository::around(cwd).ok().flatten();
+    repository.map(|repository| repository.features().collect()).unwrap_or_default()
+}
+
 /// Directories of the features that any session holds in the repository around a directory.
 pub fn features_with_sessions(cwd: &Path) -> Vec<PathBuf> {
-    let Ok(Some(repository)) = Repository::around(cwd) else { return Vec::new() };
-    repository.features().filter(|dir| lease::has_any(dir)).collect()
+    features(cwd).into_iter().filter(|dir| !Lease::all_alive(dir).is_empty()).collect()
 }
 
 /// Judges a tool use, and renews the leases of the session.
@@ -136,8 +141,8 @@ fn judge_command(call: &ToolUse, held: &[PathBuf], setting: &Setting<'_>) -> Res
         return Ok(Verdict::Deny(NO_PUSH.to_owned()));
     }
     let session = Session { id: &call.session_id, features: held };
-    if let (Some(agent), Some(task)) = (&call.agent_id, prompt_asked_for(line)) {
-        session.begins(agent, task)?;
+    if let (Some(agent), Some(asked)) = (&call.agent_id, prompt_asked_for(line)) {
+        session.begins(agent, &asked)?;
     }
     let own = plain::words(line).and_then(|words| (setting.own_call)(&words));
     let is_of_held = |feature: &String| held.iter().any(|dir| dir.file_name().is_some_and(|name| name == &**feature));
@@ -297,17 +302,20 @@ fn follow(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// The task whose prompt a shell command asks for.
-fn prompt_asked_for(line: &str) -> Option<&str> {
-    commands(line).find_map(|command| match command.split_whitespace().collect::<Vec<_>>()[..] {
-        ["mahabharatha", "task", "prompt", task, ..] => Some(task),
+/// The task whose prompt a text calls for with `mahabharatha task prompt`: a shell command, or the prompt of a subagent.
+pub fn prompt_asked_for(text: &str) -> Option<PromptCall> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=');
+    let words = || text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty());
+    let all: Vec<&str> = words().collect();
+    let at = all.windows(3).position(|three| three == ["mahabharatha", "task", "prompt"])?;
+    let rest = &all[at + 3..];
+    let named = |word: &&str| word.trim_end_matches('.').to_owned();
+    let feature = match rest {
+        [_, "--feature" | "-f", feature, ..] => Some(named(feature)),
+        [_, option, ..] => option.strip_prefix("--feature=").map(str::to_owned),
         _ => None,
-    })
-}
-
-/// The task whose prompt a subagent is told to ask for.
-pub fn task_of_prompt(prompt: &str) -> Option<&str> {
-    prompt.split('`').find_map(prompt_asked_for)
+    };
+    Some(PromptCall { task: rest.first().map(named)?, feature })
 }
 
 /// The commands on a shell's line, cut without regard to quotes.

@@ -16,11 +16,11 @@ use super::{Cli, Command, Global, steer, task};
 use crate::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
 use crate::claude::tasks::{Listed, TaskCompleted};
 use crate::error::{Error, ExitCode, Result};
-use crate::lease;
+use crate::lease::{self, Lease};
 use crate::project::Project;
 use crate::session::claims;
 use crate::ui::Ui;
-use crate::worker::subagents::Session;
+use crate::worker::subagents::{self, Session};
 
 /// More than a client sends for any file that an agent writes.
 const MAX_INPUT_BYTES: u64 = 256 << 20;
@@ -64,7 +64,7 @@ pub fn run(_global: &Global, ui: &Ui, args: &HookArgs) -> Result<ExitCode> {
 
 fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     let call: ToolUse = match read_call(ui) {
-        // A client that says it differently must not keep people from working who have nothing to do with tasks.
+        // Input that cannot be read must not block users where no session holds tasks.
         Err(_) if guard::features_with_sessions(Path::new(".")).is_empty() => return Ok(ExitCode::Done),
         call => call?,
     };
@@ -93,6 +93,7 @@ fn own_call(words: &[String]) -> Option<OwnCall> {
         Command::Task(args) if args.acts_as_another() => return None,
         Command::Task(args) => args.is_for_subagents(),
         Command::Status(_) => true,
+        Command::Merge(args) if args.acts_as_another() => return None,
         Command::Merge(_) => false,
         _ => return None,
     };
@@ -112,10 +113,10 @@ struct AgentUsed {
 
 fn post_tool_use(used: &AgentUsed) -> Result<ExitCode> {
     let features = guard::features_held(&used.cwd, &used.session_id);
-    let task = used.tool_input["prompt"].as_str().and_then(guard::task_of_prompt);
+    let asked = used.tool_input["prompt"].as_str().and_then(guard::prompt_asked_for);
     let is_launched = used.tool_response["status"] == "async_launched";
-    if let (Some(agent), Some(task), true) = (used.tool_response["agentId"].as_str(), task, is_launched) {
-        Session { id: &used.session_id, features: &features }.launches(agent, task)?;
+    if let (Some(agent), Some(asked), true) = (used.tool_response["agentId"].as_str(), asked, is_launched) {
+        Session { id: &used.session_id, features: &features }.launches(agent, &asked)?;
     }
     Ok(ExitCode::Done)
 }
@@ -150,7 +151,14 @@ struct BackgroundTask {
 fn stop(ended: &TurnEnded) -> Result<ExitCode> {
     let features = guard::features_held(&ended.cwd, &ended.session_id);
     let running: Vec<String> = ended.background_tasks.iter().map(|task| task.id.clone()).collect();
-    Session { id: &ended.session_id, features: &features }.runs_only(&running)?;
+    let session = Session { id: &ended.session_id, features: &features };
+    session.runs_only(&running)?;
+    for feature_dir in session.idle_features()? {
+        // The run is over, and so is the turn that reported on it.
+        if Lease::of(&feature_dir, &ended.session_id).is_some_and(|lease| !lease.drives) {
+            lease::end(&feature_dir, &ended.session_id)?;
+        }
+    }
     Ok(ExitCode::Done)
 }
 
@@ -160,24 +168,29 @@ struct SessionCall {
     cwd: PathBuf,
 }
 
+/// Gives up what ended sessions hold. Where there is nothing of that kind it reads a few small files.
 fn session_start(call: &SessionCall) -> Result<ExitCode> {
-    release(&call.cwd, &guard::features_with_sessions(&call.cwd))
-}
-
-fn session_end(call: &SessionCall) -> Result<ExitCode> {
-    let features = guard::features_held(&call.cwd, &call.session_id);
-    features.iter().try_for_each(|feature_dir| lease::end(feature_dir, &call.session_id))?;
-    release(&call.cwd, &features)
-}
-
-fn release(cwd: &Path, features: &[PathBuf]) -> Result<ExitCode> {
-    let names = features.iter().filter_map(|dir| Feature::new(dir.file_name()?.to_str()?.to_owned()).ok());
+    let abandoned = guard::features(&call.cwd).into_iter().filter(|dir| is_abandoned(dir));
+    let names = abandoned.filter_map(|dir| Feature::new(dir.file_name()?.to_str()?.to_owned()).ok());
     let names: Vec<Feature> = names.collect();
     if !names.is_empty() {
-        let project = Project::find(cwd)?;
+        let project = Project::find(&call.cwd)?;
         names.iter().try_for_each(|name| claims::release_ended(&project, &project.feature(name)))?;
     }
     Ok(ExitCode::Done)
+}
+
+/// The lease ends first: what cannot be given up now is given up when the next session starts.
+fn session_end(call: &SessionCall) -> Result<ExitCode> {
+    let features = guard::features_held(&call.cwd, &call.session_id);
+    features.iter().try_for_each(|feature_dir| lease::end(feature_dir, &call.session_id))?;
+    session_start(call)
+}
+
+/// Whether a session without a live lease holds an attempt of the feature.
+fn is_abandoned(feature_dir: &Path) -> bool {
+    let sessions = subagents::sessions_at_work(feature_dir).unwrap_or_default();
+    sessions.iter().any(|session| Lease::of(feature_dir, session).is_none())
 }
 
 fn task_completed(ui: &Ui) -> Result<ExitCode> {

@@ -33,6 +33,13 @@ pub struct MergeArgs {
     session: Option<String>,
 }
 
+impl MergeArgs {
+    /// Whether it names a session, rather than being the one that it is called from.
+    pub fn acts_as_another(&self) -> bool {
+        self.session.is_some()
+    }
+}
+
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
     let session = task::session_name(args.session.as_deref());

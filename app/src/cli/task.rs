@@ -191,7 +191,7 @@ impl Caller<'_> {
             ui.data(&say(&next));
         }
         if next.step == Step::Completed && lease.drives {
-            // The run is over, but the session is still to report on it, with calls that need no leave of the user.
+            // The session still has to report on the run, without permission prompts.
             Lease { drives: false, ..lease }.write(place.paths.dir())?;
         }
         Ok(match (next.step, run.current_level().map(|level| &level.status)) {

@@ -137,8 +137,8 @@ pub fn give_up(
 /// nothing while another process drives the run: that one notices by itself.
 pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? else { return Ok(()) };
-    lease::end_expired(paths.dir())?;
-    give_up(project, paths, &lock, |_, session| Lease::of(paths.dir(), session).is_none()).map(drop)
+    give_up(project, paths, &lock, |_, session| Lease::of(paths.dir(), session).is_none())?;
+    lease::end_expired(paths.dir())
 }
 
 /// Whether tasks can be claimed as it is, or it is at its end.

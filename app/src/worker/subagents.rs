@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::run::effect::Doer;
 use serde::{Deserialize, Serialize};
 
-use super::{FENCE, Order, occupants};
-use crate::error::Result;
+use super::{FENCE, Order, occupants, read_result};
+use crate::error::{Result, io};
 use crate::store::atomic::write_projected;
 
 /// Directory in a job's directory with one file for each subagent.
@@ -39,14 +39,14 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Records that a subagent works on a task that the session holds.
-    pub fn begins(&self, agent: &str, task: &str) -> Result<()> {
-        self.jobs_at(task)?.iter().try_for_each(|job_dir| self.enters(agent, job_dir).map(drop))
+    /// Records that a subagent asked for the prompt of a task that the session holds.
+    pub fn begins(&self, agent: &str, asked: &PromptCall) -> Result<()> {
+        self.jobs_of(asked)?.iter().try_for_each(|job_dir| self.enters(agent, job_dir).map(drop))
     }
 
-    /// Records that a subagent was launched in the background for a task that the session holds.
-    pub fn launches(&self, agent: &str, task: &str) -> Result<()> {
-        for job_dir in self.jobs_at(task)?.iter().filter(|_| is_file_name(agent)) {
+    /// Records that a subagent was launched in the background to ask for the prompt of a task that the session holds.
+    pub fn launches(&self, agent: &str, asked: &PromptCall) -> Result<()> {
+        for job_dir in self.jobs_of(asked)?.iter().filter(|_| is_file_name(agent)) {
             let record = read(job_dir, agent).unwrap_or_default();
             // A quick one has stopped already.
             if record.transcript.is_none() {
@@ -72,7 +72,9 @@ impl Session<'_> {
         if let Some((_, own)) = self.jobs()?.into_iter().find(|(job_dir, _)| belongs(job_dir)) {
             return Ok(Some(own));
         }
-        write(job_dir, agent, &Record::default()).map(|()| None)
+        // Its launch may be recorded at this moment, and is not overwritten.
+        create(job_dir, agent)?;
+        Ok(None)
     }
 
     /// Records that a subagent has stopped.
@@ -97,26 +99,55 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn jobs_at(&self, task: &str) -> Result<Vec<PathBuf>> {
-        let jobs = self.jobs()?.into_iter().filter(|(_, order)| order.job.task.as_str() == task);
+    /// The features in which the session holds no attempt.
+    pub fn idle_features(&self) -> Result<Vec<PathBuf>> {
+        let busy = self.jobs()?;
+        let is_idle = |dir: &&PathBuf| !busy.iter().any(|(job_dir, _)| job_dir.starts_with(dir));
+        Ok(self.features.iter().filter(is_idle).cloned().collect())
+    }
+
+    fn jobs_of(&self, asked: &PromptCall) -> Result<Vec<PathBuf>> {
+        let is_meant = |order: &Order| {
+            let of_feature = asked.feature.as_ref().is_none_or(|feature| order.feature.as_str() == feature);
+            of_feature && order.job.task.as_str() == asked.task
+        };
+        let jobs = self.jobs()?.into_iter().filter(|(_, order)| is_meant(order));
         Ok(jobs.map(|(job_dir, _)| job_dir).collect())
     }
 
     /// The jobs that the session holds.
     fn jobs(&self) -> Result<Vec<(PathBuf, Order)>> {
-        let performer = Doer::Session(self.id.to_owned());
         let mut jobs = Vec::new();
         for feature_dir in self.features {
-            for job_dir in occupants(feature_dir)? {
-                if let Ok(order) = Order::read(&job_dir)
-                    && order.job.doer == performer
-                {
-                    jobs.push((job_dir, order));
-                }
-            }
+            let of_sessions = jobs_of_sessions(feature_dir)?.into_iter();
+            jobs.extend(of_sessions.filter(|(_, _, session)| session == self.id).map(|(dir, order, _)| (dir, order)));
         }
         Ok(jobs)
     }
+}
+
+/// A call of `mahabharatha task prompt`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptCall {
+    pub task: String,
+    pub feature: Option<String>,
+}
+
+/// The sessions that hold an attempt of a feature which has not ended.
+pub fn sessions_at_work(feature_dir: &Path) -> Result<Vec<String>> {
+    let is_open = |dir: &Path| !dir.join(FENCE).exists() && matches!(read_result(dir), Ok(None));
+    let open = jobs_of_sessions(feature_dir)?.into_iter().filter(|(dir, ..)| is_open(dir));
+    Ok(open.map(|(_, _, session)| session).collect())
+}
+
+/// The attempts in the slots of a feature that sessions perform, each with its session.
+fn jobs_of_sessions(feature_dir: &Path) -> Result<Vec<(PathBuf, Order, String)>> {
+    let orders = occupants(feature_dir)?.into_iter().filter_map(|dir| Order::read(&dir).ok().map(|order| (dir, order)));
+    let of_session = |(dir, order): (PathBuf, Order)| match order.job.doer.clone() {
+        Doer::Session(session) => Some((dir, order, session)),
+        Doer::Agent | Doer::Nobody { .. } => None,
+    };
+    Ok(orders.filter_map(of_session).collect())
 }
 
 /// The subagents that still work on a job in the background.
@@ -190,6 +221,18 @@ fn read(job_dir: &Path, agent: &str) -> Option<Record> {
 fn write(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
     let text = serde_json::to_vec(record).expect("a record has string keys only");
     write_projected(&job_dir.join(SUBAGENTS).join(agent), &text)
+}
+
+/// Makes an empty record, unless there is one.
+fn create(job_dir: &Path, agent: &str) -> Result<()> {
+    let dir = job_dir.join(SUBAGENTS);
+    let path = dir.join(agent);
+    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
+    let text = serde_json::to_vec(&Record::default()).expect("a record has string keys only");
+    match File::options().write(true).create_new(true).open(&path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        file => file.and_then(|mut file| file.write_all(&text)).map_err(io("write", &path)),
+    }
 }
 
 fn is_file_name(agent: &str) -> bool {

@@ -11,6 +11,10 @@ use crate::support::{HELD, Ran, Repo, task, with};
 
 const WORKTREE: &str = ".mahabharatha/worktrees/x/worker-0";
 
+/// A subagent that used 12 tokens.
+const TRANSCRIPT: &str =
+    "{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":7,\"output_tokens\":5}}}\n";
+
 fn hook(repo: &Repo, call: &str, env: &[(&str, &str)]) -> Ran {
     answer(repo, "pre-tool-use", call, env)
 }
@@ -134,6 +138,7 @@ fn the_user_is_not_asked_about_plain_calls_of_the_program_in_a_session_with_task
         "mahabharatha -C /elsewhere status",
         "mahabharatha status -qC /elsewhere",
         "mahabharatha task claim A --session s2",
+        "mahabharatha merge --session s2",
         "mahabharatha task next --feature other",
         "mahabharatha run",
         "mahabharatha cleanup --force",
@@ -180,11 +185,7 @@ fn a_task_is_not_completed_while_its_subagent_works() {
     said("stop", json!({ "background_tasks": [{ "id": "two", "type": "subagent" }] }));
     is_refused().says("(two)");
     let transcript = repo.join("transcript.jsonl");
-    fs::write(
-        &transcript,
-        "{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"usage\":{\"input_tokens\":7,\"output_tokens\":5}}}\n",
-    )
-    .unwrap();
+    fs::write(&transcript, TRANSCRIPT).unwrap();
     said("subagent-stop", json!({ "agent_id": "two", "agent_transcript_path": transcript }));
     // It was sent another message, and works again.
     let writes =
@@ -217,9 +218,16 @@ fn what_an_ended_session_holds_is_released_by_its_own_end_or_when_the_next_one_s
         let call = json!({ "session_id": session, "cwd": repo.path(), "reason": "other" });
         assert_eq!(answer(&repo, event, &call.to_string(), &env(session)).code(0).stdout, "", "{event}");
     };
+    let transcript = repo.join("transcript.jsonl");
+    fs::write(&transcript, TRANSCRIPT).unwrap();
     for (attempt, event, by) in [(1, "session-end", "s1"), (2, "session-start", "s2")] {
         repo.run_with(&["task", "start"], &env("s1")).code(0);
         repo.run_with(&["task", "claim", "A"], &env("s1")).code(0);
+        let writes = with(write_to(&repo, &format!("{WORKTREE}/a.txt")), json!({ "agent_id": "one" }));
+        hook(&repo, &writes.to_string(), &env("s1")).code(0);
+        let stopped =
+            json!({ "session_id": "s1", "cwd": repo.path(), "agent_id": "one", "agent_transcript_path": transcript });
+        answer(&repo, "subagent-stop", &stopped.to_string(), &env("s1")).code(0);
         assert_eq!(listed(), "in_progress");
         says("session-start", "s3");
         says("session-end", "s3");
@@ -233,7 +241,7 @@ fn what_an_ended_session_holds_is_released_by_its_own_end_or_when_the_next_one_s
         }
         says(event, by);
         assert_eq!((listed(), repo.task_status("A")), (json!("pending"), "pending".to_owned()), "{event}");
-        assert_eq!(repo.task("A")["attempt"], attempt);
+        assert_eq!((&repo.task("A")["attempt"], &repo.task("A")["tokens"]), (&json!(attempt), &json!(12 * attempt)));
         repo.run_with(&["stop"], &env("s1")).code(0);
     }
 }

@@ -94,7 +94,11 @@ fn a_session_runs_a_feature_to_its_end() {
     assert_eq!(repo.status()["status"], "running");
 
     let worktree = claims["claimed"][0]["worktree"].as_str().unwrap();
-    one.run(&["task", "prompt", "A"]).code(0).says(worktree).says("# Task: ").says("mahabharatha task verify A -f x");
+    one.run(&["task", "prompt", "A"])
+        .code(0)
+        .says(worktree)
+        .says("# Task: ")
+        .says("mahabharatha task verify A --feature x");
     one.write(worktree, "a.txt", "a\n");
     let done = one.run(&["task", "complete", "A", "--json", "--decision", "all lower case"]).code(0).json();
     assert_eq!((&done["result"], done["commit"].as_str().map(str::len)), (&json!("completed"), Some(40)));

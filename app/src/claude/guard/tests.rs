@@ -37,12 +37,19 @@ fn only_a_plain_push_is_taken_for_one() {
 }
 
 #[test]
-fn a_prompt_is_asked_for_by_a_plain_call() {
-    for line in ["mahabharatha task prompt A-1", "cd '/x y' && mahabharatha task prompt A-1 --feature x 2>&1"] {
-        assert_eq!(prompt_asked_for(line), Some("A-1"), "{line}");
-    }
-    for line in ["mahabharatha task prompt", "mahabharatha task verify A-1", "echo mahabharatha task prompt A-1"] {
-        assert_eq!(prompt_asked_for(line), None, "{line}");
+fn the_task_whose_prompt_is_asked_for_is_found() {
+    let of = |feature: Option<&str>| Some(PromptCall { task: "A-1".to_owned(), feature: feature.map(str::to_owned) });
+    for (text, call) in [
+        ("mahabharatha task prompt A-1", of(None)),
+        ("cd '/x y' && mahabharatha task prompt A-1 --feature x 2>&1", of(Some("x"))),
+        ("mahabharatha task prompt A-1 --feature=x", of(Some("x"))),
+        ("Run `mahabharatha task prompt A-1 -f x` and do what it prints.\n\n# Diagnosis\n\nit `fails`", of(Some("x"))),
+        ("Run mahabharatha task prompt A-1.", of(None)),
+        ("mahabharatha task prompt", None),
+        ("mahabharatha task verify A-1", None),
+        ("Look at `src/main.rs`.", None),
+    ] {
+        assert_eq!(prompt_asked_for(text), call, "{text}");
     }
 }
 
@@ -53,11 +60,4 @@ fn a_slot_is_known_by_its_place() {
     for other in ["/p/.mahabharatha/worktrees/x/staging/a", "/p/.mahabharatha/worktrees/x", "/p/src/worker-3/a"] {
         assert_eq!(Slot::around(Path::new(other)), None, "{other}");
     }
-}
-
-#[test]
-fn the_task_of_a_subagent_is_read_from_its_prompt() {
-    let prompt = "Run `mahabharatha task prompt A-1 --feature x` and do what it prints.\n\n# Diagnosis\n\nit `fails`";
-    assert_eq!(task_of_prompt(prompt), Some("A-1"));
-    assert_eq!(task_of_prompt("Look at `src/main.rs`."), None);
 }
