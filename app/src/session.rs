@@ -323,9 +323,14 @@ impl Session<'_> {
         // When the command returns, nothing runs.
         host.finish();
         proc::end_descendants(std::time::Duration::ZERO);
-        reporter.finish();
+        let is_read = reporter.finish();
         crash::point(|| "session with its files written");
-        Ok((run, end?))
+        let end = end?;
+        if !is_read && end == Some(End::Stopped) {
+            // Whoever stopped the run waits for its end, and not for a reader of its last words.
+            ui.close_messages();
+        }
+        Ok((run, end))
     }
 }
 

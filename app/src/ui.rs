@@ -6,6 +6,7 @@ mod paste;
 mod screen;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
@@ -46,6 +47,8 @@ pub struct Ui {
     bars: Mutex<Option<MultiProgress>>,
     /// Why data did not reach its reader.
     lost: Mutex<Option<io::Error>>,
+    /// Nothing more is written to stderr.
+    is_closed: AtomicBool,
 }
 
 impl Ui {
@@ -56,7 +59,13 @@ impl Ui {
             err: Paint(wants_color(flags.color, AutoStream::choice(&io::stderr()))),
             bars: Mutex::new(None),
             lost: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
         }
+    }
+
+    /// Writes nothing more to stderr: its reader does not read, and a write would not return.
+    pub fn close_messages(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
     }
 
     pub fn json(&self) -> bool {
@@ -158,6 +167,9 @@ impl Ui {
 
     /// Nobody can be told that stderr is gone, so a failure is let be: a run goes on without its reader.
     fn say(&self, text: &str) {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
         let _ = self.above_bars(|| deliver(&mut io::stderr(), &format!("{text}\n")));
     }
 

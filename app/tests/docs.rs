@@ -375,6 +375,24 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
+fn every_hook_is_documented() {
+    let page = documents().into_iter().find(|(path, _)| path.ends_with("docs/claude-code.md")).unwrap().1;
+    let rows = page.split("\n## Hooks\n").nth(1).unwrap().lines().filter(|line| line.starts_with("| `"));
+    let documented: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = Command::new(env!("CARGO_BIN_EXE_mahabharatha"))
+        .args(["install", "--yes", "--plugin"])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    assert!(plugin.status.success(), "{}", String::from_utf8_lossy(&plugin.stderr));
+    let hooks = fs::read_to_string(dir.path().join("mahabharatha/hooks/hooks.json")).unwrap();
+    let hooks: Value = serde_json::from_str(&hooks).unwrap();
+    let installed: Vec<&String> = hooks["hooks"].as_object().unwrap().keys().collect();
+    assert_eq!(documented, installed);
+}
+
+#[test]
 fn links_between_documents_lead_somewhere() {
     let documents = documents();
     assert!(documents.len() >= 4, "{:?}", documents.keys());

@@ -63,11 +63,7 @@ pub fn run(_global: &Global, ui: &Ui, args: &HookArgs) -> Result<ExitCode> {
 }
 
 fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
-    let call: ToolUse = match read_call(ui) {
-        // Input that cannot be read must not block users where no session holds tasks.
-        Err(_) if guard::features_with_sessions(Path::new(".")).is_empty() => return Ok(ExitCode::Done),
-        call => call?,
-    };
+    let Some(call) = read_call_or_pass::<ToolUse>(ui)? else { return Ok(ExitCode::Done) };
     let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
     let setting = Setting { job_worktree: job_worktree.as_deref(), own_call: &own_call };
     match guard::judge(&call, &setting)? {
@@ -194,7 +190,7 @@ fn is_abandoned(feature_dir: &Path) -> bool {
 }
 
 fn task_completed(ui: &Ui) -> Result<ExitCode> {
-    let call: TaskCompleted = read_call(ui)?;
+    let Some(call) = read_call_or_pass::<TaskCompleted>(ui)? else { return Ok(ExitCode::Done) };
     let Some(Listed { project, feature, task }) = call.ours()? else { return Ok(ExitCode::Done) };
     let project = Project::find(&project)?;
     let place = Place { paths: project.feature(&feature), project, feature };
@@ -217,10 +213,18 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
     }
 }
 
+/// As `read_call`. Input that cannot be read must not block users where no session holds tasks: there it is none.
+fn read_call_or_pass<T: DeserializeOwned>(ui: &Ui) -> Result<Option<T>> {
+    match read_call(ui) {
+        Err(_) if guard::features_with_sessions(Path::new(".")).is_empty() => Ok(None),
+        call => call.map(Some),
+    }
+}
+
 fn read_call<T: DeserializeOwned>(ui: &Ui) -> Result<T> {
     let text = ui
         .input(MAX_INPUT_BYTES)
-        .map_err(|error| Error::new(ExitCode::Usage, format!("cannot read what the client says: {error}")))?;
+        .map_err(|error| Error::new(ExitCode::Usage, format!("cannot read the hook input of Claude Code: {error}")))?;
     serde_json::from_slice(&text)
-        .map_err(|error| Error::new(ExitCode::Usage, format!("cannot understand what the client says: {error}")))
+        .map_err(|error| Error::new(ExitCode::Usage, format!("unexpected hook input from Claude Code: {error}")))
 }

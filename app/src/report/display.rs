@@ -3,7 +3,7 @@
 //! A terminal or pipe whose reader has stopped reading holds up this thread and nothing else: the run, its files and its
 //! end do not wait for it.
 
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -60,10 +60,11 @@ impl Display {
         }
     }
 
-    /// Leaves the lines and takes the progress bars away. A reader that does not read is left behind.
-    pub fn finish(self) {
+    /// Leaves the lines and takes the progress bars away; whether the reader took everything. One that does not read is
+    /// left behind.
+    pub fn finish(self) -> bool {
         let _ = self.output.send(Output::Finish);
-        let _ = self.ended.recv_timeout(READER_GRACE);
+        self.ended.recv_timeout(READER_GRACE) != Err(RecvTimeoutError::Timeout)
     }
 }
 

@@ -28,7 +28,7 @@ const REPORT_PAUSE: Duration = Duration::from_secs(1);
 
 pub struct Reporter {
     messages: Sender<Message>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<bool>>>,
 }
 
 enum Message {
@@ -85,12 +85,11 @@ impl Reporter {
         let _ = self.messages.send(Message::Mirror(Box::new(mirror)));
     }
 
-    /// Brings every file up to date and takes the display down.
-    pub fn finish(&self) {
+    /// Brings every file up to date and takes the display down; whether its reader took everything.
+    pub fn finish(&self) -> bool {
         let _ = self.messages.send(Message::Finish);
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = thread.join();
-        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread.is_none_or(|thread| thread.join().unwrap_or(true))
     }
 }
 
@@ -130,7 +129,7 @@ impl Due {
 }
 
 impl Follower {
-    fn follow(mut self, inbox: &Receiver<Message>) {
+    fn follow(mut self, inbox: &Receiver<Message>) -> bool {
         loop {
             let message = match self.next_due() {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -149,7 +148,7 @@ impl Follower {
             mirror.update(&RunView::of(&self.run), &self.run);
             mirror.finish();
         }
-        self.display.finish();
+        self.display.finish()
     }
 
     fn next_due(&self) -> Option<Instant> {

@@ -61,7 +61,7 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
         ("running", _) => "is under way",
         ("done", _) => "was done",
         ("checkpoint", _) => "stopped at a checkpoint",
-        ("blocked", _) => "cannot be done, says its agent",
+        ("blocked", _) => "is blocked",
         ("escalated", _) => "asks a person to decide",
         ("died", _) => "ended without a result: its worker died",
         ("unserved", _) => "was not served",

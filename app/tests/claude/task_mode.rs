@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Bench, task};
 use crate::messages_api::{Api, Ask, Reply, bash, tool_use};
+use crate::session::path_to_the_program;
 use crate::support::with;
 
 /// A use of a tool, and what came of it.
@@ -66,7 +67,10 @@ fn call(command: String) -> Value {
     tool_use("Bash", json!({ "command": command, "description": "as the command says" }))
 }
 
-fn agent(kind: &str, task: &str, prompt: &str) -> Value {
+/// A call for a subagent of a kind, by the name that the command has for it: plugins have longer ones.
+fn agent(ask: &Ask, kind: &str, task: &str, prompt: &str) -> Value {
+    let in_plugin = ask.text().contains("`subagent_type` is `mahabharatha:");
+    let kind = if in_plugin { format!("mahabharatha:{kind}") } else { kind.to_owned() };
     tool_use("Agent", json!({ "description": task, "prompt": prompt, "subagent_type": kind }))
 }
 
@@ -115,15 +119,15 @@ fn launch(ask: &Ask, claim: &Used) -> Vec<Value> {
     // Ids of uses come in the order of their making.
     let step = ask.tool_results().into_values().rfind(|result| result.contains("\"step\"")).unwrap();
     if step.contains("\"remedy\"") {
-        return vec![agent("gatekeeper", ids[0], &format!("{step}\n{}", line_for(ask, ids[0])))];
+        return vec![agent(ask, "gatekeeper", ids[0], &format!("{step}\n{}", line_for(ask, ids[0])))];
     }
-    ids.iter().map(|id| agent("worker", id, &line_for(ask, id))).collect()
+    ids.iter().map(|id| agent(ask, "worker", id, &line_for(ask, id))).collect()
 }
 
 fn after_agent(ask: &Ask, agent_used: &Used) -> Value {
     let id = agent_used.input["description"].as_str().unwrap();
     if agent_used.input["subagent_type"] == "gatekeeper" {
-        return agent("worker", id, &format!("{}\n\n# Diagnosis\n\n{}", line_for(ask, id), agent_used.result));
+        return agent(ask, "worker", id, &format!("{}\n\n# Diagnosis\n\n{}", line_for(ask, id), agent_used.result));
     }
     call(format!("mahabharatha task complete {id} --json --feature x"))
 }
@@ -332,6 +336,26 @@ fn a_session_in_a_terminal_completes_its_tasks_without_asking_the_user() {
     for id in ["A-1", "A-2", "A-3", "B-1"] {
         assert_eq!(bench.repo.tree("main")[&format!("{id}.txt")], id);
         assert_eq!(bench.repo.task(id)["attempt"], 1, "{id}");
+    }
+}
+
+#[test]
+fn a_session_with_the_plugin_does_the_same() {
+    let api = Api::start(|ask| if ask.is_main() { conduct(ask) } else { writes_its_file(ask) });
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &four_tasks());
+    bench.repo.commit("graph");
+    let plugins = tempfile::tempdir().unwrap();
+    bench.run(&["install", "--yes", "--plugin", plugins.path().to_str().unwrap()]).code(0);
+    let plugin = plugins.path().join("mahabharatha");
+    let args = ["--plugin-dir", plugin.to_str().unwrap()];
+    let path = path_to_the_program();
+    let talk = bench.talk_by(&bench.repo.path(), &args, &[("PATH", &path)], &["/mahabharatha:kurukshetra --workers 3"]);
+    assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".", "{:#?}", talk.results());
+    assert!(talk.asked.is_empty(), "{:?}", talk.asked);
+    for id in ["A-1", "A-2", "A-3", "B-1"] {
+        assert_eq!(bench.repo.task(id)["attempt"], 1, "{id}");
+        assert_ne!(bench.repo.task(id)["tokens"], 0, "{id}");
     }
 }
 

@@ -47,7 +47,7 @@ fn the_report_is_true() {
         "- CANNOT: not needed after all",
         "- FAILS, attempt 1: did not make a file that it should have made",
         "- STRAYS, attempt 1: changed what it does not own: README.md",
-        "- CANNOT, attempt 1: cannot be done, says its agent: there is no such thing",
+        "- CANNOT, attempt 1: is blocked: there is no such thing",
     ] {
         assert!(report.contains(line), "{line:?} is not in\n{report}");
     }

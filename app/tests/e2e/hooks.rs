@@ -97,10 +97,11 @@ fn what_cannot_be_understood_is_refused_only_where_a_session_holds_tasks() {
     let calls = ["", "{", "[]", "{\"tool_name\":\"Write\"}"];
     for call in calls {
         assert_eq!(hook(&repo, call, &[]).code(0).stdout, "");
+        assert_eq!(answer(&repo, "task-completed", call, &[]).code(0).stdout, "");
     }
     repo.run_with(&["task", "start"], &[("CLAUDE_CODE_SESSION_ID", "s1")]).code(0);
     for call in calls {
-        hook(&repo, call, &[]).code(2).says("cannot understand what the client says");
+        hook(&repo, call, &[]).code(2).says("unexpected hook input from Claude Code");
     }
     repo.run_with(&["stop"], &[("CLAUDE_CODE_SESSION_ID", "s1")]).code(0);
 }

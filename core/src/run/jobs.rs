@@ -81,8 +81,10 @@ impl Run {
     pub(super) fn over_budget(&self) -> String {
         let limit = self.policy.max_usd.unwrap_or_default();
         match self.planning.known_usd() {
-            0.0 => format!("the budget of {limit:.2} USD is used up"),
-            planning => format!("the budget of {limit:.2} USD is used up, {planning:.2} USD of it by planning"),
+            0.0 => format!("the budget of {limit:.2} USD is used up (budget.max_usd)"),
+            planning => {
+                format!("the budget of {limit:.2} USD is used up (budget.max_usd), {planning:.2} USD of it by planning")
+            }
         }
     }
 

@@ -123,7 +123,10 @@ pub(super) fn way_around(obstacle: &Obstacle) -> String {
 /// What stopped the run as a whole, where no task and no level tells it.
 fn stopped_run(end: &End) -> Option<Blocker> {
     let (cause, resolution) = match end {
-        End::Paused { why } => (why.clone(), "`mahabharatha run` goes on when that has changed"),
+        End::Paused { why } => (
+            why.clone(),
+            "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
+        ),
         End::Failed { why } => (first_line(why).to_string(), "mend the cause, then `mahabharatha run` goes on"),
         End::RedBase { gates } => (
             format!("gates are red on the base before anything ran: {}", gates.join(", ")),
