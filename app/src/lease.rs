@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc::ProcessId;
 use crate::store::atomic::{make_dir, write_projected};
+use crate::store::bounded;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
@@ -106,7 +107,7 @@ fn own(feature_dir: &Path, path: &Path) -> Option<(Lease, Duration)> {
 }
 
 fn read(path: &Path) -> Option<(Lease, Duration)> {
-    let lease = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let lease = serde_json::from_slice(&bounded::read(path, bounded::SMALL_FILE_BYTES).ok()?).ok()?;
     // A clock that was set back must not let it live for ever: it counts from now.
     let silent = fs::metadata(path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
     Some((lease, silent))

@@ -19,6 +19,7 @@ use crate::error::{Error, ExitCode, Result, io};
 use crate::git::RepoPath;
 use crate::lease::{self, Lease};
 use crate::project::{above_our_worktrees, our_worktree};
+use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 use crate::worker::subagents::{PromptCall, Session};
 use crate::worker::{FENCE, Order, occupant, owner};
 
@@ -50,8 +51,8 @@ pub enum Verdict {
 /// What a call of this program would do, as far as it matters whether the user must be asked first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnCall {
-    /// The feature that it names.
-    pub feature: Option<String>,
+    /// The feature that it is about.
+    pub feature: String,
     /// Whether a subagent may make it: one that only reads, or checks the subagent's own work.
     pub for_subagents: bool,
 }
@@ -72,6 +73,12 @@ impl ToolUse {
             _ => return None,
         };
         self.tool_input[key].as_str()
+    }
+
+    /// Whether a shell command is to run as usual, without any option such as one that turns the client's sandbox off.
+    fn has_usual_input(&self) -> bool {
+        const USUAL: [&str; 4] = ["command", "description", "timeout", "run_in_background"];
+        self.tool_input.as_object().is_some_and(|input| input.keys().all(|key| USUAL.contains(&key.as_str())))
     }
 
     /// Whether a subagent that performs tasks uses the tool. The second name is the one that a plugin gives it.
@@ -144,10 +151,10 @@ fn judge_command(call: &ToolUse, held: &[PathBuf], setting: &Setting<'_>) -> Res
     if let (Some(agent), Some(asked)) = (&call.agent_id, prompt_asked_for(line)) {
         session.begins(agent, &asked)?;
     }
-    let own = plain::words(line).and_then(|words| (setting.own_call)(&words));
-    let is_of_held = |feature: &String| held.iter().any(|dir| dir.file_name().is_some_and(|name| name == &**feature));
+    let own = plain::words(line).filter(|_| call.has_usual_input()).and_then(|words| (setting.own_call)(&words));
+    let is_held = |feature: &str| held.iter().any(|dir| dir.file_name().is_some_and(|name| name == feature));
     match own {
-        Some(own) if (own.for_subagents || call.agent_id.is_none()) && own.feature.as_ref().is_none_or(is_of_held) => {
+        Some(own) if (own.for_subagents || call.agent_id.is_none()) && is_held(&own.feature) => {
             Ok(Verdict::Allow("this session runs the feature's tasks".to_owned()))
         }
         _ => Ok(Verdict::Pass),
@@ -234,7 +241,7 @@ impl Repository {
 
     fn at(root: &Path) -> Result<Option<Repository>> {
         let Some(git_dir) = git_dir(root)? else { return Ok(None) };
-        let common = match fs::read_to_string(git_dir.join("commondir")) {
+        let common = match read_to_string(&git_dir.join("commondir"), SMALL_FILE_BYTES) {
             Ok(text) => git_dir.join(text.trim_end()),
             Err(_) => git_dir,
         };
@@ -255,7 +262,7 @@ impl Repository {
 /// As git finds it, without asking git.
 fn git_dir(root: &Path) -> Result<Option<PathBuf>> {
     let dot_git = root.join(".git");
-    match fs::read_to_string(&dot_git) {
+    match read_to_string(&dot_git, SMALL_FILE_BYTES) {
         Ok(text) => Ok(text.trim_end().strip_prefix("gitdir: ").map(|dir| root.join(dir))),
         Err(error) if error.kind() == ErrorKind::IsADirectory => Ok(Some(dot_git)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -26,8 +26,8 @@ struct Target {
     manifest: &'static str,
     /// The only places below the directory that a manifest may name.
     folders: Vec<&'static str>,
-    /// Nothing may be written out of the project through a link.
-    is_project: bool,
+    /// Whether nothing may be written out of the directory through a link.
+    is_confined: bool,
 }
 
 impl Target {
@@ -38,7 +38,7 @@ impl Target {
             prefix: home.prefix(),
             manifest: "mahabharatha/installed.json",
             folders: vec![ours, short, DOT_CLAUDE.agents, "mahabharatha"],
-            is_project: home.is_project(),
+            is_confined: home.is_project(),
         }
     }
 
@@ -48,7 +48,7 @@ impl Target {
             prefix: "",
             manifest: ".claude-plugin/installed.json",
             folders: vec![".claude-plugin", "mahabharatha", "z"],
-            is_project: false,
+            is_confined: true,
         }
     }
 
@@ -171,7 +171,7 @@ impl Draft {
     fn begin(target: Target) -> Result<Draft> {
         let known = read(&target.path(Path::new(target.manifest)))?;
         let known: Manifest = known.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-        let changes = Changes::new(target.is_project.then_some(target.root.as_path()));
+        let changes = Changes::new(target.is_confined.then_some(target.root.as_path()));
         let manifest = known.clone();
         Ok(Draft { target, known, manifest, changes, files: Vec::new(), warnings: Vec::new() })
     }

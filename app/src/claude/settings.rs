@@ -137,12 +137,8 @@ pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) 
             added.places.insert(place(&[Key("env"), Key(TASK_TOOLS)]));
         }
     }
-    if entries.status_line && !has_other_status_line(&text.value()) {
-        let ours = status_line();
-        if text.value()["statusLine"] != ours {
-            text.remove(&[Key("statusLine")]);
-            text.add(&[], Some("statusLine"), &ours);
-        }
+    if entries.status_line && text.value().get("statusLine").is_none() {
+        text.add(&[], Some("statusLine"), &status_line());
     }
     if old.is_some_and(|old| old == text.text()) {
         return Ok(Edited::Unchanged);
@@ -153,8 +149,7 @@ pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) 
 
 /// Whether the file has a status line that is not ours.
 pub fn has_other_status_line(settings: &Value) -> bool {
-    let found = settings.get("statusLine");
-    found.is_some_and(|found| !found["command"].as_str().is_some_and(|command| command.contains(STATUS_LINE_CALL)))
+    settings.get("statusLine").is_some_and(|found| *found != status_line())
 }
 
 /// Takes our entries out. What the user wrote differently stays.

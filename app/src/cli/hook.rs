@@ -65,6 +65,7 @@ pub fn run(_global: &Global, ui: &Ui, args: &HookArgs) -> Result<ExitCode> {
 fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<ToolUse>(ui)? else { return Ok(ExitCode::Done) };
     let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
+    let own_call = |words: &[String]| own_call(words, &call.cwd);
     let setting = Setting { job_worktree: job_worktree.as_deref(), own_call: &own_call };
     match guard::judge(&call, &setting)? {
         Verdict::Pass => {}
@@ -80,7 +81,7 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
 }
 
 /// Reads a call that a session with tasks may make without asking: `task`, `merge` or `status`, here and as itself.
-fn own_call(words: &[String]) -> Option<OwnCall> {
+fn own_call(words: &[String], cwd: &Path) -> Option<OwnCall> {
     if !matches!(words.first()?.as_str(), "mahabharatha" | "mbh") {
         return None;
     }
@@ -93,7 +94,11 @@ fn own_call(words: &[String]) -> Option<OwnCall> {
         Command::Merge(_) => false,
         _ => return None,
     };
-    (global.directory == Path::new(".")).then_some(OwnCall { feature: global.feature, for_subagents })
+    if global.directory != Path::new(".") {
+        return None;
+    }
+    let feature = Project::glance(cwd)?.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
+    Some(OwnCall { feature: feature.to_string(), for_subagents })
 }
 
 /// What the client says after a subagent was launched in the background, or has answered in the foreground.
@@ -111,8 +116,8 @@ fn post_tool_use(used: &AgentUsed) -> Result<ExitCode> {
     let features = guard::features_held(&used.cwd, &used.session_id);
     let asked = used.tool_input["prompt"].as_str().and_then(guard::prompt_asked_for);
     let is_launched = used.tool_response["status"] == "async_launched";
-    if let (Some(agent), Some(asked), true) = (used.tool_response["agentId"].as_str(), asked, is_launched) {
-        Session { id: &used.session_id, features: &features }.launches(agent, &asked)?;
+    if let (Some(agent), true) = (used.tool_response["agentId"].as_str(), is_launched) {
+        Session { id: &used.session_id, features: &features }.launches(agent, asked.as_ref())?;
     }
     Ok(ExitCode::Done)
 }
@@ -136,19 +141,17 @@ fn subagent_stop(stopped: &SubagentStopped) -> Result<ExitCode> {
 struct TurnEnded {
     session_id: String,
     cwd: PathBuf,
-    background_tasks: Vec<BackgroundTask>,
-}
-
-#[derive(Debug, Deserialize)]
-struct BackgroundTask {
-    id: String,
+    /// What runs in the background; none where the client does not say.
+    background_tasks: Option<Vec<Value>>,
 }
 
 fn stop(ended: &TurnEnded) -> Result<ExitCode> {
     let features = guard::features_held(&ended.cwd, &ended.session_id);
-    let running: Vec<String> = ended.background_tasks.iter().map(|task| task.id.clone()).collect();
     let session = Session { id: &ended.session_id, features: &features };
-    session.runs_only(&running)?;
+    if let Some(tasks) = &ended.background_tasks {
+        let running: Vec<String> = tasks.iter().filter_map(|task| task["id"].as_str().map(str::to_owned)).collect();
+        session.runs_only(&running)?;
+    }
     for feature_dir in session.idle_features()? {
         // The run is over, and so is the turn that reported on it.
         if Lease::of(&feature_dir, &ended.session_id).is_some_and(|lease| !lease.drives) {
@@ -191,9 +194,13 @@ fn is_abandoned(feature_dir: &Path) -> bool {
 
 fn task_completed(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<TaskCompleted>(ui)? else { return Ok(ExitCode::Done) };
-    let Some(Listed { project, feature, task }) = call.ours()? else { return Ok(ExitCode::Done) };
-    let project = Project::find(&project)?;
+    // An entry of a project that is gone, or was never run, is not ours to judge.
+    let Ok(Some(Listed { project, feature, task })) = call.ours() else { return Ok(ExitCode::Done) };
+    let Ok(project) = Project::find(&project) else { return Ok(ExitCode::Done) };
     let place = Place { paths: project.feature(&feature), project, feature };
+    if !place.paths.journal().exists() {
+        return Ok(ExitCode::Done);
+    }
     let run = steer::read_run(&place)?;
     let refused = |why: &str| Err(Error::new(ExitCode::Usage, format!("{task} is not completed: {why}")));
     if let Some((job, session)) = run.held().find(|(job, _)| job.task == task) {

@@ -3,14 +3,13 @@
 //! It reads one file and starts no process, so that it answers within milliseconds. Claude Code starts it in the session's
 //! directory with a description of the session on stdin, which is not read: nothing may keep a prompt waiting.
 
-use std::fs;
-
 use serde_json::Value;
 
 use super::Global;
 use crate::error::ExitCode;
 use crate::project::Project;
 use crate::report::status_line::{StatusLine, text};
+use crate::store::bounded;
 use crate::ui::Ui;
 
 /// Prints nothing where there is no project, no feature or no run: a prompt is no place for errors.
@@ -27,7 +26,7 @@ pub fn run(global: &Global, ui: &Ui) -> ExitCode {
 fn read(global: &Global) -> Option<StatusLine> {
     let project = Project::glance(&global.directory)?;
     let feature = project.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
-    let projection = fs::read(project.feature(&feature).projection()).ok()?;
+    let projection = bounded::read(&project.feature(&feature).projection(), bounded::LARGE_FILE_BYTES).ok()?;
     let projection: Value = serde_json::from_slice(&projection).ok()?;
     Some(StatusLine::of(&feature, &projection))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::run::End;
+use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Command;
 
 use super::place::Place;
@@ -104,7 +105,7 @@ fn give_up_held(place: &Place, lock: &FeatureLock, only: Option<WorkerId>) -> Re
     if only.is_none() {
         sessions.iter().try_for_each(|lease| lease::end(place.paths.dir(), &lease.session))?;
     }
-    let is_meant = |worker: WorkerId, _: &str| only.is_none_or(|only| only == worker);
+    let is_meant = |job: &Job, _: &str| only.is_none_or(|only| only == job.worker);
     let held = claims::give_up(&place.project, &place.paths, lock, is_meant)?;
     Ok(held || (only.is_none() && !sessions.is_empty()))
 }

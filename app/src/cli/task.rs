@@ -443,8 +443,10 @@ fn refuse_while_working(task: &TaskId, job_dir: &Path) -> Result<()> {
     }
     let message = format!("{task} cannot be completed yet: its subagent ({}) is still working", working.join(", "));
     Err(Error::new(ExitCode::Held, message).hint(
-        "End your turn now and complete the task when you are notified that the subagent has finished. Nothing was \
-         checked, and no attempt was used up.",
+        format!(
+            "End your turn now and complete the task when you are notified that the subagent has finished; nothing was checked, \
+             and no attempt was used up. If the subagent is gone: mahabharatha task fail {task} --reason 'it was stopped'."
+        ),
     ))
 }
 

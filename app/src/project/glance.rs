@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::{Project, above_our_worktrees};
+use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 
 impl Project {
     /// As `locate` for the usual layouts: a main checkout, a linked worktree, a submodule. None where it cannot tell.
@@ -23,9 +24,10 @@ impl Project {
                 settings: OnceLock::new(),
             });
         }
-        let git_dir = checkout.join(fs::read_to_string(&dot_git).ok()?.trim_end().strip_prefix("gitdir: ")?);
+        let git_dir =
+            checkout.join(read_to_string(&dot_git, SMALL_FILE_BYTES).ok()?.trim_end().strip_prefix("gitdir: ")?);
         let git_dir = git_dir.canonicalize().ok()?;
-        let (root, common_dir) = match fs::read_to_string(git_dir.join("commondir")) {
+        let (root, common_dir) = match read_to_string(&git_dir.join("commondir"), SMALL_FILE_BYTES) {
             Ok(common) => main_checkout(&git_dir.join(common.trim_end()))?,
             Err(_) => (checkout.clone(), git_dir.clone()),
         };

@@ -10,6 +10,7 @@ use mahabharatha_core::ids::Feature;
 
 use super::Project;
 use crate::error::{Error, ExitCode, Result, io};
+use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 
 const VARIABLES: [&str; 2] = ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"];
 
@@ -27,14 +28,22 @@ impl Project {
             return named(&name, variable, ExitCode::Usage);
         }
         let file = self.current_feature_file();
-        match fs::read_to_string(&file) {
+        match read_to_string(&file, SMALL_FILE_BYTES) {
             Ok(text) => {
                 if let Some(name) = not_blank(&text) {
                     return named(name, &file.display().to_string(), ExitCode::Invalid);
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::IsADirectory) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::InvalidData
+                        | ErrorKind::IsADirectory
+                        | ErrorKind::InvalidInput
+                        | ErrorKind::FileTooLarge
+                ) =>
+            {
                 return Err(Error::new(ExitCode::Invalid, format!("{} is not a text file", file.display()))
                     .hint("Write the name of a feature into it, or remove it."));
             }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
-use mahabharatha_core::run::effect::{Answer, Effect, EffectId};
+use mahabharatha_core::ids::{Attempt, TaskId, Time};
+use mahabharatha_core::run::effect::{Answer, Effect, EffectId, Job};
 use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
 use mahabharatha_core::run::{Host, Phase, Run, happen, take_over};
 
@@ -100,17 +100,17 @@ fn apply(
     Ok(run)
 }
 
-/// Gives up the attempts that sessions hold and that `is_meant` picks by worker and session; whether there were any. What
+/// Gives up the attempts that sessions hold and that `is_meant` picks by job and session; whether there were any. What
 /// was done stays in the worktree until the next worker there saves it.
 pub fn give_up(
     project: &Project,
     paths: &FeaturePaths,
     lock: &FeatureLock,
-    is_meant: impl Fn(WorkerId, &str) -> bool,
+    is_meant: impl Fn(&Job, &str) -> bool,
 ) -> Result<bool> {
     let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
     let Some(mut run) = rebuild(paths, &records)? else { return Ok(false) };
-    let meant = run.held().filter(|(job, session)| is_meant(job.worker, session));
+    let meant = run.held().filter(|(job, session)| is_meant(job, session));
     let given_up: Vec<(TaskId, Attempt)> = meant.map(|(job, _)| (job.task.clone(), job.attempt)).collect();
     for (task, attempt) in &given_up {
         let dir = paths.job(task, *attempt);
@@ -137,7 +137,9 @@ pub fn give_up(
 /// nothing while another process drives the run: that one notices by itself.
 pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? else { return Ok(()) };
-    give_up(project, paths, &lock, |_, session| Lease::of(paths.dir(), session).is_none())?;
+    // What is being verified or committed now is left to whoever waits for that.
+    let is_idle = |job: &Job| !JobLock::is_held(&paths.job(&job.task, job.attempt));
+    give_up(project, paths, &lock, |job, session| is_idle(job) && Lease::of(paths.dir(), session).is_none())?;
     lease::end_expired(paths.dir())
 }
 

@@ -12,6 +12,7 @@ use mahabharatha_core::cost::Cost;
 use serde::{Deserialize, Serialize};
 
 use super::atomic::make_dir;
+use super::bounded::{self, LARGE_FILE_BYTES};
 use super::fault;
 use crate::error::{Error, ExitCode, Result, io};
 
@@ -56,7 +57,7 @@ pub fn total(path: &Path) -> Result<Cost> {
         }
         _ => {}
     }
-    let bytes = fs::read(path).map_err(io("read", path))?;
+    let bytes = bounded::read(path, LARGE_FILE_BYTES).map_err(io("read", path))?;
     let (mut questions, mut unreadable) = (BTreeMap::new(), Cost::default());
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {

@@ -1,6 +1,7 @@
 //! Everything that outlives the process: the journal, its projection, locks, and the spool.
 
 pub mod atomic;
+pub mod bounded;
 pub mod costs;
 pub mod disk;
 mod fault;

@@ -16,11 +16,14 @@ use serde::{Deserialize, Serialize};
 use super::{FENCE, Order, occupants, read_result};
 use crate::error::{Result, io};
 use crate::store::atomic::write_projected;
+use crate::store::bounded::{self, SMALL_FILE_BYTES};
 
 /// Directory in a job's directory with one file for each subagent.
 const SUBAGENTS: &str = "subagents";
-/// Transcripts are read up to this size: more than a context window's worth of text many times over.
-const MAX_TRANSCRIPT_BYTES: u64 = 512 << 20;
+/// Transcripts are read up to this size: many times what fits into a context window.
+const MAX_TRANSCRIPT_BYTES: u64 = 128 << 20;
+/// Directory in a feature's directory with one file for each subagent whose launch named no task.
+const LAUNCHED: &str = "launched";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
@@ -44,9 +47,18 @@ impl Session<'_> {
         self.jobs_of(asked)?.iter().try_for_each(|job_dir| self.enters(agent, job_dir).map(drop))
     }
 
-    /// Records that a subagent was launched in the background to ask for the prompt of a task that the session holds.
-    pub fn launches(&self, agent: &str, asked: &PromptCall) -> Result<()> {
-        for job_dir in self.jobs_of(asked)?.iter().filter(|_| is_file_name(agent)) {
+    /// Records that a subagent was launched in the background, for the task whose prompt it is to ask for. Where no such task is
+    /// known, it is the one that it enters.
+    pub fn launches(&self, agent: &str, asked: Option<&PromptCall>) -> Result<()> {
+        if !is_file_name(agent) {
+            return Ok(());
+        }
+        let jobs = asked.map(|asked| self.jobs_of(asked)).transpose()?.unwrap_or_default();
+        if jobs.is_empty() {
+            let launched = |dir: &PathBuf| write_projected(&dir.join(LAUNCHED).join(agent), b"");
+            return self.features.iter().try_for_each(launched);
+        }
+        for job_dir in &jobs {
             let record = read(job_dir, agent).unwrap_or_default();
             // A quick one has stopped already.
             if record.transcript.is_none() {
@@ -73,12 +85,16 @@ impl Session<'_> {
             return Ok(Some(own));
         }
         // Its launch may be recorded at this moment, and is not overwritten.
-        create(job_dir, agent)?;
+        let working = self.features.iter().any(|dir| dir.join(LAUNCHED).join(agent).exists());
+        create(job_dir, agent, &Record { working, transcript: None })?;
         Ok(None)
     }
 
     /// Records that a subagent has stopped.
     pub fn stops(&self, agent: &str, transcript: &Path) -> Result<()> {
+        for feature_dir in self.features.iter().filter(|_| is_file_name(agent)) {
+            let _ = fs::remove_file(feature_dir.join(LAUNCHED).join(agent));
+        }
         for (job_dir, _) in self.jobs()? {
             if read(&job_dir, agent).is_some() {
                 write(&job_dir, agent, &Record { working: false, transcript: Some(transcript.to_owned()) })?;
@@ -158,7 +174,7 @@ pub fn working(job_dir: &Path) -> Vec<String> {
 /// The tokens that subagents used on a job, as their transcripts say.
 pub fn tokens(job_dir: &Path) -> u64 {
     let transcripts = records(job_dir).into_iter().filter_map(|(_, record)| record.transcript);
-    transcripts.filter_map(|path| File::open(path).ok()).map(tokens_in).fold(0, u64::saturating_add)
+    transcripts.filter_map(|path| bounded::open(&path).ok()).map(tokens_in).fold(0, u64::saturating_add)
 }
 
 /// Each block of a message is a line of its own; the last one has the final numbers.
@@ -214,8 +230,8 @@ fn records(job_dir: &Path) -> Vec<(String, Record)> {
 }
 
 fn read(job_dir: &Path, agent: &str) -> Option<Record> {
-    let bytes = fs::read(job_dir.join(SUBAGENTS).join(agent)).ok()?;
-    serde_json::from_slice(&bytes).ok()
+    let path = job_dir.join(SUBAGENTS).join(Some(agent).filter(|agent| is_file_name(agent))?);
+    serde_json::from_slice(&bounded::read(&path, SMALL_FILE_BYTES).ok()?).ok()
 }
 
 fn write(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
@@ -223,12 +239,12 @@ fn write(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
     write_projected(&job_dir.join(SUBAGENTS).join(agent), &text)
 }
 
-/// Makes an empty record, unless there is one.
-fn create(job_dir: &Path, agent: &str) -> Result<()> {
+/// Makes a record, unless there is one.
+fn create(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
     let dir = job_dir.join(SUBAGENTS);
     let path = dir.join(agent);
     fs::create_dir_all(&dir).map_err(io("make", &dir))?;
-    let text = serde_json::to_vec(&Record::default()).expect("a record has string keys only");
+    let text = serde_json::to_vec(record).expect("a record has string keys only");
     match File::options().write(true).create_new(true).open(&path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         file => file.and_then(|mut file| file.write_all(&text)).map_err(io("write", &path)),

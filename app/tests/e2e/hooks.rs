@@ -150,6 +150,13 @@ fn the_user_is_not_asked_about_plain_calls_of_the_program_in_a_session_with_task
         assert_eq!(bash(other, json!({})), Value::Null, "{other}");
     }
     assert_eq!(bash(plain, json!({ "session_id": "s2" })), Value::Null, "another session");
+    let unusual = json!({ "tool_input": { "command": plain, "dangerouslyDisableSandbox": true } });
+    assert_eq!(bash(plain, unusual), Value::Null, "not as usual");
+    // A call that names no feature is about the current one.
+    assert_eq!(bash("mahabharatha task next", json!({})), "allow");
+    repo.write(".gsd/.current-feature", "other\n");
+    assert_eq!(bash("mahabharatha task start --allow-red-base", json!({})), Value::Null, "another feature");
+    repo.write(".gsd/.current-feature", "x\n");
     let of_subagent = json!({ "agent_id": "a1", "agent_type": "worker" });
     assert_eq!(bash("mahabharatha task verify A --feature x", of_subagent.clone()), "allow");
     for only_for_the_session in ["mahabharatha task complete A --feature x", "mahabharatha merge --level 1"] {
@@ -181,6 +188,9 @@ fn a_task_is_not_completed_while_its_subagent_works() {
     as_session(&["task", "claim", "A"]).code(0);
     launched("one");
     is_refused();
+    // What the client does not say changes nothing.
+    said("stop", json!({}));
+    is_refused();
     // One that ended without a word is found at the end of the session's turn.
     launched("two");
     said("stop", json!({ "background_tasks": [{ "id": "two", "type": "subagent" }] }));
@@ -194,6 +204,14 @@ fn a_task_is_not_completed_while_its_subagent_works() {
     assert_eq!(decision(&hook(&repo, &writes.to_string(), &[]).code(0)), "allow");
     is_refused();
     said("subagent-stop", json!({ "agent_id": "two", "agent_transcript_path": transcript }));
+    // One whose launch did not say for which task is at the one that it enters.
+    let response = json!({ "status": "async_launched", "agentId": "three" });
+    said("post-tool-use", json!({ "tool_input": { "prompt": "Do task A." }, "tool_response": response }));
+    as_session(&["task", "verify", "A"]).code(1);
+    let writes = with(writes, json!({ "agent_id": "three" }));
+    hook(&repo, &writes.to_string(), &[]).code(0);
+    is_refused().says("(three)");
+    said("stop", json!({ "background_tasks": [{ "type": "shell" }] }));
     repo.write(&format!("{WORKTREE}/a.txt"), "A\n");
     let done = as_session(&["task", "complete", "A", "--json"]).code(0).json();
     assert_eq!((&done["result"], &done["attempt"]), (&json!("completed"), &json!(1)));
