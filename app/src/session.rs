@@ -12,7 +12,7 @@ use mahabharatha_core::graph::{Severity, TaskGraph};
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
-use mahabharatha_core::run::{End, LevelStatus, Run, drive, replay};
+use mahabharatha_core::run::{End, LevelStatus, Run, drive, record, replay};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 use mahabharatha_core::view::RunView;
 
@@ -193,9 +193,7 @@ struct Begun {
 impl Begun {
     /// Lets something happen before anybody carries the run on.
     fn note(&mut self, journal: &mut Journal, event: &Event) -> Result<()> {
-        let now = now();
-        journal.append(now, event)?;
-        self.run.step(now, event);
+        record(&mut self.run, journal, now(), event)?;
         self.opening.tell(event, &self.run);
         Ok(())
     }
@@ -221,8 +219,7 @@ impl Session<'_> {
         journal.append(run.started_at(), &started)?;
         if options.intent != Intent::Complete {
             let event = self.resumed(options.intent)?;
-            journal.append(now(), &event)?;
-            run.step(now(), &event);
+            record(&mut run, journal, now(), &event)?;
         }
         opening.tell(&started, &run);
         Ok(Begun { run, opening })

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::{TaskId, Time};
-use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event};
+use mahabharatha_core::run::{Run, record};
 use mahabharatha_core::view::RunView;
 
 use super::place::Place;
@@ -56,8 +56,7 @@ fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) 
     if run.answer(&request).is_none() {
         let now = Time(Timestamp::now().as_millisecond());
         let event = Event::Asked { request: request.clone(), command: command.clone() };
-        journal.append(now, &event)?;
-        run.step(now, &event);
+        record(&mut run, &mut journal, now, &event)?;
         files::write_all(&place.project, &place.paths, &run)?;
     }
     Ok(run.answer(&request).cloned().unwrap_or_default())

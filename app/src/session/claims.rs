@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mahabharatha_core::ids::{Attempt, TaskId, Time};
 use mahabharatha_core::run::effect::{Answer, Effect, EffectId, Job};
 use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
-use mahabharatha_core::run::{Host, Phase, Run, happen, take_over};
+use mahabharatha_core::run::{Host, Phase, Run, happen, record, take_over};
 
 use super::{Begun, Options, Recorder, Session, now, rebuild};
 use crate::error::{Error, ExitCode, Result};
@@ -91,9 +91,7 @@ fn apply(
     let session = Session { project, paths, ui, options: &options, config: specs::load_config(project)? };
     if lease.drives && !is_open(&run) {
         let event = session.resumed(Intent::Session(None))?;
-        let now = now();
-        journal.append(now, &event)?;
-        run.step(now, &event);
+        record(&mut run, &mut journal, now(), &event)?;
     }
     let opening = Opening::of(&run);
     let (run, _) = session.carry_on(journal, Begun { run, opening }, Vec::new(), asked.into_iter().collect())?;
@@ -123,9 +121,7 @@ pub fn give_up(
         let (task, attempt) = (task.clone(), *attempt);
         let report = JobReport { tokens: subagents::tokens(&dir), ..JobReport::interrupted() };
         let event = Event::JobEnded { task, attempt, report };
-        let now = now();
-        journal.append(now, &event)?;
-        run.step(now, &event);
+        record(&mut run, &mut journal, now(), &event)?;
     }
     if !given_up.is_empty() {
         files::write_all(project, paths, &run)?;

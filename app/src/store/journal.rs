@@ -68,6 +68,14 @@ impl Witness {
     }
 }
 
+impl mahabharatha_core::run::Journal for Journal {
+    type Error = Error;
+
+    fn append(&mut self, now: Time, event: &Event) -> Result<()> {
+        Journal::append(self, now, event)
+    }
+}
+
 impl Journal {
     /// Opens the journal beside the lock, with everything that it tells, or begins a new one.
     /// A record that was cut short was never acted on: it is taken out and kept in a file of its own.

@@ -48,14 +48,23 @@ pub fn turn<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) ->
     Ok(run.ended().cloned())
 }
 
-/// Notes an event down, decides, and has the host act.
+/// Records an event and has the host act on what it leads to.
 pub fn happen<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host, event: &Event) -> Result<(), J::Error> {
-    let now = host.now();
-    journal.append(now, event)?;
-    for (id, effect) in run.step(now, event) {
+    for (id, effect) in record(run, journal, host.now(), event)? {
         host.begin(id, &effect, run);
     }
     Ok(())
+}
+
+/// Appends an event to the journal, then lets the run decide: returns the effects to begin. Nothing else does both.
+pub fn record<J: Journal>(
+    run: &mut Run,
+    journal: &mut J,
+    now: Time,
+    event: &Event,
+) -> Result<Vec<(EffectId, Effect)>, J::Error> {
+    journal.append(now, event)?;
+    Ok(run.step(now, event))
 }
 
 /// The run that a journal adds up to; nothing where it is empty.

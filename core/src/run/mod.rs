@@ -18,7 +18,7 @@ mod step;
 mod task_budget;
 
 pub use breaker::Breaker;
-pub use drive::{Host, Journal, drive, happen, replay, take_over, turn};
+pub use drive::{Host, Journal, drive, happen, record, replay, take_over, turn};
 pub use effect::{Effect, EffectId};
 pub use event::Event;
 pub use service::Pause;
