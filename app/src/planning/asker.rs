@@ -170,7 +170,7 @@ impl<'a> Asker<'a> {
             max_usd,
         });
         signals::let_end();
-        self.count(ui, question, answer.spent.cost());
+        self.count(ui, question, answer.cost);
         // An agent that was stopped for its budget failed because of that.
         let value = answer.value.or_else(|error| self.budget().and(Err(error)))?;
         let after = self.changed_files()?;
