@@ -81,6 +81,8 @@ fn print(name: &str, asked: &[Ask]) {
     let shared = prefix(&cached_part(one), &cached_part(other));
     let part = 100 * shared / one.bytes;
     println!("{name:<34} {:>6} bytes, {} tools, {shared:>6} bytes shared ({part} %)", one.bytes, tools(one));
+    let fixed: usize = ["tools", "system"].map(|part| one.body[part].to_string().len()).iter().sum();
+    println!("  of tools and system prompt       {fixed:>6} bytes, {:>6} bytes shared", shared.min(fixed));
 }
 
 fn tools(ask: &Ask) -> usize {

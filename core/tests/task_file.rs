@@ -45,6 +45,8 @@ fn a_task_is_written_in_the_known_form() {
 - **Verification timeout:** 30 seconds
 - **Agent:** mine
 - **Model:** opus
+- **Effort:** high
+- **Fallback model:** sonnet
 
 ## Specification
 

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind};
+use mahabharatha_core::cost::Cost;
 use serde_json::Value;
 
-use super::{Spent, claude};
+use super::claude;
 use crate::error::{Error, ExitCode, Result};
 use crate::proc::{self, Cmd, Ended, bounded_text};
 
@@ -35,17 +36,17 @@ pub struct Answer {
     /// The answer, or why what it said is none, in words for the agent; an error where it could not be asked.
     pub value: Result<Result<Value, String>>,
     /// What the question cost, also where there is no answer.
-    pub spent: Spent,
+    pub cost: Cost,
 }
 
 /// Returns when the agent and everything that it started has ended.
 pub fn ask(asked: &Asked<'_>) -> Answer {
-    let mut spent = Spent::NOTHING;
-    let value = try_ask(asked, &mut spent);
-    Answer { value, spent }
+    let mut cost = Cost::default();
+    let value = try_ask(asked, &mut cost);
+    Answer { value, cost }
 }
 
-fn try_ask(asked: &Asked<'_>, spent: &mut Spent) -> Result<Result<Value, String>> {
+fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> {
     let failed = |what: String| Error::new(ExitCode::Failed, format!("the agent {}: {what}", asked.name));
     let cmd = match (asked.agent.kind, asked.agent.command.as_slice()) {
         (AgentKind::Claude, _) => claude::command_for(asked)?,
@@ -56,7 +57,7 @@ fn try_ask(asked: &Asked<'_>, spent: &mut Spent) -> Result<Result<Value, String>
         }
     };
     proc::become_subreaper().map_err(|error| failed(error.to_string()))?;
-    *spent = Spent::UNKNOWN;
+    *cost = Cost::unknown();
     let ended = run(cmd, asked).map_err(|error| failed(error.to_string()));
     if !proc::end_descendants(Duration::ZERO) {
         return Err(failed("it left processes that cannot be ended".to_owned()));
@@ -71,7 +72,7 @@ fn try_ask(asked: &Asked<'_>, spent: &mut Spent) -> Result<Result<Value, String>
     }
     if asked.agent.kind == AgentKind::Claude {
         let (answer, told) = claude::answer(&ended);
-        *spent = told;
+        *cost = told;
         return answer.map_err(|what| failed(what).detail(said(&ended)));
     }
     if !ended.success() {

@@ -1,6 +1,8 @@
 //! Any program that takes a prompt on its standard input, or the task's own command.
 
-use super::{Agent, Said, Session, Spent};
+use mahabharatha_core::cost::Cost;
+
+use super::{Agent, Said, Session};
 use crate::error::{Error, ExitCode, Result};
 use crate::proc::{Cmd, Ended, Exit, bounded_text};
 
@@ -50,9 +52,8 @@ impl Agent for Program {
         }
     }
 
-    fn spent(&self) -> Spent {
-        // A task's own command costs nothing; a program may be a coding agent, which does not say what it costs.
-        if self.configured.is_empty() { Spent::NOTHING } else { Spent::UNKNOWN }
+    fn reported_cost(&self) -> Option<Cost> {
+        None
     }
 
     fn decisions(&self, ended: &Ended) -> Vec<String> {

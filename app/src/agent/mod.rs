@@ -42,12 +42,12 @@ pub enum AgentKind {
 }
 
 impl AgentOrder {
-    /// Returns what an attempt cost of which this agent left no account: a task's own `run` command costs nothing, any other
-    /// agent may have.
-    pub fn unreported(&self) -> Spent {
+    /// Returns the cost of an attempt for which the agent reported nothing: none for a task's own `run`, unknown for any
+    /// other program, which may be a coding agent.
+    pub fn unreported_cost(&self) -> Cost {
         match (&self.kind, self.command.as_slice()) {
-            (AgentKind::Command, []) => Spent::NOTHING,
-            _ => Spent::UNKNOWN,
+            (AgentKind::Command, []) => Cost::default(),
+            _ => Cost::unknown(),
         }
     }
 }
@@ -102,25 +102,6 @@ pub enum Said {
     Failed(String),
 }
 
-/// What an attempt or a question cost.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spent {
-    /// `None` where it was not measured.
-    pub cost_usd: Option<f64>,
-    pub tokens: u64,
-}
-
-impl Spent {
-    /// Nothing that costs has run.
-    pub const NOTHING: Spent = Spent { cost_usd: Some(0.0), tokens: 0 };
-    /// Something ran that may have cost, and nothing was measured.
-    pub const UNKNOWN: Spent = Spent { cost_usd: None, tokens: 0 };
-
-    pub fn cost(self) -> Cost {
-        Cost::of(self.cost_usd, self.tokens)
-    }
-}
-
 /// One attempt's agent.
 pub trait Agent {
     /// The program to run.
@@ -129,8 +110,8 @@ pub trait Agent {
     fn shared_prefix(&self, session: &Session<'_>) -> Option<String>;
     /// What it has to say, once it ended by itself.
     fn said(&self, ended: &Ended) -> Said;
-    /// As far as it is known, also of one that was ended.
-    fn spent(&self) -> Spent;
+    /// Returns the cost that the agent reported, as far as it did before it ended or was ended.
+    fn reported_cost(&self) -> Option<Cost>;
     /// What it decided and later tasks should know.
     fn decisions(&self, ended: &Ended) -> Vec<String>;
 }

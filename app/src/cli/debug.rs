@@ -63,7 +63,7 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
         return Err(steer::no_run(place));
     }
     let driven = holder.is_some() || sessions.iter().any(|session| session.drives);
-    let view = run.map(|run| steer::view(place, run, driven));
+    let view = run.map(|run| steer::view(place, run, driven)).transpose()?;
     if let (Some(task), Some(view)) = (task, &view)
         && !view.tasks.iter().any(|known| known.id.as_str() == task)
     {
@@ -117,7 +117,13 @@ fn projection_state(place: &Place, run: Option<&Run>) -> &'static str {
     let Ok(text) = fs::read(place.paths.projection()) else { return "missing" };
     match serde_json::from_slice::<serde_json::Value>(&text) {
         Err(_) => "unreadable",
-        Ok(found) if run.is_some_and(|run| projection(&RunView::of(run)) == found) => "current",
+        Ok(found)
+            if run
+                .and_then(|run| files::view(&place.paths, run).ok())
+                .is_some_and(|view| projection(&view) == found) =>
+        {
+            "current"
+        }
         Ok(_) => "outdated",
     }
 }

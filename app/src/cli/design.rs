@@ -12,18 +12,17 @@ use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{GraphFile, Requirements};
 use serde_json::json;
 
-use super::Global;
 use super::place::Place;
-use super::validate;
+use super::{Global, steer, validate};
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::jobs;
 use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, Source, Standing, Workshop};
 use crate::proc;
 use crate::report::files::{self, Checkpoint};
-use crate::report::human_duration;
 use crate::report::plan::render_plan;
 use crate::report::text::{branch_name, cost_phrase, count};
+use crate::report::{extended, human_duration};
 use crate::session;
 use crate::specs;
 use crate::store::journal::Journal;
@@ -67,17 +66,21 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     planning::end_on_signals();
     let designing = Designing::new(&place, ui, args, &config)?;
     let mut code = ExitCode::Done;
-    planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || match designing.draw_up(global)? {
-        Ok((designed, author, cost)) => {
-            designing.finish(&designed, &author, cost)?;
-            Ok(!args.asks_for_form())
+    let drawn = planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || {
+        match designing.draw_up(global)? {
+            Ok((designed, author, cost)) => {
+                designing.finish(&designed, &author, cost)?;
+                Ok(!args.asks_for_form())
+            }
+            Err(problems) => {
+                code = ExitCode::Invalid;
+                designing.refuse(&problems).map(|()| false)
+            }
         }
-        Err(problems) => {
-            code = ExitCode::Invalid;
-            designing.refuse(&problems).map(|()| false)
-        }
-    })?;
-    Ok(code)
+    });
+    // An agent that was asked in vain has cost something too.
+    let shown = steer::show_planning_cost(&place);
+    drawn.and(shown).map(|()| code)
 }
 
 impl DesignArgs {
@@ -318,9 +321,8 @@ impl<'a> Designing<'a> {
                 "feature": feature.as_str(), "design": paths.design(), "graph": paths.graph(), "stubs": stubs,
                 "kept": laid.kept, "commit": commit.map(|commit| &commit.commit), "problems": designed.warnings,
                 "criteria": designed.criteria, "width": width, "plan": plan,
-                "cost_usd": cost.usd(), "known_cost_usd": cost.known_usd(), "tokens": cost.tokens(),
             });
-            self.ui.data(&serde_json::to_string_pretty(&data).expect("it has string keys only"));
+            self.ui.data(&serde_json::to_string_pretty(&extended(data, cost)).expect("it has string keys only"));
             return;
         }
         let cost = cost_phrase(cost).map(|cost| format!(" ({cost})")).unwrap_or_default();

@@ -9,12 +9,13 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::spec::{Gap, Requirements};
 use serde_json::json;
 
-use super::Global;
 use super::place::Place;
+use super::{Global, steer};
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::jobs;
 use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
+use crate::report::extended;
 use crate::report::files::{self, Checkpoint};
 use crate::report::text::cost_phrase;
 use crate::session;
@@ -63,8 +64,11 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let run_cost = run.map(|run| run.attempts_cost()).unwrap_or_default();
     let planning = Planning { place: &place, ui, args, config: &config, run_cost, written: RefCell::default() };
-    planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global))?;
-    Ok(ExitCode::Done)
+    let planned =
+        planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global));
+    // An agent that was asked in vain has cost something too.
+    let shown = steer::show_planning_cost(&place);
+    planned.and(shown).map(|()| ExitCode::Done)
 }
 
 impl PlanArgs {
@@ -284,9 +288,8 @@ impl Planning<'_> {
             let path = paths.requirements();
             let data = json!({
                 "feature": feature.as_str(), "requirements": path, "status": standing, "problems": gaps,
-                "cost_usd": cost.usd(), "known_cost_usd": cost.known_usd(), "tokens": cost.tokens(),
             });
-            self.ui.data(&serde_json::to_string_pretty(&data).expect("it has string keys only"));
+            self.ui.data(&serde_json::to_string_pretty(&extended(data, cost)).expect("it has string keys only"));
             return Ok(standing == Standing::Approved);
         }
         if !self.ui.can_ask() {

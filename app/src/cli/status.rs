@@ -16,6 +16,7 @@ use crate::claude::tasks::{self, TaskList};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::lease::Lease;
 use crate::planning::{self, Standing};
+use crate::report::extended;
 use crate::report::logs::{LogFilter, read_logs};
 use crate::report::planned::planned_text;
 use crate::report::status::{Details, Doing, ListView, Show, status_json, status_text};
@@ -83,15 +84,11 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
     let driven = steer::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
     let standing = planning::standing(&place.project, &place.paths)?;
-    let planning = costs::total(&place.paths.planning_costs())?;
     let setup = costs::total(&place.project.setup_costs())?;
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
-        return Ok(Look { text: not_run_yet(place, ui, standing, planning, setup)?, driven: false });
+        return Ok(Look { text: not_run_yet(place, ui, standing, setup)?, driven: false });
     };
-    let mut view = steer::view(place, &run, driven);
-    if !planning.is_zero() {
-        view = view.with_planning(&run, planning);
-    }
+    let view = steer::view(place, &run, driven)?;
     let doing = doing(place, &view);
     let list = list(place, &view, &run, driven);
     if ui.json() {
@@ -121,7 +118,8 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
 }
 
 /// Shows a feature that is planned or designed; an error where nothing is known of it.
-fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, planning: Cost, setup: Cost) -> Result<String> {
+fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, setup: Cost) -> Result<String> {
+    let planning = costs::total(&place.paths.planning_costs())?;
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start)?;
     let has_requirements = standing != Standing::Missing;
@@ -136,7 +134,8 @@ fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, planning: Cost, setup
         view.blockers.push(Blocker { what: "design".to_string(), cause, resolution });
     }
     if ui.json() {
-        let mut status = json!(view);
+        // A run has these too.
+        let mut status = extended(json!({ "level": null, "workers": [], "mismatches": [] }), view);
         status["requirements"] = json!(has_requirements.then_some(standing));
         status["setup"] = json!(setup);
         return Ok(status.to_string());

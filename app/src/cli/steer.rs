@@ -29,16 +29,24 @@ pub fn no_run(place: &Place) -> Error {
 }
 
 /// The run as it is now. Its journal does not tell whether somebody still drives it, or holds its tasks.
-pub fn view(place: &Place, run: &Run, driven: bool) -> RunView {
-    let view = RunView::of(run);
+pub fn view(place: &Place, run: &Run, driven: bool) -> Result<RunView> {
+    let view = files::view(&place.paths, run)?;
     if driven {
-        return view;
+        return Ok(view);
     }
     let is_held = |task: &TaskId| {
         let holder = run.held().find(|(job, _)| job.task == *task);
         holder.is_some_and(|(_, session)| Lease::of(place.paths.dir(), session).is_some())
     };
-    view.undriven(|task, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt))
+    Ok(view.undriven(|task, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt)))
+}
+
+/// Has the files of an earlier run show what planning has cost since. The caller holds the feature's lock.
+pub fn show_planning_cost(place: &Place) -> Result<()> {
+    match session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? {
+        Some(run) => files::write_costs(&place.project, &place.paths, &run),
+        None => Ok(()),
+    }
 }
 
 /// Has the run's process carry a command out, or does so itself where none is alive.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
-use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::graph::{Task, TaskGraph};
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Event;
@@ -180,13 +180,14 @@ impl Inner {
         state_md::decisions(&state, run)
     }
 
+    fn task(&self, job: &Job) -> Result<&Task> {
+        let missing = || Error::new(ExitCode::Failed, format!("there is no task {}", job.task));
+        self.graph.task(&job.task).ok_or_else(missing)
+    }
+
     /// What a worker needs to know about its job.
     pub fn order(&self, job: &Job, run: &Run) -> Result<Order> {
-        let task = self
-            .graph
-            .task(&job.task)
-            .ok_or_else(|| Error::new(ExitCode::Failed, format!("there is no task {}", job.task)))?;
-        let (_, agent) = session::agent_for(&self.config, &task.spec, self.agent.as_deref())?;
+        let task = self.task(job)?;
         let worktree = self.paths.worktree(job.worker);
         let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
             Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
@@ -205,7 +206,7 @@ impl Inner {
             spec_dir: self.paths.specs().to_owned(),
             pinned: self.pinned.clone(),
             identity: self.identity.clone(),
-            agent: self.agent_order(agent, job),
+            agent: self.agent_order(job)?,
             env_pass: self.config.env.pass.clone(),
             ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
             task_list_id: Some(self.paths.feature().to_string()),
@@ -230,7 +231,9 @@ impl Inner {
 }
 
 impl Inner {
-    fn agent_order(&self, agent: &AgentConfig, job: &Job) -> AgentOrder {
+    /// Returns the agent that the configuration names for a job.
+    pub fn agent_order(&self, job: &Job) -> Result<AgentOrder> {
+        let (_, agent) = session::agent_for(&self.config, &self.task(job)?.spec, self.agent.as_deref())?;
         let (command, mut env_pass) = (agent.command.clone(), agent.env.clone());
         let kind = match agent.kind {
             AgentKind::Command => agent::AgentKind::Command,
@@ -239,7 +242,7 @@ impl Inner {
                 agent::AgentKind::Claude(self.claude_terms(agent, job))
             }
         };
-        AgentOrder { kind, command, env_pass }
+        Ok(AgentOrder { kind, command, env_pass })
     }
 
     fn claude_terms(&self, agent: &AgentConfig, job: &Job) -> claude::Terms {

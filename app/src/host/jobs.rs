@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::{Doer, Effect, Job, Purpose};
@@ -71,7 +72,7 @@ pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
         Err(error) => {
             let lack = error.is_lack_of_space().then(|| error.message().to_owned());
             let end = if lack.is_some() { JobEnd::Interrupted } else { JobEnd::Died { started: false } };
-            let mut report = JobReport { cost_usd: Some(0.0), ..report_of(end, Duration::ZERO) };
+            let mut report = report_of(end, Duration::ZERO).with_cost(Cost::default());
             report.warnings.push(error.to_string());
             tell(events, lack, ended(job, report));
             None
@@ -158,7 +159,8 @@ pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>
     if Order::read(&dir).is_err() {
         // It was not begun, unless a loss of power took the order away again.
         let Some(commit) = finished_commit(context, job) else { return start(context, job, run, events) };
-        let report = report_of(JobEnd::Done { commit }, NOT_EARLY);
+        let cost = unreported_cost(context, job, &dir);
+        let report = report_of(JobEnd::Done { commit }, NOT_EARLY).with_cost(cost);
         let _ = events.send(ended(job, checked(context, job, report, &Watched::default())));
         return None;
     }
@@ -241,33 +243,35 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watch
     let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
     if let Some(commit) = finished_commit(context, job) {
-        let cost_usd = unreported_cost(job, dir);
-        return checked(context, job, JobReport { cost_usd, ..report_of(JobEnd::Done { commit }, ran) }, end);
+        let cost = unreported_cost(context, job, dir);
+        return checked(context, job, report_of(JobEnd::Done { commit }, ran).with_cost(cost), end);
     }
     let lived = end.seen.as_ref().map_or(ran.max(NOT_EARLY), |seen| seen.duration);
     let end = match of_session {
         true => JobEnd::Interrupted,
         false => end_without_result(dir, end.silent.then_some(context.config.workers.stall)),
     };
-    // What is known of an attempt whose worker could not tell.
-    let tokens = match of_session {
-        true => subagents::tokens(dir),
-        false => Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt).map_or(0, |it| it.tokens),
-    };
-    let cost_usd = if end == (JobEnd::Died { started: false }) { Some(0.0) } else { unreported_cost(job, dir) };
-    let mut report = JobReport { cost_usd, tokens, ..report_of(end, lived) };
+    let never_started = end == JobEnd::Died { started: false };
+    let cost = if never_started { Cost::default() } else { unreported_cost(context, job, dir) };
+    let mut report = report_of(end, lived).with_cost(cost);
     if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
         report.warnings.push(error.to_string());
     }
     report
 }
 
-/// Returns the cost of an attempt that left no result; `None` where something was at work that costs.
-fn unreported_cost(job: &Job, dir: &Path) -> Option<f64> {
+/// Returns what is known of the cost of an attempt that left no result.
+fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost {
     match &job.doer {
-        Doer::Session(_) => None,
-        Doer::Nobody { .. } => Some(0.0),
-        Doer::Agent => Order::read(dir).ok()?.agent.unreported().cost_usd,
+        Doer::Session(_) => Cost::of(None, subagents::tokens(dir)),
+        Doer::Nobody { .. } => Cost::default(),
+        Doer::Agent => {
+            // A loss of power may have taken the order away; the configuration names the same agent.
+            let agent = Order::read(dir).map(|order| order.agent).or_else(|_| context.agent_order(job));
+            let cost = agent.map_or_else(|_| Cost::unknown(), |agent| agent.unreported_cost());
+            let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
+            cost + Cost::of(Some(0.0), progress.map_or(0, |progress| progress.tokens))
+        }
     }
 }
 

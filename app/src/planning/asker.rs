@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::cost::Cost;
@@ -157,7 +157,7 @@ impl<'a> Asker<'a> {
         }
         let max_usd = self.budget()?;
         let before = self.changed_files()?;
-        let question = self.costs().map(|path| Question::note(&path, self.role.phase(), &self.name)).transpose()?;
+        let question = self.note()?;
         let answer = agent::ask(&Asked {
             agent: self.agent,
             name: &self.name,
@@ -170,7 +170,7 @@ impl<'a> Asker<'a> {
             max_usd,
         });
         signals::let_end();
-        self.count(ui, question, answer.spent.cost());
+        self.count(ui, question, answer.cost);
         // An agent that was stopped for its budget failed because of that.
         let value = answer.value.or_else(|error| self.budget().and(Err(error)))?;
         let after = self.changed_files()?;
@@ -181,18 +181,22 @@ impl<'a> Asker<'a> {
         Ok(value)
     }
 
-    /// Where the costs of its questions are kept; nowhere without a repository.
-    fn costs(&self) -> Option<PathBuf> {
-        match self.paths {
-            Some(paths) => Some(paths.planning_costs()),
-            None => self.project.map(Project::setup_costs),
-        }
+    /// Notes a question where its cost is kept; nowhere as long as there is no repository.
+    fn note(&self) -> Result<Option<Question>> {
+        let path = match (self.paths, self.project) {
+            (Some(paths), _) => Some(paths.planning_costs()),
+            (None, Some(project)) => Some(project.setup_costs()),
+            (None, None) => Project::locate(self.root)?.as_ref().map(Project::setup_costs),
+        };
+        path.map(|path| Question::note(&path, self.role.phase(), &self.name)).transpose()
     }
 
     fn count(&self, ui: &Ui, question: Option<Question>, cost: Cost) {
         self.cost.set(self.cost.get() + cost);
         let _whole = signals::uninterrupted();
-        if let Some(Err(error)) = question.map(|question| question.cost(cost)) {
+        // There may be a repository by now.
+        let question = question.map_or_else(|| self.note(), |question| Ok(Some(question)));
+        if let Err(error) = question.and_then(|question| question.map_or(Ok(()), |question| question.cost(cost))) {
             // The answer is there, and paid for.
             ui.warn(&error.to_string());
         }

@@ -22,6 +22,12 @@ use crate::store::atomic::{sweep, write_atomic, write_projected};
 use crate::store::costs;
 use crate::store::locks::WorktreesLock;
 
+/// Returns the run with what planning has cost by now: an agent may have been asked since the run was last resumed.
+pub fn view(paths: &FeaturePaths, run: &Run) -> Result<RunView> {
+    let (view, planning) = (RunView::of(run), costs::total(&paths.planning_costs())?);
+    Ok(if planning.is_zero() { view } else { view.with_planning(run, planning) })
+}
+
 /// Everything, as it is where nobody drives the run.
 pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
     write_files(project, paths, run)?;
@@ -34,9 +40,14 @@ pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<(
 
 /// As `write_all`, without the task list in Claude Code.
 pub fn write_files(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
-    write_projection(paths, &RunView::of(run))?;
-    write_state(project, paths, run)?;
+    write_costs(project, paths, run)?;
     write_tasks(paths, run)
+}
+
+/// Writes the files that show what the run and its planning have cost.
+pub fn write_costs(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    write_projection(paths, &view(paths, run)?)?;
+    write_state(project, paths, run)
 }
 
 pub fn write_tasks(paths: &FeaturePaths, run: &Run) -> Result<()> {
@@ -55,7 +66,7 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
         sweep(dir);
     }
     let before = read_state(&path)?;
-    let view = RunView::of(run);
+    let view = view(paths, run)?;
     let section = StateSection::of(&view, state_md::decisions(&before, run));
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
     write_projected(&path, &after)
@@ -111,5 +122,5 @@ fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
 }
 
 pub fn write_completion(paths: &FeaturePaths, run: &Run, gates: &[GateResult], commits: &[String]) -> Result<()> {
-    write_atomic(&paths.completion(), render_completion(&RunView::of(run), gates, commits).as_bytes())
+    write_atomic(&paths.completion(), render_completion(&view(paths, run)?, gates, commits).as_bytes())
 }

@@ -27,6 +27,16 @@ mod timeline;
 use std::time::Duration;
 
 pub use reporter::{Opening, Reporter};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Returns the object with the fields of another one added.
+pub fn extended(mut object: Value, fields: impl Serialize) -> Value {
+    if let (Value::Object(object), Value::Object(fields)) = (&mut object, json!(fields)) {
+        object.extend(fields);
+    }
+    object
+}
 
 /// As people say it: `0.4s`, `12s`, `2m 34s`, `1h 05m`. A second unit of nothing is left out.
 pub fn human_duration(duration: Duration) -> String {

@@ -3,13 +3,15 @@
 use mahabharatha_core::view::{LevelView, RunView, TaskView, WorkerView};
 use serde_json::{Map, Value, json};
 
+use super::extended;
+
 pub fn projection(view: &RunView) -> Value {
     let tasks: Map<String, Value> = view.tasks.iter().map(|task| (task.id.to_string(), task_entry(task))).collect();
     let workers: Map<String, Value> =
         view.workers.iter().map(|worker| (worker.id.to_string(), worker_entry(worker))).collect();
     let levels: Map<String, Value> =
         view.levels.iter().map(|level| (level.level.to_string(), level_entry(level))).collect();
-    json!({
+    let run = json!({
         "feature": view.feature,
         "status": word(view.status),
         "mode": view.mode,
@@ -21,12 +23,10 @@ pub fn projection(view: &RunView) -> Value {
         "workers": workers,
         "levels": levels,
         "blockers": view.blockers,
-        "cost_usd": view.cost.usd(),
-        "known_cost_usd": view.cost.known_usd(),
-        "tokens": view.cost.tokens(),
         "planning": view.planning,
         "completion": completion(view),
-    })
+    });
+    extended(run, view.cost)
 }
 
 /// Whatever is under way is `in_progress` here.
@@ -76,17 +76,15 @@ fn completion(view: &RunView) -> Value {
         return Value::Null;
     }
     let of = |status: &str| view.tasks.iter().filter(|task| task.status == status).count();
-    json!({
+    let completion = json!({
         "completed_at": view.updated_at,
         "commit": view.levels.last().and_then(|level| level.commit.as_ref()),
         "tasks_completed": of("completed"),
         "tasks_skipped": of("skipped"),
         "attempts": view.tasks.iter().map(|task| task.attempts.len()).sum::<usize>(),
         "duration_seconds": view.updated_at.0.since(view.started_at.0).as_secs(),
-        "cost_usd": view.cost.usd(),
-        "known_cost_usd": view.cost.known_usd(),
-        "tokens": view.cost.tokens(),
-    })
+    });
+    extended(completion, view.cost)
 }
 
 #[cfg(test)]

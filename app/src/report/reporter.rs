@@ -181,7 +181,8 @@ impl Follower {
     fn write_what_is_due(&mut self) {
         if self.projection.is_due() {
             self.projection.done();
-            let view = RunView::of(&self.run);
+            // `status` reports a file of costs that cannot be read.
+            let view = files::view(&self.paths, &self.run).unwrap_or_else(|_| RunView::of(&self.run));
             if let Some(mirror) = &self.mirror {
                 mirror.update(&view, &self.run);
             }

@@ -2,10 +2,10 @@
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Feature;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::text::cost_phrase;
+use super::text::usd_phrase;
 use crate::ui::one_line;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -15,9 +15,8 @@ pub struct StatusLine {
     pub completed: usize,
     pub total: usize,
     pub level: Option<u64>,
-    /// None where a part of the cost is not known.
-    pub cost_usd: Option<f64>,
-    pub known_cost_usd: f64,
+    #[serde(flatten)]
+    pub cost: Cost,
     pub blocked: usize,
 }
 
@@ -33,16 +32,8 @@ impl StatusLine {
             completed: with("completed"),
             total: tasks.map_or(0, serde_json::Map::len),
             level: projection["current_level"].as_u64(),
-            cost_usd: projection["cost_usd"].as_f64(),
-            known_cost_usd: projection["known_cost_usd"].as_f64().unwrap_or_default(),
+            cost: Cost::deserialize(projection).unwrap_or_else(|_| Cost::unknown()),
             blocked: with("blocked"),
-        }
-    }
-
-    fn cost(&self) -> Cost {
-        match self.cost_usd {
-            Some(usd) => Cost::of(Some(usd), 0),
-            None => Cost::of(Some(self.known_cost_usd), 0) + Cost::unknown(),
         }
     }
 }
@@ -54,7 +45,7 @@ pub fn text(line: &StatusLine) -> String {
         ("in_progress" | "blocked", level) => parts.extend(level.map(|level| format!("level {level}"))),
         (status, _) => parts.push(one_line(status)),
     }
-    parts.extend(cost_phrase(line.cost()));
+    parts.extend(usd_phrase(line.cost));
     if line.blocked > 0 {
         parts.push(format!("{} blocked", line.blocked));
     }

@@ -40,8 +40,16 @@ pub fn cost_fact(cost: Cost) -> Option<String> {
 
 /// As `cost_fact`, for the middle of a sentence: `cost unknown`.
 pub fn cost_phrase(cost: Cost) -> Option<String> {
-    let fact = cost_fact(cost)?;
-    Some(if cost.usd().is_none() && cost.known_usd() == 0.0 { format!("cost {fact}") } else { fact })
+    cost_fact(cost).map(|fact| in_sentence(cost, fact))
+}
+
+/// As `cost_phrase`, without the tokens.
+pub fn usd_phrase(cost: Cost) -> Option<String> {
+    (cost.usd() != Some(0.0)).then(|| in_sentence(cost, amount(cost)))
+}
+
+fn in_sentence(cost: Cost, fact: String) -> String {
+    if cost.usd().is_none() && cost.known_usd() == 0.0 { format!("cost {fact}") } else { fact }
 }
 
 /// What the feature has cost, and how much of that is planning.

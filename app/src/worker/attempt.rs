@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Doer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
@@ -18,7 +19,7 @@ use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, Interrupt};
 use super::{FENCE, found, progress, prompt};
-use crate::agent::{Said, Session, Spent};
+use crate::agent::{Said, Session};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, RefChange};
@@ -30,7 +31,7 @@ pub struct Attempt<'a> {
     pub interrupt: &'a Interrupt,
     pub log: &'a Log,
     pub warnings: Vec<String>,
-    pub spent: Spent,
+    pub cost: Cost,
     pub decisions: Vec<String>,
 }
 
@@ -44,8 +45,8 @@ pub enum AgentEnd {
 
 impl<'a> Attempt<'a> {
     pub fn new(order: &'a Order, job_dir: &'a Path, interrupt: &'a Interrupt, log: &'a Log) -> Attempt<'a> {
-        let (warnings, spent, decisions) = (Vec::new(), Spent::NOTHING, Vec::new());
-        Attempt { order, job_dir, interrupt, log, warnings, spent, decisions }
+        let (warnings, cost, decisions) = (Vec::new(), Cost::default(), Vec::new());
+        Attempt { order, job_dir, interrupt, log, warnings, cost, decisions }
     }
 
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
@@ -115,9 +116,9 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
-        let Attempt { warnings, decisions, spent: Spent { cost_usd, tokens }, .. } = self;
+        let Attempt { warnings, decisions, cost, .. } = self;
         let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
-        JobReport { wip, warnings, cost_usd, tokens, decisions, ..bare }
+        JobReport { wip, warnings, decisions, ..bare }.with_cost(cost)
     }
 
     fn run_agent(&mut self) -> Result<AgentEnd> {
@@ -148,7 +149,7 @@ impl<'a> Attempt<'a> {
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
         let command = agent.command(session)?;
         // Until the agent has told.
-        self.spent = order.agent.unreported();
+        self.cost = order.agent.unreported_cost();
         let running = command
             .timeout(order.limits.attempt())
             .grace(order.limits.grace())
@@ -161,7 +162,7 @@ impl<'a> Attempt<'a> {
         let (ended, stalled) =
             watch::wait_for_agent(running, self.interrupt, stall, grace, &order.worktree).map_err(failed)?;
         warmup.end();
-        self.spent = agent.spent();
+        self.cost = agent.reported_cost().unwrap_or(self.cost);
         self.decisions = agent.decisions(&ended);
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
         if ended.left_others || proc::has_descendants() {

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 
 use super::attempt::{AgentEnd, Attempt};
@@ -14,7 +15,7 @@ use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::Interrupt;
 use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, subagents, write_result};
-use crate::agent::{Said, Spent};
+use crate::agent::Said;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::proc;
 use crate::store::locks::JobLock;
@@ -125,7 +126,7 @@ pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<Str
     with_attempt(&order, job_dir, |mut attempt| {
         attempt.decisions = decisions;
         // The client does not say what its subagents cost.
-        attempt.spent = Spent { cost_usd: None, tokens: subagents::tokens(job_dir) };
+        attempt.cost = Cost::of(None, subagents::tokens(job_dir));
         let (end, wip) = attempt.conclude(AgentEnd::Said(said), &pristine, &guard)?;
         let log = attempt.log;
         let mut report = attempt.report(end, wip, started);

@@ -26,7 +26,7 @@ enum News {
 }
 
 impl Warmup {
-    /// Waits for the worker that fills the cache, or becomes it. What goes wrong with the file keeps no agent from its work.
+    /// Waits for the worker that fills the cache, or becomes it. Errors with the lock file are ignored.
     pub fn wait_for_turn(&self, path: &Path, interrupt: &Interrupt, log: &Log) {
         let turn = match prompt_cache::enter(path) {
             Ok(Turn::Wait) => {

@@ -1,8 +1,10 @@
 //! A repository whose agent is the real client, with a home of its own.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
@@ -98,10 +100,34 @@ pub fn version() -> String {
     String::from_utf8(said.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
 }
 
-/// The context window of its models: 1,000,000 tokens, but 200,000 with the oldest client that works.
+/// The context window of its models in tokens, as the client says.
 pub fn window() -> u64 {
-    let package: Value = serde_json::from_str(include_str!("../client/package.json")).unwrap();
-    if package["oldest"] == version() { 200_000 } else { 1_000_000 }
+    static WINDOW: OnceLock<u64> = OnceLock::new();
+    *WINDOW.get_or_init(|| {
+        let home = tempfile::tempdir().unwrap();
+        let mut client = Command::new(claude_client::program().unwrap())
+            .args(["-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"])
+            .args(["--setting-sources", "", "--strict-mcp-config", "--model", "sonnet"])
+            .env_clear()
+            .envs([("ANTHROPIC_BASE_URL", "http://127.0.0.1:9"), ("ANTHROPIC_API_KEY", "none")])
+            .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", home.path())
+            .current_dir(home.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let request = json!({ "subtype": "get_context_usage", "detail": "summary" });
+        let request = json!({ "type": "control_request", "request_id": "w", "request": request });
+        // The client ends when it has answered, as nothing more is to come.
+        client.stdin.take().unwrap().write_all(format!("{request}\n").as_bytes()).unwrap();
+        let output = client.wait_with_output().unwrap().stdout;
+        let lines =
+            std::str::from_utf8(&output).unwrap().lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut windows = lines.filter_map(|line| line["response"]["response"]["maxTokens"].as_u64());
+        windows.next().unwrap()
+    })
 }
 
 /// A key that must turn up nowhere.

@@ -157,3 +157,26 @@ fn an_attempt_that_is_called_off_tells_what_it_cost() {
     assert!(bench.repo.status()["cost_usd"].as_f64().unwrap() >= 0.4);
     assert_eq!(bench.api.asked().len(), 4, "nothing is asked once it is called off");
 }
+
+#[test]
+fn tokens_of_an_attempt_that_left_a_commit_and_no_result_are_counted() {
+    for loses_order in [false, true] {
+        let api = Api::start(|ask| match ask.turn() {
+            0 => ask.write("a.txt", &ask.task()),
+            _ => Reply::says("Done."),
+        });
+        let Some(bench) = Bench::new(api, "") else { return };
+        bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
+        let mut run = bench.command(&["run"]);
+        run.env("MAHABHARATHA_CRASH_AT", "worker A-1.1 after the ref").env("MAHABHARATHA_CRASH_WITH", "parent");
+        assert!(!run.output().unwrap().status.success(), "it is killed");
+        if loses_order {
+            fs::remove_file(bench.repo.join(".git/mahabharatha/x/jobs/A-1.1/order.json")).unwrap();
+        }
+        bench.run(&["run"]).code(0);
+        let task = bench.repo.task("A-1");
+        let served: u64 = bench.api.served().iter().map(|(_, usage)| usage.total()).sum();
+        assert_eq!((&task["attempt"], &task["tokens"]), (&json!(1), &json!(served)), "{task}");
+        assert!(served > 0 && task["cost_usd"].is_null(), "nobody said what it cost: {task}");
+    }
+}

@@ -29,7 +29,7 @@ fn a_task_is_done_by_the_real_client() {
 
     let asked = bench.api.asked();
     let (system, text) = (asked[0].system(), asked[0].text());
-    assert!(asked[0].bytes < 30_000, "the first request has {} bytes", asked[0].bytes);
+    assert!(asked[0].bytes <= 16 * 1024, "the first request has {} bytes", asked[0].bytes);
     assert!(asked[0].body["model"].as_str().unwrap().contains("opus"));
     assert!(system.contains("You Are a Worker") && system.contains("Use four spaces."), "{system}");
     assert!(text.contains("No passwords.") && !text.contains("No eval."), "{text}");

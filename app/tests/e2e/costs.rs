@@ -67,6 +67,18 @@ fn what_a_worker_cost_that_died_is_unknown_unless_it_ran_the_tasks_own_command()
 }
 
 #[test]
+fn a_tasks_own_command_costs_nothing_where_its_order_and_its_result_are_lost() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    let mut run = repo.command(&["run"]);
+    run.env("MAHABHARATHA_CRASH_AT", "worker A.1 after the ref").env("MAHABHARATHA_CRASH_WITH", "parent");
+    assert!(!run.output().unwrap().status.success(), "it is killed");
+    std::fs::remove_file(repo.join(".git/mahabharatha/x/jobs/A.1/order.json")).unwrap();
+    repo.run(&["run"]).code(0);
+    assert_eq!((&repo.task("A")["attempt"], cost(&repo.task("A"))), (&json!(1), NOTHING));
+}
+
+#[test]
 fn what_a_session_does_costs_nobody_knows_what() {
     let repo = Repo::new();
     repo.graph("x", &[plain("A", 1, "a.txt"), plain("B", 1, "b.txt")]);

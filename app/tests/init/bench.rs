@@ -18,6 +18,8 @@ impl Bench {
     pub fn new(files: &[(&str, &str)]) -> Bench {
         let bench = Bench::without_git(files);
         bench.repo.git(&["init", "-q", "-b", "main"]);
+        bench.repo.git(&["config", "user.name", "Test"]);
+        bench.repo.git(&["config", "user.email", "test@example.com"]);
         bench
     }
 

@@ -125,6 +125,12 @@ fn it_is_asked_where_there_is_no_repository_too() {
     bench.repo.program("agent.sh", "[ \"$MAHABHARATHA_ROLE\" = scout ] && cat answer");
     bench.repo.run(&INIT).code(0);
     assert!(bench.repo.read(REPORT).contains("In short: It says hello.\n"));
+    assert!(!bench.repo.exists(".git"));
+
+    bench.repo.program("agent.sh", "git init -q . && cat answer");
+    bench.repo.run(&["init", "--force", "--agent", "mine"]).code(0);
+    let records = bench.repo.read(".git/mahabharatha/setup.jsonl");
+    assert!(records.contains(r#""record":"answered""#), "kept in the repository that there is now: {records}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::agents::answers;
 use crate::client::{Bench, task};
 use crate::messages_api::{Api, Ask, Reply, Usage, bash};
-use crate::support::{Repo, with};
+use crate::support::{Repo, simple, with};
 
 fn requirements() -> Value {
     let story = json!({
@@ -157,4 +157,23 @@ fn a_question_that_fails_or_is_interrupted_has_an_unknown_cost() {
         assert_eq!(planning_cost(&repo), json!({ "cost_usd": null, "known_cost_usd": 0.0, "tokens": 0 }));
         repo.run(&["status", "-f", "shop"]).code(0).says("shop: planned, not run yet; cost unknown");
     }
+}
+
+#[test]
+fn what_planning_costs_after_a_run_is_shown_everywhere() {
+    let repo = with_agent("exit 3\n");
+    repo.graph("shop", &[simple("A", 1, "a.txt")]);
+    let costs = || {
+        let projection: Value = serde_json::from_str(&repo.read(".mahabharatha/state/shop.json")).unwrap();
+        let status = repo.run(&["status", "--json", "-f", "shop"]).code(0).json();
+        let line = repo.run(&["status", "--line", "--json", "-f", "shop"]).code(0).json();
+        [projection, status, line].map(|of| of["cost_usd"].clone())
+    };
+    repo.run(&["run", "shop"]).code(0);
+    assert_eq!(costs(), [json!(0.0), json!(0.0), json!(0.0)]);
+    repo.run(&PLAN).code(1);
+    assert_eq!(costs(), [Value::Null, Value::Null, Value::Null]);
+    assert!(repo.read(".gsd/STATE.md").contains("- **Cost:** unknown"));
+    let examined = repo.run(&["debug", "--json", "-f", "shop"]).json();
+    assert_eq!(examined["projection"], "current", "{examined}");
 }

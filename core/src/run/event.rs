@@ -291,6 +291,10 @@ impl JobReport {
         Cost::of(self.cost_usd, self.tokens)
     }
 
+    pub fn with_cost(self, cost: Cost) -> JobReport {
+        JobReport { cost_usd: cost.usd(), tokens: cost.tokens(), ..self }
+    }
+
     /// Of an attempt that was called off before anything is known of it.
     pub fn interrupted() -> JobReport {
         JobReport::new(JobEnd::Interrupted, 0)

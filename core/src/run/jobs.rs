@@ -7,6 +7,7 @@ use super::effect::{Carry, Doer, Effect, EffectId, Job, Purpose};
 use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport};
 use super::state::{AttemptRecord, End, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
+use crate::cost::Cost;
 use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
 
 /// Bounds on what uses up no retry.
@@ -204,7 +205,7 @@ impl Run {
         self.breaker.called_off(id);
         self.outdated.remove(&id);
         // Nothing was launched, so nothing was spent.
-        self.close_record(now, job, JobReport { cost_usd: Some(0.0), ..JobReport::interrupted() });
+        self.close_record(now, job, JobReport::interrupted().with_cost(Cost::default()));
         let Some(index) = self.graph.index(&job.task) else { return };
         match job.purpose {
             Purpose::Build => {

@@ -18,7 +18,7 @@ impl Run {
         self.policy.max_usd_per_task.map(|limit| (limit - self.tasks[task].spent_usd()).max(0.0))
     }
 
-    /// Returns why no agent may be launched for the task: its budget is spent. A person may do a foreground task at any cost.
+    /// Returns why no agent may be launched for the task: its budget is spent. Foreground tasks have no limit.
     pub(super) fn over_task_budget(&self, task: usize) -> Option<String> {
         if self.graph.tasks()[task].spec.foreground {
             return None;

@@ -52,7 +52,7 @@ pub struct TaskSpec {
     pub agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// One of the words of `Effort`, which the graph's check sees to.
+    /// One of the words of `Effort`, validated by the graph check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

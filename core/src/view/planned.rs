@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::{Blocker, LevelView, TaskView};
 use crate::cost::Cost;
 use crate::graph::{Task, TaskGraph};
-use crate::ids::Level;
 
 /// The same fields as those of a run, as far as they make sense before one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -13,11 +12,8 @@ pub struct PlannedView {
     pub feature: String,
     /// `planned`, or `designed` where there is a graph to run.
     pub status: &'static str,
-    pub level: Option<Level>,
     pub levels: Vec<LevelView>,
     pub tasks: Vec<TaskView>,
-    pub workers: Vec<()>,
-    pub mismatches: Vec<()>,
     #[serde(flatten)]
     pub cost: Cost,
     pub planning: Cost,
@@ -30,11 +26,8 @@ impl PlannedView {
         PlannedView {
             feature: feature.to_string(),
             status: if graph.is_some() { "designed" } else { "planned" },
-            level: None,
             levels: tasks.chunk_by(|one, next| one.level == next.level).map(pending_level).collect(),
             tasks: tasks.iter().map(pending_task).collect(),
-            workers: Vec::new(),
-            mismatches: Vec::new(),
             cost: planning,
             planning,
             blockers: Vec::new(),

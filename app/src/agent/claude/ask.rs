@@ -1,9 +1,10 @@
 //! Claude Code asked once, with tools that read and no others.
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::spec::Effort;
 use serde_json::Value;
 
-use super::super::{Asked, Spent};
+use super::super::Asked;
 use super::QUIET;
 use super::wire::{Line, Outcome};
 use crate::error::Result;
@@ -33,17 +34,17 @@ pub fn command_for(asked: &Asked<'_>) -> Result<Cmd> {
 }
 
 /// Returns what the client answered, or why there is no answer; and what it cost, where the client says so.
-pub fn answer(ended: &Ended) -> (Result<Result<Value, String>, String>, Spent) {
+pub fn answer(ended: &Ended) -> (Result<Result<Value, String>, String>, Cost) {
     let lines = String::from_utf8_lossy(&ended.stdout);
     let outcome = lines.lines().rev().find_map(|line| match serde_json::from_str(line) {
         Ok(Line::Result(outcome)) => Some(outcome),
         _ => None,
     });
     match outcome {
-        None => (Err(format!("it ended with {} and without a result", ended.status)), Spent::UNKNOWN),
+        None => (Err(format!("it ended with {} and without a result", ended.status)), Cost::unknown()),
         Some(outcome) => {
-            let spent = Spent { cost_usd: outcome.total_cost_usd, tokens: outcome.tokens() };
-            (value_of(outcome, ended), spent)
+            let cost = Cost::of(outcome.total_cost_usd, outcome.tokens());
+            (value_of(outcome, ended), cost)
         }
     }
 }

@@ -21,12 +21,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::prompt::bound_text;
 use mahabharatha_core::spec::{Effort, TaskSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Agent, Said, Session, Spent};
+use super::{Agent, Said, Session};
 use crate::error::{Result, io};
 use crate::proc::{Cmd, Ended, Feed};
 use stream::{Conversation, interrupt, listener};
@@ -207,8 +208,8 @@ impl Agent for Claude {
         self.conversation().said(ended)
     }
 
-    fn spent(&self) -> Spent {
-        self.conversation().spent()
+    fn reported_cost(&self) -> Option<Cost> {
+        Some(self.conversation().cost())
     }
 
     fn decisions(&self, _ended: &Ended) -> Vec<String> {

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Time;
 use serde_json::{Map, Value, json};
 
-use super::super::{AgentEvent, Said, Spent, Tell};
+use super::super::{AgentEvent, Said, Tell};
 use super::user_message;
 use super::window::Window;
 use super::wire::{Block, Content, Line, Message, Outcome, System};
@@ -90,9 +91,9 @@ impl Conversation {
         self.feed.clone()
     }
 
-    pub fn spent(&self) -> Spent {
+    pub fn cost(&self) -> Cost {
         let told = self.outcome.as_ref().map_or(0, Outcome::tokens);
-        Spent { cost_usd: self.cost_usd, tokens: told.max(self.tokens) }
+        Cost::of(self.cost_usd, told.max(self.tokens))
     }
 
     /// The last that it said.
@@ -116,9 +117,10 @@ impl Conversation {
             }
             Line::User { message } => self.results(message),
             Line::ControlResponse { response } => {
-                // A tool may have begun to run while the answer was awaited.
-                if self.window.answered(&response) && !self.tools.is_empty() {
-                    self.stop_if_full();
+                // A tool may have begun to run while the answer was awaited. An agent that was asked to stop before a late
+                // answer is not asked again: only its tool uses count.
+                if self.window.answered(&response) && !self.tools.is_empty() && self.asked.is_none() {
+                    self.stop_if_full(Instant::now());
                 }
             }
             Line::RateLimitEvent { rate_limit_info } if rate_limit_info.status == "rejected" => {
@@ -192,7 +194,7 @@ impl Conversation {
                     self.tools.insert(id, doing);
                     // Asked at a tool, as the client passes a message on when one has ended; asked at an end, it would begin anew.
                     if is_main {
-                        self.stop_if_full();
+                        self.stop_if_full(Instant::now());
                     }
                 }
                 _ => {}
@@ -206,9 +208,9 @@ impl Conversation {
 
     /// Asks the agent to stop where its context is full, once the window is known, and less politely with each tool that it
     /// uses after that.
-    fn stop_if_full(&mut self) {
+    fn stop_if_full(&mut self, now: Instant) {
         let full = self.context as f64 >= self.threshold * self.window.tokens() as f64;
-        if self.asked.is_some() || full && !self.window.is_awaited(Instant::now()) {
+        if self.asked.is_some() || full && !self.window.is_awaited(now) {
             self.ask_to_stop(self.percent(self.context));
         }
     }
@@ -340,4 +342,26 @@ fn doing(worktree: &Path, tool: &str, input: &Map<String, Value>) -> String {
 /// Hears the client's output.
 pub fn listener(conversation: Arc<Mutex<Conversation>>) -> impl Write + Send + 'static {
     Lines::new(MAX_LINE, move |line| conversation.lock().unwrap_or_else(PoisonError::into_inner).hear(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_answer_about_the_window_is_no_tool_use() {
+        let mut conversation = Conversation::new(Feed::default(), 0.7);
+        let mut hear = |line: Value| conversation.hear(line.to_string().as_bytes());
+        hear(json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "sonnet" }));
+        hear(json!({ "type": "assistant", "parent_tool_use_id": null, "message": {
+            "id": "m", "usage": { "input_tokens": 150_000 },
+            "content": [{ "type": "tool_use", "id": "t", "name": "Read", "input": {} }] } }));
+        assert_eq!(conversation.asked, None, "the answer is awaited");
+        // As after the time limit for the answer.
+        conversation.stop_if_full(Instant::now() + Duration::from_secs(3600));
+        assert_eq!(conversation.asked, Some(0));
+        let answer = json!({ "subtype": "success", "request_id": "window", "response": { "maxTokens": 200_000 } });
+        conversation.hear(json!({ "type": "control_response", "response": answer }).to_string().as_bytes());
+        assert_eq!(conversation.asked, Some(0));
+    }
 }

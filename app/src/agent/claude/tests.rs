@@ -184,9 +184,9 @@ fn what_happens_is_told_in_words_for_people() {
             "finished: success after 4 turns: Done.",
         ]
     );
-    let spent = conversation.lock().unwrap().spent();
+    let cost = conversation.lock().unwrap().cost();
     // What the client reckons is less than what was seen, which it forgot when it summed up.
-    assert_eq!((spent.cost_usd, spent.tokens), (Some(0.5), 3_000));
+    assert_eq!((cost.usd(), cost.tokens()), (Some(0.5), 3_000));
 }
 
 fn init(model: &str) -> Value {
@@ -294,6 +294,6 @@ proptest! {
         for status in [Exit::Code(0), Exit::Code(1), Exit::Signal(9)] {
             conversation.said(&ended(status));
         }
-        prop_assert!(conversation.spent().cost().known_usd().is_finite());
+        prop_assert!(conversation.cost().known_usd().is_finite());
     }
 }
