@@ -57,11 +57,6 @@ impl Hook {
         format!("if {IS_INSTALLED}; then {} || {otherwise}; fi", self.call())
     }
 
-    /// As versions wrote it that refused every call where the program was missing.
-    fn old_command(&self) -> String {
-        format!("{} || exit 2", self.call())
-    }
-
     fn group(&self) -> Value {
         let mut group = Map::new();
         group.extend(self.matcher.map(|matcher| ("matcher".to_owned(), json!(matcher))));
@@ -162,7 +157,7 @@ pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Re
     let mut text = parse(path, Some(old))?;
     if entries.hooks {
         for hook in &HOOKS {
-            remove_hook(&mut text, hook, &[hook.command(), hook.old_command()]);
+            remove_hook(&mut text, hook);
             remove_container(&mut text, &[Key("hooks"), Key(hook.event)], added);
         }
         remove_container(&mut text, &[Key("hooks")], added);
@@ -184,11 +179,10 @@ pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Re
     Ok(if text.text() == old { Edited::Unchanged } else { Edited::Text(text.text().to_owned()) })
 }
 
-/// Adds a hook, in place of one in the old form. One that the user wrote differently counts as there.
+/// Adds a hook, unless the user has one that makes the same call.
 fn add_hook(path: &Path, text: &mut JsonText, hook: &Hook, added: &mut Added) -> Result<()> {
     let event = [Key("hooks"), Key(hook.event)];
     container(path, text, &event, json!([]), added)?;
-    remove_hook(text, hook, &[hook.old_command()]);
     let groups = text.value()["hooks"][hook.event].as_array().cloned().unwrap_or_default();
     let calls_ours = |found: &Value| found["command"].as_str().is_some_and(|text| text.contains(&hook.call()));
     if !groups.iter().flat_map(hooks_of).any(calls_ours) {
@@ -197,16 +191,16 @@ fn add_hook(path: &Path, text: &mut JsonText, hook: &Hook, added: &mut Added) ->
     Ok(())
 }
 
-/// Removes the hooks of an event with one of these commands, and their groups where nothing else is in them.
-fn remove_hook(text: &mut JsonText, hook: &Hook, commands: &[String]) {
-    let settings = text.value();
+/// Removes a hook of ours, and its group if nothing else is in it.
+fn remove_hook(text: &mut JsonText, hook: &Hook) {
+    let (settings, ours) = (text.value(), hook.command());
     let groups = settings["hooks"][hook.event].as_array().map(Vec::as_slice).unwrap_or_default();
     for (group_at, group) in groups.iter().enumerate().rev() {
         let group_path = [Key("hooks"), Key(hook.event), At(group_at)];
         let [hooks, event, at] = group_path;
         let mut removed = false;
         for (hook_at, found) in hooks_of(group).iter().enumerate().rev() {
-            if found["command"].as_str().is_some_and(|command| commands.iter().any(|ours| ours == command)) {
+            if found["command"] == ours.as_str() {
                 text.remove(&[hooks, event, at, Key("hooks"), At(hook_at)]);
                 removed = true;
             }

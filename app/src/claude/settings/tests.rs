@@ -84,24 +84,6 @@ fn a_file_of_ours_goes_and_what_the_user_added_to_it_stays() {
 }
 
 #[test]
-fn hooks_in_the_old_form_are_replaced() {
-    let old_hook = |name: &str| json!({ "type": "command", "command": format!("mahabharatha hook {name} || exit 2"), "timeout": 600 });
-    let theirs = json!({ "type": "command", "command": "mine" });
-    let settings = json!({ "hooks": {
-        "PreToolUse": [{ "matcher": "Write|Edit", "hooks": [old_hook("pre-tool-use"), theirs] }],
-        "TaskCompleted": [{ "hooks": [old_hook("task-completed")] }],
-    } });
-    let new = added_to(Some(&settings.to_string()), HOOKS_ONLY).unwrap().0.unwrap();
-    assert!(!new.contains("\"mahabharatha hook"), "{new}");
-    let new = value(&new);
-    assert_eq!(new["hooks"]["PreToolUse"][0], json!({ "matcher": "Write|Edit", "hooks": [theirs] }));
-    assert_eq!(
-        (new["hooks"]["PreToolUse"].as_array().unwrap().len(), new["hooks"]["TaskCompleted"].as_array().unwrap().len()),
-        (2, 1)
-    );
-}
-
-#[test]
 fn what_the_user_wrote_differently_stays() {
     let by_hand = |command: &str| json!([{ "hooks": [{ "type": "command", "command": command }] }]);
     let settings = json!({
