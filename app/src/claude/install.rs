@@ -252,7 +252,7 @@ impl Draft {
         let edited = settings::add(&path, old.as_deref(), entries, &mut self.manifest.settings)?;
         let theirs = old.as_deref().and_then(|old| serde_json::from_str(old).ok()).unwrap_or_default();
         if entries.status_line && settings::has_other_status_line(&theirs) {
-            self.warnings.push(format!("{} has a statusLine of yours, which stays", path.display()));
+            self.warnings.push(format!("{} already has a statusLine; it was kept", path.display()));
         }
         let action = if old.is_some() { Action::Merged } else { Action::Created };
         self.edit_settings(&path, edited, action)

@@ -111,7 +111,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         scout: None,
     };
     if place::is_set_up(&outcome.root, interrupted) && !request.force {
-        ui.note("It is set up already, and nothing was changed; --force does it again, with --only for some groups, and keeps what you changed.");
+        ui.note("Already set up; nothing was changed. Use --force to set it up again, with --only for some groups; your changes are kept.");
         return Ok(outcome);
     }
     match mode {

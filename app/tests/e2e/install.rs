@@ -89,7 +89,7 @@ fn groups_are_chosen_by_flags_and_a_dry_run_writes_nothing() {
     let settings: Value = serde_json::from_str(&repo.read(".claude/settings.json")).unwrap();
     assert_eq!(settings.as_object().unwrap().keys().collect::<Vec<_>>(), ["statusLine"]);
     repo.write(".claude/settings.json", "{\"statusLine\": {\"type\": \"command\", \"command\": \"mine\"}}");
-    repo.run(&["install", "--status-line"]).code(0).says("a statusLine of yours, which stays");
+    repo.run(&["install", "--status-line"]).code(0).says("already has a statusLine; it was kept");
     assert!(repo.read(".claude/settings.json").contains("\"mine\""));
 }
 

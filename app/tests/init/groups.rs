@@ -39,7 +39,7 @@ fn flags_choose_what_is_written() {
     for path in [".claude", ".devcontainer", "CLAUDE.md", ".gsd/INFRASTRUCTURE.md"] {
         assert!(!bench.repo.exists(path), "{path}");
     }
-    bench.run(&["init", "--only", "claude-md"]).code(0).says("set up already");
+    bench.run(&["init", "--only", "claude-md"]).code(0).says("Already set up");
     bench.run(&["init", "--force", "--only", "claude-md"]).code(0);
     let text = bench.repo.read("CLAUDE.md");
     assert!(!text.contains(".claude/rules"), "what is not there is not named: {text}");
