@@ -59,7 +59,8 @@ fn removal_leaves_no_trace() {
 #[test]
 fn removal_gives_back_what_the_user_had_and_keeps_what_they_changed() {
     let bench = Bench::new(fixtures::GO);
-    bench.repo.write("CLAUDE.md", "# House rules\n\nSpaces.\n");
+    // Without a newline at its end.
+    bench.repo.write("CLAUDE.md", "# House rules\n\nSpaces.");
     bench.repo.write(".claude/settings.json", "{ \"model\": \"opus\" }\n");
     bench.repo.write(".devcontainer/devcontainer.json", "{ \"image\": \"mine\" }\n");
     bench.repo.write(".devcontainer/Dockerfile", "FROM mine\n");
