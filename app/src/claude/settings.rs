@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::groups::{Group, Selection};
 use super::json_text::JsonText;
 use super::json_text::Step::{self, At, Key};
 use crate::error::{Error, ExitCode, Result};
@@ -81,12 +82,23 @@ pub fn plugin_hooks() -> Value {
     json!({ "hooks": Value::Object(groups.collect()) })
 }
 
-/// Which of our entries are meant.
-#[derive(Debug, Clone, Copy)]
+/// Which of our entries a command edits, or has changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entries {
     /// The hooks and the variable.
     pub hooks: bool,
     pub status_line: bool,
+}
+
+impl Entries {
+    pub fn selected(selection: &Selection) -> Entries {
+        Entries { hooks: selection.has(Group::Hooks), status_line: selection.has(Group::StatusLine) }
+    }
+
+    pub fn groups(self) -> Vec<Group> {
+        let groups = [(Group::Hooks, self.hooks), (Group::StatusLine, self.status_line)];
+        groups.into_iter().filter(|(_, is_meant)| *is_meant).map(|(group, _)| group).collect()
+    }
 }
 
 /// What we added to the file besides hooks, so that it can be taken out again.
@@ -106,6 +118,14 @@ impl Added {
     }
 }
 
+/// An edit of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Edit {
+    pub result: Edited,
+    /// The entries that were added, updated or removed.
+    pub changed: Entries,
+}
+
 /// What the file holds after an edit.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Edited {
@@ -116,11 +136,13 @@ pub enum Edited {
 }
 
 /// Adds our entries. What the user wrote differently stays. `old` is the text of the file, if there is one.
-pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) -> Result<Edited> {
+pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) -> Result<Edit> {
     let mut text = parse(path, old)?;
     if !text.value().is_object() {
         return Err(not_a(path, "the file", "an object"));
     }
+    let mut changed = Entries::default();
+    let found = text.clone();
     if entries.hooks {
         container(path, &mut text, &[Key("hooks")], json!({}), added)?;
         for hook in &HOOKS {
@@ -131,30 +153,34 @@ pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) 
             text.add(&[Key("env")], Some(TASK_TOOLS), &json!("1"));
             added.places.insert(place(&[Key("env"), Key(TASK_TOOLS)]));
         }
+        changed.hooks = text != found;
     }
     if entries.status_line && !has_other_status_line(&text.value()) {
         let ours = status_line();
         if text.value()["statusLine"] != ours {
             text.remove(&[Key("statusLine")]);
             text.add(&[], Some("statusLine"), &ours);
+            changed.status_line = true;
         }
     }
     if old.is_some_and(|old| old == text.text()) {
-        return Ok(Edited::Unchanged);
+        return Ok(Edit { result: Edited::Unchanged, changed });
     }
     added.created |= old.is_none();
-    Ok(Edited::Text(text.text().to_owned()))
+    Ok(Edit { result: Edited::Text(text.text().to_owned()), changed })
 }
 
-/// Whether the file has a status line that is not ours.
+/// Whether the settings have a status line that is not ours.
 pub fn has_other_status_line(settings: &Value) -> bool {
     let found = settings.get("statusLine");
     found.is_some_and(|found| !found["command"].as_str().is_some_and(|command| command.contains(STATUS_LINE_CALL)))
 }
 
 /// Takes our entries out. What the user wrote differently stays.
-pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Result<Edited> {
+pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Result<Edit> {
     let mut text = parse(path, Some(old))?;
+    let mut changed = Entries::default();
+    let found = text.clone();
     if entries.hooks {
         for hook in &HOOKS {
             remove_hook(&mut text, hook);
@@ -165,18 +191,24 @@ pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Re
             text.remove(&[Key("env"), Key(TASK_TOOLS)]);
         }
         remove_container(&mut text, &[Key("env")], added);
+        changed.hooks = text != found;
     }
     if entries.status_line && text.value()["statusLine"] == status_line() {
         text.remove(&[Key("statusLine")]);
+        changed.status_line = true;
     }
     let is_gone = text.value() == json!({}) && added.created;
     if is_gone || entries.hooks && entries.status_line {
         *added = Added::default();
     }
-    if is_gone {
-        return Ok(Edited::Gone);
-    }
-    Ok(if text.text() == old { Edited::Unchanged } else { Edited::Text(text.text().to_owned()) })
+    let result = match text == found {
+        _ if is_gone => Edited::Gone,
+        true => Edited::Unchanged,
+        false => Edited::Text(text.text().to_owned()),
+    };
+    // A file of ours that the user emptied goes with the entries that it was made for.
+    let nothing_left = is_gone && changed == Entries::default();
+    Ok(Edit { result, changed: if nothing_left { entries } else { changed } })
 }
 
 /// Adds a hook, unless the user has one that makes the same call.

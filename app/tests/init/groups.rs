@@ -25,6 +25,7 @@ fn flags_choose_what_is_written() {
     };
     assert_eq!(planned(&[]), all);
     assert_eq!(planned(&["--minimal"]), ["config"]);
+    assert_eq!(planned(&["--only", "status-line"]), ["record", "status-line"]);
     assert_eq!(planned(&["--only", "rules,config"]), ["config", "rules"]);
     assert_eq!(
         planned(&["--without", "devcontainer,hooks,commands,agents"]),
