@@ -88,7 +88,7 @@ impl Group {
             _ if has("rules") => Group::Rules,
             _ if has("agents") => Group::Agents,
             _ if has("commands") || name.contains(".details.md") => Group::Commands,
-            _ if has("hooks") || name == "settings.json" => Group::Hooks,
+            _ if has("hooks") => Group::Hooks,
             "mahabharatha/installed.json" => Group::Record,
             _ => Group::Plugin,
         }
@@ -135,6 +135,11 @@ pub struct Placed {
     pub beside: Option<String>,
 }
 
+/// How many files there are. One file can be listed under several groups.
+pub fn count_files<'a>(files: impl Iterator<Item = &'a Placed>) -> usize {
+    files.map(|file| file.path.as_str()).collect::<BTreeSet<_>>().len()
+}
+
 impl Placed {
     /// Whether the file or the new version beside it has this name.
     pub fn is(&self, name: &str) -> bool {
@@ -166,7 +171,6 @@ mod tests {
             (".claude/commands/z/plan.md", Group::Commands),
             (".claude/mahabharatha/plan.details.md.new", Group::Commands),
             (".claude/agents/worker.md", Group::Agents),
-            (".claude/settings.json", Group::Hooks),
             (".claude/rules/security-go.md", Group::Rules),
             (".claude/mahabharatha/installed.json", Group::Record),
             (".mahabharatha/config.yaml.new", Group::Config),

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::changes::{Changes, read};
 use super::commands::{self, DOT_CLAUDE, Home};
 use super::groups::{Action, Group, Placed, Selection};
 use super::plugin;
-use super::settings::{self, Added, Edited, Entries};
+use super::settings::{self, Added, Edit, Edited, Entries};
 use crate::error::{Error, ExitCode, Result};
 
 /// As commands and hooks call it.
 pub const PROGRAM: &str = "mahabharatha";
 const SETTINGS: &str = "settings.json";
+/// The settings of one user in a project.
+const LOCAL_SETTINGS: &str = "settings.local.json";
 
 /// A directory that files of ours are installed in.
 struct Target {
@@ -249,28 +252,26 @@ impl Draft {
 
     fn add_settings(&mut self, selection: &Selection) -> Result<()> {
         let Some((path, old, entries)) = self.settings(selection)? else { return Ok(()) };
-        let edited = settings::add(&path, old.as_deref(), entries, &mut self.manifest.settings)?;
+        let edit = settings::add(&path, old.as_deref(), entries, &mut self.manifest.settings)?;
         let theirs = old.as_deref().and_then(|old| serde_json::from_str(old).ok()).unwrap_or_default();
         if entries.status_line && settings::has_other_status_line(&theirs) {
-            self.warnings.push(format!("{} has a statusLine of yours, which stays", path.display()));
+            self.warnings.push(format!("{} already has a statusLine; it was kept", path.display()));
         }
-        let action = if old.is_some() { Action::Merged } else { Action::Created };
-        self.edit_settings(&path, edited, action)
+        let unchanged = entries.groups().into_iter().filter(|group| !edit.changed.groups().contains(group));
+        self.place_settings(unchanged.collect(), Action::Unchanged);
+        self.edit_settings(&path, edit, if old.is_some() { Action::Merged } else { Action::Created })
     }
 
     fn remove_settings(&mut self, selection: &Selection) -> Result<()> {
         let Some((path, Some(old), entries)) = self.settings(selection)? else { return Ok(()) };
-        let edited = settings::remove(&path, &old, entries, &mut self.manifest.settings)?;
-        if edited != Edited::Unchanged {
-            self.edit_settings(&path, edited, Action::Merged)?;
-        }
-        Ok(())
+        let edit = settings::remove(&path, &old, entries, &mut self.manifest.settings)?;
+        self.edit_settings(&path, edit, Action::Merged)
     }
 
     /// The file, what is in it, and which of our entries are selected; nothing where none is.
     fn settings(&self, selection: &Selection) -> Result<Option<(PathBuf, Option<String>, Entries)>> {
-        let entries = Entries { hooks: selection.has(Group::Hooks), status_line: selection.has(Group::StatusLine) };
-        if !entries.hooks && !entries.status_line {
+        let entries = Entries::selected(selection);
+        if entries == Entries::default() {
             return Ok(None);
         }
         let path = self.target.path(Path::new(SETTINGS));
@@ -281,11 +282,12 @@ impl Draft {
         Ok(Some((path, old, entries)))
     }
 
-    fn edit_settings(&mut self, path: &Path, edited: Edited, action: Action) -> Result<()> {
+    /// `action` is what becomes of a file that has text after the edit.
+    fn edit_settings(&mut self, path: &Path, edit: Edit, action: Action) -> Result<()> {
         // The target of a link, such as into a collection of settings, is written; the link stays.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let action = match edited {
-            Edited::Unchanged => Action::Unchanged,
+        let action = match edit.result {
+            Edited::Unchanged => return Ok(()),
             Edited::Text(text) => {
                 self.changes.write(target, text)?;
                 action
@@ -295,8 +297,14 @@ impl Draft {
                 Action::Removed
             }
         };
-        self.placed(Path::new(SETTINGS), action, None);
+        self.place_settings(edit.changed.groups(), action);
         Ok(())
+    }
+
+    /// The file has the entries of two groups, and is listed under each.
+    fn place_settings(&mut self, groups: Vec<Group>, action: Action) {
+        let path = self.target.shown(Path::new(SETTINGS));
+        self.files.extend(groups.into_iter().map(|group| Placed { group, path: path.clone(), action, beside: None }));
     }
 
     fn finish(mut self) -> Result<Plan> {
@@ -324,6 +332,15 @@ impl Draft {
         let Draft { target, changes, files, warnings, .. } = self;
         Ok(Plan { root: target.root, files, warnings, changes })
     }
+}
+
+/// Whether Claude Code shows a status line already, by these settings or by those of the user.
+pub fn has_status_line(home: &Home) -> bool {
+    let dirs = [Some(home.dir()), Home::of_user().ok().map(|home| home.dir())];
+    let paths = dirs.into_iter().flatten().flat_map(|dir| [SETTINGS, LOCAL_SETTINGS].map(|name| dir.join(name)));
+    let texts = paths.filter_map(|path| read(&path).ok().flatten());
+    let mut settings = texts.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
+    settings.any(|settings| settings.get("statusLine").is_some())
 }
 
 /// What the user should know before the first use; `on_path` is where the program was found.

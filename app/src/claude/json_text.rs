@@ -18,6 +18,7 @@ pub enum Step<'a> {
 pub struct JsonText {
     text: String,
     indent: String,
+    newline: &'static str,
 }
 
 /// A member of an object or an element of an array.
@@ -33,7 +34,8 @@ impl JsonText {
     pub fn parse(text: &str) -> serde_json::Result<JsonText> {
         let text = if text.trim().is_empty() { "{}\n" } else { text };
         serde_json::from_str::<Value>(text)?;
-        Ok(JsonText { text: text.to_owned(), indent: indent_of(text).to_owned() })
+        let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        Ok(JsonText { text: text.to_owned(), indent: indent_of(text).to_owned(), newline })
     }
 
     pub fn text(&self) -> &str {
@@ -53,12 +55,14 @@ impl JsonText {
             _ => format!("{}{}", self.indent_at(container.start), self.indent),
         };
         let key = key.map(|key| format!("{}: ", Value::from(key))).unwrap_or_default();
-        let entry = format!("\n{line_indent}{key}{}", self.pretty(value).replace('\n', &format!("\n{line_indent}")));
+        let line = format!("{}{line_indent}", self.newline);
+        let entry = format!("{line}{key}{}", self.pretty(value).replace('\n', &line));
         match children.last() {
             Some(last) => self.text.insert_str(last.value.end, &format!(",{entry}")),
             None => {
-                let closing = format!("{entry}\n{}", self.indent_at(container.start));
-                self.text.replace_range(container.start + 1..container.end - 1, &closing);
+                let closing = self.closing_line(&container);
+                self.text.insert_str(container.end - 1, &closing);
+                self.text.insert_str(container.start + 1, &entry);
             }
         }
     }
@@ -72,7 +76,13 @@ impl JsonText {
         let range = match (at.checked_sub(1).map(|before| &children[before]), children.get(at + 1)) {
             (_, Some(next)) => children[at].start..next.start,
             (Some(before), None) => before.value.end..children[at].value.end,
-            (None, None) => container.start + 1..container.end - 1,
+            (None, None) => {
+                let (end, closing) = (container.end - 1, self.closing_line(&container));
+                if self.text[children[at].value.end..end].ends_with(&closing) {
+                    self.text.replace_range(end - closing.len()..end, "");
+                }
+                container.start + 1..children[at].value.end
+            }
         };
         self.text.replace_range(range, "");
     }
@@ -122,6 +132,11 @@ impl JsonText {
             children.push(Child { key, start, value });
         }
         children
+    }
+
+    /// What `add` puts before the closing bracket of an empty container; the spaces that were in it stay before that.
+    fn closing_line(&self, container: &Range<usize>) -> String {
+        format!("{}{}", self.newline, self.indent_at(container.start))
     }
 
     fn starts_its_line(&self, at: usize) -> bool {
@@ -211,7 +226,7 @@ mod tests {
         text.add(&[Key("o")], Some("k"), &json!(null));
         assert_eq!(
             text.text(),
-            "{\n\t\"z\": 1.50,\n\t\"list\": [1,  2,\n\t\t\"}\\\",[\"],\n\t\"o\": {\n\t\t\"k\": null\n\t},\n\t\"new\": {\n\t\t\"a\": [\n\t\t\ttrue\n\t\t]\n\t}\n}"
+            "{\n\t\"z\": 1.50,\n\t\"list\": [1,  2,\n\t\t\"}\\\",[\"],\n\t\"o\": {\n\t\t\"k\": null \n\t},\n\t\"new\": {\n\t\t\"a\": [\n\t\t\ttrue\n\t\t]\n\t}\n}"
         );
         text.remove(&[Key("list"), At(0)]);
         text.remove(&[Key("z")]);
@@ -240,19 +255,77 @@ mod tests {
         })
     }
 
+    /// The steps to every object and list, in the order of the text.
+    fn containers<'a>(value: &'a Value, path: &[Step<'a>], found: &mut Vec<Vec<Step<'a>>>) {
+        let children: Vec<(Step<'a>, &'a Value)> = match value {
+            Value::Object(members) => members.iter().map(|(key, value)| (Key(key), value)).collect(),
+            Value::Array(elements) => elements.iter().enumerate().map(|(at, value)| (At(at), value)).collect(),
+            _ => return,
+        };
+        found.push(path.to_owned());
+        for (step, child) in children {
+            containers(child, &[path, &[step]].concat(), found);
+        }
+    }
+
+    /// Puts these spaces, in turn, around everything in compact JSON that has a meaning outside of strings.
+    fn spaced(compact: &str, spaces: &[&str]) -> String {
+        let mut spaces = spaces.iter().copied().cycle();
+        let (mut text, mut in_string, mut escaped) = (String::new(), false, false);
+        for c in compact.chars() {
+            let around = !in_string && "{}[],:".contains(c);
+            text.extend(spaces.next().filter(|_| around));
+            text.push(c);
+            text.extend(spaces.next().filter(|_| around));
+            in_string ^= c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+        }
+        text
+    }
+
+    fn documents() -> impl Strategy<Value = String> {
+        let members = prop::collection::btree_map("[a-z]{1,3}", values(), 0..4);
+        let object = members.prop_map(|members| Value::Object(members.into_iter().collect()));
+        let space = prop::sample::select(vec!["", " ", "\t", "\n", "\n  ", "\n\t", "\r\n", "\r\n    ", " \n\n "]);
+        (object, 0..4, prop::collection::vec(space, 1..12)).prop_map(|(object, style, spaces)| match style {
+            0 => object.to_string(),
+            1 => format!("{object:#}\n"),
+            2 => format!("{object:#}\n").replace('\n', "\r\n"),
+            _ => spaced(&object.to_string(), &spaces),
+        })
+    }
+
     proptest! {
         #[test]
         fn what_is_added_and_removed_again_leaves_the_bytes_as_they_were(
-            members in prop::collection::btree_map("[a-z]{1,3}", values(), 0..4), new in values(), pretty in any::<bool>()
+            old in documents(), new in values(), place in any::<prop::sample::Index>()
         ) {
-            let old = Value::Object(members.into_iter().collect());
-            let old = if pretty { format!("{old:#}\n") } else { old.to_string() };
             let mut text = JsonText::parse(&old).unwrap();
-            let mut expected = text.value();
-            text.add(&[], Some("NEW"), &new);
-            expected["NEW"] = new;
+            let before = text.value();
+            let mut paths = Vec::new();
+            containers(&before, &[], &mut paths);
+            let path = place.get(&paths);
+            let mut expected = before.clone();
+            let container = path.iter().fold(&mut expected, |value, step| match step {
+                Key(key) => &mut value[*key],
+                At(at) => &mut value[*at],
+            });
+            let (key, step) = match container {
+                Value::Array(elements) => {
+                    elements.push(new.clone());
+                    (None, At(elements.len() - 1))
+                }
+                object => {
+                    object["NEW"] = new.clone();
+                    (Some("NEW"), Key("NEW"))
+                }
+            };
+            text.add(path, key, &new);
             prop_assert_eq!(text.value(), expected);
-            text.remove(&[Key("NEW")]);
+            if old.contains("\r\n") && !old.replace("\r\n", "").contains('\n') {
+                prop_assert!(!text.text().replace("\r\n", "").contains('\n'), "line ends are mixed: {:?}", text.text());
+            }
+            text.remove(&[path.as_slice(), &[step]].concat());
             prop_assert_eq!(text.text(), old);
         }
     }

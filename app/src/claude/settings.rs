@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::groups::{Group, Selection};
 use super::json_text::JsonText;
 use super::json_text::Step::{self, At, Key};
 use crate::error::{Error, ExitCode, Result};
@@ -57,11 +58,6 @@ impl Hook {
         format!("if {IS_INSTALLED}; then {} || {otherwise}; fi", self.call())
     }
 
-    /// As versions wrote it that refused every call where the program was missing.
-    fn old_command(&self) -> String {
-        format!("{} || exit 2", self.call())
-    }
-
     fn group(&self) -> Value {
         let mut group = Map::new();
         group.extend(self.matcher.map(|matcher| ("matcher".to_owned(), json!(matcher))));
@@ -86,12 +82,23 @@ pub fn plugin_hooks() -> Value {
     json!({ "hooks": Value::Object(groups.collect()) })
 }
 
-/// Which of our entries are meant.
-#[derive(Debug, Clone, Copy)]
+/// Which of our entries a command edits, or has changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entries {
     /// The hooks and the variable.
     pub hooks: bool,
     pub status_line: bool,
+}
+
+impl Entries {
+    pub fn selected(selection: &Selection) -> Entries {
+        Entries { hooks: selection.has(Group::Hooks), status_line: selection.has(Group::StatusLine) }
+    }
+
+    pub fn groups(self) -> Vec<Group> {
+        let groups = [(Group::Hooks, self.hooks), (Group::StatusLine, self.status_line)];
+        groups.into_iter().filter(|(_, is_meant)| *is_meant).map(|(group, _)| group).collect()
+    }
 }
 
 /// What we added to the file besides hooks, so that it can be taken out again.
@@ -111,6 +118,14 @@ impl Added {
     }
 }
 
+/// An edit of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Edit {
+    pub result: Edited,
+    /// The entries that were added, updated or removed.
+    pub changed: Entries,
+}
+
 /// What the file holds after an edit.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Edited {
@@ -121,11 +136,13 @@ pub enum Edited {
 }
 
 /// Adds our entries. What the user wrote differently stays. `old` is the text of the file, if there is one.
-pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) -> Result<Edited> {
+pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) -> Result<Edit> {
     let mut text = parse(path, old)?;
     if !text.value().is_object() {
         return Err(not_a(path, "the file", "an object"));
     }
+    let mut changed = Entries::default();
+    let found = text.clone();
     if entries.hooks {
         container(path, &mut text, &[Key("hooks")], json!({}), added)?;
         for hook in &HOOKS {
@@ -136,28 +153,32 @@ pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) 
             text.add(&[Key("env")], Some(TASK_TOOLS), &json!("1"));
             added.places.insert(place(&[Key("env"), Key(TASK_TOOLS)]));
         }
+        changed.hooks = text != found;
     }
     if entries.status_line && text.value().get("statusLine").is_none() {
         text.add(&[], Some("statusLine"), &status_line());
+        changed.status_line = true;
     }
     if old.is_some_and(|old| old == text.text()) {
-        return Ok(Edited::Unchanged);
+        return Ok(Edit { result: Edited::Unchanged, changed });
     }
     added.created |= old.is_none();
-    Ok(Edited::Text(text.text().to_owned()))
+    Ok(Edit { result: Edited::Text(text.text().to_owned()), changed })
 }
 
-/// Whether the file has a status line that is not ours.
+/// Whether the settings have a status line that is not ours.
 pub fn has_other_status_line(settings: &Value) -> bool {
     settings.get("statusLine").is_some_and(|found| *found != status_line())
 }
 
 /// Takes our entries out. What the user wrote differently stays.
-pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Result<Edited> {
+pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Result<Edit> {
     let mut text = parse(path, Some(old))?;
+    let mut changed = Entries::default();
+    let found = text.clone();
     if entries.hooks {
         for hook in &HOOKS {
-            remove_hook(&mut text, hook, &[hook.command(), hook.old_command()]);
+            remove_hook(&mut text, hook);
             remove_container(&mut text, &[Key("hooks"), Key(hook.event)], added);
         }
         remove_container(&mut text, &[Key("hooks")], added);
@@ -165,25 +186,30 @@ pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Re
             text.remove(&[Key("env"), Key(TASK_TOOLS)]);
         }
         remove_container(&mut text, &[Key("env")], added);
+        changed.hooks = text != found;
     }
     if entries.status_line && text.value()["statusLine"] == status_line() {
         text.remove(&[Key("statusLine")]);
+        changed.status_line = true;
     }
     let is_gone = text.value() == json!({}) && added.created;
     if is_gone || entries.hooks && entries.status_line {
         *added = Added::default();
     }
-    if is_gone {
-        return Ok(Edited::Gone);
-    }
-    Ok(if text.text() == old { Edited::Unchanged } else { Edited::Text(text.text().to_owned()) })
+    let result = match text == found {
+        _ if is_gone => Edited::Gone,
+        true => Edited::Unchanged,
+        false => Edited::Text(text.text().to_owned()),
+    };
+    // A file of ours that the user emptied goes with the entries that it was made for.
+    let nothing_left = is_gone && changed == Entries::default();
+    Ok(Edit { result, changed: if nothing_left { entries } else { changed } })
 }
 
-/// Adds a hook, in place of one in the old form. One that the user wrote differently counts as there.
+/// Adds a hook, unless the user has one that makes the same call.
 fn add_hook(path: &Path, text: &mut JsonText, hook: &Hook, added: &mut Added) -> Result<()> {
     let event = [Key("hooks"), Key(hook.event)];
     container(path, text, &event, json!([]), added)?;
-    remove_hook(text, hook, &[hook.old_command()]);
     let groups = text.value()["hooks"][hook.event].as_array().cloned().unwrap_or_default();
     let calls_ours = |found: &Value| found["command"].as_str().is_some_and(|text| text.contains(&hook.call()));
     if !groups.iter().flat_map(hooks_of).any(calls_ours) {
@@ -192,16 +218,16 @@ fn add_hook(path: &Path, text: &mut JsonText, hook: &Hook, added: &mut Added) ->
     Ok(())
 }
 
-/// Removes the hooks of an event with one of these commands, and their groups where nothing else is in them.
-fn remove_hook(text: &mut JsonText, hook: &Hook, commands: &[String]) {
-    let settings = text.value();
+/// Removes a hook of ours, and its group if nothing else is in it.
+fn remove_hook(text: &mut JsonText, hook: &Hook) {
+    let (settings, ours) = (text.value(), hook.command());
     let groups = settings["hooks"][hook.event].as_array().map(Vec::as_slice).unwrap_or_default();
     for (group_at, group) in groups.iter().enumerate().rev() {
         let group_path = [Key("hooks"), Key(hook.event), At(group_at)];
         let [hooks, event, at] = group_path;
         let mut removed = false;
         for (hook_at, found) in hooks_of(group).iter().enumerate().rev() {
-            if found["command"].as_str().is_some_and(|command| commands.iter().any(|ours| ours == command)) {
+            if found["command"] == ours.as_str() {
                 text.remove(&[hooks, event, at, Key("hooks"), At(hook_at)]);
                 removed = true;
             }

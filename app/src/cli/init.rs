@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Global;
-use super::selection::InitSelection;
-use crate::claude::groups::{Action, Group};
+use super::selection::GroupArgs;
+use crate::claude::groups::{Action, Group, Selection};
 use crate::error::{ExitCode, Result};
 use crate::init::{self, Outcome, Request};
-use crate::report::placed::{self, Task, Tense};
+use crate::report::placed::{self, Operation, Tense};
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
@@ -36,7 +36,10 @@ pub struct InitArgs {
     #[arg(long, value_name = "NAME|none")]
     agent: Option<String>,
     #[command(flatten)]
-    groups: InitSelection,
+    groups: GroupArgs,
+    /// Write only what a run needs: the group config
+    #[arg(long)]
+    minimal: bool,
     /// Also set Claude Code's status line, unless you have one
     #[arg(long, conflicts_with = "minimal")]
     status_line: bool,
@@ -47,7 +50,10 @@ pub struct InitArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
     let request = Request {
-        selection: args.groups.selection(args.status_line),
+        selection: match args.minimal {
+            true => Selection::new([Group::Config]),
+            false => args.groups.selection(args.status_line),
+        },
         dry_run: args.dry_run,
         force: args.force,
         name: args.name.clone(),
@@ -71,7 +77,7 @@ fn show(ui: &Ui, outcome: &Outcome) {
         return;
     }
     let (kept, changed): (Vec<_>, Vec<_>) = outcome.files.iter().cloned().partition(|file| file.action == Action::Kept);
-    for line in placed::lines(&changed, Task::Write, Tense::Done, ui.verbose()) {
+    for line in placed::lines(&changed, Operation::Write, Tense::Done, ui.verbose()) {
         ui.note(&line);
     }
     if !kept.is_empty() {

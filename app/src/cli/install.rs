@@ -7,15 +7,15 @@ use clap::Args;
 use serde_json::json;
 
 use super::Global;
-use super::selection::InstallSelection;
+use super::selection::GroupArgs;
 use crate::claude::commands::Home;
-use crate::claude::groups::Action;
+use crate::claude::groups::{Action, Group, Selection, count_files};
 use crate::claude::install::{self, PROGRAM, Plan};
-use crate::error::{ExitCode, Result, io};
+use crate::error::{Error, ExitCode, Result, io};
 use crate::init;
 use crate::proc::find_program;
 use crate::project::Project;
-use crate::report::placed::{self, Task};
+use crate::report::placed::{self, Operation, Tense};
 use crate::report::text::count;
 use crate::specs;
 use crate::ui::Ui;
@@ -32,7 +32,10 @@ pub struct InstallArgs {
     #[arg(long, conflicts_with = "status_line")]
     remove: bool,
     #[command(flatten)]
-    groups: InstallSelection,
+    groups: GroupArgs,
+    /// Leave settings.json alone: only the groups commands and agents
+    #[arg(long)]
+    minimal: bool,
     /// Also set Claude Code's status line, unless you have one
     #[arg(long, conflicts_with = "minimal")]
     status_line: bool,
@@ -41,29 +44,68 @@ pub struct InstallArgs {
     dry_run: bool,
 }
 
+impl InstallArgs {
+    fn operation(&self) -> Operation {
+        if self.remove { Operation::Remove } else { Operation::Write }
+    }
+
+    fn selection(&self, status_line: bool) -> Result<Selection> {
+        if let Some(group) = self.groups.other_than(&Group::INSTALL) {
+            let message = format!("install does not write the group {}", group.word());
+            return Err(Error::new(ExitCode::Usage, message).hint(format!(
+                "`mahabharatha init --force --only {0}` writes it, `mahabharatha install --remove --only {0}` removes it.",
+                group.word()
+            )));
+        }
+        Ok(if self.minimal { minimal() } else { self.groups.selection(status_line) })
+    }
+
+    fn removal(&self) -> Selection {
+        if self.minimal { minimal() } else { self.groups.removal() }
+    }
+
+    /// Whether the user left open if there is to be a status line.
+    fn leaves_status_line_open(&self) -> bool {
+        let is_chosen = self.status_line || self.minimal || self.groups.is_given();
+        !is_chosen && !self.remove && self.plugin.is_none()
+    }
+}
+
+fn minimal() -> Selection {
+    Selection::new([Group::Commands, Group::Agents])
+}
+
 pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
-    let task = if args.remove { Task::Remove } else { Task::Write };
+    let operation = args.operation();
     // Held to the end, so that no `init` writes meanwhile.
     let mut _lock = None;
+    let mut status_line_command = None;
     let plan = match (&args.plugin, args.remove) {
         (Some(dir), false) => install::plan_plugins(&make_absolute(global, dir)?)?,
         (Some(dir), true) => install::plan_plugin_removal(&make_absolute(global, dir)?)?,
-        (None, false) => plan(global, args)?,
-        (None, true) if args.user => install::plan_removal(&Home::of_user()?, &args.groups.removal())?,
+        (None, false) => {
+            let (plan, command) = plan(global, ui, args)?;
+            status_line_command = command;
+            plan
+        }
+        (None, true) if args.user => install::plan_removal(&Home::of_user()?, &args.removal())?,
         (None, true) => {
             let root = project_root(global)?;
             _lock = Some(init::lock(&root)?);
-            init::plan_removal(&root, &args.groups.removal())?
+            init::plan_removal(&root, &args.removal())?
         }
     };
     if args.dry_run {
-        placed::show_plan(ui, task, plan.root(), &plan.files);
+        placed::show_plan(ui, operation, plan.root(), &plan.files);
     }
-    let written = !args.dry_run && placed::confirm(ui, task, plan.root(), &plan.files)?;
+    let written = !args.dry_run && placed::confirm(ui, operation, plan.root(), &plan.files)?;
     if written {
         plan.carry_out()?;
     }
     tell(ui, args, &plan, written);
+    if let Some(command) = status_line_command.filter(|_| written) {
+        ui.note(&format!("To show runs in Claude Code's status line: {command}"));
+    }
     let warning = install::warning(find_program(PROGRAM).as_deref()).filter(|_| written && !args.remove);
     for warning in plan.warnings.iter().cloned().chain(warning) {
         ui.warn(&warning);
@@ -71,16 +113,31 @@ pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-fn plan(global: &Global, args: &InstallArgs) -> Result<Plan> {
-    let selection = args.groups.selection(args.status_line)?;
-    if args.user {
+/// Plans the installation. Offers the status line if there is none: by a question where the user can be asked, else by
+/// the command that is returned.
+fn plan(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<(Plan, Option<&'static str>)> {
+    let (home, split) = if args.user {
         // The commands serve many projects, so no project's configuration counts.
-        return install::plan(&Home::of_user()?, true, &selection);
+        (Home::of_user()?, true)
+    } else {
+        let project = global.project()?;
+        let config = specs::load_config(&project)?;
+        (Home::of_project(project.root()), config.plugins.context_engineering.command_splitting)
+    };
+    let plan = install::plan(&home, split, &args.selection(args.status_line)?)?;
+    if !args.leaves_status_line_open() || install::has_status_line(&home) {
+        return Ok((plan, None));
     }
-    let project = global.project()?;
-    let config = specs::load_config(&project)?;
-    let split = config.plugins.context_engineering.command_splitting;
-    install::plan(&Home::of_project(project.root()), split, &selection)
+    if args.dry_run || plan.changes_nothing() || ui.yes() || !ui.can_ask() {
+        let user = "mahabharatha install --user --only status-line";
+        let project = "mahabharatha install --only status-line";
+        return Ok((plan, Some(if args.user { user } else { project })));
+    }
+    let wanted = ui.confirm("Also show runs in Claude Code's status line?", "--status-line");
+    if wanted.map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))? {
+        return Ok((install::plan(&home, split, &args.selection(true)?)?, None));
+    }
+    Ok((plan, None))
 }
 
 /// Where `init` writes: the main checkout, or a directory that is in no repository.
@@ -107,19 +164,12 @@ fn tell(ui: &Ui, args: &InstallArgs, plan: &Plan, written: bool) {
     if !written {
         return;
     }
-    let number = |wanted: Action| plan.files.iter().filter(|file| file.action == wanted).count();
-    for file in plan.files.iter().filter(|file| file.action != Action::Unchanged) {
-        let word = match (file.action, args.remove) {
-            (Action::Created | Action::Updated, _) => "written",
-            (Action::Merged, false) => "added to",
-            (Action::Merged, true) => "ours taken out of",
-            (Action::Removed, _) => "removed",
-            _ => "kept",
-        };
-        ui.data(&format!("{word} {}", placed::shown(file)));
+    for line in placed::lines(&plan.files, args.operation(), Tense::Done, true) {
+        ui.data(&line);
     }
+    let number = |wanted: &[Action]| count_files(plan.files.iter().filter(|file| wanted.contains(&file.action)));
     let place = plan.root().display();
-    let kept = number(Action::Kept);
+    let kept = number(&[Action::Kept]);
     let kept = if kept > 0 { format!("; kept {} that you changed", count(kept, "file")) } else { String::new() };
     if plan.changes_nothing() {
         ui.note(&format!(
@@ -127,9 +177,9 @@ fn tell(ui: &Ui, args: &InstallArgs, plan: &Plan, written: bool) {
             if args.remove { "nothing of ours to remove" } else { "already up to date" }
         ));
     } else if args.remove {
-        ui.note(&format!("{place}: {} removed{kept}", count(number(Action::Removed), "file")));
+        ui.note(&format!("{place}: {} removed{kept}", count(number(&[Action::Removed]), "file")));
     } else {
-        let written = number(Action::Created) + number(Action::Updated) + number(Action::Merged);
+        let written = number(&[Action::Created, Action::Updated, Action::Merged]);
         ui.note(&format!("{place}: {} written{kept}. Remove them with: {remove}", count(written, "file")));
     }
 }

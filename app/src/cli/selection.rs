@@ -4,34 +4,16 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::claude::groups::{Group, Selection};
-use crate::error::{Error, ExitCode, Result};
 
-/// The groups of `init`.
+/// The choice of groups. Each command has a `--minimal` of its own.
 #[derive(Debug, Args)]
-pub struct InitSelection {
-    /// Write only these groups
+pub struct GroupArgs {
+    /// Leave out every group but these
     #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = parser(), conflicts_with_all = ["without", "minimal"])]
     only: Vec<Group>,
-    /// Write everything but these groups
+    /// Leave out these groups
     #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = parser(), conflicts_with = "minimal")]
     without: Vec<Group>,
-    /// Write only what a run needs: the group config
-    #[arg(long)]
-    minimal: bool,
-}
-
-/// The groups of `install`. Where it removes, also those of `init`.
-#[derive(Debug, Args)]
-pub struct InstallSelection {
-    /// Write or remove only these groups
-    #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = parser(), conflicts_with_all = ["without", "minimal"])]
-    only: Vec<Group>,
-    /// Write or remove everything but these groups
-    #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = parser(), conflicts_with = "minimal")]
-    without: Vec<Group>,
-    /// Leave settings.json alone: only the groups commands and agents
-    #[arg(long)]
-    minimal: bool,
 }
 
 fn parser() -> impl TypedValueParser<Value = Group> {
@@ -39,37 +21,24 @@ fn parser() -> impl TypedValueParser<Value = Group> {
     PossibleValuesParser::new(words).try_map(|word| Group::parse(&word).ok_or("not a group"))
 }
 
-impl InitSelection {
+impl GroupArgs {
+    /// Returns the chosen groups: without a choice all, the status line only where it is asked for.
     pub fn selection(&self, status_line: bool) -> Selection {
-        match self.minimal {
-            true => Selection::new([Group::Config]),
-            false => chosen(&self.only, &self.without, status_line),
-        }
-    }
-}
-
-impl InstallSelection {
-    pub fn selection(&self, status_line: bool) -> Result<Selection> {
-        let of_init = |group: &&Group| !Group::INSTALL.contains(group);
-        if let Some(group) = self.only.iter().chain(&self.without).find(of_init) {
-            let message = format!("install does not write the group {}", group.word());
-            return Err(Error::new(ExitCode::Usage, message).hint(format!(
-                "`mahabharatha init --force --only {0}` writes it, `mahabharatha install --remove --only {0}` removes it.",
-                group.word()
-            )));
-        }
-        Ok(match self.minimal {
-            true => Selection::new([Group::Commands, Group::Agents]),
-            false => chosen(&self.only, &self.without, status_line),
-        })
+        chosen(&self.only, &self.without, status_line)
     }
 
-    /// What to remove: everything, unless the user chooses.
+    /// Returns the groups to remove: without a choice all, with the status line.
     pub fn removal(&self) -> Selection {
-        match self.minimal {
-            true => Selection::new([Group::Commands, Group::Agents]),
-            false => chosen(&self.only, &self.without, true),
-        }
+        chosen(&self.only, &self.without, self.only.is_empty())
+    }
+
+    pub fn is_given(&self) -> bool {
+        !self.only.is_empty() || !self.without.is_empty()
+    }
+
+    /// Returns the first group given that is not among these.
+    pub fn other_than(&self, groups: &[Group]) -> Option<Group> {
+        self.only.iter().chain(&self.without).copied().find(|group| !groups.contains(group))
     }
 }
 
@@ -85,6 +54,15 @@ fn chosen(only: &[Group], without: &[Group], status_line: bool) -> Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_chosen_groups_are_removed() {
+        let removal =
+            |only: &[Group], without: &[Group]| GroupArgs { only: only.to_vec(), without: without.to_vec() }.removal();
+        assert_eq!(removal(&[], &[]), Selection::all());
+        assert_eq!(removal(&[Group::Hooks], &[]), Selection::new([Group::Hooks]));
+        assert!(!removal(&[], &[Group::StatusLine]).has(Group::StatusLine));
+    }
 
     #[test]
     fn flags_choose_the_groups() {

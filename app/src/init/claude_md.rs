@@ -49,7 +49,8 @@ fn part(survey: &Survey, has_rules: bool, is_there: impl Fn(&str) -> bool) -> St
     )
 }
 
-/// Ours takes its own place again, or goes to the end. None where the marks do not fit.
+/// Puts our part in its old place, or at the end, where one newline separates it so that `without_ours` can restore
+/// the file. None if one mark is there without the other.
 fn merged(theirs: &str, ours: &str) -> Option<String> {
     match (theirs.split_once(OPENING), theirs.contains(CLOSING)) {
         (Some((before, after)), _) => {
@@ -57,18 +58,22 @@ fn merged(theirs: &str, ours: &str) -> Option<String> {
             Some(format!("{before}{ours}{}", after.strip_prefix('\n').unwrap_or(after)))
         }
         (None, true) => None,
-        (None, false) if theirs.trim().is_empty() => Some(ours.to_owned()),
-        (None, false) => Some(format!("{}\n\n{ours}", theirs.trim_end_matches('\n'))),
+        (None, false) => Some(format!("{theirs}\n{ours}")),
     }
 }
 
-/// The user's text without our part; nothing where our part is not in it.
+/// Whether there is nothing but our part, so that the file was ours from the start.
+pub fn is_ours_alone(text: &str) -> bool {
+    text.starts_with(OPENING) && without_ours(text).is_some_and(|left| left.trim().is_empty())
+}
+
+/// Returns the user's text without our part, as it was before; none if our part is not in it.
 pub fn without_ours(text: &str) -> Option<String> {
     let (before, rest) = text.split_once(OPENING)?;
     let (_, after) = rest.split_once(CLOSING)?;
     let after = after.strip_prefix('\n').unwrap_or(after);
-    Some(match before.strip_suffix("\n\n") {
-        Some(before) if after.is_empty() => format!("{before}\n"),
+    Some(match before.strip_suffix('\n') {
+        Some(before) if after.is_empty() => before.to_owned(),
         _ => format!("{before}{after}"),
     })
 }
@@ -82,10 +87,19 @@ mod tests {
     }
 
     #[test]
+    fn removal_restores_the_file_whatever_it_ended_in() {
+        for theirs in ["# Mine", "# Mine\n", "# Mine\n\n\n", "# Mine\r\n", " ", "\n", ""] {
+            let both = merged(&merged(theirs, &ours("one")).unwrap(), &ours("two")).unwrap();
+            assert_eq!(without_ours(&both).as_deref(), Some(theirs));
+            assert!(!is_ours_alone(&both), "{both:?}");
+        }
+        assert!(is_ours_alone(&ours("one")) && !is_ours_alone(&format!("{}mine", ours("one"))));
+    }
+
+    #[test]
     fn what_a_person_wrote_stays_around_ours() {
         let first = merged("# Mine\n", &ours("one")).unwrap();
         assert_eq!(first, format!("# Mine\n\n{}", ours("one")));
-        assert_eq!(without_ours(&first).unwrap(), "# Mine\n");
         assert_eq!(without_ours(&format!("a\n{}b\n", ours("one"))).unwrap(), "a\nb\n");
         assert_eq!((without_ours("# Mine\n"), without_ours(OPENING)), (None, None));
         assert_eq!(merged(&first, &ours("one")).unwrap(), first, "twice changes nothing");

@@ -36,7 +36,7 @@ use crate::claude::install::{self, Plan};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::planning;
 use crate::project::Project;
-use crate::report::placed::{self, Task};
+use crate::report::placed::{self, Operation};
 use crate::store::projection;
 use crate::ui::Ui;
 use crate::{proc, specs};
@@ -111,7 +111,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
         scout: None,
     };
     if place::is_set_up(&outcome.root, interrupted) && !request.force {
-        ui.note("It is set up already, and nothing was changed; --force does it again, with --only for some groups, and keeps what you changed.");
+        ui.note("Already set up; nothing was changed. Use --force to set it up again, with --only for some groups; your changes are kept.");
         return Ok(outcome);
     }
     match mode {
@@ -246,11 +246,11 @@ impl Proposal {
         files.extend(self.install.files.iter().cloned());
         outcome.warnings.extend(self.install.warnings.iter().cloned());
         if request.dry_run {
-            placed::show_plan(ui, Task::Write, root, &files);
+            placed::show_plan(ui, Operation::Write, root, &files);
             outcome.files = files;
             return Ok(false);
         }
-        placed::confirm(ui, Task::Write, root, &files)
+        placed::confirm(ui, Operation::Write, root, &files)
     }
 
     fn replace(&mut self, path: &str, text: String) {

@@ -24,7 +24,7 @@ pub fn plan(root: &Path, selection: &Selection) -> Result<Plan> {
         match plain_file(root, &path)? {
             Some(found) if record.wrote(&path, &found) => plan.remove(group, &path)?,
             // Our part of this one has marks around it.
-            Some(found) if path == claude_md::PATH => take_out(&mut plan, group, &path, &found)?,
+            Some(found) if path == claude_md::PATH => remove_our_part(&mut plan, group, &path, &found)?,
             Some(_) => plan.keep(group, &path),
             None => {}
         }
@@ -35,7 +35,7 @@ pub fn plan(root: &Path, selection: &Selection) -> Result<Plan> {
             continue;
         }
         if let Some(found) = plain_file(root, path)? {
-            take_out(&mut plan, group, path, &found)?;
+            remove_our_part(&mut plan, group, path, &found)?;
         }
     }
     finish(root, &mut plan, &record, selection)?;
@@ -62,15 +62,15 @@ fn finish(root: &Path, plan: &mut Plan, record: &Record, selection: &Selection) 
     Ok(())
 }
 
-/// Takes our part out of a file of the user's, or removes the file where nothing else is in it.
-fn take_out(plan: &mut Plan, group: Group, path: &str, found: &[u8]) -> Result<()> {
+/// Removes our part of a file, or the file if it was ours from the start.
+fn remove_our_part(plan: &mut Plan, group: Group, path: &str, found: &[u8]) -> Result<()> {
     let Ok(text) = std::str::from_utf8(found) else { return Ok(()) };
     let left = match path {
+        claude_md::PATH if claude_md::is_ours_alone(text) => return plan.remove(group, path),
         claude_md::PATH => claude_md::without_ours(text),
         _ => devcontainer::without_ours(text),
     };
     match left {
-        Some(left) if left.trim().is_empty() => plan.remove(group, path),
         Some(left) => plan.rewrite(group, path, left),
         None => Ok(()),
     }

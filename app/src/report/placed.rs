@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::text::count;
-use crate::claude::groups::{Action, Group, Placed};
+use crate::claude::groups::{Action, Group, Placed, count_files};
 use crate::error::{Error, ExitCode, Result};
 use crate::ui::Ui;
 
@@ -12,7 +12,7 @@ const LISTED_ALONE: usize = 2;
 
 /// What a command does with our files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
+pub enum Operation {
     Write,
     Remove,
 }
@@ -25,33 +25,37 @@ pub enum Tense {
 
 /// Whether to go on. Where a user can be asked they see the plan first; without a terminal the command itself is the
 /// answer, since nothing is written that cannot be removed again.
-pub fn confirm(ui: &Ui, task: Task, root: &Path, files: &[Placed]) -> Result<bool> {
+pub fn confirm(ui: &Ui, operation: Operation, root: &Path, files: &[Placed]) -> Result<bool> {
     if ui.yes() || !ui.can_ask() || files.iter().all(|file| file.action == Action::Unchanged) {
         return Ok(true);
     }
-    show_plan(ui, task, root, files);
-    let question = match task {
-        Task::Write => "Write these files?",
-        Task::Remove => "Remove them?",
+    show_plan(ui, operation, root, files);
+    let question = match operation {
+        Operation::Write => "Write these files?",
+        Operation::Remove => "Remove them?",
     };
     let agreed =
         ui.confirm(question, "--yes").map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?;
     if !agreed {
-        ui.note("Nothing was changed. --only, --without and --minimal choose what is written.");
+        let done = match operation {
+            Operation::Write => "written",
+            Operation::Remove => "removed",
+        };
+        ui.note(&format!("Nothing was changed. --only, --without and --minimal choose what is {done}."));
     }
     Ok(agreed)
 }
 
-pub fn show_plan(ui: &Ui, task: Task, root: &Path, files: &[Placed]) {
-    let changed = files.iter().filter(|file| file.action != Action::Unchanged).count();
+pub fn show_plan(ui: &Ui, operation: Operation, root: &Path, files: &[Placed]) {
+    let changed = count_files(files.iter().filter(|file| file.action != Action::Unchanged));
     ui.note(&format!("{}: {} to change", root.display(), count(changed, "file")));
-    for line in lines(files, task, Tense::Planned, ui.verbose()) {
+    for line in lines(files, operation, Tense::Planned, ui.verbose()) {
         ui.note(&line);
     }
 }
 
 /// A line for each group and action, with counts and paths; `every` names each file.
-pub fn lines(files: &[Placed], task: Task, tense: Tense, every: bool) -> Vec<String> {
+pub fn lines(files: &[Placed], operation: Operation, tense: Tense, every: bool) -> Vec<String> {
     let mut groups: Vec<Group> = files.iter().map(|file| file.group).collect();
     groups.sort();
     groups.dedup();
@@ -65,7 +69,7 @@ pub fn lines(files: &[Placed], task: Task, tense: Tense, every: bool) -> Vec<Str
             } else {
                 gathered(&found)
             };
-            let word = word(action, task, tense);
+            let word = word(action, operation, tense);
             if every {
                 lines.extend(places.iter().map(|place| format!("  {:<13} {word} {place}", group.word())));
             } else if !places.is_empty() {
@@ -77,16 +81,16 @@ pub fn lines(files: &[Placed], task: Task, tense: Tense, every: bool) -> Vec<Str
     lines
 }
 
-fn word(action: Action, task: Task, tense: Tense) -> &'static str {
+fn word(action: Action, operation: Operation, tense: Tense) -> &'static str {
     match (action, tense) {
         (Action::Created, Tense::Planned) => "create",
         (Action::Created, Tense::Done) => "created",
         (Action::Updated, Tense::Planned) => "update",
         (Action::Updated, Tense::Done) => "updated",
-        (Action::Merged, Tense::Planned) if task == Task::Write => "add to",
-        (Action::Merged, Tense::Done) if task == Task::Write => "added to",
-        (Action::Merged, Tense::Planned) => "take ours out of",
-        (Action::Merged, Tense::Done) => "took ours out of",
+        (Action::Merged, Tense::Planned) if operation == Operation::Write => "add to",
+        (Action::Merged, Tense::Done) if operation == Operation::Write => "added to",
+        (Action::Merged, Tense::Planned) => "remove our entries from",
+        (Action::Merged, Tense::Done) => "removed our entries from",
         (Action::Removed, Tense::Planned) => "remove",
         (Action::Removed, Tense::Done) => "removed",
         (Action::Kept, Tense::Planned) => "keep",
@@ -141,7 +145,7 @@ mod tests {
             placed(".gsd/specs/.gitkeep", Action::Created, None),
         ]);
         assert_eq!(
-            lines(&files, Task::Write, Tense::Planned, false),
+            lines(&files, Operation::Write, Tense::Planned, false),
             [
                 "  agents        create 4 files: .claude/agents/ (4)",
                 "  config        create .gsd/specs/.gitkeep",
@@ -150,8 +154,8 @@ mod tests {
             ]
         );
         assert_eq!(
-            lines(&files[3..5], Task::Remove, Tense::Done, true),
-            ["  agents        created .claude/agents/3.md", "  claude-md     took ours out of CLAUDE.md"]
+            lines(&files[3..5], Operation::Remove, Tense::Done, true),
+            ["  agents        created .claude/agents/3.md", "  claude-md     removed our entries from CLAUDE.md"]
         );
     }
 }

@@ -24,18 +24,38 @@ fn plugin_dirs(plugins: &Path) -> Vec<String> {
     dirs.into_iter().flat_map(|dir| ["--plugin-dir".to_owned(), dir]).collect()
 }
 
+/// Runs `claude plugin`.
+fn plugin(bench: &Bench, args: &[&str]) -> std::process::Output {
+    let mut client = Command::new("timeout");
+    client.args(["--kill-after=5", "120"]).arg(claude_client::program().unwrap()).arg("plugin").args(args);
+    let outer = bench.command(&[]);
+    client.env_clear().envs(outer.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    client.stdin(std::process::Stdio::null()).output().unwrap()
+}
+
 #[test]
 fn the_client_finds_nothing_wrong_with_plugins_and_marketplace() {
     let Some((bench, plugins)) = with_plugins(Api::start(|_| Reply::says("Hello."))) else { return };
     for place in ["", "mahabharatha", "z"] {
-        let mut client = Command::new("timeout");
-        client.args(["--kill-after=5", "120"]).arg(claude_client::program().unwrap());
-        client.args(["plugin", "validate", "--strict"]).arg(plugins.path().join(place));
-        let outer = bench.command(&[]);
-        client.env_clear().envs(outer.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let output = client.stdin(std::process::Stdio::null()).output().unwrap();
+        let output = plugin(&bench, &["validate", "--strict", plugins.path().join(place).to_str().unwrap()]);
         assert!(output.status.success(), "{place}: {output:?}");
     }
+}
+
+#[test]
+fn the_commands_of_the_readmes_install_the_plugins() {
+    let Some((bench, plugins)) = with_plugins(Api::start(|_| Reply::says("Hello."))) else { return };
+    let text = std::fs::read_to_string(plugins.path().join("z/README.md")).unwrap();
+    let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("    /plugin ")).collect();
+    assert_eq!(commands.len(), 3, "{text}");
+    for command in commands {
+        let command = command.replace("<owner>/<repo>", plugins.path().to_str().unwrap());
+        let output = plugin(&bench, &command.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{command}: {output:?}");
+    }
+    let listed = plugin(&bench, &["list"]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(["mahabharatha@mahabharatha", "z@mahabharatha"].iter().all(|name| listed.contains(name)), "{listed}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn a_project_begins_with_one_commit_by_its_founder_and_nothing_left_over() {
     assert!(tree[".gsd/PROJECT.md"].contains("- Rust was asked for\n"));
 
     let before = repo.everything();
-    init(&repo, &[]).code(0).says("set up already");
+    init(&repo, &[]).code(0).says("Already set up");
     assert!(repo.everything() == before, "a second init changed something");
 }
 
@@ -161,7 +161,7 @@ fn killed_at_any_moment_it_can_be_begun_again() {
         repo.run_with(&[&["init"], &args[..]].concat(), &env).code(-1);
         assert_eq!(repo.exists(".git"), point == "init done", "{point}");
         if point == "init done" {
-            init(&repo, &[]).code(0).says("set up already");
+            init(&repo, &[]).code(0).says("Already set up");
         } else {
             init(&repo, &args).code(0).says("a new project").says("Cargo.toml, rustfmt.toml");
         }

@@ -78,6 +78,8 @@ fn groups_are_chosen_by_flags_and_a_dry_run_writes_nothing() {
     assert_eq!(groups(&["--only", "agents,hooks"]), ["agents", "hooks"]);
     assert_eq!(groups(&["--without", "hooks"]), ["agents", "commands"]);
     assert_eq!(groups(&["--minimal"]), ["agents", "commands"]);
+    assert_eq!(groups(&["--only", "status-line"]), ["status-line"]);
+    assert_eq!(groups(&["--status-line"]), ["agents", "commands", "hooks", "status-line"]);
     repo.run(&["install", "--only", "rules"])
         .code(2)
         .says("install does not write the group rules")
@@ -85,11 +87,11 @@ fn groups_are_chosen_by_flags_and_a_dry_run_writes_nothing() {
     repo.run(&["install", "--only", "everything"]).code(2).says("status-line");
     repo.run(&["install", "--only", "hooks", "--minimal"]).code(2);
 
-    repo.run(&["install", "--only", "status-line"]).code(0);
+    repo.run(&["install", "--only", "status-line"]).code(0).says("2 files written");
     let settings: Value = serde_json::from_str(&repo.read(".claude/settings.json")).unwrap();
     assert_eq!(settings.as_object().unwrap().keys().collect::<Vec<_>>(), ["statusLine"]);
     repo.write(".claude/settings.json", "{\"statusLine\": {\"type\": \"command\", \"command\": \"mine\"}}");
-    repo.run(&["install", "--status-line"]).code(0).says("a statusLine of yours, which stays");
+    repo.run(&["install", "--status-line"]).code(0).says("already has a statusLine; it was kept");
     assert!(repo.read(".claude/settings.json").contains("\"mine\""));
 }
 
@@ -102,7 +104,15 @@ fn removal_leaves_no_trace_and_keeps_what_the_user_changed() {
     let before = repo.everything();
     repo.run(&["install", "--status-line"]).code(0);
     let planned = repo.run(&["install", "--remove", "--dry-run", "--json"]).code(0).json();
-    assert_eq!((with(&planned, "removed").len(), with(&planned, "merged")), (29, vec![".claude/settings.json"]));
+    assert_eq!(with(&planned, "removed").len(), 29);
+    let merged: Vec<&Value> =
+        planned["files"].as_array().unwrap().iter().filter(|file| file["action"] == "merged").collect();
+    let entries =
+        |group: &str| json!({ "group": group, "path": ".claude/settings.json", "action": "merged", "beside": null });
+    assert_eq!(merged, [&entries("hooks"), &entries("status-line")]);
+    repo.run(&["install", "--remove", "--only", "hooks"]).code(0);
+    let settings: Value = serde_json::from_str(&repo.read(".claude/settings.json")).unwrap();
+    assert_eq!(settings.as_object().unwrap().keys().collect::<Vec<_>>(), ["model", "statusLine"]);
     repo.run(&["install", "--remove"]).code(0).says("29 files removed");
     assert_eq!(repo.everything(), before);
     assert_eq!(repo.git(&["status", "--porcelain", "-uall"]), "");
@@ -139,6 +149,9 @@ fn at_a_terminal_the_plan_is_shown_and_asked_about() {
     let before = repo.everything();
     let answer = |command: &str, line: &str| {
         let mut user = Terminal::open(&repo, command, &[("NO_COLOR", "1")]);
+        if command == "install" {
+            user.answer(&repo, "status line? [y/N]", "");
+        }
         user.answer(&repo, "[y/N]", line);
         user.end()
     };
@@ -150,7 +163,9 @@ fn at_a_terminal_the_plan_is_shown_and_asked_about() {
     assert_eq!(repo.everything(), before);
     assert_eq!(answer("install", "y").0, 0);
     assert!(repo.exists(".claude/settings.json"));
-    assert_eq!(answer("install --remove", "n").0, 0);
+    assert!(!repo.read(".claude/settings.json").contains("statusLine"));
+    let (code, shown) = answer("install --remove", "n");
+    assert!(code == 0 && shown.contains("choose what is removed"), "{shown}");
     assert!(repo.exists(".claude/settings.json"));
     assert_eq!(answer("install --remove", "yes").0, 0);
     assert_eq!(repo.everything(), before);
@@ -159,6 +174,30 @@ fn at_a_terminal_the_plan_is_shown_and_asked_about() {
     // Nothing to do is nothing to ask about.
     let (code, shown) = Terminal::open(&repo, "install", &[("NO_COLOR", "1")]).end();
     assert!(code == 0 && shown.contains("already up to date"), "{shown}");
+}
+
+#[test]
+fn the_status_line_is_offered_where_there_is_none() {
+    let repo = Repo::new();
+    let mut user = Terminal::open(&repo, "install", &[("NO_COLOR", "1")]);
+    user.answer(&repo, "Also show runs in Claude Code's status line? [y/N]", "y");
+    user.answer(&repo, "Write these files? [y/N]", "y");
+    let (code, shown) = user.end();
+    assert!(code == 0 && shown.contains("status-line   create .claude/settings.json"), "{shown}");
+    assert!(repo.read(".claude/settings.json").contains("mahabharatha status --line"));
+    let offer = "mahabharatha install --only status-line";
+    repo.run(&["install"]).code(0).does_not_say(offer);
+
+    // Without a terminal, by a hint.
+    repo.run(&["install", "--remove"]).code(0).does_not_say(offer);
+    repo.run(&["install"]).code(0).says(offer);
+    repo.run(&["install", "--without", "status-line"]).code(0).does_not_say(offer);
+    repo.run(&["install", "--user"]).code(0).says("mahabharatha install --user --only status-line");
+    // A project's status line would hide that of the user.
+    let home = repo.home().join("claude");
+    fs::create_dir_all(&home).unwrap();
+    fs::write(home.join("settings.json"), "{\"statusLine\": {\"type\": \"command\", \"command\": \"mine\"}}").unwrap();
+    repo.run_with(&["install"], &[("CLAUDE_CONFIG_DIR", home.to_str().unwrap())]).code(0).does_not_say(offer);
 }
 
 #[test]

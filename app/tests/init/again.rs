@@ -54,14 +54,14 @@ fn one_that_was_killed_is_finished_by_the_next() {
         let bench = Bench::new(fixtures::GO);
         let ended = bench.command(&["init"]).env("MAHABHARATHA_CRASH_AT", point).output().unwrap();
         assert_eq!(ended.status.code(), None, "{point}");
-        bench.run(&["init"]).code(0).does_not_say("set up already").does_not_say("Kept");
+        bench.run(&["init"]).code(0).does_not_say("Already set up").does_not_say("Kept");
         let all = bench.repo.everything();
         let left: Vec<_> = all.keys().filter(|path| path.to_string_lossy().contains("unfinished")).collect();
         assert!(left.is_empty(), "{point}: {left:?}");
         for path in ["CLAUDE.md", ".claude/settings.json", ".claude/commands/z/init.md", ".mahabharatha/init.json"] {
             assert!(bench.repo.exists(path), "{point}: {path}");
         }
-        bench.run(&["init"]).code(0).says("set up already");
+        bench.run(&["init"]).code(0).says("Already set up");
     }
 }
 

@@ -23,7 +23,7 @@ fn discover(name: &str, files: &[(&str, &str)]) {
     Config::parse(&bench.repo.read(".mahabharatha/config.yaml")).unwrap();
     insta::assert_snapshot!(name, written(&bench));
     let before = bench.repo.everything();
-    bench.run(&["init"]).code(0).says("set up already");
+    bench.run(&["init"]).code(0).says("Already set up");
     assert_eq!(bench.repo.everything(), before);
     bench.run(&["init", "--force"]).code(0).says("nothing was changed");
     assert_eq!(bench.repo.everything(), before);

@@ -25,6 +25,7 @@ fn flags_choose_what_is_written() {
     };
     assert_eq!(planned(&[]), all);
     assert_eq!(planned(&["--minimal"]), ["config"]);
+    assert_eq!(planned(&["--only", "status-line"]), ["record", "status-line"]);
     assert_eq!(planned(&["--only", "rules,config"]), ["config", "rules"]);
     assert_eq!(
         planned(&["--without", "devcontainer,hooks,commands,agents"]),
@@ -39,7 +40,7 @@ fn flags_choose_what_is_written() {
     for path in [".claude", ".devcontainer", "CLAUDE.md", ".gsd/INFRASTRUCTURE.md"] {
         assert!(!bench.repo.exists(path), "{path}");
     }
-    bench.run(&["init", "--only", "claude-md"]).code(0).says("set up already");
+    bench.run(&["init", "--only", "claude-md"]).code(0).says("Already set up");
     bench.run(&["init", "--force", "--only", "claude-md"]).code(0);
     let text = bench.repo.read("CLAUDE.md");
     assert!(!text.contains(".claude/rules"), "what is not there is not named: {text}");
@@ -59,7 +60,8 @@ fn removal_leaves_no_trace() {
 #[test]
 fn removal_gives_back_what_the_user_had_and_keeps_what_they_changed() {
     let bench = Bench::new(fixtures::GO);
-    bench.repo.write("CLAUDE.md", "# House rules\n\nSpaces.\n");
+    // Without a newline at its end.
+    bench.repo.write("CLAUDE.md", "# House rules\n\nSpaces.");
     bench.repo.write(".claude/settings.json", "{ \"model\": \"opus\" }\n");
     bench.repo.write(".devcontainer/devcontainer.json", "{ \"image\": \"mine\" }\n");
     bench.repo.write(".devcontainer/Dockerfile", "FROM mine\n");

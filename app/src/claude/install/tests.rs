@@ -76,7 +76,9 @@ fn only_the_selected_groups_are_written_and_the_others_stay() {
     place.install_only(Group::Hooks);
     assert!(place.path("agents/worker.md").exists() && place.path("settings.json").exists());
     assert!(!place.read("settings.json").contains("statusLine"));
-    place.install_only(Group::StatusLine);
+    let files = place.install_only(Group::StatusLine);
+    let settings: Vec<&Placed> = files.iter().filter(|file| file.is(".claude/settings.json")).collect();
+    assert_eq!((settings.len(), settings[0].group, settings[0].action), (1, Group::StatusLine, Action::Merged));
     assert!(place.read("settings.json").contains("mahabharatha status --line"));
     place.remove(&Selection::new([Group::Agents]));
     assert!(!place.path("agents").exists() && place.path("settings.json").exists());

@@ -6,7 +6,7 @@ const HOOKS_ONLY: Entries = Entries { hooks: true, status_line: false };
 fn added_to(old: Option<&str>, entries: Entries) -> Result<(Option<String>, Added)> {
     let mut added = Added::default();
     let edited = add(Path::new("settings.json"), old, entries, &mut added)?;
-    let text = match edited {
+    let text = match edited.result {
         Edited::Text(text) => Some(text),
         _ => None,
     };
@@ -53,6 +53,7 @@ fn what_is_there_stays_byte_for_byte_and_removal_gives_the_old_text_back() {
         "{\n\t\"z\": 1.50,\n\t\"hooks\": {\n\t\t\"Stop\": [],\n\t\t\"PreToolUse\": [\n\t\t\t{ \"matcher\": \"Bash\", \"hooks\": [] }\n\t\t]\n\t},\n\t\"a\": \"ü\"\n}\n",
         "{\"model\":\"opus\",\"env\":{\"A\":\"1\"}}",
         "{ }\n",
+        "{\r\n  \"hooks\": {\r\n  },\r\n  \"a\": 1\r\n}\r\n",
         "{\n    \"permissions\": { \"allow\": [\"Bash(ls)\",  \"Read\"] }\n}",
     ] {
         let (new, mut added) = added_to(Some(old), ALL).unwrap();
@@ -66,8 +67,7 @@ fn what_is_there_stays_byte_for_byte_and_removal_gives_the_old_text_back() {
         assert!(settings["hooks"]["Stop"][0]["hooks"][0]["command"].as_str().unwrap().contains("hook stop"), "{new}");
         assert_eq!(added_to(Some(&new), ALL).unwrap().0, None, "a second time changes nothing");
         let removed = remove(Path::new("settings.json"), &new, ALL, &mut added).unwrap();
-        let expected = if old == "{ }\n" { "{}\n" } else { old };
-        assert_eq!(removed, Edited::Text(expected.to_owned()));
+        assert_eq!(removed, Edit { result: Edited::Text(old.to_owned()), changed: ALL });
     }
 }
 
@@ -75,30 +75,14 @@ fn what_is_there_stays_byte_for_byte_and_removal_gives_the_old_text_back() {
 fn a_file_of_ours_goes_and_what_the_user_added_to_it_stays() {
     let (new, added) = added_to(None, ALL).unwrap();
     let new = new.unwrap();
-    assert_eq!(remove(Path::new("s"), &new, ALL, &mut added.clone()).unwrap(), Edited::Gone);
+    let remove = |text: &str, entries| remove(Path::new("s"), text, entries, &mut added.clone()).unwrap();
+    assert_eq!(remove(&new, ALL), Edit { result: Edited::Gone, changed: ALL });
+    assert_eq!(remove("{}", HOOKS_ONLY), Edit { result: Edited::Gone, changed: HOOKS_ONLY });
     let theirs = new.replacen("{\n", "{\n  \"model\": \"opus\",\n", 1);
-    let Edited::Text(left) = remove(Path::new("s"), &theirs, ALL, &mut added.clone()).unwrap() else { panic!("gone") };
+    let Edited::Text(left) = remove(&theirs, ALL).result else { panic!("gone") };
     assert_eq!(left, "{\n  \"model\": \"opus\"\n}\n");
-    let Edited::Text(left) = remove(Path::new("s"), &new, HOOKS_ONLY, &mut added.clone()).unwrap() else { panic!() };
+    let Edited::Text(left) = remove(&new, HOOKS_ONLY).result else { panic!() };
     assert_eq!(value(&left).as_object().unwrap().keys().collect::<Vec<_>>(), ["statusLine"]);
-}
-
-#[test]
-fn hooks_in_the_old_form_are_replaced() {
-    let old_hook = |name: &str| json!({ "type": "command", "command": format!("mahabharatha hook {name} || exit 2"), "timeout": 600 });
-    let theirs = json!({ "type": "command", "command": "mine" });
-    let settings = json!({ "hooks": {
-        "PreToolUse": [{ "matcher": "Write|Edit", "hooks": [old_hook("pre-tool-use"), theirs] }],
-        "TaskCompleted": [{ "hooks": [old_hook("task-completed")] }],
-    } });
-    let new = added_to(Some(&settings.to_string()), HOOKS_ONLY).unwrap().0.unwrap();
-    assert!(!new.contains("\"mahabharatha hook"), "{new}");
-    let new = value(&new);
-    assert_eq!(new["hooks"]["PreToolUse"][0], json!({ "matcher": "Write|Edit", "hooks": [theirs] }));
-    assert_eq!(
-        (new["hooks"]["PreToolUse"].as_array().unwrap().len(), new["hooks"]["TaskCompleted"].as_array().unwrap().len()),
-        (2, 1)
-    );
 }
 
 #[test]
@@ -121,7 +105,8 @@ fn what_the_user_wrote_differently_stays() {
     let (new, mut added) = added_to(Some(&settings), ALL).unwrap();
     assert_eq!((new, added.is_nothing()), (None, true));
     assert!(has_other_status_line(&value(&settings)));
-    assert_eq!(remove(Path::new("s"), &settings, ALL, &mut added).unwrap(), Edited::Unchanged);
+    let unchanged = Edit { result: Edited::Unchanged, changed: Entries::default() };
+    assert_eq!(remove(Path::new("s"), &settings, ALL, &mut added).unwrap(), unchanged);
 }
 
 #[test]
