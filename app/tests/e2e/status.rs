@@ -186,7 +186,7 @@ fn one_line_for_a_prompt_and_nothing_where_there_is_no_run() {
     repo.graph("x", &[simple("A", 1, "a"), simple("B", 2, "b")]);
     repo.commit("graph");
     repo.run(&["run", "x"]).code(0);
-    assert_eq!(line(&[]), "x 2/2, completed\n");
+    assert_eq!(line(&[]), "x 2/2, completed\n", "nothing was spent");
     let seen: Value = serde_json::from_str(&line(&["--json"])).unwrap();
     assert_eq!(
         (seen["completed"].as_u64(), seen["total"].as_u64(), seen["blocked"].as_u64()),
