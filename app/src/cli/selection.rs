@@ -8,10 +8,10 @@ use crate::claude::groups::{Group, Selection};
 /// The choice of groups. Each command has a `--minimal` of its own.
 #[derive(Debug, Args)]
 pub struct GroupArgs {
-    /// Leave out every group but these
+    /// Only these groups
     #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = parser(), conflicts_with_all = ["without", "minimal"])]
     only: Vec<Group>,
-    /// Leave out these groups
+    /// All groups except these
     #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = parser(), conflicts_with = "minimal")]
     without: Vec<Group>,
 }
