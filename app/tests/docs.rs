@@ -130,12 +130,15 @@ fn the_task_files_shown_are_those_of_the_graph() {
 
 /// Runs the program on a graph in a new repository, and gives back what `show` prints there afterwards.
 fn after_a_run(graph: &str, config: &str, show: &str) -> String {
+    let home = tempfile::tempdir().expect("a temporary directory");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let run = |program: &str, args: &[&str]| {
         let output = Command::new(program)
             .args(args)
             .current_dir(dir.path())
             .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
+            .env("HOME", home.path())
+            .env_remove("CLAUDE_CONFIG_DIR")
             .output()
             .unwrap_or_else(|error| panic!("{program}: {error}"));
         let said = String::from_utf8_lossy(&output.stderr);

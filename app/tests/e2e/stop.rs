@@ -199,6 +199,7 @@ fn a_run_that_was_told_to_outlive_its_terminal_does() {
     repo.graph("x", &[held("A-1", 1, "a1")]);
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' HUP; exec \"$0\" run", env!("CARGO_BIN_EXE_mahabharatha")]).current_dir(repo.path());
+    command.env("HOME", repo.home()).env_remove("CLAUDE_CONFIG_DIR");
     let run = Background::start(command);
     repo.wait_until_up(&["A-1"]);
     run.signal("HUP");
