@@ -324,7 +324,7 @@ impl Session<'_> {
         crash::point(|| "session with its files written");
         let end = end?;
         if !is_read && end == Some(End::Stopped) {
-            // Whoever stopped the run waits for its end, and not for a reader of its last words.
+            // A stopped run ends without waiting for the reader of its last lines.
             ui.close_messages();
         }
         Ok((run, end))

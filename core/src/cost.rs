@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// A sum of costs. A part whose price nobody measured makes the sum a lower bound.
+/// A sum of costs. A part whose price is unknown makes the sum a lower bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Cost {

@@ -123,7 +123,7 @@ fn merged(theirs: &[u8]) -> Option<String> {
     Some(text.text().to_owned())
 }
 
-/// The user's settings without our variables; nothing where none of ours is in them.
+/// The user's settings without our variables; `None` if they have none of them.
 pub fn without_ours(text: &str) -> Option<String> {
     let mut edited = JsonText::parse(text).ok()?;
     for (name, value) in environment() {

@@ -133,7 +133,7 @@ pub fn give_up(
 /// nothing while another process drives the run: that one notices by itself.
 pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? else { return Ok(()) };
-    // What is being verified or committed now is left to whoever waits for that.
+    // An attempt that is being verified or committed now is left alone.
     let is_idle = |job: &Job| !JobLock::is_held(&paths.job(&job.task, job.attempt));
     give_up(project, paths, &lock, |job, session| is_idle(job) && Lease::of(paths.dir(), session).is_none())?;
     lease::end_expired(paths.dir())

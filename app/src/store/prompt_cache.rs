@@ -11,7 +11,7 @@ use super::atomic::make_dir;
 use super::locks::OsLock;
 use crate::error::{Result, io};
 
-/// How long the service keeps a prefix that nobody asks for.
+/// How long the service keeps an unused prefix.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
 
 /// Where a worker stands that is about to send its first request.
@@ -72,7 +72,7 @@ mod tests {
     fn one_worker_fills_the_cache_and_the_others_wait_for_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("slots/a.cache");
-        let Turn::Fill(first) = enter(&path).unwrap() else { panic!("nobody is before it") };
+        let Turn::Fill(first) = enter(&path).unwrap() else { panic!("it is the first") };
         assert!(matches!(enter(&path).unwrap(), Turn::Wait));
         assert!(matches!(enter(&dir.path().join("slots/b.cache")).unwrap(), Turn::Fill(_)));
         let waiting = std::thread::spawn({
@@ -91,7 +91,7 @@ mod tests {
     fn the_next_worker_fills_the_cache_if_the_first_one_did_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.cache");
-        let Turn::Fill(first) = enter(&path).unwrap() else { panic!("nobody is before it") };
+        let Turn::Fill(first) = enter(&path).unwrap() else { panic!("it is the first") };
         let waiting = std::thread::spawn({
             let path = path.clone();
             move || wait(&path).unwrap()

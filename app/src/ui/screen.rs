@@ -16,7 +16,7 @@ impl Screen {
     }
 }
 
-/// There is nobody left to tell.
+/// Drops an error: there is no terminal left to report it on.
 fn ignore(_: io::Result<()>) -> io::Result<()> {
     Ok(())
 }

@@ -177,6 +177,6 @@ fn tokens_of_an_attempt_that_left_a_commit_and_no_result_are_counted() {
         let task = bench.repo.task("A-1");
         let served: u64 = bench.api.served().iter().map(|(_, usage)| usage.total()).sum();
         assert_eq!((&task["attempt"], &task["tokens"]), (&json!(1), &json!(served)), "{task}");
-        assert!(served > 0 && task["cost_usd"].is_null(), "nobody said what it cost: {task}");
+        assert!(served > 0 && task["cost_usd"].is_null(), "the cost is unknown: {task}");
     }
 }

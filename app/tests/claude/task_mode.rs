@@ -411,7 +411,7 @@ fn a_session_that_is_killed_holds_nothing_and_another_goes_on() {
     session.signal("KILL");
     session.wait();
     assert_eq!(bench.repo.status()["status"], "paused");
-    // Whoever opens a session next sees in the list that nobody works on it.
+    // The next session shows in the list that the task is free.
     bench.talk(&["Hello."]);
     assert_eq!((bench.listed("x", "B-1"), bench.repo.task_status("B-1").as_str()), (json!("pending"), "pending"));
     let talk = bench.talk(&["/z:kurukshetra --resume"]);

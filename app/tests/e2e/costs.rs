@@ -1,4 +1,4 @@
-//! What attempts cost, and what is said where nobody measured it.
+//! What attempts cost, and what is shown where the cost is unknown.
 
 use serde_json::{Value, json};
 

@@ -352,7 +352,7 @@ impl Ledger {
         by_agents && self.policy.max_usd_per_task.is_some_and(|limit| cost >= limit)
     }
 
-    /// What nobody is at is given up once its budget is spent.
+    /// A queued task is blocked once its budget is spent.
     pub fn block_over_budget(&mut self) {
         let open = |(id, book): &(&TaskId, &TaskBook)| {
             book.standing == Standing::Open && self.job_of(id).is_none() && self.is_over_budget(id)

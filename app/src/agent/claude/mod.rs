@@ -196,7 +196,7 @@ impl Agent for Claude {
             .listen(listener(Arc::clone(&self.conversation))))
     }
 
-    /// The tools come first in a request, then the system prompt; model and effort decide which cache is looked into.
+    /// The tools come first in a request, then the system prompt; model and effort select the cache.
     fn shared_prefix(&self, session: &Session<'_>) -> Option<String> {
         let mut hasher = DefaultHasher::new();
         (&self.program, self.model_options(session.task), self.terms.task_tools).hash(&mut hasher);
