@@ -241,6 +241,27 @@ fn worktrees_are_listed_while_another_is_made() {
 }
 
 #[test]
+fn what_a_killed_worktree_add_left_is_removed() {
+    let repo = Repo::new(&[]);
+    let half_made = repo.path(".git/worktrees/w");
+    for (left, goes) in [
+        (&[][..], true),
+        (&[("locked", "initializing")], true),
+        (&[("locked", "initializing"), ("gitdir", "")], true),
+        (&[("gitdir", "/elsewhere/w/.git\n")], false),
+        (&[("locked", ""), ("HEAD", "")], false),
+    ] {
+        fs::create_dir_all(&half_made).unwrap();
+        for (name, text) in left {
+            fs::write(half_made.join(name), text).unwrap();
+        }
+        repo.real().worktree_remove(&repo.path("w")).unwrap();
+        assert_eq!(half_made.exists(), !goes, "{left:?}");
+        let _ = fs::remove_dir_all(&half_made);
+    }
+}
+
+#[test]
 fn the_identity_is_the_users_or_ours() {
     let repo = Repo::new(&[]);
     repo.git(&["config", "user.name", "A <b>"]);

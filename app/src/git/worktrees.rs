@@ -32,15 +32,23 @@ impl Git {
         Ok(())
     }
 
-    /// What a git that was killed as it began to add a worktree of this name left: a directory with at most a lock in it.
+    /// Removes what a git that was killed while it added a worktree of this name left: a directory with no more in it than
+    /// a lock and a `gitdir` that was opened but not written.
     fn remove_half_made(&self, path: &Path) {
         let dir = self.git_dir().join("worktrees").join(path.file_name().unwrap_or_default());
-        let names: Vec<_> = fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
-        if names == ["locked"] {
-            let _ = fs::remove_file(dir.join("locked"));
+        let entries: Vec<_> = fs::read_dir(&dir).into_iter().flatten().flatten().collect();
+        let begun = |entry: &fs::DirEntry| match entry.file_name().to_str() {
+            Some("locked") => true,
+            Some("gitdir") => entry.metadata().is_ok_and(|file| file.is_file() && file.len() == 0),
+            _ => false,
+        };
+        if entries.iter().all(begun) {
+            for entry in &entries {
+                let _ = fs::remove_file(entry.path());
+            }
+            // Fails where something was added meanwhile.
+            let _ = fs::remove_dir(&dir);
         }
-        // Goes when it is empty, and only then.
-        let _ = fs::remove_dir(&dir);
     }
 
     /// The worktrees that the repository knows of in this directory, whether their files are there or not.
