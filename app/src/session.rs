@@ -19,7 +19,7 @@ use mahabharatha_core::view::RunView;
 use crate::claude::tasks::{self, Mirror, TaskList};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result};
-use crate::host::{self, Context, LocalHost, clear};
+use crate::host::{self, Context, LocalHost, cleanup};
 use crate::lease::{self, Lease};
 use crate::preflight::{self, Ground, Report};
 use crate::proc;
@@ -294,8 +294,8 @@ impl Session<'_> {
         let Begun { mut run, opening } = begun;
         // Whatever a dying worker leaves behind falls to us.
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
-        clear::remove_stale_locks(project, paths);
-        clear::remove_half_made_worktrees(project, paths)?;
+        cleanup::remove_stale_locks(project, paths);
+        cleanup::remove_half_made_worktrees(project, paths)?;
         let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
         let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;

@@ -83,7 +83,7 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
 
 fn run(cmd: Cmd, asked: &Asked<'_>) -> std::io::Result<Ended> {
     let cmd = cmd.cwd(asked.root).envs(asked.env.clone()).stdin(asked.prompt);
-    cmd.tethered(&asked.mark).timeout(asked.timeout).keep(LONGEST, 0).run()
+    cmd.watched(&asked.mark).timeout(asked.timeout).keep(LONGEST, 0).run()
 }
 
 fn said(ended: &Ended) -> String {

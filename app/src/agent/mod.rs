@@ -24,7 +24,7 @@ pub use event::AgentEvent;
 
 /// Which agent, and how it is called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AgentOrder {
+pub struct AgentSpec {
     pub kind: AgentKind,
     /// The program and its arguments. Empty, with kind `command`: the task's own `run`.
     #[serde(default)]
@@ -41,7 +41,7 @@ pub enum AgentKind {
     Command,
 }
 
-impl AgentOrder {
+impl AgentSpec {
     /// Returns the cost of an attempt for which the agent reported nothing: none for a task's own `run`, unknown for any
     /// other program, which may be a coding agent.
     pub fn unreported_cost(&self) -> Cost {
@@ -122,7 +122,7 @@ fn decisions_in(answer: &str) -> Vec<String> {
     lines.map(|decision| bound_text(decision.trim(), 500)).filter(|decision| !decision.is_empty()).take(20).collect()
 }
 
-impl AgentOrder {
+impl AgentSpec {
     pub fn agent(&self) -> Box<dyn Agent> {
         match &self.kind {
             AgentKind::Command => Box::new(command::Program::new(&self.command)),

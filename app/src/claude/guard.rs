@@ -21,7 +21,7 @@ use crate::lease::{self, Lease};
 use crate::project::{above_our_worktrees, our_worktree};
 use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 use crate::worker::subagents::{PromptCall, Session};
-use crate::worker::{FENCE, Order, occupant, owner};
+use crate::worker::{FENCE, JobSpec, occupant, owner};
 
 /// What the client says before it uses a tool.
 #[derive(Debug, Deserialize)]
@@ -191,24 +191,24 @@ impl Slot {
                 "no task is claimed in the worktree of worker {worker} of {feature}: mahabharatha task claim TASK"
             ));
         };
-        let order = Order::read(&job_dir)?;
-        let is_theirs = match &order.job.doer {
+        let spec = JobSpec::read(&job_dir)?;
+        let is_theirs = match &spec.job.doer {
             Doer::Session(session) => *session == call.session_id,
-            Doer::Agent | Doer::Nobody { .. } => job_worktree.is_some_and(|worktree| worktree == order.worktree),
+            Doer::Agent | Doer::Nobody { .. } => job_worktree.is_some_and(|worktree| worktree == spec.worktree),
         };
         if !is_theirs {
-            return deny(format!("worker {worker} of {feature} is at {} for another session", order.job.task));
+            return deny(format!("worker {worker} of {feature} is at {} for another session", spec.job.task));
         }
         if job_dir.join(FENCE).exists() {
-            return deny(format!("this attempt at {} was given up; claim the task again", order.job.task));
+            return deny(format!("this attempt at {} was given up; claim the task again", spec.job.task));
         }
-        let Ok(inside) = target.strip_prefix(&order.worktree) else {
-            return deny(format!("{} is not in {}", target.display(), order.worktree.display()));
+        let Ok(inside) = target.strip_prefix(&spec.worktree) else {
+            return deny(format!("{} is not in {}", target.display(), spec.worktree.display()));
         };
         let path = RepoPath::new(inside.as_os_str().as_encoded_bytes());
-        if owner(&order.owned, &path).is_none() {
-            let owned: Vec<&str> = order.owned.iter().map(|owned| owned.path.as_str()).collect();
-            return deny(format!("{path} is not a file of {}: it owns {}", order.job.task, owned.join(", ")));
+        if owner(&spec.owned, &path).is_none() {
+            let owned: Vec<&str> = spec.owned.iter().map(|owned| owned.path.as_str()).collect();
+            return deny(format!("{path} is not a file of {}: it owns {}", spec.job.task, owned.join(", ")));
         }
         let features = repository.held_by(&call.session_id);
         let session = Session { id: &call.session_id, features: &features };
@@ -216,9 +216,9 @@ impl Slot {
             && let Some(own) = session.enters(agent, &job_dir)?
         {
             let (task, place) = (&own.job.task, own.worktree.display());
-            return deny(format!("you work on {task} in {place}: {} is for another subagent", order.job.task));
+            return deny(format!("you work on {task} in {place}: {} is for another subagent", spec.job.task));
         }
-        Ok(Verdict::Allow(format!("{} owns {path}", order.job.task)))
+        Ok(Verdict::Allow(format!("{} owns {path}", spec.job.task)))
     }
 }
 

@@ -10,7 +10,7 @@ use super::Global;
 use super::place::Place;
 use crate::claude::tasks::TaskList;
 use crate::error::{Error, ExitCode, Result};
-use crate::host::clear::{self, Leftover, What};
+use crate::host::cleanup::{self, Leftover, What};
 use crate::host::jobs;
 use crate::lease::Lease;
 use crate::session;
@@ -76,12 +76,12 @@ fn clean(
     if !args.dry_run {
         jobs::end_survivors(&place.paths, run.as_ref(), None, Duration::ZERO)?;
     }
-    let leftovers = clear::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
+    let leftovers = cleanup::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
     let (going, staying): (Vec<Leftover>, Vec<Leftover>) =
         leftovers.into_iter().partition(|leftover| args.force || leftover.precious.is_none());
     let going: Vec<What> = going.into_iter().map(|leftover| leftover.what).collect();
     if !args.dry_run {
-        clear::remove(&place.project, &place.paths, &going)
+        cleanup::remove(&place.project, &place.paths, &going)
             .map_err(|error| Error::new(error.exit(), format!("{}: {}", place.feature, error.message())))?;
     }
     gone.extend(going.iter().map(ToString::to_string));

@@ -13,11 +13,11 @@ use mahabharatha_core::spec::{GraphFile, Requirements};
 use serde_json::json;
 
 use super::place::Place;
-use super::{Global, steer, validate};
+use super::{Global, control, validate};
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::jobs;
-use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, Source, Standing, Workshop};
+use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, ScratchCheckout, Source, Standing};
 use crate::proc;
 use crate::report::files::{self, Checkpoint};
 use crate::report::plan::render_plan;
@@ -79,7 +79,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
         }
     });
     // An agent that was asked in vain has cost something too.
-    let shown = steer::show_planning_cost(&place);
+    let shown = control::show_planning_cost(&place);
     drawn.and(shown).map(|()| code)
 }
 
@@ -207,7 +207,7 @@ impl<'a> Designing<'a> {
         self.ui.note(&format!("checking the stubs: {}", check.command));
         let env = proc::base_env(&self.config.env.pass);
         let mark = proc::own_mark(&self.place.paths.asked());
-        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
+        ScratchCheckout::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
     }
 
     fn confirm(&self, question: &str) -> Result<bool> {
@@ -294,7 +294,7 @@ impl<'a> Designing<'a> {
             return Ok(None);
         }
         let message = format!("design({feature}): {}\n", validate::size(&designed.graph));
-        let commit = Workshop::open(project)?.commit(project, &files, &message)?;
+        let commit = ScratchCheckout::open(project)?.commit(project, &files, &message)?;
         if commit.is_none() {
             self.ui.note("All of it is committed already.");
         }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::{Cli, Command, Global, steer, task};
+use super::{Cli, Command, Global, control, task};
 use crate::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
 use crate::claude::tasks::{Listed, TaskCompleted};
 use crate::error::{Error, ExitCode, Result};
@@ -201,7 +201,7 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
     if !place.paths.journal().exists() {
         return Ok(ExitCode::Done);
     }
-    let run = steer::read_run(&place)?;
+    let run = control::read_run(&place)?;
     let refused = |why: &str| Err(Error::new(ExitCode::Usage, format!("{task} is not completed: {why}")));
     if let Some((job, session)) = run.held().find(|(job, _)| job.task == task) {
         if session != call.session_id {

@@ -9,7 +9,7 @@ use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 
 use super::finish::{Driver, finish};
 use super::place::Place;
-use super::{Global, steer, task};
+use super::{Global, control, task};
 use crate::error::{Error, ExitCode, Result};
 use crate::lease::Lease;
 use crate::session::{self, Options, Outcome, claims};
@@ -51,7 +51,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     if let Some(other) = lease.as_ref().filter(|_| !args.dry_run && own.is_none()) {
         return Err(other.refusal(&place.feature));
     }
-    let run = steer::read_run(&place)?;
+    let run = control::read_run(&place)?;
     let Some(current) = run.current_level() else {
         ui.note(&format!("every level of {} is merged", place.feature));
         return Ok(ExitCode::Done);

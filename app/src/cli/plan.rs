@@ -10,7 +10,7 @@ use mahabharatha_core::spec::{Gap, Requirements};
 use serde_json::json;
 
 use super::place::Place;
-use super::{Global, steer};
+use super::{Global, control};
 use crate::claude::tasks::Phase;
 use crate::error::{Error, ExitCode, Result};
 use crate::host::jobs;
@@ -67,7 +67,7 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let planned =
         planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global));
     // An agent that was asked in vain has cost something too.
-    let shown = steer::show_planning_cost(&place);
+    let shown = control::show_planning_cost(&place);
     planned.and(shown).map(|()| ExitCode::Done)
 }
 

@@ -4,7 +4,7 @@ use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Event, GateFailure, Note};
 use mahabharatha_core::run::{LevelStatus, Run};
 
-use super::{Context, clear};
+use super::{Context, cleanup};
 use crate::crash;
 use crate::error::{Error, ExitCode, Result};
 use crate::report::completion_md::{GateResult, GateStatus};
@@ -32,10 +32,10 @@ pub fn close(context: &Context, run: &Run) -> Result<Event> {
     crash::point(|| "close with the report written");
     if context.config.cleanup.on_completion {
         worker::save_leftovers(context.paths.dir())?;
-        let leftovers = clear::leftovers(&context.project, &context.paths, Some(run), false)?.into_iter();
-        let things: Vec<clear::What> =
+        let leftovers = cleanup::leftovers(&context.project, &context.paths, Some(run), false)?.into_iter();
+        let things: Vec<cleanup::What> =
             leftovers.filter(|leftover| leftover.precious.is_none()).map(|leftover| leftover.what).collect();
-        clear::remove(&context.project, &context.paths, &things)?;
+        cleanup::remove(&context.project, &context.paths, &things)?;
     }
     Ok(Event::Closed)
 }

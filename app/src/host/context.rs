@@ -15,7 +15,7 @@ use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
 
 use super::integrate::{Cancel, Integration, KnownFiles, Note, Outcome, Verification, objection};
-use crate::agent::{self, AgentOrder, claude};
+use crate::agent::{self, AgentSpec, claude};
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{Git, Identity, Pinned};
 use crate::launch::subprocess;
@@ -24,7 +24,7 @@ use crate::project::{FeaturePaths, Project};
 use crate::report::state_md;
 use crate::session;
 use crate::store::ports::PortLease;
-use crate::worker::{Limits, Logs, Order, PromptContext, Rules};
+use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules};
 
 /// How long agents have to end by themselves when nobody says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
@@ -186,14 +186,14 @@ impl Inner {
     }
 
     /// What a worker needs to know about its job.
-    pub fn order(&self, job: &Job, run: &Run) -> Result<Order> {
+    pub fn spec(&self, job: &Job, run: &Run) -> Result<JobSpec> {
         let task = self.task(job)?;
         let worktree = self.paths.worktree(job.worker);
         let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
             Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
         })?;
         let engineering = &self.config.plugins.context_engineering;
-        Ok(Order {
+        Ok(JobSpec {
             feature: self.paths.feature().clone(),
             job: job.clone(),
             task: task.spec.clone(),
@@ -206,7 +206,7 @@ impl Inner {
             spec_dir: self.paths.specs().to_owned(),
             pinned: self.pinned.clone(),
             identity: self.identity.clone(),
-            agent: self.agent_order(job)?,
+            agent: self.agent_spec(job)?,
             env_pass: self.config.env.pass.clone(),
             ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
             task_list_id: Some(self.paths.feature().to_string()),
@@ -232,7 +232,7 @@ impl Inner {
 
 impl Inner {
     /// Returns the agent that the configuration names for a job.
-    pub fn agent_order(&self, job: &Job) -> Result<AgentOrder> {
+    pub fn agent_spec(&self, job: &Job) -> Result<AgentSpec> {
         let (_, agent) = session::agent_for(&self.config, &self.task(job)?.spec, self.agent.as_deref())?;
         let (command, mut env_pass) = (agent.command.clone(), agent.env.clone());
         let kind = match agent.kind {
@@ -242,7 +242,7 @@ impl Inner {
                 agent::AgentKind::Claude(self.claude_terms(agent, job))
             }
         };
-        Ok(AgentOrder { kind, command, env_pass })
+        Ok(AgentSpec { kind, command, env_pass })
     }
 
     fn claude_terms(&self, agent: &AgentConfig, job: &Job) -> claude::Terms {

@@ -22,8 +22,8 @@ use crate::project::FeaturePaths;
 use crate::store::atomic::write_atomic;
 use crate::store::disk::lack_of_space;
 use crate::store::locks::JobLock;
-use crate::worker::pulse::Watch;
-use crate::worker::{self, FENCE, Order, Progress, WORKER, result_ref, subagents};
+use crate::worker::heartbeat::Watch;
+use crate::worker::{self, FENCE, JobSpec, Progress, WORKER, result_ref, subagents};
 
 /// What a worker is given beyond the agent's grace time, to keep the work that was under way.
 const TIME_TO_SAVE: Duration = Duration::from_secs(5);
@@ -90,18 +90,18 @@ fn tell(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
 
 fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Result<Control> {
     if let Doer::Session(session) = &job.doer {
-        write_order(context, job, run)?;
+        write_job_spec(context, job, run)?;
         return Ok(await_session(context, job, session, events));
     }
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
-    let order = write_order(context, job, run)?;
-    let pass = [&order.env_pass[..], &order.agent.env_pass[..]].concat();
+    let spec = write_job_spec(context, job, run)?;
+    let pass = [&spec.env_pass[..], &spec.agent.env_pass[..]].concat();
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
     point("has a worker");
     let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
     let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
-    let watch = Watch::start(&dir, order.limits.stall(), move || canceller.cancel(Duration::ZERO));
+    let watch = Watch::start(&dir, spec.limits.stall(), move || canceller.cancel(Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         let seen = running.wait().ok();
@@ -116,7 +116,7 @@ fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
     Ok(control)
 }
 
-fn write_order(context: &Context, job: &Job, run: &Run) -> Result<Order> {
+fn write_job_spec(context: &Context, job: &Job, run: &Run) -> Result<JobSpec> {
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
     fs::create_dir_all(&dir).map_err(io("make", &dir))?;
@@ -125,10 +125,10 @@ fn write_order(context: &Context, job: &Job, run: &Run) -> Result<Order> {
         // It was there when the slot was made ready, and somebody has pruned it since; or nobody has made it ready.
         slots::prepare(context, job.worker)?;
     }
-    let order = context.order(job, run)?;
-    order.write(&dir)?;
-    point("has an order");
-    Ok(order)
+    let spec = context.spec(job, run)?;
+    spec.write(&dir)?;
+    point("has a job spec");
+    Ok(spec)
 }
 
 /// Waits until the session that holds the task has been silent for too long, or is to give it up. How its attempt ends
@@ -156,8 +156,8 @@ fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Ev
 /// Finds out what became of a job that an earlier process may have started.
 pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
-    if Order::read(&dir).is_err() {
-        // It was not begun, unless a loss of power took the order away again.
+    if JobSpec::read(&dir).is_err() {
+        // It was not begun, unless a power loss took the job spec away again.
         let Some(commit) = finished_commit(context, job) else { return start(context, job, run, events) };
         let cost = unreported_cost(context, job, &dir);
         let report = report_of(JobEnd::Done { commit }, NOT_EARLY).with_cost(cost);
@@ -240,7 +240,7 @@ fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watch
         // There may have been nobody to whom they could fall; the next attempt must be alone in its worktree.
         end_left_of(dir);
     }
-    let since = fs::metadata(dir.join(worker::ORDER)).and_then(|order| order.modified());
+    let since = fs::metadata(dir.join(worker::ORDER)).and_then(|spec| spec.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
     if let Some(commit) = finished_commit(context, job) {
         let cost = unreported_cost(context, job, dir);
@@ -266,8 +266,8 @@ fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost {
         Doer::Session(_) => Cost::of(None, subagents::tokens(dir)),
         Doer::Nobody { .. } => Cost::default(),
         Doer::Agent => {
-            // A loss of power may have taken the order away; the configuration names the same agent.
-            let agent = Order::read(dir).map(|order| order.agent).or_else(|_| context.agent_order(job));
+            // A power loss may have taken the job spec away; the configuration names the same agent.
+            let agent = JobSpec::read(dir).map(|spec| spec.agent).or_else(|_| context.agent_spec(job));
             let cost = agent.map_or_else(|_| Cost::unknown(), |agent| agent.unreported_cost());
             let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
             cost + Cost::of(Some(0.0), progress.map_or(0, |progress| progress.tokens))
@@ -381,7 +381,7 @@ pub fn wait_for_end(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> Re
 /// The caller holds the feature's lock: nobody drives them.
 pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
     let is_meant =
-        |dir: &PathBuf| only.is_none_or(|worker| Order::read(dir).is_ok_and(|order| order.job.worker == worker));
+        |dir: &PathBuf| only.is_none_or(|worker| JobSpec::read(dir).is_ok_and(|spec| spec.job.worker == worker));
     let entries = fs::read_dir(paths.dir().join("jobs")).into_iter().flatten();
     let of_sessions: Vec<PathBuf> = run.map(|run| held_by_the_living(paths, run)).unwrap_or_default();
     let dirs: Vec<PathBuf> =
@@ -449,8 +449,8 @@ fn end_holder(dir: &Path, limit: Duration) {
 
 /// Ends what outlived a worker that is gone: by its mark, and by where it works if it has none; how many there were.
 fn end_left_of(dir: &Path) -> usize {
-    let ours = Order::read(dir).ok().filter(|order| !matches!(order.job.doer, Doer::Session(_)));
-    end_escaped(dir) + ours.map_or(0, |order| end_working_in(&order.worktree))
+    let ours = JobSpec::read(dir).ok().filter(|spec| !matches!(spec.job.doer, Doer::Session(_)));
+    end_escaped(dir) + ours.map_or(0, |spec| end_working_in(&spec.worktree))
 }
 
 /// Ends every process that belongs to this directory or one below it; how many there were.

@@ -1,6 +1,6 @@
 //! Carries out effects in the real world: each on a thread of its own, answered by an event.
 
-pub mod clear;
+pub mod cleanup;
 mod clock;
 mod close;
 mod context;
@@ -280,9 +280,9 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let (cancel, grace) = (context.cancel.clone(), context.grace());
     on_signals(move |count, _| cancel.cancel(if count > 0 { Duration::ZERO } else { grace }));
     let checked = context.integration(|_| {}).and_then(|integration| integration.check_base(&context.start));
-    let left = clear::leftovers(&context.project, &context.paths, None, false)?;
-    let left: Vec<clear::What> = left.into_iter().map(|leftover| leftover.what).collect();
-    clear::remove(&context.project, &context.paths, &left)?;
+    let left = cleanup::leftovers(&context.project, &context.paths, None, false)?;
+    let left: Vec<cleanup::What> = left.into_iter().map(|leftover| leftover.what).collect();
+    cleanup::remove(&context.project, &context.paths, &left)?;
     match checked? {
         Outcome::Answer(Event::BaseChecked { red, .. }) => Ok(red),
         _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),

@@ -12,7 +12,7 @@ use crate::proc::{self, Cmd, MARKER, Running};
 /// What the worker itself prints: nothing, unless it is broken.
 const OUTPUT_FILE: &str = "output.log";
 
-/// Starts the worker of a job whose order is written. It goes on if we die: its output is a file, its group its own.
+/// Starts the worker of a job whose spec is written. It goes on if we die: its output is a file, its group its own.
 pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> Result<Running> {
     let output = job_dir.join(OUTPUT_FILE);
     let file = File::create(&output).map_err(io("create", &output))?;

@@ -8,10 +8,10 @@ mod documents;
 mod file_set;
 mod interview;
 mod product_owner;
+mod scratch;
 mod signals;
 mod source;
 mod task_list;
-mod workshop;
 
 pub use approval::{Standing, approval_line, approve, gap_line, standing};
 pub use architect::draw_up;
@@ -20,10 +20,10 @@ pub use design::{Colophon, Designed, Laid, form, judge, lay_out, to_commit, widt
 pub use documents::{aside, read_document, text_of};
 pub use interview::{interview, required};
 pub use product_owner::{Brief, elicit};
+pub use scratch::{Commit, ScratchCheckout};
 pub use signals::{end_on_signals, uninterrupted};
 pub use source::{Source, read_source};
 pub use task_list::in_task_list;
-pub use workshop::{Commit, Workshop};
 
 /// A longer document is none that anybody reads.
 const LONGEST_DOCUMENT: u64 = 1 << 20;

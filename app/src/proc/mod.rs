@@ -7,8 +7,8 @@ mod id;
 mod lines;
 mod output;
 mod running;
-mod tether;
 mod tree;
+mod watchdog;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use tether::Tether;
+use watchdog::Watchdog;
 
 pub use env::{base_env, called_by, find_program, home, is_program, is_set};
 pub use feed::Feed;
@@ -28,10 +28,10 @@ pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores,
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
-pub use tether::{MARKER, own_mark};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
 };
+pub use watchdog::{MARKER, own_mark};
 
 /// How much of a stream is kept where nobody says otherwise.
 const DEFAULT_KEEP: (usize, usize) = (64 * 1024, 64 * 1024);
@@ -171,7 +171,7 @@ impl Cmd {
     }
 
     /// It gets this mark, and should we be killed, it ends with everything else that has it.
-    pub fn tethered(mut self, mark: impl AsRef<Path>) -> Self {
+    pub fn watched(mut self, mark: impl AsRef<Path>) -> Self {
         self.tethered_by = Some(mark.as_ref().to_owned());
         self.env(MARKER, mark.as_ref())
     }
@@ -209,7 +209,7 @@ impl Cmd {
                 command.stdout(file.try_clone()?).stderr(file.try_clone()?);
             }
         }
-        let tether = self.tethered_by.as_deref().map(Tether::new).transpose()?;
+        let watchdog = self.tethered_by.as_deref().map(Watchdog::new).transpose()?;
         let child = tree::spawn_registered(&mut command).map_err(|error| self.explain(error))?;
         drop(command);
         Running::new(
@@ -223,7 +223,7 @@ impl Cmd {
                 grace: self.grace,
                 copy: self.copy,
                 listener: self.listener,
-                tether,
+                watchdog,
             },
         )
     }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::feed::Feed;
 use super::id::ProcessId;
 use super::output::Kept;
-use super::tether::Tether;
+use super::watchdog::Watchdog;
 use super::{Ended, tree};
 
 /// A copy of the output stops here, so that a program that prints for ever does not fill the disk.
@@ -34,7 +34,7 @@ pub(super) struct Plan {
     pub grace: Duration,
     pub copy: Option<Box<dyn Write + Send>>,
     pub listener: Option<Box<dyn Write + Send>>,
-    pub tether: Option<Tether>,
+    pub watchdog: Option<Watchdog>,
 }
 
 pub struct Running {
@@ -51,7 +51,7 @@ pub struct Running {
     copy: Option<(Box<dyn Write + Send>, u64)>,
     listener: Option<Box<dyn Write + Send>>,
     /// Let go last, when the program has ended.
-    _tether: Option<Tether>,
+    _tether: Option<Watchdog>,
 }
 
 struct Stream {
@@ -129,7 +129,7 @@ impl Running {
             grace: plan.grace,
             copy: plan.copy.map(|sink| (sink, COPY_LIMIT)),
             listener: plan.listener,
-            _tether: plan.tether,
+            _tether: plan.watchdog,
         };
         for stream in &running.streams {
             stream.reader.as_ref().map(set_nonblocking).transpose()?;

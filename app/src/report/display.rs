@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mahabharatha_core::view::RunView;
 
-use super::narrate::Line;
+use super::log_lines::Line;
 use super::progress::Progress;
 use crate::ui::Ui;
 

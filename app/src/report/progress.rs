@@ -10,7 +10,7 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{RunView, TaskView};
 
 use super::human_duration;
-use super::narrate::{Line, Severity};
+use super::log_lines::{Line, Severity};
 use super::text::amount;
 use crate::ui::{Style, Ui, one_line};
 

@@ -15,7 +15,7 @@ use mahabharatha_core::view::RunView;
 
 use super::display::Display;
 use super::files;
-use super::narrate::{Line, Narrator};
+use super::log_lines::{Line, LogLines};
 use crate::claude::tasks::Mirror;
 use crate::error::Result;
 use crate::project::{FeaturePaths, Project};
@@ -40,18 +40,18 @@ enum Message {
 /// What this process did to the run before there was anybody to follow it.
 #[derive(Debug, Default)]
 pub struct Opening {
-    narrator: Narrator,
+    log_lines: LogLines,
     lines: Vec<Line>,
 }
 
 impl Opening {
     /// Of a run that an earlier process told up to here.
     pub fn of(run: &Run) -> Opening {
-        Opening { narrator: Narrator::of(run), lines: Vec::new() }
+        Opening { log_lines: LogLines::of(run), lines: Vec::new() }
     }
 
     pub fn tell(&mut self, event: &Event, run: &Run) {
-        self.lines.extend(self.narrator.tell(event, run));
+        self.lines.extend(self.log_lines.tell(event, run));
     }
 }
 
@@ -64,7 +64,7 @@ impl Reporter {
         let follower = Follower {
             project: project.clone(),
             paths: paths.clone(),
-            narrator: opening.narrator,
+            log_lines: opening.log_lines,
             display,
             run: run.clone(),
             projection: Due::at_once(PROJECTION_PAUSE),
@@ -97,7 +97,7 @@ struct Follower {
     project: Project,
     paths: FeaturePaths,
     run: Run,
-    narrator: Narrator,
+    log_lines: LogLines,
     display: Display,
     projection: Due,
     reports: Due,
@@ -173,7 +173,7 @@ impl Follower {
     }
 
     fn tell(&mut self, event: &Event) {
-        for line in self.narrator.tell(event, &self.run) {
+        for line in self.log_lines.tell(event, &self.run) {
             self.display.line(line);
         }
     }

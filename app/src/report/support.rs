@@ -13,7 +13,7 @@ use mahabharatha_core::spec::GraphFile;
 use mahabharatha_core::view::RunView;
 use serde_json::{Value, json};
 
-use super::narrate::{Line, Narrator};
+use super::log_lines::{Line, LogLines};
 
 /// 2026-01-26T10:30:00Z.
 pub const START: Time = Time(1_769_423_400_000);
@@ -22,7 +22,7 @@ pub struct Story {
     pub run: Run,
     pub now: Time,
     pub lines: Vec<Line>,
-    narrator: Narrator,
+    log_lines: LogLines,
 }
 
 pub fn oid(digit: char) -> Oid {
@@ -92,9 +92,9 @@ impl Story {
             planning: Cost::default(),
         };
         let run = Run::start(START, &setup).unwrap();
-        let mut narrator = Narrator::default();
-        let lines = narrator.tell(&Event::Started(Box::new(setup)), &run);
-        Story { run, now: START, lines, narrator }
+        let mut log_lines = LogLines::default();
+        let lines = log_lines.tell(&Event::Started(Box::new(setup)), &run);
+        Story { run, now: START, lines, log_lines }
     }
 
     pub fn view(&self) -> RunView {
@@ -109,7 +109,7 @@ impl Story {
     /// One event, then every worktree that is asked for.
     pub fn happens(&mut self, event: Event) -> &mut Self {
         self.run.step(self.now, &event);
-        self.lines.extend(self.narrator.tell(&event, &self.run));
+        self.lines.extend(self.log_lines.tell(&event, &self.run));
         let asked = self.run.outstanding().find_map(|(_, effect)| match effect {
             Effect::PrepareSlot { worker } => Some(*worker),
             _ => None,

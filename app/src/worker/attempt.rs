@@ -10,14 +10,14 @@ use mahabharatha_core::run::effect::{Doer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 
 use super::guard::{Guard, Planted};
-use super::keep::{self, Keeper};
+use super::job_spec::JobSpec;
 use super::log::{Log, Severity};
-use super::order::Order;
 use super::ownership::{self, Changes};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, Interrupt};
+use super::wip::{self, WipRef};
 use super::{FENCE, found, progress, prompt};
 use crate::agent::{Said, Session};
 use crate::crash;
@@ -26,7 +26,7 @@ use crate::git::{Git, RefChange};
 use crate::proc;
 
 pub struct Attempt<'a> {
-    pub order: &'a Order,
+    pub spec: &'a JobSpec,
     pub job_dir: &'a Path,
     pub interrupt: &'a Interrupt,
     pub log: &'a Log,
@@ -44,21 +44,21 @@ pub enum AgentEnd {
 }
 
 impl<'a> Attempt<'a> {
-    pub fn new(order: &'a Order, job_dir: &'a Path, interrupt: &'a Interrupt, log: &'a Log) -> Attempt<'a> {
+    pub fn new(spec: &'a JobSpec, job_dir: &'a Path, interrupt: &'a Interrupt, log: &'a Log) -> Attempt<'a> {
         let (warnings, cost, decisions) = (Vec::new(), Cost::default(), Vec::new());
-        Attempt { order, job_dir, interrupt, log, warnings, cost, decisions }
+        Attempt { spec, job_dir, interrupt, log, warnings, cost, decisions }
     }
 
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
-        let (pristine, warnings) = start::start(self.order, self.job_dir)?;
+        let (pristine, warnings) = start::start(self.spec, self.job_dir)?;
         self.warnings.extend(warnings);
         crash::point(|| "with the worktree set");
-        let guard = Guard::look(self.order);
-        start::occupy(self.order, &guard)?;
+        let guard = Guard::look(self.spec);
+        start::occupy(self.spec, &guard)?;
         crash::point(|| "before the agent");
-        let agent_end = match self.order.job.doer {
+        let agent_end = match self.spec.job.doer {
             Doer::Nobody { .. } => {
-                found::take(self.order, self.job_dir)?;
+                found::take(self.spec, self.job_dir)?;
                 AgentEnd::Said(Said::Done)
             }
             _ => self.run_agent()?,
@@ -77,27 +77,27 @@ impl<'a> Attempt<'a> {
         if !proc::end_descendants(Duration::ZERO) {
             return Err(Error::new(ExitCode::Failed, "the agent left processes that cannot be ended"));
         }
-        if !fs::symlink_metadata(&self.order.worktree).is_ok_and(|found| found.is_dir()) {
-            start::vacate(self.order)?;
-            let text = format!("{} was removed while the agent ran", self.order.worktree.display());
+        if !fs::symlink_metadata(&self.spec.worktree).is_ok_and(|found| found.is_dir()) {
+            start::vacate(self.spec)?;
+            let text = format!("{} was removed while the agent ran", self.spec.worktree.display());
             return Err(Error::new(ExitCode::Failed, text));
         }
-        if let Some(tip) = start::moved_branch(self.order) {
-            let branch = self.order.branch.trim_start_matches("refs/heads/");
+        if let Some(tip) = start::moved_branch(self.spec) {
+            let branch = self.spec.branch.trim_start_matches("refs/heads/");
             self.log.info("branch_moved", &format!("{branch} was moved to {tip}; nothing is merged through it"));
         }
-        let index = self.order.slot_file("scratch");
-        let git = private_git(self.order)?.index(&index);
+        let index = self.spec.slot_file("scratch");
+        let git = private_git(self.spec)?.index(&index);
         pristine.write(&index)?;
         let planted = guard.restore(&git, self.job_dir)?;
-        let changes = ownership::look(&git, self.order)?;
+        let changes = ownership::look(&git, self.spec)?;
         crash::point(|| "with the changes known");
         self.warnings.extend(planted.warnings.iter().cloned());
         let end = match self.judge(agent_end, &git, &planted, &changes)? {
             Some(end) => Err(end),
             None => self.verify_and_commit(&git, guard, &changes)?,
         };
-        if end == Err(JobEnd::Interrupted) && matches!(self.order.job.doer, Doer::Session(_)) {
+        if end == Err(JobEnd::Interrupted) && matches!(self.spec.job.doer, Doer::Session(_)) {
             // Who holds the task goes on with it.
             return Err(Error::new(ExitCode::Stopped, "called off; the task is held as before"));
         }
@@ -109,8 +109,8 @@ impl<'a> Attempt<'a> {
                 (end, wip)
             }
         };
-        changes.take_out(self.order, self.job_dir)?;
-        start::vacate(self.order)?;
+        changes.take_out(self.spec, self.job_dir)?;
+        start::vacate(self.spec)?;
         crash::point(|| "with nothing unsaved");
         Ok((end, wip))
     }
@@ -122,26 +122,26 @@ impl<'a> Attempt<'a> {
     }
 
     fn run_agent(&mut self) -> Result<AgentEnd> {
-        let order = self.order;
-        let prompt = prompt::prompt(order);
+        let spec = self.spec;
+        let prompt = prompt::prompt(spec);
         if !prompt.cut.is_empty() {
             self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
         }
         let warmup = Warmup::default();
         let session = Session {
             prompt: &prompt,
-            task: &order.task,
-            owned: &order.owned,
-            root: &order.root,
-            worktree: &order.worktree,
-            spec_dir: &order.spec_dir,
+            task: &spec.task,
+            owned: &spec.owned,
+            root: &spec.root,
+            worktree: &spec.worktree,
+            spec_dir: &spec.spec_dir,
             job_dir: self.job_dir,
-            env: order.agent_environment(),
-            tell: warmup.teller(progress::teller(self.log, order)),
+            env: spec.agent_environment(),
+            tell: warmup.teller(progress::teller(self.log, spec)),
         };
-        let agent = order.agent.agent();
+        let agent = spec.agent.agent();
         if let Some(prefix) = agent.shared_prefix(&session) {
-            warmup.wait_for_turn(&order.prompt_cache_file(&prefix), self.interrupt, self.log);
+            warmup.wait_for_turn(&spec.prompt_cache_file(&prefix), self.interrupt, self.log);
         }
         if self.interrupt.called_off() {
             return Ok(AgentEnd::Interrupted);
@@ -149,18 +149,18 @@ impl<'a> Attempt<'a> {
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
         let command = agent.command(session)?;
         // Until the agent has told.
-        self.cost = order.agent.unreported_cost();
+        self.cost = spec.agent.unreported_cost();
         let running = command
-            .timeout(order.limits.attempt())
-            .grace(order.limits.grace())
+            .timeout(spec.limits.attempt())
+            .grace(spec.limits.grace())
             .copy_to(self.log.lines("output"))
             .spawn()
             .map_err(failed)?;
         crash::point(|| "with the agent begun");
         self.log.info("agent_started", &format!("pid {}", running.id().pid));
-        let (stall, grace) = (order.limits.stall(), order.limits.grace());
+        let (stall, grace) = (spec.limits.stall(), spec.limits.grace());
         let (ended, stalled) =
-            watch::wait_for_agent(running, self.interrupt, stall, grace, &order.worktree).map_err(failed)?;
+            watch::wait_for_agent(running, self.interrupt, stall, grace, &spec.worktree).map_err(failed)?;
         warmup.end();
         self.cost = agent.reported_cost().unwrap_or(self.cost);
         self.decisions = agent.decisions(&ended);
@@ -196,14 +196,14 @@ impl<'a> Attempt<'a> {
                 FailCause::Timeout,
                 format!(
                     "The agent was ended because it had not finished within {}.",
-                    seconds(self.order.limits.attempt())
+                    seconds(self.spec.limits.attempt())
                 ),
             ),
             AgentEnd::Stalled => (
                 FailCause::Stalled,
                 format!(
                     "The agent was ended because it had written and changed nothing for {}.",
-                    seconds(self.order.limits.stall())
+                    seconds(self.spec.limits.stall())
                 ),
             ),
             AgentEnd::Said(Said::Failed(feedback)) => (FailCause::Agent, feedback),
@@ -249,7 +249,7 @@ impl<'a> Attempt<'a> {
             text.push_str(&format!("- {}{why}\n", stray.path));
         }
         text.push_str("The task owns only:\n");
-        for owned in &self.order.owned {
+        for owned in &self.spec.owned {
             text.push_str(&format!("- {}{}\n", owned.path, if owned.directory { "/" } else { "" }));
         }
         text
@@ -257,15 +257,15 @@ impl<'a> Attempt<'a> {
 
     /// Files that the task was to create, and that would not be in the commit.
     pub fn missing(&self, git: &Git, changes: &Changes) -> Result<Vec<String>> {
-        let root = &self.order.worktree;
+        let root = &self.spec.worktree;
         let on_disk = |path: &str| fs::symlink_metadata(root.join(path)).is_ok_and(|found| !found.is_dir());
-        let files = self.order.owned.iter().filter(|owned| owned.create && !owned.directory);
+        let files = self.spec.owned.iter().filter(|owned| owned.create && !owned.directory);
         let paths = files.map(|owned| owned.path.as_str());
         let mut missing: Vec<&str> =
             paths.filter(|&path| !on_disk(path) || !changes.owned.contains(&path.into())).collect();
         if missing.iter().any(|path| on_disk(path)) {
             // There and not changed: in the base already, or where git does not look, as in a submodule.
-            let base = git.ls_tree(&self.order.job.base)?;
+            let base = git.ls_tree(&self.spec.job.base)?;
             missing.retain(|&path| !on_disk(path) || base.iter().all(|entry| entry.path.as_str() != Some(path)));
         }
         Ok(missing.into_iter().map(str::to_owned).collect())
@@ -273,17 +273,17 @@ impl<'a> Attempt<'a> {
 
     /// The commit, or how the attempt ends without one.
     fn verify_and_commit(&mut self, git: &Git, guard: &Guard<'_>, changes: &Changes) -> Result<Result<Oid, JobEnd>> {
-        let order = self.order;
+        let spec = self.spec;
         for path in &changes.left_out {
             self.warnings.push(format!("{path} looks generated and is left out"));
         }
-        ownership::stage(git, &order.worktree, &changes.owned)?;
+        ownership::stage(git, &spec.worktree, &changes.owned)?;
         let tree = git.write_tree()?;
-        if matches!(order.job.purpose, Purpose::Remedy { .. }) && self.is_base(git, &tree)? {
+        if matches!(spec.job.purpose, Purpose::Remedy { .. }) && self.is_base(git, &tree)? {
             let feedback = "Nothing was changed, so what failed would fail again.".to_owned();
             return Ok(Err(JobEnd::Failed { cause: FailCause::Unchanged, feedback, strays: Vec::new() }));
         }
-        let verdict = verify::verify(order, git, self.interrupt, self.log)?;
+        let verdict = verify::verify(spec, git, self.interrupt, self.log)?;
         // What an agent wrote ran just now, so again: nothing that it left is executed.
         let planted = guard.restore(git, self.job_dir)?;
         match verdict {
@@ -299,45 +299,45 @@ impl<'a> Attempt<'a> {
             Verdict::Passed => {}
         }
         crash::point(|| "before the commit");
-        let git = private_git(order)?;
+        let git = private_git(spec)?;
         if self.job_dir.join(FENCE).exists() {
             return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
         }
-        let commit = git.commit_tree(&tree, std::slice::from_ref(&order.job.base), &message(order), &order.identity)?;
+        let commit = git.commit_tree(&tree, std::slice::from_ref(&spec.job.base), &message(spec), &spec.identity)?;
         crash::point(|| "before the ref");
-        let set = RefChange::Set { name: order.result_ref(), new: commit.clone() };
-        Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: task")?;
+        let set = RefChange::Set { name: spec.result_ref(), new: commit.clone() };
+        Git::repository(&spec.common_dir).update_refs(&[set], "mahabharatha: task")?;
         crash::point(|| "after the ref");
         self.log.info("committed", commit.as_str());
         Ok(Ok(commit))
     }
 
     fn is_base(&self, git: &Git, tree: &Oid) -> Result<bool> {
-        Ok(git.rev_parse(&format!("{}^{{tree}}", self.order.job.base))?.as_ref() == Some(tree))
+        Ok(git.rev_parse(&format!("{}^{{tree}}", self.spec.job.base))?.as_ref() == Some(tree))
     }
 
     /// Keeps everything that was changed, the task's own part first.
     fn keep(&mut self, pristine: &Pristine, changes: &Changes) -> Result<Option<Oid>> {
-        let index = self.order.slot_file("scratch");
+        let index = self.spec.slot_file("scratch");
         pristine.write(&index)?;
-        let git = private_git(self.order)?.index(&index);
+        let git = private_git(self.spec)?.index(&index);
         let (owned, others): (Vec<_>, Vec<_>) = (changes.owned.iter().collect(), changes.others().collect());
-        let keeper = Keeper::of(self.order);
-        let kept = keep::keep(&keeper, &git, &owned, &others)?;
+        let wip_ref = WipRef::of(self.spec);
+        let kept = wip::save(&wip_ref, &git, &owned, &others)?;
         self.warnings.extend(kept.warnings);
         if kept.wip.is_some() {
-            self.log.info("kept", &keeper.name());
+            self.log.info("kept", &wip_ref.name());
         }
         Ok(kept.wip)
     }
 }
 
-fn message(order: &Order) -> String {
-    let kind = match order.job.purpose {
+fn message(spec: &JobSpec) -> String {
+    let kind = match spec.job.purpose {
         Purpose::Build => "feat",
         Purpose::Remedy { .. } => "fix",
     };
-    let words: Vec<String> = order
+    let words: Vec<String> = spec
         .task
         .title
         .split(|c: char| c.is_whitespace() || c.is_control())
@@ -345,12 +345,12 @@ fn message(order: &Order) -> String {
         .map(str::to_owned)
         .collect();
     let title: String = words.join(" ").chars().take(200).collect();
-    let (task, job) = (&order.job.task, &order.job);
+    let (task, job) = (&spec.job.task, &spec.job);
     format!(
         "{kind}({task}): {}\n\nMahabharatha-Feature: {}\nMahabharatha-Task: {task}\nMahabharatha-Level: {}\nMahabharatha-Attempt: {}\n",
         if title.is_empty() { task.as_str() } else { &title },
-        order.feature,
-        order.task.level,
+        spec.feature,
+        spec.task.level,
         job.attempt,
     )
 }

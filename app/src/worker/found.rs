@@ -4,34 +4,34 @@ use std::fs;
 use std::path::Path;
 
 use super::files;
-use super::order::Order;
+use super::job_spec::JobSpec;
 use super::ownership;
 use super::start::{self, private_git};
 use crate::error::{Result, io};
 use crate::git::{Found, RepoPath};
 
 /// Brings the task's own files into its worktree, as they lie in the main checkout where something was changed there.
-pub fn take(order: &Order, job_dir: &Path) -> Result<()> {
+pub fn take(spec: &JobSpec, job_dir: &Path) -> Result<()> {
     let index = job_dir.join("found.index");
-    let git = private_git(order)?.index(&index);
-    git.read_tree(&order.job.base)?;
-    let in_checkout = git.clone().work_tree(&order.root);
+    let git = private_git(spec)?.index(&index);
+    git.read_tree(&spec.job.base)?;
+    let in_checkout = git.clone().work_tree(&spec.root);
     let mut taken = false;
     for entry in in_checkout.status()? {
         let changed = matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked);
-        if changed && ownership::owner(&order.owned, &entry.path).is_some() {
-            copy(order, &entry.path)?;
+        if changed && ownership::owner(&spec.owned, &entry.path).is_some() {
+            copy(spec, &entry.path)?;
             taken = true;
         }
     }
-    if !taken && let Some(wip) = &order.job.carry.wip {
-        start::put_on_top(order, &git, &index, wip)?;
+    if !taken && let Some(wip) = &spec.job.carry.wip {
+        start::put_on_top(spec, &git, &index, wip)?;
     }
     files::remove(&index)
 }
 
-fn copy(order: &Order, path: &RepoPath) -> Result<()> {
-    let (from, to) = (path.under(&order.root), path.under(&order.worktree));
+fn copy(spec: &JobSpec, path: &RepoPath) -> Result<()> {
+    let (from, to) = (path.under(&spec.root), path.under(&spec.worktree));
     files::remove(&to)?;
     let Ok(kind) = fs::symlink_metadata(&from).map(|found| found.file_type()) else { return Ok(()) };
     if let Some(dir) = to.parent() {

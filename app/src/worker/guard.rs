@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files;
 use super::guard_config;
-use super::order::Order;
+use super::job_spec::JobSpec;
 use crate::error::{Result, io};
 use crate::git::Git;
 use crate::store::atomic::make_dir;
@@ -62,7 +62,7 @@ pub struct Snapshot(Vec<(String, Entry)>);
 
 /// The state of everything that is watched.
 pub struct Guard<'a> {
-    order: &'a Order,
+    spec: &'a JobSpec,
     entries: BTreeMap<PathBuf, Entry>,
     /// What a person may change as well, and is only told. Nobody can set the time of a change.
     told: BTreeMap<PathBuf, Option<Sign>>,
@@ -77,8 +77,8 @@ fn sign(path: &Path) -> Option<Sign> {
 }
 
 impl<'a> Guard<'a> {
-    pub fn look(order: &'a Order) -> Guard<'a> {
-        let (common, own) = (&order.common_dir, &order.worktree_git_dir);
+    pub fn look(spec: &'a JobSpec) -> Guard<'a> {
+        let (common, own) = (&spec.common_dir, &spec.worktree_git_dir);
         let mut paths: BTreeSet<PathBuf> = [
             common.join("config"),
             common.join("config.worktree"),
@@ -90,11 +90,11 @@ impl<'a> Guard<'a> {
             own.join("config.worktree"),
             own.join("commondir"),
             own.join("gitdir"),
-            order.worktree.join(".git"),
+            spec.worktree.join(".git"),
         ]
         .into();
         paths.extend(administrations(common).map(|dir| dir.join("commondir")));
-        let configured = order.pinned.hooks_path().map(PathBuf::from).filter(|path| path.is_absolute());
+        let configured = spec.pinned.hooks_path().map(PathBuf::from).filter(|path| path.is_absolute());
         for dir in [Some(common.join("hooks")), configured].into_iter().flatten() {
             files::walk(&dir, |path, entry| {
                 let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -105,17 +105,17 @@ impl<'a> Guard<'a> {
             });
         }
         let entries = paths.into_iter().map(|path| (path.clone(), Entry::read(&path))).collect();
-        let context = &order.context;
+        let context = &spec.context;
         let told = [
-            order.spec_dir.join("task-graph.json"),
+            spec.spec_dir.join("task-graph.json"),
             context.requirements.clone(),
             context.design.clone(),
             context.project.clone(),
-            order.root.join(".mahabharatha/config.yaml"),
+            spec.root.join(".mahabharatha/config.yaml"),
             common.join("info/exclude"),
             common.join("shallow"),
         ];
-        Guard { order, entries, told: told.into_iter().map(|path| (path.clone(), sign(&path))).collect() }
+        Guard { spec, entries, told: told.into_iter().map(|path| (path.clone(), sign(&path))).collect() }
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -123,36 +123,36 @@ impl<'a> Guard<'a> {
         Snapshot(self.entries.iter().filter_map(named).collect())
     }
 
-    pub fn from_snapshot(order: &'a Order, snapshot: Snapshot) -> Guard<'a> {
+    pub fn from_snapshot(spec: &'a JobSpec, snapshot: Snapshot) -> Guard<'a> {
         let entries = snapshot.0.into_iter().map(|(path, entry)| (path.into(), entry)).collect();
-        Guard { order, entries, told: BTreeMap::new() }
+        Guard { spec, entries, told: BTreeMap::new() }
     }
 
     /// Puts back what was changed since; the planted things go into the quarantine.
     pub fn restore(&self, git: &Git, job_dir: &Path) -> Result<Planted> {
-        let now = Guard::look(self.order);
+        let now = Guard::look(self.spec);
         let changed = self.told.iter().filter(|(path, before)| now.told.get(*path) != Some(*before));
         let changed: Vec<&PathBuf> = changed.map(|(path, _)| path).collect();
         if changed.is_empty() && now.entries == self.entries {
             return Ok(Planted::default());
         }
-        let dir = self.order.common_dir.join("mahabharatha/guard");
+        let dir = self.spec.common_dir.join("mahabharatha/guard");
         make_dir(&dir)?;
         let path = dir.join("lock");
         let lock = File::options().write(true).create(true).truncate(false).open(&path).map_err(io("open", &path))?;
         lock.lock().map_err(io("lock", &path))?;
         // Another worker may have put it right while we waited.
-        let now = Guard::look(self.order);
+        let now = Guard::look(self.spec);
         let quarantine = job_dir.join("quarantine");
         let mut restorer = Restorer { git, repairs: &dir, quarantine, planted: Planted::default() };
         for path in changed {
-            restorer.tell(path, &shown(self.order, path), now.told.get(path))?;
+            restorer.tell(path, &shown(self.spec, path), now.told.get(path))?;
         }
         for path in self.entries.keys().chain(now.entries.keys()).collect::<BTreeSet<_>>() {
             let before = self.entries.get(path).unwrap_or(&Entry::Absent);
             let after = now.entries.get(path).unwrap_or(&Entry::Absent);
             if before != after && !self.came_or_went(path, before, after) {
-                restorer.put_right(self.order, path, before, after)?;
+                restorer.put_right(self.spec, path, before, after)?;
             }
         }
         Ok(restorer.planted)
@@ -161,7 +161,7 @@ impl<'a> Guard<'a> {
     /// Other worktrees are made and removed meanwhile; one may have been half made when the attempt began, or be half gone.
     fn came_or_went(&self, path: &Path, before: &Entry, after: &Entry) -> bool {
         let others = |dir: &&Path| {
-            dir.starts_with(self.order.common_dir.join("worktrees")) && **dir != *self.order.worktree_git_dir
+            dir.starts_with(self.spec.common_dir.join("worktrees")) && **dir != *self.spec.worktree_git_dir
         };
         let Some(dir) = path.parent().filter(others) else { return false };
         match after {
@@ -196,11 +196,11 @@ pub(super) struct Restorer<'a> {
 }
 
 impl Restorer<'_> {
-    fn put_right(&mut self, order: &Order, path: &Path, before: &Entry, after: &Entry) -> Result<()> {
-        let name = shown(order, path);
+    fn put_right(&mut self, spec: &JobSpec, path: &Path, before: &Entry, after: &Entry) -> Result<()> {
+        let name = shown(spec, path);
         if let (Entry::File { bytes: old, .. }, Entry::File { bytes: new, .. }) = (before, after)
             && path.file_name().is_some_and(|file| file.as_bytes().starts_with(b"config"))
-            && guard_config::put_right(self, order, path, &name, old, new)?
+            && guard_config::put_right(self, spec, path, &name, old, new)?
         {
             return Ok(());
         }
@@ -281,11 +281,11 @@ fn digest(place: impl Hash, from: impl Hash, to: impl Hash) -> String {
 }
 
 /// As people write it: `.git/hooks/pre-commit`.
-fn shown(order: &Order, path: &Path) -> String {
-    let text = match path.strip_prefix(&order.common_dir) {
+fn shown(spec: &JobSpec, path: &Path) -> String {
+    let text = match path.strip_prefix(&spec.common_dir) {
         Ok(rest) => Path::new(".git").join(rest),
         Err(_) => {
-            let inside = path.strip_prefix(&order.worktree).or_else(|_| path.strip_prefix(&order.root));
+            let inside = path.strip_prefix(&spec.worktree).or_else(|_| path.strip_prefix(&spec.root));
             inside.unwrap_or(path).to_owned()
         }
     };

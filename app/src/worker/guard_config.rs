@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::guard::Restorer;
-use super::order::Order;
+use super::job_spec::JobSpec;
 use crate::error::{Result, io};
 use crate::git::{Git, GitError};
 
@@ -35,13 +35,13 @@ fn is_harmless(key: &str, value: &str) -> bool {
 /// `false` if the file can no longer be read as a configuration, so that it must be put back whole.
 pub fn put_right(
     restorer: &mut Restorer<'_>,
-    order: &Order,
+    spec: &JobSpec,
     path: &Path,
     name: &str,
     before: &[u8],
     after: &[u8],
 ) -> Result<bool> {
-    let scratch = order.slot_file("config");
+    let scratch = spec.slot_file("config");
     let read = |bytes: &[u8]| -> Result<Option<Settings>> {
         fs::write(&scratch, bytes).map_err(io("write", &scratch))?;
         Ok(restorer.git.read_config_file(&scratch).ok().map(dangerous))

@@ -9,7 +9,7 @@ use ignore::gitignore::GitignoreBuilder;
 use mahabharatha_core::config::Generated;
 
 use super::files;
-use super::order::Order;
+use super::job_spec::JobSpec;
 use crate::error::Result;
 use crate::git::{Git, RepoPath};
 
@@ -22,16 +22,16 @@ const MAX_BYTES: u64 = 1 << 30;
 
 /// Copies them from the main checkout. Only what git ignores there, and nothing that is tracked in the worktree.
 /// The index of `git` must hold the base commit.
-pub fn include(order: &Order, git: &Git) -> Result<Vec<String>> {
-    let list = order.root.join(FILE);
+pub fn include(spec: &JobSpec, git: &Git) -> Result<Vec<String>> {
+    let list = spec.root.join(FILE);
     if !fs::symlink_metadata(&list).is_ok_and(|found| found.is_file()) {
         return Ok(Vec::new());
     }
-    let (wanted, mut warnings) = wanted_files(&order.root);
-    let ignored: BTreeSet<RepoPath> = git.clone().work_tree(&order.root).ignored(&wanted)?.into_iter().collect();
+    let (wanted, mut warnings) = wanted_files(&spec.root);
+    let ignored: BTreeSet<RepoPath> = git.clone().work_tree(&spec.root).ignored(&wanted)?.into_iter().collect();
     let mut room = MAX_BYTES;
     for path in wanted.iter().filter(|path| ignored.contains(path)) {
-        match copy(order, path.as_path(), &mut room) {
+        match copy(spec, path.as_path(), &mut room) {
             Ok(true) => {}
             Ok(false) => warnings.push(format!("{FILE}: {path} is not copied, it is no plain file or too large")),
             Err(error) => warnings.push(format!("{FILE}: {path} is not copied: {error}")),
@@ -77,18 +77,18 @@ pub fn wanted_files(root: &Path) -> (Vec<RepoPath>, Vec<String>) {
     (found, warnings)
 }
 
-fn copy(order: &Order, path: &Path, room: &mut u64) -> std::io::Result<bool> {
-    let (from, to) = (order.root.join(path), order.worktree.join(path));
+fn copy(spec: &JobSpec, path: &Path, room: &mut u64) -> std::io::Result<bool> {
+    let (from, to) = (spec.root.join(path), spec.worktree.join(path));
     let found = fs::symlink_metadata(&from)?;
     if found.is_symlink() {
         let target = fs::read_link(&from)?;
-        if files::bad_link(&order.root, path, &target).is_some() {
+        if files::bad_link(&spec.root, path, &target).is_some() {
             return Ok(false);
         }
     } else if !found.is_file() || found.len() > *room {
         return Ok(false);
     }
-    if files::link_on_the_way(&order.worktree, path).is_some() {
+    if files::link_on_the_way(&spec.worktree, path).is_some() {
         return Ok(false);
     }
     if let Some(parent) = to.parent() {

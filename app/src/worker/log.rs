@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::order::Order;
+use super::job_spec::JobSpec;
 use crate::proc::Lines;
 
 /// A longer line of output is cut.
@@ -48,13 +48,13 @@ impl Severity {
 }
 
 impl Log {
-    pub fn open(order: &Order) -> Log {
-        let files = [&order.logs.worker, &order.logs.task].into_iter().filter_map(|path| append(path).ok()).collect();
+    pub fn open(spec: &JobSpec) -> Log {
+        let files = [&spec.logs.worker, &spec.logs.task].into_iter().filter_map(|path| append(path).ok()).collect();
         Log(Arc::new(Inner {
             files,
-            worker: order.job.worker.0,
-            task: order.job.task.to_string(),
-            attempt: order.job.attempt.0,
+            worker: spec.job.worker.0,
+            task: spec.job.task.to_string(),
+            attempt: spec.job.attempt.0,
         }))
     }
 

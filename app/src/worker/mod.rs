@@ -2,7 +2,7 @@
 //! the result verified and committed. What the orchestrator learns is a file and an exit code.
 //!
 //! ```text
-//! order.json → start → agent → guard, ownership → verify → commit → result.json
+//! spec.json → start → agent → guard, ownership → verify → commit → result.json
 //!                         └──────────── keep (wip) ────────────┘
 //! ```
 
@@ -11,20 +11,20 @@ mod files;
 mod found;
 mod guard;
 mod guard_config;
+pub mod heartbeat;
 pub mod held;
 mod include;
-mod keep;
+mod job_spec;
 mod log;
-mod order;
 mod ownership;
 mod progress;
 mod prompt;
-pub mod pulse;
 mod start;
 pub mod subagents;
 mod verify;
 mod warmup;
 mod watch;
+mod wip;
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ use log::{Log, Severity};
 use watch::Interrupt;
 
 pub use include::wanted_files;
-pub use order::{FILE as ORDER, Limits, Logs, Order, PromptContext, Rules, result_ref};
+pub use job_spec::{FILE as ORDER, JobSpec, Limits, Logs, PromptContext, Rules, result_ref};
 pub use ownership::owner;
 pub use progress::Progress;
 pub use start::{occupant, occupants, save_leftovers};
@@ -109,20 +109,20 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
     write_projected(&job_dir.join(WORKER), &own)?;
     crash::point(|| "with a name");
-    let order = Order::read(job_dir)?;
-    pulse::beat(job_dir, order.limits.stall())?;
-    let ports = order.common_dir.join("mahabharatha/ports");
-    let _ports = order.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
+    let spec = JobSpec::read(job_dir)?;
+    heartbeat::beat(job_dir, spec.limits.stall())?;
+    let ports = spec.common_dir.join("mahabharatha/ports");
+    let _ports = spec.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
     let interrupt =
-        Interrupt::listen(order.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
-    let verification = Duration::from_secs(order.task.verification.timeout_seconds.saturating_mul(2));
+        Interrupt::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let verification = Duration::from_secs(spec.task.verification.timeout_seconds.saturating_mul(2));
     let limit =
-        order.limits.attempt().saturating_add(order.limits.grace().saturating_mul(2)).saturating_add(verification);
+        spec.limits.attempt().saturating_add(spec.limits.grace().saturating_mul(2)).saturating_add(verification);
     watch::die_after(limit.saturating_add(MARGIN)).map_err(io("start a thread for", job_dir))?;
 
-    let log = Log::open(&order);
-    log.info("started", &format!("base {}", order.job.base));
-    let mut attempt = Attempt::new(&order, job_dir, &interrupt, &log);
+    let log = Log::open(&spec);
+    log.info("started", &format!("base {}", spec.job.base));
+    let mut attempt = Attempt::new(&spec, job_dir, &interrupt, &log);
     let (end, wip) = attempt.run().unwrap_or_else(|error| {
         proc::end_descendants(Duration::ZERO);
         (attempt::setup_failure(&error), None)

@@ -9,7 +9,7 @@ use mahabharatha_core::config::Generated;
 use mahabharatha_core::graph::OwnedPath;
 
 use super::files;
-use super::order::Order;
+use super::job_spec::JobSpec;
 use crate::error::{Error, ExitCode, Result};
 use crate::git::{EntryType, Found, Git, RepoPath};
 
@@ -48,11 +48,11 @@ impl Changes {
     }
 
     /// Takes out what `git clean` does not see and the next attempt would find.
-    pub fn take_out(&self, order: &Order, job_dir: &Path) -> Result<()> {
+    pub fn take_out(&self, spec: &JobSpec, job_dir: &Path) -> Result<()> {
         for path in &self.nested {
-            files::displace(&order.worktree.join(path), &job_dir.join("quarantine"), &path.to_string_lossy())?;
+            files::displace(&spec.worktree.join(path), &job_dir.join("quarantine"), &path.to_string_lossy())?;
         }
-        self.hidden.iter().try_for_each(|path| files::remove(&order.worktree.join(path)))
+        self.hidden.iter().try_for_each(|path| files::remove(&spec.worktree.join(path)))
     }
 }
 
@@ -65,20 +65,20 @@ pub fn owner<'a>(owned: &'a [OwnedPath], path: &RepoPath) -> Option<&'a OwnedPat
 }
 
 /// Tells what tools make.
-pub fn generated(order: &Order) -> Result<impl Fn(&RepoPath) -> bool> {
-    let generated = Generated::new(order.generated.clone())
+pub fn generated(spec: &JobSpec) -> Result<impl Fn(&RepoPath) -> bool> {
+    let generated = Generated::new(spec.generated.clone())
         .map_err(|error| Error::new(ExitCode::Invalid, format!("ownership.generated: {error}")))?;
     Ok(move |path: &RepoPath| path.as_str().is_some_and(|text| generated.is_generated(text)))
 }
 
 /// Compares the worktree with the base commit, which the index of `git` must hold.
-pub fn look(git: &Git, order: &Order) -> Result<Changes> {
-    let root = &order.worktree;
-    let is_generated = generated(order)?;
+pub fn look(git: &Git, spec: &JobSpec) -> Result<Changes> {
+    let root = &spec.worktree;
+    let is_generated = generated(spec)?;
     let mut changes = Changes::default();
     let mut ignored = BTreeSet::new();
     for entry in git.status()? {
-        let owner = owner(&order.owned, &entry.path);
+        let owner = owner(&spec.owned, &entry.path);
         match (entry.found, owner) {
             (Found::Ignored, _) => {
                 ignored.insert(entry.path.as_path().to_owned());
@@ -97,13 +97,13 @@ pub fn look(git: &Git, order: &Order) -> Result<Changes> {
         }
     }
     // A file that is owned by name counts even where git ignores it.
-    let named = order.owned.iter().filter(|owned| !owned.directory).map(|owned| RepoPath::from(owned.path.as_str()));
+    let named = spec.owned.iter().filter(|owned| !owned.directory).map(|owned| RepoPath::from(owned.path.as_str()));
     changes.owned.extend(named.filter(|path| {
         let unseen = path.as_path().ancestors().any(|part| ignored.contains(part));
         unseen && fs::symlink_metadata(path.under(root)).is_ok()
     }));
     reject_unfit(root, &mut changes);
-    find_nested(git, order, |path| ignored.contains(path) || is_generated(&repo_path(path)), &mut changes)?;
+    find_nested(git, spec, |path| ignored.contains(path) || is_generated(&repo_path(path)), &mut changes)?;
     changes.hidden = hidden(&ignored);
     changes.strays.sort_by(|a, b| a.path.cmp(&b.path));
     changes.strays.dedup_by(|a, b| a.path == b.path);
@@ -143,8 +143,8 @@ fn unfit(root: &Path, path: &RepoPath) -> Option<&'static str> {
 }
 
 /// Looks for `.git` wherever git itself would not tell: in directories with tracked files.
-fn find_nested(git: &Git, order: &Order, passed_over: impl Fn(&Path) -> bool, changes: &mut Changes) -> Result<()> {
-    let root = &order.worktree;
+fn find_nested(git: &Git, spec: &JobSpec, passed_over: impl Fn(&Path) -> bool, changes: &mut Changes) -> Result<()> {
+    let root = &spec.worktree;
     let mut found = Vec::new();
     files::walk(root, |path, entry| {
         if files::is_dot_git(&entry.file_name()) {
@@ -157,7 +157,7 @@ fn find_nested(git: &Git, order: &Order, passed_over: impl Fn(&Path) -> bool, ch
         return Ok(());
     }
     let submodules: BTreeSet<RepoPath> = git
-        .ls_tree(&order.job.base)?
+        .ls_tree(&spec.job.base)?
         .into_iter()
         .filter(|entry| entry.kind == EntryType::Submodule)
         .map(|entry| entry.path)

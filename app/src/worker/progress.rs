@@ -6,8 +6,8 @@ use std::path::Path;
 use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
 use serde::{Deserialize, Serialize};
 
+use super::job_spec::{JobSpec, slot_file};
 use super::log::{Log, Severity};
-use super::order::{Order, slot_file};
 use crate::agent::{AgentEvent, Tell};
 use crate::store::atomic::write_projected;
 
@@ -38,9 +38,9 @@ impl Progress {
 }
 
 /// Writes what happens in the agent into the log, and what it does now into its slot.
-pub fn teller(log: &Log, order: &Order) -> Tell {
-    let (log, path) = (log.clone(), order.slot_file(EXTENSION));
-    let (task, attempt) = (order.job.task.clone(), order.job.attempt);
+pub fn teller(log: &Log, spec: &JobSpec) -> Tell {
+    let (log, path) = (log.clone(), spec.slot_file(EXTENSION));
+    let (task, attempt) = (spec.job.task.clone(), spec.job.attempt);
     let mut progress = Progress { task, attempt, doing: String::new(), tokens: 0 };
     Box::new(move |event| {
         let severity = match &event {

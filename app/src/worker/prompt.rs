@@ -8,23 +8,23 @@ use mahabharatha_core::prompt::rules::concern;
 use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
 use mahabharatha_core::run::effect::Purpose;
 
-use super::order::{Order, Rules};
+use super::job_spec::{JobSpec, Rules};
 
-pub fn prompt(order: &Order) -> Prompt {
-    let [project, requirements, design] = [&order.context.project, &order.context.requirements, &order.context.design]
-        .map(|path| order.context.budget_tokens.and_then(|_| read(path)));
-    let rules = rules(order);
+pub fn prompt(spec: &JobSpec) -> Prompt {
+    let [project, requirements, design] = [&spec.context.project, &spec.context.requirements, &spec.context.design]
+        .map(|path| spec.context.budget_tokens.and_then(|_| read(path)));
+    let rules = rules(spec);
     let rules: Vec<Document<'_>> = rules.iter().map(|(path, text)| Document { path, text }).collect();
-    let job = &order.job;
+    let job = &spec.job;
     Prompt::new(&PromptInput {
-        feature: &order.feature,
-        task: &order.task,
+        feature: &spec.feature,
+        task: &spec.task,
         project: document(&project),
         requirements: document(&requirements),
         design: document(&design),
-        decisions: &order.context.decisions,
+        decisions: &spec.context.decisions,
         attempt: job.attempt,
-        max_attempts: order.context.max_attempts,
+        max_attempts: spec.context.max_attempts,
         feedback: job.carry.feedback.as_deref(),
         note: job.carry.note.as_deref(),
         wip_ref: job.carry.wip.as_ref().map(Oid::as_str),
@@ -32,23 +32,23 @@ pub fn prompt(order: &Order) -> Prompt {
             Purpose::Build => None,
             Purpose::Remedy { failure } => Some(failure),
         },
-        worktree: &order.worktree.to_string_lossy(),
-        ports: &order.ports,
+        worktree: &spec.worktree.to_string_lossy(),
+        ports: &spec.ports,
         rules: &rules,
-        budget_tokens: order.context.budget_tokens.unwrap_or(0),
+        budget_tokens: spec.context.budget_tokens.unwrap_or(0),
     })
 }
 
 /// The security rules of the project, as they were at the start of the attempt.
-fn rules(order: &Order) -> Vec<(String, String)> {
-    let entries = fs::read_dir(order.worktree.join(".claude/rules")).into_iter().flatten().flatten();
+fn rules(spec: &JobSpec) -> Vec<(String, String)> {
+    let entries = fs::read_dir(spec.worktree.join(".claude/rules")).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.retain(|name| name.ends_with(".md"));
-    if order.context.rules == Rules::OfTheTask {
-        names.retain(|name| concern(name, order.owned.iter().map(|owned| owned.path.as_str())));
+    if spec.context.rules == Rules::OfTheTask {
+        names.retain(|name| concern(name, spec.owned.iter().map(|owned| owned.path.as_str())));
     }
     names.sort();
-    names.iter().filter_map(|name| read(&order.worktree.join(".claude/rules").join(name))).collect()
+    names.iter().filter_map(|name| read(&spec.worktree.join(".claude/rules").join(name))).collect()
 }
 
 /// A document that is not there, or is no text, is left out.

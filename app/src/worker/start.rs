@@ -10,8 +10,8 @@ use mahabharatha_core::run::effect::Job;
 use serde::{Deserialize, Serialize};
 
 use super::guard::{Guard, Snapshot};
-use super::keep::{self, Keeper, Kept};
-use super::order::{Order, SLOTS, slot_file};
+use super::job_spec::{JobSpec, SLOTS, slot_file};
+use super::wip::{self, Saved, WipRef};
 use super::{files, include, ownership};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Git, RefChange};
@@ -74,61 +74,61 @@ pub fn occupants(feature_dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The pristine state and the guard of the attempt that lies in the slot, if it is this one.
-pub fn occupied(order: &Order) -> Result<Option<(Pristine, Guard<'_>)>> {
-    let Ok(bytes) = fs::read(order.slot_file("json")) else { return Ok(None) };
+pub fn occupied(spec: &JobSpec) -> Result<Option<(Pristine, Guard<'_>)>> {
+    let Ok(bytes) = fs::read(spec.slot_file("json")) else { return Ok(None) };
     let Ok(Occupant { task, attempt, guard, .. }) = serde_json::from_slice(&bytes) else { return Ok(None) };
-    if task != order.job.task || attempt != order.job.attempt {
+    if task != spec.job.task || attempt != spec.job.attempt {
         return Ok(None);
     }
-    Ok(Some((Pristine::read(&order.slot_file("index"))?, Guard::from_snapshot(order, guard))))
+    Ok(Some((Pristine::read(&spec.slot_file("index"))?, Guard::from_snapshot(spec, guard))))
 }
 
 /// Before the agent may change anything.
-pub fn occupy(order: &Order, guard: &Guard<'_>) -> Result<()> {
-    let Job { task, attempt, base, .. } = order.job.clone();
+pub fn occupy(spec: &JobSpec, guard: &Guard<'_>) -> Result<()> {
+    let Job { task, attempt, base, .. } = spec.job.clone();
     let occupant = Occupant { task, attempt, base, guard: guard.snapshot() };
     // What the agent writes from now on does not survive a loss of power either.
-    write_projected(&order.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
+    write_projected(&spec.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
 }
 
 /// Everything that the attempt left is committed or kept.
-pub fn vacate(order: &Order) -> Result<()> {
-    files::remove(&order.slot_file("json"))
+pub fn vacate(spec: &JobSpec) -> Result<()> {
+    files::remove(&spec.slot_file("json"))
 }
 
-pub fn start(order: &Order, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
-    files::check_inside(&order.root, &order.worktree)?;
+pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
+    files::check_inside(&spec.root, &spec.worktree)?;
     let quarantine = job_dir.join("quarantine");
-    administrate(order, &quarantine)?;
-    let index = order.slot_file("index");
-    make_dir(&order.slots_dir())?;
-    remove_locks(order)?;
-    let mut warnings = save_what_a_dead_worker_left(order, job_dir)?;
-    administrate(order, &quarantine)?;
-    let git = private_git(order)?.index(&index);
-    reset(order, &git, &index)?;
-    set_branch(order)?;
+    administrate(spec, &quarantine)?;
+    let index = spec.slot_file("index");
+    make_dir(&spec.slots_dir())?;
+    remove_locks(spec)?;
+    let mut warnings = save_what_a_dead_worker_left(spec, job_dir)?;
+    administrate(spec, &quarantine)?;
+    let git = private_git(spec)?.index(&index);
+    reset(spec, &git, &index)?;
+    set_branch(spec)?;
     let pristine = Pristine::read(&index)?;
     // The agent's own `git status` starts clean.
-    pristine.write(&order.worktree_git_dir.join("index"))?;
-    if let (Some(_), Some(wip)) = (&order.job.carry.note, &order.job.carry.wip) {
-        put_on_top(order, &git, &job_dir.join("wip.index"), wip)?;
+    pristine.write(&spec.worktree_git_dir.join("index"))?;
+    if let (Some(_), Some(wip)) = (&spec.job.carry.note, &spec.job.carry.wip) {
+        put_on_top(spec, &git, &job_dir.join("wip.index"), wip)?;
     }
-    warnings.extend(include::include(order, &git)?);
+    warnings.extend(include::include(spec, &git)?);
     Ok((pristine, warnings))
 }
 
 /// The slot's git directory of ours, made right now.
-pub fn private_git(order: &Order) -> Result<Git> {
-    let git = Git::objects(&order.slot_file("git"), &order.common_dir, &order.pinned)?;
-    git.detach_head(&order.job.base)?;
-    Ok(git.work_tree(&order.worktree))
+pub fn private_git(spec: &JobSpec) -> Result<Git> {
+    let git = Git::objects(&spec.slot_file("git"), &spec.common_dir, &spec.pinned)?;
+    git.detach_head(&spec.job.base)?;
+    Ok(git.work_tree(&spec.worktree))
 }
 
 /// The files by which git knows the worktree, as `git worktree add` writes them.
-fn administrate(order: &Order, quarantine: &Path) -> Result<()> {
-    let admin = &order.worktree_git_dir;
-    for dir in [admin, &order.worktree] {
+fn administrate(spec: &JobSpec, quarantine: &Path) -> Result<()> {
+    let admin = &spec.worktree_git_dir;
+    for dir in [admin, &spec.worktree] {
         if fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {
             files::displace(dir, quarantine, "worktree")?;
         }
@@ -139,11 +139,11 @@ fn administrate(order: &Order, quarantine: &Path) -> Result<()> {
             files::remove(&entry.path())?;
         }
     }
-    let link = order.worktree.join(".git");
+    let link = spec.worktree.join(".git");
     files::ensure(&link, &format!("gitdir: {}\n", admin.display()), quarantine)?;
     files::ensure(&admin.join("gitdir"), &format!("{}\n", link.display()), quarantine)?;
     files::ensure(&admin.join("commondir"), "../..\n", quarantine)?;
-    files::ensure(&admin.join("HEAD"), &format!("ref: {}\n", order.branch), quarantine)
+    files::ensure(&admin.join("HEAD"), &format!("ref: {}\n", spec.branch), quarantine)
 }
 
 /// Keeps what attempts whose workers were killed left in their worktrees, where no later attempt did. Nobody may be at work.
@@ -153,79 +153,79 @@ pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
         let Ok(bytes) = fs::read(entry.path()) else { continue };
         let Ok(Occupant { task, attempt, .. }) = serde_json::from_slice(&bytes) else { continue };
         let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));
-        let Ok(order) = Order::read(&job_dir) else { continue };
-        if order.slot_file("json") == entry.path() {
-            administrate(&order, &job_dir.join("quarantine"))?;
-            save_what_a_dead_worker_left(&order, &job_dir)?;
+        let Ok(spec) = JobSpec::read(&job_dir) else { continue };
+        if spec.slot_file("json") == entry.path() {
+            administrate(&spec, &job_dir.join("quarantine"))?;
+            save_what_a_dead_worker_left(&spec, &job_dir)?;
         }
     }
     Ok(())
 }
 
 /// A worker that was killed could not keep what its agent had done.
-fn save_what_a_dead_worker_left(order: &Order, job_dir: &Path) -> Result<Vec<String>> {
-    let record = order.slot_file("json");
+fn save_what_a_dead_worker_left(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
+    let record = spec.slot_file("json");
     let Ok(bytes) = fs::read(&record) else { return Ok(Vec::new()) };
-    for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", order.worktree.as_os_str()) {
+    for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", spec.worktree.as_os_str()) {
         proc::end_process(survivor);
     }
     let Ok(occupant) = serde_json::from_slice::<Occupant>(&bytes) else {
-        let place = set_aside(order, "unknown")?;
-        vacate(order)?;
+        let place = set_aside(spec, "unknown")?;
+        vacate(spec)?;
         return Ok(vec![format!("what was left of an unknown attempt is in {place}")]);
     };
-    let keeper = Keeper::new(order, &occupant.task, occupant.attempt, &occupant.base);
+    let wip_ref = WipRef::new(spec, &occupant.task, occupant.attempt, &occupant.base);
     let whose = format!("{} attempt {}, whose worker was killed", occupant.task, occupant.attempt);
-    let git = private_git(order)?;
-    let planted = Guard::from_snapshot(order, occupant.guard).restore(&git, job_dir)?;
+    let git = private_git(spec)?;
+    let planted = Guard::from_snapshot(spec, occupant.guard).restore(&git, job_dir)?;
     let mut warnings: Vec<String> = planted
         .strays
         .iter()
         .map(|name| format!("{name} was changed in the time of {whose}; it is put back"))
         .collect();
-    warnings.extend(match save(order, job_dir, &keeper) {
+    warnings.extend(match save(spec, job_dir, &wip_ref) {
         Ok(kept) if kept.wip.is_some() => {
-            [kept.warnings, vec![format!("what was left of {whose}, is kept in {}", keeper.name())]].concat()
+            [kept.warnings, vec![format!("what was left of {whose}, is kept in {}", wip_ref.name())]].concat()
         }
         Ok(kept) => kept.warnings,
         Err(error) => {
-            let place = set_aside(order, &format!("{}.{}", occupant.task, occupant.attempt))?;
+            let place = set_aside(spec, &format!("{}.{}", occupant.task, occupant.attempt))?;
             vec![format!("what was left of {whose}, could not be committed ({error}); it is in {place}")]
         }
     });
-    vacate(order)?;
+    vacate(spec)?;
     Ok(warnings)
 }
 
-fn save(order: &Order, job_dir: &Path, keeper: &Keeper<'_>) -> Result<Kept> {
+fn save(spec: &JobSpec, job_dir: &Path, wip_ref: &WipRef<'_>) -> Result<Saved> {
     let scratch = job_dir.join("left.index");
-    Pristine::read(&order.slot_file("index"))?.write(&scratch)?;
-    let git = private_git(order)?.index(&scratch);
-    git.detach_head(keeper.base())?;
-    let found = ownership::look(&git, order)?;
-    found.take_out(order, job_dir)?;
-    let kept = keep::keep(keeper, &git, &[], &found.everything().collect::<Vec<_>>());
+    Pristine::read(&spec.slot_file("index"))?.write(&scratch)?;
+    let git = private_git(spec)?.index(&scratch);
+    git.detach_head(wip_ref.base())?;
+    let found = ownership::look(&git, spec)?;
+    found.take_out(spec, job_dir)?;
+    let kept = wip::save(wip_ref, &git, &[], &found.everything().collect::<Vec<_>>());
     files::remove(&scratch)?;
     kept
 }
 
 /// Moves the whole worktree out of the way, so that nothing in it is lost.
-fn set_aside(order: &Order, name: &str) -> Result<String> {
-    let parent = order.worktree.parent().unwrap_or(&order.root);
+fn set_aside(spec: &JobSpec, name: &str) -> Result<String> {
+    let parent = spec.worktree.parent().unwrap_or(&spec.root);
     let place = (1..)
         .map(|n| parent.join(format!("left-{name}-{n}")))
         .find(|place| fs::symlink_metadata(place).is_err())
         .unwrap_or_else(|| parent.join("left"));
-    fs::rename(&order.worktree, &place).map_err(io("move", &order.worktree))?;
+    fs::rename(&spec.worktree, &place).map_err(io("move", &spec.worktree))?;
     // Not a worktree of the repository any more.
     files::remove(&place.join(".git"))?;
-    files::remove(&order.slot_file("index"))?;
+    files::remove(&spec.slot_file("index"))?;
     Ok(place.display().to_string())
 }
 
-fn reset(order: &Order, git: &Git, index: &Path) -> Result<()> {
+fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
     let try_once = || -> Result<()> {
-        git.run(["read-tree", "--reset", "-u", order.job.base.as_str()])?;
+        git.run(["read-tree", "--reset", "-u", spec.job.base.as_str()])?;
         // What an ignore file hid comes to light when that is gone.
         while git.run(["clean", "-ffd"])?.bytes.windows(10).any(|name| name == b".gitignore") {}
         Ok(())
@@ -236,37 +236,37 @@ fn reset(order: &Order, git: &Git, index: &Path) -> Result<()> {
     // An unreadable index, directories without rights, a directory where a file must be: all of it anew.
     files::remove(index)?;
     remove_lock(index)?;
-    files::wipe(&order.worktree)?;
+    files::wipe(&spec.worktree)?;
     try_once().map_err(|error| {
-        let text = format!("{} cannot be set to {}: {error}", order.worktree.display(), order.job.base.short());
+        let text = format!("{} cannot be set to {}: {error}", spec.worktree.display(), spec.job.base.short());
         Error::new(ExitCode::Failed, text)
     })
 }
 
-fn set_branch(order: &Order) -> Result<()> {
-    let loose = order.common_dir.join(&order.branch);
-    let base = order.job.base.as_str();
+fn set_branch(spec: &JobSpec) -> Result<()> {
+    let loose = spec.common_dir.join(&spec.branch);
+    let base = spec.job.base.as_str();
     if fs::read_to_string(&loose).is_ok_and(|text| text.trim() == base) {
         return Ok(());
     }
     remove_lock(&loose)?;
-    let set = RefChange::Set { name: order.branch.clone(), new: order.job.base.clone() };
-    Ok(Git::repository(&order.common_dir).update_refs(&[set], "mahabharatha: start of an attempt")?)
+    let set = RefChange::Set { name: spec.branch.clone(), new: spec.job.base.clone() };
+    Ok(Git::repository(&spec.common_dir).update_refs(&[set], "mahabharatha: start of an attempt")?)
 }
 
 /// Where the worker's branch was moved to since. Nothing is merged through it, so that is no stray.
-pub fn moved_branch(order: &Order) -> Option<String> {
-    let now = Git::repository(&order.common_dir).resolve_ref(&order.branch).ok()??;
-    (now != order.job.base).then(|| now.to_string())
+pub fn moved_branch(spec: &JobSpec) -> Option<String> {
+    let now = Git::repository(&spec.common_dir).resolve_ref(&spec.branch).ok()??;
+    (now != spec.job.base).then(|| now.to_string())
 }
 
 /// Of the slot and of the task's refs, which nobody else writes while we hold the job.
-fn remove_locks(order: &Order) -> Result<()> {
+fn remove_locks(spec: &JobSpec) -> Result<()> {
     for index in ["index", "scratch"] {
-        remove_lock(&order.slot_file(index))?;
+        remove_lock(&spec.slot_file(index))?;
     }
-    let (feature, task) = (&order.feature, &order.job.task);
-    let refs = order.common_dir.join(format!("refs/mahabharatha/{feature}"));
+    let (feature, task) = (&spec.feature, &spec.job.task);
+    let refs = spec.common_dir.join(format!("refs/mahabharatha/{feature}"));
     for kind in ["tasks", "fixes"] {
         remove_lock(&refs.join(kind).join(task.as_str()))?;
     }
@@ -286,13 +286,13 @@ fn remove_lock(path: &Path) -> Result<()> {
 }
 
 /// The owned part of the work in progress, as changes that are not committed.
-pub fn put_on_top(order: &Order, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
+pub fn put_on_top(spec: &JobSpec, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
     let git = git.clone().index(scratch);
-    let changes = git.diff_tree(&order.job.base, wip)?;
-    let ours = changes.iter().filter(|change| ownership::owner(&order.owned, &change.path).is_some());
+    let changes = git.diff_tree(&spec.job.base, wip)?;
+    let ours = changes.iter().filter(|change| ownership::owner(&spec.owned, &change.path).is_some());
     let (gone, there): (Vec<_>, Vec<_>) = ours.partition(|change| change.new.is_none());
     for change in gone {
-        files::remove(&change.path.under(&order.worktree))?;
+        files::remove(&change.path.under(&spec.worktree))?;
     }
     git.read_tree(wip)?;
     git.checkout_index(there.into_iter().map(|change| &change.path))?;

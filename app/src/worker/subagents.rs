@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::run::effect::Doer;
 use serde::{Deserialize, Serialize};
 
-use super::{FENCE, Order, occupants, read_result};
+use super::{FENCE, JobSpec, occupants, read_result};
 use crate::error::{Result, io};
 use crate::store::atomic::write_projected;
 use crate::store::bounded::{self, SMALL_FILE_BYTES};
@@ -68,8 +68,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Records that a subagent works on a job, unless it belongs to another one: returns that one's order.
-    pub fn enters(&self, agent: &str, job_dir: &Path) -> Result<Option<Order>> {
+    /// Records that a subagent works on a job, unless it belongs to another one: returns that one's spec.
+    pub fn enters(&self, agent: &str, job_dir: &Path) -> Result<Option<JobSpec>> {
         if !is_file_name(agent) {
             return Ok(None);
         }
@@ -123,20 +123,20 @@ impl Session<'_> {
     }
 
     fn jobs_of(&self, asked: &PromptCall) -> Result<Vec<PathBuf>> {
-        let is_meant = |order: &Order| {
-            let of_feature = asked.feature.as_ref().is_none_or(|feature| order.feature.as_str() == feature);
-            of_feature && order.job.task.as_str() == asked.task
+        let is_meant = |spec: &JobSpec| {
+            let of_feature = asked.feature.as_ref().is_none_or(|feature| spec.feature.as_str() == feature);
+            of_feature && spec.job.task.as_str() == asked.task
         };
-        let jobs = self.jobs()?.into_iter().filter(|(_, order)| is_meant(order));
+        let jobs = self.jobs()?.into_iter().filter(|(_, spec)| is_meant(spec));
         Ok(jobs.map(|(job_dir, _)| job_dir).collect())
     }
 
     /// The jobs that the session holds.
-    fn jobs(&self) -> Result<Vec<(PathBuf, Order)>> {
+    fn jobs(&self) -> Result<Vec<(PathBuf, JobSpec)>> {
         let mut jobs = Vec::new();
         for feature_dir in self.features {
             let of_sessions = jobs_of_sessions(feature_dir)?.into_iter();
-            jobs.extend(of_sessions.filter(|(_, _, session)| session == self.id).map(|(dir, order, _)| (dir, order)));
+            jobs.extend(of_sessions.filter(|(_, _, session)| session == self.id).map(|(dir, spec, _)| (dir, spec)));
         }
         Ok(jobs)
     }
@@ -157,13 +157,13 @@ pub fn sessions_at_work(feature_dir: &Path) -> Result<Vec<String>> {
 }
 
 /// The attempts in the slots of a feature that sessions perform, each with its session.
-fn jobs_of_sessions(feature_dir: &Path) -> Result<Vec<(PathBuf, Order, String)>> {
-    let orders = occupants(feature_dir)?.into_iter().filter_map(|dir| Order::read(&dir).ok().map(|order| (dir, order)));
-    let of_session = |(dir, order): (PathBuf, Order)| match order.job.doer.clone() {
-        Doer::Session(session) => Some((dir, order, session)),
+fn jobs_of_sessions(feature_dir: &Path) -> Result<Vec<(PathBuf, JobSpec, String)>> {
+    let specs = occupants(feature_dir)?.into_iter().filter_map(|dir| JobSpec::read(&dir).ok().map(|spec| (dir, spec)));
+    let of_session = |(dir, spec): (PathBuf, JobSpec)| match spec.job.doer.clone() {
+        Doer::Session(session) => Some((dir, spec, session)),
         Doer::Agent | Doer::Nobody { .. } => None,
     };
-    Ok(orders.filter_map(of_session).collect())
+    Ok(specs.filter_map(of_session).collect())
 }
 
 /// The subagents that still work on a job in the background.

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::job_spec::JobSpec;
 use super::log::Log;
-use super::order::Order;
 use super::watch::Interrupt;
 use super::{files, ownership};
 use crate::error::{Error, ExitCode, Result};
@@ -23,18 +23,18 @@ pub enum Verdict {
 }
 
 /// The index of `git` must hold the tree that would be committed.
-pub fn verify(order: &Order, git: &Git, interrupt: &Interrupt, log: &Log) -> Result<Verdict> {
-    let command = order.task.verification.command.trim();
+pub fn verify(spec: &JobSpec, git: &Git, interrupt: &Interrupt, log: &Log) -> Result<Verdict> {
+    let command = spec.task.verification.command.trim();
     if command.is_empty() {
         log.info("verification", "there is no verification command");
         return Ok(Verdict::Passed);
     }
-    let before = snapshot(order);
-    let mut ended = run(order, command, interrupt, log)?;
-    if !ended.cancelled && snapshot(order) != before && restore(order, git)? {
+    let before = snapshot(spec);
+    let mut ended = run(spec, command, interrupt, log)?;
+    if !ended.cancelled && snapshot(spec) != before && restore(spec, git)? {
         log.info("verification", "the command changed files of the task; they are restored and it runs once more");
-        ended = run(order, command, interrupt, log)?;
-        restore(order, git)?;
+        ended = run(spec, command, interrupt, log)?;
+        restore(spec, git)?;
     }
     if ended.cancelled {
         return Ok(Verdict::Interrupted);
@@ -44,7 +44,7 @@ pub fn verify(order: &Order, git: &Git, interrupt: &Interrupt, log: &Log) -> Res
         return Ok(Verdict::Passed);
     }
     let how = if ended.timed_out {
-        format!("did not end within {} s", order.task.verification.timeout_seconds)
+        format!("did not end within {} s", spec.task.verification.timeout_seconds)
     } else {
         format!("failed with {}", ended.status)
     };
@@ -52,15 +52,15 @@ pub fn verify(order: &Order, git: &Git, interrupt: &Interrupt, log: &Log) -> Res
     Ok(Verdict::Failed { feedback: format!("The verification {how}: {command}\n\n{output}") })
 }
 
-fn run(order: &Order, command: &str, interrupt: &Interrupt, log: &Log) -> Result<Ended> {
+fn run(spec: &JobSpec, command: &str, interrupt: &Interrupt, log: &Log) -> Result<Ended> {
     let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the verification: {error}"));
     let running = Cmd::shell(command)
-        .cwd(&order.worktree)
-        .envs(order.environment())
+        .cwd(&spec.worktree)
+        .envs(spec.environment())
         .merged()
         .keep(FEEDBACK.0, FEEDBACK.1)
         .copy_to(log.lines("verification_output"))
-        .timeout(Duration::from_secs(order.task.verification.timeout_seconds.max(1)))
+        .timeout(Duration::from_secs(spec.task.verification.timeout_seconds.max(1)))
         .spawn()
         .map_err(failed)?;
     let ended = interrupt.wait(running).map_err(failed)?;
@@ -71,15 +71,15 @@ fn run(order: &Order, command: &str, interrupt: &Interrupt, log: &Log) -> Result
 }
 
 /// Enough of each owned file to tell that it was touched; the change time cannot be set by a program.
-fn snapshot(order: &Order) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
+fn snapshot(spec: &JobSpec) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
     let mut files = BTreeMap::new();
     let mut add = |path: PathBuf| {
         if let Ok(found) = fs::symlink_metadata(&path) {
             files.insert(path, (found.ino(), found.size(), found.mode(), found.ctime(), found.ctime_nsec()));
         }
     };
-    for owned in &order.owned {
-        let place = order.worktree.join(&owned.path);
+    for owned in &spec.owned {
+        let place = spec.worktree.join(&owned.path);
         if owned.directory {
             files::walk(&place, |path, _| {
                 add(place.join(path));
@@ -93,19 +93,19 @@ fn snapshot(order: &Order) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
 }
 
 /// Makes the owned files as the tree has them; `true` if any was different.
-fn restore(order: &Order, git: &Git) -> Result<bool> {
-    let is_generated = ownership::generated(order)?;
+fn restore(spec: &JobSpec, git: &Git) -> Result<bool> {
+    let is_generated = ownership::generated(spec)?;
     let (mut changed, mut made) = (Vec::new(), Vec::new());
     for entry in git.status()? {
         match entry.found {
-            _ if ownership::owner(&order.owned, &entry.path).is_none() => {}
+            _ if ownership::owner(&spec.owned, &entry.path).is_none() => {}
             Found::Changed | Found::Deleted => changed.push(entry.path),
             Found::Untracked | Found::UntrackedDirectory if !is_generated(&entry.path) => made.push(entry.path),
             Found::Untracked | Found::UntrackedDirectory | Found::Ignored => {}
         }
     }
     for path in &made {
-        files::remove(&path.under(&order.worktree))?;
+        files::remove(&path.under(&spec.worktree))?;
     }
     git.checkout_index(&changed)?;
     Ok(!changed.is_empty() || !made.is_empty())

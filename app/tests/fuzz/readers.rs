@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mahabharatha::agent::{AgentKind, AgentOrder};
+use mahabharatha::agent::{AgentKind, AgentSpec};
 use mahabharatha::proc::{Ended, Exit};
 use mahabharatha::report::logs::{LogFilter, read_logs};
 use mahabharatha::report::state_md;
@@ -432,7 +432,7 @@ impl Reader for AgentStream {
     }
 
     fn read(&self, input: &[u8]) {
-        let agent = AgentOrder { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() };
+        let agent = AgentSpec { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() };
         for code in 0..6 {
             let ended = Ended {
                 status: Exit::Code(code),
@@ -483,7 +483,7 @@ impl Reader for ResultFile {
         fs::write(self.0.path().join("result.json"), input).unwrap();
         let _ = worker::read_result(self.0.path());
         fs::write(self.0.path().join(worker::ORDER), input).unwrap();
-        let _ = worker::Order::read(self.0.path());
+        let _ = worker::JobSpec::read(self.0.path());
     }
 }
 

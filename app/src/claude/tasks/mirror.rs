@@ -43,7 +43,7 @@ impl Mirror {
     /// Writes the list before it returns, unless somebody holds it.
     pub fn start(list: TaskList, run: &Run, ui: &Arc<Ui>, events: Sender<Event>) -> Mirror {
         let (news, inbox) = mpsc::channel();
-        let mut keeper = Keeper {
+        let mut wip_ref = WipRef {
             entries: list.entries(&RunView::of(run), run.graph()),
             takes_claims: takes_claims(run),
             asked: BTreeMap::new(),
@@ -55,8 +55,8 @@ impl Mirror {
             watched: None,
             complained: false,
         };
-        let is_done = keeper.look();
-        let thread = thread::spawn(move || keeper.keep(&inbox, is_done));
+        let is_done = wip_ref.look();
+        let thread = thread::spawn(move || wip_ref.keep(&inbox, is_done));
         Mirror { list, news, thread }
     }
 
@@ -82,7 +82,7 @@ fn takes_claims(run: &Run) -> bool {
     is_running && matches!(run.phase(), Phase::Working)
 }
 
-struct Keeper {
+struct WipRef {
     list: TaskList,
     entries: Vec<Entry>,
     takes_claims: bool,
@@ -98,7 +98,7 @@ struct Keeper {
     complained: bool,
 }
 
-impl Keeper {
+impl WipRef {
     fn keep(mut self, inbox: &Receiver<News>, mut is_done: bool) {
         let mut due = Instant::now() + PAUSE;
         loop {

@@ -5,7 +5,7 @@ use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{Event, GateFailure, TaskCommit};
 
-use super::command::{Order, PREPARE, Ran};
+use super::command::{Check, PREPARE, Ran};
 use super::named::owners_named;
 use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
@@ -56,11 +56,11 @@ impl Integration {
             MergeTarget::Staging => None,
         };
         let worktree = StagingWorktree::open(self, &failure.staging)?;
-        let order = self.order_of(failure);
+        let check = self.check_of(failure);
         if let Some(tip) = &moved {
             // What was green before may be red by somebody else's commits.
             let branch = short_name(&self.base_branch);
-            match self.try_tree(&worktree, &order, &self.tree_of(tip)?)? {
+            match self.try_tree(&worktree, &check, &self.tree_of(tip)?)? {
                 Tried::Green => {}
                 Tried::Red => return blamed(None, format!("it fails on {branch} itself, at {}", tip.short())),
                 Tried::Not(why) => return blamed(None, why),
@@ -72,7 +72,7 @@ impl Integration {
         while red - green > 1 {
             let middle = green + (red - green) / 2;
             let tried = match self.tree_up_to(&commits[middle - 1].commit, moved.as_ref())? {
-                Ok(tree) => self.try_tree(&worktree, &order, &tree)?,
+                Ok(tree) => self.try_tree(&worktree, &check, &tree)?,
                 Err(why) => Tried::Not(why),
             };
             match tried {
@@ -100,8 +100,8 @@ impl Integration {
         }
     }
 
-    fn try_tree(&self, worktree: &StagingWorktree, order: &Order, tree: &Oid) -> Result<Tried> {
-        let tree = if order.name == PREPARE {
+    fn try_tree(&self, worktree: &StagingWorktree, check: &Check, tree: &Oid) -> Result<Tried> {
+        let tree = if check.name == PREPARE {
             tree.clone()
         } else {
             match self.prepare_tree(worktree, &"blame", tree)? {
@@ -111,7 +111,7 @@ impl Integration {
             }
         };
         worktree.set_to(&tree)?;
-        Ok(match self.run(worktree, &"blame", order)? {
+        Ok(match self.run(worktree, &"blame", check)? {
             Ran::Passed => Tried::Green,
             Ran::Failed(_) => Tried::Red,
             Ran::CalledOff => Tried::CalledOff,
@@ -119,9 +119,9 @@ impl Integration {
     }
 
     /// The gate as it is configured; one that is not any more has only its command.
-    fn order_of(&self, failure: &GateFailure) -> Order {
+    fn check_of(&self, failure: &GateFailure) -> Check {
         let configured = self.gates.iter().find(|gate| gate.name == failure.gate && gate.command == failure.command);
-        let order = configured.map_or_else(|| Order::prepare(&failure.command), Order::from);
-        Order { name: failure.gate.clone(), ..order }
+        let check = configured.map_or_else(|| Check::prepare(&failure.command), Check::from);
+        Check { name: failure.gate.clone(), ..check }
     }
 }

@@ -25,7 +25,7 @@ pub(super) const PREPARE: &str = "merge.prepare";
 
 /// A gate, a verification or `merge.prepare`: all are run alike.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
+pub(super) struct Check {
     pub name: String,
     pub command: String,
     pub timeout: Duration,
@@ -40,9 +40,9 @@ pub(super) enum Ran {
     CalledOff,
 }
 
-impl Order {
+impl Check {
     pub fn prepare(command: &str) -> Self {
-        Order { name: PREPARE.into(), command: command.into(), timeout: PREPARE_TIMEOUT, required: true, task: None }
+        Check { name: PREPARE.into(), command: command.into(), timeout: PREPARE_TIMEOUT, required: true, task: None }
     }
 
     pub fn failure(&self, output: String, staging: &Oid) -> GateFailure {
@@ -51,58 +51,58 @@ impl Order {
     }
 }
 
-impl From<&Gate> for Order {
+impl From<&Gate> for Check {
     fn from(gate: &Gate) -> Self {
         let Gate { name, command, timeout, required } = gate.clone();
-        Order { name, command, timeout, required, task: None }
+        Check { name, command, timeout, required, task: None }
     }
 }
 
-impl From<&Verification> for Order {
+impl From<&Verification> for Check {
     fn from(verification: &Verification) -> Self {
         let Verification { task, command, timeout } = verification.clone();
-        Order { name: format!("verify {task}"), command, timeout, required: true, task: Some(task) }
+        Check { name: format!("verify {task}"), command, timeout, required: true, task: Some(task) }
     }
 }
 
 impl Integration {
     /// Runs the command where the worktree stands; when this returns, nothing of it runs on. `at` names the log.
-    pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, order: &Order) -> Result<Ran> {
+    pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
         if self.cancel.is_called_off() {
             return Ok(Ran::CalledOff);
         }
-        let mut cmd = Cmd::shell(&order.command).cwd(&worktree.path).envs(self.env.clone()).merged();
-        if let Some(task) = &order.task {
+        let mut cmd = Cmd::shell(&check.command).cwd(&worktree.path).envs(self.env.clone()).merged();
+        if let Some(task) = &check.task {
             cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
         }
-        cmd = cmd.timeout(order.timeout).grace(GRACE).keep(KEEP.0, KEEP.1);
-        if let Some(log) = log_file(&self.paths.gate_log(at, &order.name)) {
+        cmd = cmd.timeout(check.timeout).grace(GRACE).keep(KEEP.0, KEEP.1);
+        if let Some(log) = log_file(&self.paths.gate_log(at, &check.name)) {
             cmd = cmd.copy_to(log);
         }
-        let cannot = |error| Error::new(ExitCode::Failed, format!("{}: {error}", order.name));
-        crash::point(|| format!("command {} of {at} before", order.name));
+        let cannot = |error| Error::new(ExitCode::Failed, format!("{}: {error}", check.name));
+        crash::point(|| format!("command {} of {at} before", check.name));
         let running = cmd.spawn().map_err(cannot)?;
-        crash::point(|| format!("command {} of {at} begun", order.name));
+        crash::point(|| format!("command {} of {at} begun", check.name));
         self.cancel.watch(running.canceller());
         let ended = running.wait();
         self.cancel.unwatch();
         end_orphans();
-        crash::point(|| format!("command {} of {at} ended", order.name));
+        crash::point(|| format!("command {} of {at} ended", check.name));
         let ended = ended.map_err(cannot)?;
         if ended.cancelled {
             return Ok(Ran::CalledOff);
         }
         let mut output = String::from_utf8_lossy(&ended.stdout).into_owned();
         if ended.timed_out {
-            output += &format!("\n[ended after {} s, which is its time limit]", order.timeout.as_secs_f64());
+            output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());
         } else if !ended.success() {
             output += &format!("\n[{}]", ended.status);
         }
         let passed = ended.success();
         (self.report)(Note::Ran(CommandRun {
-            name: order.name.clone(),
-            command: order.command.clone(),
-            required: order.required,
+            name: check.name.clone(),
+            command: check.command.clone(),
+            required: check.required,
             passed,
             duration: ended.duration,
             output: output.clone(),

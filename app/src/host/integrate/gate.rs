@@ -4,7 +4,7 @@ use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Event, GatePass, Obstacle};
 
-use super::command::{Order, Ran};
+use super::command::{Check, Ran};
 use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
 use super::{Integration, Note, Outcome, Verification, missing};
@@ -37,19 +37,19 @@ impl Integration {
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &"base", &self.tree_of(base)?)? {
             Prepared::Tree(tree) => tree,
-            Prepared::Failed(order, output) => {
-                let red = vec![order.failure(output, base)];
+            Prepared::Failed(check, output) => {
+                let red = vec![check.failure(output, base)];
                 return Ok(Outcome::Answer(Event::BaseChecked { effect: None, red }));
             }
             Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
-        for order in self.gates.iter().map(Order::from) {
+        for check in self.gates.iter().map(Check::from) {
             worktree.set_to(&tree)?;
-            match self.run(&worktree, &"base", &order)? {
+            match self.run(&worktree, &"base", &check)? {
                 Ran::CalledOff => return Ok(Outcome::Interrupted),
-                Ran::Failed(output) if order.required => red.push(order.failure(output, base)),
+                Ran::Failed(output) if check.required => red.push(check.failure(output, base)),
                 Ran::Failed(output) => {
-                    (self.report)(Note::OnlyReported { level: None, failure: order.failure(output, base) });
+                    (self.report)(Note::OnlyReported { level: None, failure: check.failure(output, base) });
                 }
                 Ran::Passed => {}
             }
@@ -74,20 +74,20 @@ impl Integration {
             Err(obstacle) => return Ok(Outcome::Answer(Event::NotLanded { effect: None, level, obstacle })),
         };
         let mut passed = Vec::new();
-        let gates: Vec<Order> = self.gates.iter().map(Order::from).collect();
-        let verifications: Vec<Order> = call.verify.iter().map(Order::from).collect();
+        let gates: Vec<Check> = self.gates.iter().map(Check::from).collect();
+        let verifications: Vec<Check> = call.verify.iter().map(Check::from).collect();
         if gates.is_empty() && verifications.is_empty() && self.prepare.is_none() {
             return Ok(Outcome::Answer(Event::GatesPassed { effect: None, level, candidate, passed }));
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
         let candidate = match self.prepare_tree(&worktree, &level, &candidate.tree)? {
             Prepared::Tree(tree) => self.commit_lock_files(level, candidate, tree)?,
-            Prepared::Failed(order, output) if call.ignore.contains(&order.name) => {
-                let failure = order.failure(output, &candidate.staging);
+            Prepared::Failed(check, output) if call.ignore.contains(&check.name) => {
+                let failure = check.failure(output, &candidate.staging);
                 (self.report)(Note::OnlyReported { level: Some(level), failure });
                 candidate
             }
-            Prepared::Failed(order, output) => return self.failed(call, &candidate, &order, output, passed),
+            Prepared::Failed(check, output) => return self.failed(call, &candidate, &check, output, passed),
             Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
@@ -106,24 +106,24 @@ impl Integration {
         worktree: &StagingWorktree,
         call: GateCall,
         candidate: &Candidate,
-        orders: &[Order],
+        checks: &[Check],
         passed: &mut Vec<GatePass>,
     ) -> Result<Option<Outcome>> {
         let level = call.level;
-        for order in orders {
-            let pass = GatePass { command: order.command.clone(), tree: candidate.tree.clone() };
+        for check in checks {
+            let pass = GatePass { command: check.command.clone(), tree: candidate.tree.clone() };
             if call.passed.contains(&pass) || passed.contains(&pass) {
                 continue;
             }
             worktree.set_to(&candidate.tree)?;
-            match self.run(worktree, &level, order)? {
+            match self.run(worktree, &level, check)? {
                 Ran::CalledOff => return Ok(Some(Outcome::Interrupted)),
                 Ran::Passed => passed.push(pass),
-                Ran::Failed(output) if order.required && !call.ignore.contains(&order.name) => {
-                    return self.failed(call, candidate, order, output, std::mem::take(passed)).map(Some);
+                Ran::Failed(output) if check.required && !call.ignore.contains(&check.name) => {
+                    return self.failed(call, candidate, check, output, std::mem::take(passed)).map(Some);
                 }
                 Ran::Failed(output) => {
-                    let failure = order.failure(output, &candidate.staging);
+                    let failure = check.failure(output, &candidate.staging);
                     (self.report)(Note::OnlyReported { level: Some(level), failure });
                 }
             }
@@ -136,7 +136,7 @@ impl Integration {
         &self,
         call: GateCall,
         candidate: &Candidate,
-        order: &Order,
+        check: &Check,
         output: String,
         passed: Vec<GatePass>,
     ) -> Result<Outcome> {
@@ -148,7 +148,7 @@ impl Integration {
             merged = self.objects.commit_tree(tree, &[staging.clone(), base.clone()], &message, &self.identity)?;
             self.repository.update_ref(&self.paths.staging_branch(), &merged, Some(staging))?;
         }
-        let failure = order.failure(output, &merged);
+        let failure = check.failure(output, &merged);
         Ok(Outcome::Answer(Event::GateFailed { effect: None, level, failure, passed }))
     }
 
@@ -159,20 +159,20 @@ impl Integration {
         worktree: &StagingWorktree,
         call: GateCall,
         tree: &Oid,
-        orders: &[Order],
+        checks: &[Check],
         passed: &mut Vec<GatePass>,
     ) -> Result<()> {
-        if orders.len() < 2 {
+        if checks.len() < 2 {
             return Ok(());
         }
         worktree.set_to(tree)?;
         let known = passed.len();
-        for order in orders {
-            let pass = GatePass { command: order.command.clone(), tree: tree.clone() };
+        for check in checks {
+            let pass = GatePass { command: check.command.clone(), tree: tree.clone() };
             if passed.contains(&pass) || call.passed.contains(&pass) {
                 continue;
             }
-            match self.run(worktree, &call.level, order)? {
+            match self.run(worktree, &call.level, check)? {
                 Ran::Passed => passed.push(pass),
                 Ran::Failed(_) | Ran::CalledOff => break,
             }

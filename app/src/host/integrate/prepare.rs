@@ -6,7 +6,7 @@ use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::Candidate;
 
 use super::Integration;
-use super::command::{Order, Ran};
+use super::command::{Check, Ran};
 use super::worktree::StagingWorktree;
 use crate::error::Result;
 use crate::git::{CommitText, NewCommit};
@@ -14,7 +14,7 @@ use crate::git::{CommitText, NewCommit};
 pub(super) enum Prepared {
     /// The tree with its lock files; other changes are dropped.
     Tree(Oid),
-    Failed(Order, String),
+    Failed(Check, String),
     CalledOff,
 }
 
@@ -22,11 +22,11 @@ impl Integration {
     /// Runs it on the tree, where there is one to run.
     pub(super) fn prepare_tree(&self, worktree: &StagingWorktree, at: &impl Display, tree: &Oid) -> Result<Prepared> {
         let Some(command) = &self.prepare else { return Ok(Prepared::Tree(tree.clone())) };
-        let order = Order::prepare(command);
+        let check = Check::prepare(command);
         worktree.set_to(tree)?;
-        Ok(match self.run(worktree, at, &order)? {
+        Ok(match self.run(worktree, at, &check)? {
             Ran::Passed => Prepared::Tree(worktree.tree_with_lock_files()?),
-            Ran::Failed(output) => Prepared::Failed(order, output),
+            Ran::Failed(output) => Prepared::Failed(check, output),
             Ran::CalledOff => Prepared::CalledOff,
         })
     }

@@ -1,7 +1,7 @@
 //! What an agent may have planted in the repository is not executed, and what the user configured still works.
 
 use super::*;
-use crate::host::integrate::command::Order;
+use crate::host::integrate::command::Check;
 
 #[test]
 fn nothing_planted_is_executed() {
@@ -54,7 +54,7 @@ fn nothing_planted_is_executed() {
     answer(integration.check_base(&base).unwrap());
     let (staging, commits) = integration.staged(&base, &[work]);
     let candidate = integration.candidate_of(&lab, &base, &staging);
-    let failure = Order::from(&gate("g", "false")).failure(String::new(), &staging);
+    let failure = Check::from(&gate("g", "false")).failure(String::new(), &staging);
     integration.blame(LEVEL, &base, &failure, &commits).unwrap();
     lab.write("a.txt", "done\n");
     integration.landed(&lab, &candidate).unwrap();

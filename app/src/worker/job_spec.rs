@@ -12,16 +12,16 @@ use mahabharatha_core::run::effect::{Job, Purpose};
 use mahabharatha_core::spec::TaskSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::AgentOrder;
+use crate::agent::AgentSpec;
 use crate::error::{Error, ExitCode, Result, io};
 use crate::git::{Identity, Pinned};
 use crate::proc::{MARKER, base_env};
 use crate::store::atomic::write_projected;
 
-pub const FILE: &str = "order.json";
+pub const FILE: &str = "spec.json";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct JobSpec {
     pub feature: Feature,
     pub job: Job,
     pub task: TaskSpec,
@@ -38,7 +38,7 @@ pub struct Order {
     pub spec_dir: PathBuf,
     pub pinned: Pinned,
     pub identity: Identity,
-    pub agent: AgentOrder,
+    pub agent: AgentSpec,
     /// Variables of the caller that every child gets.
     #[serde(default)]
     pub env_pass: Vec<String>,
@@ -125,12 +125,12 @@ pub fn result_ref(feature: &Feature, job: &Job) -> String {
     format!("refs/mahabharatha/{feature}/{kind}/{}", job.task)
 }
 
-impl Order {
-    pub fn read(job_dir: &Path) -> Result<Order> {
+impl JobSpec {
+    pub fn read(job_dir: &Path) -> Result<JobSpec> {
         let path = job_dir.join(FILE);
         let bytes = fs::read(&path).map_err(io("read", &path))?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| Error::new(ExitCode::Invalid, format!("{} is not an order: {error}", path.display())))
+            .map_err(|error| Error::new(ExitCode::Invalid, format!("{} is not a job spec: {error}", path.display())))
     }
 
     pub fn write(&self, job_dir: &Path) -> Result<()> {

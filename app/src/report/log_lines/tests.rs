@@ -3,7 +3,7 @@ use mahabharatha_core::run::event::{Command, FailCause, GateFailure, Intent, Job
 use mahabharatha_core::run::{Event, Run};
 
 use super::super::support::{Story, failed, failure, id, oid, policy};
-use super::{Narrator, Severity};
+use super::{LogLines, Severity};
 
 fn report(end: JobEnd, ran_ms: u64) -> JobReport {
     JobReport::new(end, ran_ms)
@@ -201,8 +201,8 @@ fn a_process_that_resumes_tells_where_it_begins_and_not_what_was() {
     let mut run: Run = story.run.clone();
     let resumed = Event::Resumed { policy: policy(), intent: Intent::Complete, planning: story.run.planning() };
     run.step(story.now, &resumed);
-    let mut narrator = Narrator::of(&run);
-    let told: Vec<String> = narrator.tell(&resumed, &run).into_iter().map(|line| line.text).collect();
+    let mut log_lines = LogLines::of(&run);
+    let told: Vec<String> = log_lines.tell(&resumed, &run).into_iter().map(|line| line.text).collect();
     assert_eq!(
         told,
         [
@@ -212,8 +212,8 @@ fn a_process_that_resumes_tells_where_it_begins_and_not_what_was() {
         ]
     );
     run.step(story.now, &Event::Woke);
-    assert_eq!(narrator.tell(&Event::Woke, &run), []);
+    assert_eq!(log_lines.tell(&Event::Woke, &run), []);
     let failure: GateFailure = failure("lint");
-    assert_eq!(narrator.tell(&Event::BaseChecked { effect: None, red: vec![failure] }, &run), []);
+    assert_eq!(log_lines.tell(&Event::BaseChecked { effect: None, red: vec![failure] }, &run), []);
     assert!(story.lines.iter().all(|line| line.severity == Severity::Info));
 }

@@ -29,7 +29,7 @@ pub enum Severity {
 
 /// Tells what each event changed. What it remembers of the run does not grow with the number of tasks.
 #[derive(Debug, Default)]
-pub struct Narrator {
+pub struct LogLines {
     before: Glimpse,
     requests: BTreeSet<RequestId>,
 }
@@ -86,10 +86,10 @@ impl Glimpse {
     }
 }
 
-impl Narrator {
+impl LogLines {
     /// For a run that was told, up to here, by an earlier process.
     pub fn of(run: &Run) -> Self {
-        Narrator { before: Glimpse::of(run), requests: BTreeSet::new() }
+        LogLines { before: Glimpse::of(run), requests: BTreeSet::new() }
     }
 
     /// What the event changed; `run` is as it stands after it.

@@ -18,15 +18,15 @@ use crate::project::Project;
 
 const SHOWN: (usize, usize) = (2 * 1024, 6 * 1024);
 
-pub struct Workshop {
+pub struct ScratchCheckout {
     dir: TempDir,
     git: Git,
     head: Oid,
 }
 
-impl Workshop {
+impl ScratchCheckout {
     /// On the commit that is checked out.
-    pub fn open(project: &Project) -> Result<Workshop> {
+    pub fn open(project: &Project) -> Result<ScratchCheckout> {
         let failed = |error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}"));
         let dir = tempfile::Builder::new().prefix("mahabharatha-design-").tempdir().map_err(failed)?;
         signals::remove_at_end(dir.path());
@@ -36,7 +36,7 @@ impl Workshop {
         let git = objects.work_tree(&tree).index(private.join("index"));
         let head = project.head_commit()?;
         git.read_tree(&head)?;
-        Ok(Workshop { dir, git, head })
+        Ok(ScratchCheckout { dir, git, head })
     }
 
     fn tree(&self) -> PathBuf {
@@ -71,8 +71,7 @@ impl Workshop {
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the check of the stubs: {error}"));
         proc::become_subreaper().map_err(failed)?;
         let timeout = Duration::from_secs(check.timeout_seconds);
-        let ended =
-            Cmd::shell(&check.command).cwd(self.tree()).envs(env).tethered(mark).timeout(timeout).merged().run();
+        let ended = Cmd::shell(&check.command).cwd(self.tree()).envs(env).watched(mark).timeout(timeout).merged().run();
         proc::end_descendants(Duration::ZERO);
         signals::let_end();
         let ended = ended.map_err(failed)?;
@@ -108,7 +107,7 @@ impl Workshop {
         let index = project.git_dir().join("index");
         let checkout = self.git.clone().work_tree(project.checkout()).index(index);
         let branch = project.head_branch()?;
-        Ok(Some(Commit { commit, head: self.head, branch, paths, checkout, _workshop: self.dir }))
+        Ok(Some(Commit { commit, head: self.head, branch, paths, checkout, _scratch: self.dir }))
     }
 }
 
@@ -121,7 +120,7 @@ pub struct Commit {
     /// The user's checkout and its index, with the settings that were pinned.
     checkout: Git,
     /// The git directory that this is done through.
-    _workshop: TempDir,
+    _scratch: TempDir,
 }
 
 impl Commit {

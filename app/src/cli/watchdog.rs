@@ -1,4 +1,4 @@
-//! `tether`: ends what an asked agent left running when the command that asked it was killed.
+//! `watchdog`: ends what an asked agent left running when the command that asked it was killed.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use crate::host::jobs;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
-pub struct TetherArgs {
+pub struct WatchdogArgs {
     /// The mark of those that are to end
     mark: PathBuf,
 }
 
-pub fn run(ui: &Ui, args: &TetherArgs) -> Result<ExitCode> {
+pub fn run(ui: &Ui, args: &WatchdogArgs) -> Result<ExitCode> {
     // Its other end is closed by the death of who asked, however that came.
     let _ = ui.input(0);
     jobs::end_escaped(&args.mark);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId};
 
-use super::order::Order;
+use super::job_spec::JobSpec;
 use super::{files, ownership};
 use crate::error::Result;
 use crate::git::{Git, Identity, RefChange, RepoPath};
@@ -14,25 +14,25 @@ use crate::git::{Git, Identity, RefChange, RepoPath};
 const MAX_FILE: u64 = 50 << 20;
 
 /// For whom work is kept, and on top of what.
-pub struct Keeper<'a> {
-    order: &'a Order,
+pub struct WipRef<'a> {
+    spec: &'a JobSpec,
     task: &'a TaskId,
     attempt: Attempt,
     base: &'a Oid,
 }
 
-pub struct Kept {
+pub struct Saved {
     pub wip: Option<Oid>,
     pub warnings: Vec<String>,
 }
 
-impl<'a> Keeper<'a> {
-    pub fn new(order: &'a Order, task: &'a TaskId, attempt: Attempt, base: &'a Oid) -> Self {
-        Keeper { order, task, attempt, base }
+impl<'a> WipRef<'a> {
+    pub fn new(spec: &'a JobSpec, task: &'a TaskId, attempt: Attempt, base: &'a Oid) -> Self {
+        WipRef { spec, task, attempt, base }
     }
 
-    pub fn of(order: &'a Order) -> Self {
-        Keeper::new(order, &order.job.task, order.job.attempt, &order.job.base)
+    pub fn of(spec: &'a JobSpec) -> Self {
+        WipRef::new(spec, &spec.job.task, spec.job.attempt, &spec.job.base)
     }
 
     pub fn base(&self) -> &Oid {
@@ -41,27 +41,27 @@ impl<'a> Keeper<'a> {
 
     /// The ref that the work is kept under.
     pub fn name(&self) -> String {
-        format!("refs/mahabharatha/{}/wip/{}/{}", self.order.feature, self.task, self.attempt)
+        format!("refs/mahabharatha/{}/wip/{}/{}", self.spec.feature, self.task, self.attempt)
     }
 
     fn message(&self, remark: &str) -> String {
         format!(
             "wip({}): attempt {}{remark}\n\nMahabharatha-Feature: {}\nMahabharatha-Task: {}\nMahabharatha-Attempt: {}\n",
-            self.task, self.attempt, self.order.feature, self.task, self.attempt
+            self.task, self.attempt, self.spec.feature, self.task, self.attempt
         )
     }
 
     fn identity(&self) -> &Identity {
-        &self.order.identity
+        &self.spec.identity
     }
 }
 
 /// One commit with what the task owns and, where there is anything else, another on top with that.
 /// The index of `git` must be as in the base commit.
-pub fn keep(keeper: &Keeper<'_>, git: &Git, owned: &[&RepoPath], others: &[&RepoPath]) -> Result<Kept> {
-    let mut kept = Kept { wip: None, warnings: Vec::new() };
-    let root = &keeper.order.worktree;
-    let mut parent = keeper.base.clone();
+pub fn save(wip_ref: &WipRef<'_>, git: &Git, owned: &[&RepoPath], others: &[&RepoPath]) -> Result<Saved> {
+    let mut kept = Saved { wip: None, warnings: Vec::new() };
+    let root = &wip_ref.spec.worktree;
+    let mut parent = wip_ref.base.clone();
     for (paths, remark) in [(owned, ""), (others, ", with what it does not own")] {
         let paths: Vec<&RepoPath> =
             paths.iter().copied().filter(|path| can_be_kept(root, path, &mut kept.warnings)).collect();
@@ -70,12 +70,12 @@ pub fn keep(keeper: &Keeper<'_>, git: &Git, owned: &[&RepoPath], others: &[&Repo
         }
         ownership::stage(git, root, paths)?;
         let tree = git.write_tree()?;
-        parent = git.commit_tree(&tree, &[parent], &keeper.message(remark), keeper.identity())?;
+        parent = git.commit_tree(&tree, &[parent], &wip_ref.message(remark), wip_ref.identity())?;
         kept.wip = Some(parent.clone());
     }
     if let Some(wip) = &kept.wip {
-        let set = RefChange::Set { name: keeper.name(), new: wip.clone() };
-        Git::repository(&keeper.order.common_dir).update_refs(&[set], "mahabharatha: work in progress")?;
+        let set = RefChange::Set { name: wip_ref.name(), new: wip.clone() };
+        Git::repository(&wip_ref.spec.common_dir).update_refs(&[set], "mahabharatha: work in progress")?;
     }
     Ok(kept)
 }

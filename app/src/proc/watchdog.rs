@@ -15,15 +15,15 @@ pub fn own_mark(dir: &Path) -> PathBuf {
 }
 
 /// While it lives, our death is the end of every process with this mark.
-pub(super) struct Tether {
+pub(super) struct Watchdog {
     /// Reads its input, which we hold open; that it ends is all that it learns of us.
     _watcher: Box<Running>,
 }
 
-impl Tether {
-    pub fn new(mark: &Path) -> io::Result<Tether> {
-        let watcher = Cmd::new(own_program()?).arg("tether").arg(mark).cwd("/").fed_by(Feed::default()).spawn()?;
-        Ok(Tether { _watcher: Box::new(watcher) })
+impl Watchdog {
+    pub fn new(mark: &Path) -> io::Result<Watchdog> {
+        let watcher = Cmd::new(own_program()?).arg("watchdog").arg(mark).cwd("/").fed_by(Feed::default()).spawn()?;
+        Ok(Watchdog { _watcher: Box::new(watcher) })
     }
 }
 

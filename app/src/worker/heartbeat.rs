@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::{Result, io};
 
-const FILE: &str = "pulse";
+const FILE: &str = "heartbeat";
 /// So often a watcher looks within the time that a worker may be silent, and so often a worker gives a sign.
 const LOOKS: u32 = 8;
 const BEATS: u32 = 4;
@@ -27,7 +27,7 @@ pub fn beat(job_dir: &Path, limit: Duration) -> Result<()> {
             thread::sleep(pause);
         }
     };
-    thread::Builder::new().name("pulse".into()).spawn(beat).map_err(io("start a thread for", job_dir))?;
+    thread::Builder::new().name("heartbeat".into()).spawn(beat).map_err(io("start a thread for", job_dir))?;
     Ok(())
 }
 

@@ -50,7 +50,7 @@ pub fn show_planning_cost(place: &Place) -> Result<()> {
 }
 
 /// Has the run's process carry a command out, or does so itself where none is alive.
-pub fn steer(place: &Place, command: &Command) -> Result<Answer> {
+pub fn send(place: &Place, command: &Command) -> Result<Answer> {
     read_run(place)?;
     match spool::ask(place.paths.dir(), &place.paths.lock_sign(), command)? {
         Asked::Answered(answer) => Ok(answer),
