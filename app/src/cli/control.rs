@@ -6,17 +6,17 @@ use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event};
 use mahabharatha_core::run::{Run, record};
 use mahabharatha_core::view::RunView;
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::report::files;
+use mahabharatha_engine::session;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::store::spool::{self, Asked};
+use mahabharatha_sys::ui::Ui;
 
 use super::place::Place;
-use crate::error::{Error, ExitCode, Result};
-use crate::host::jobs;
-use crate::lease::Lease;
-use crate::report::files;
-use crate::session;
-use crate::store::journal::Journal;
-use crate::store::locks::FeatureLock;
-use crate::store::spool::{self, Asked};
-use crate::ui::Ui;
 
 /// The run as its journal tells it; an error where there has been none.
 pub fn read_run(place: &Place) -> Result<Run> {

@@ -6,16 +6,16 @@ use clap::Args;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::session::{self, Options, Outcome, claims};
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
 
 use super::finish::{Driver, finish};
 use super::place::Place;
 use super::{Global, control, task};
-use crate::error::{Error, ExitCode, Result};
-use crate::lease::Lease;
-use crate::session::{self, Options, Outcome, claims};
-use crate::specs;
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {

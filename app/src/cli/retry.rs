@@ -4,13 +4,13 @@ use clap::Args;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::{Command, TaskBudget};
 use mahabharatha_core::run::{Run, TaskStatus};
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::git::Git;
+use mahabharatha_sys::ui::Ui;
 
 use super::place::Place;
 use super::{Global, control};
-use crate::error::{Error, ExitCode, Result};
-use crate::git::Git;
-use crate::specs;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct RetryArgs {

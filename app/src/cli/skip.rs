@@ -3,10 +3,10 @@
 use clap::Args;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::Command;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
 
 use super::{Global, control};
-use crate::error::{Error, ExitCode, Result};
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct SkipArgs {

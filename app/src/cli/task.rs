@@ -11,19 +11,19 @@ use mahabharatha_core::run::effect::{Doer, Refusal};
 use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport, Obstacle};
 use mahabharatha_core::run::{LevelFailure, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::{Next, RunView, Step, first_line};
+use mahabharatha_engine::lease::{self, Lease};
+use mahabharatha_engine::session::{self, Outcome, claims};
+use mahabharatha_engine::specs;
+use mahabharatha_engine::worker::held::{self, Check, Claimed};
+use mahabharatha_engine::worker::{JobSpec, subagents};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::finish::{Driver, finish};
 use super::place::Place;
 use super::{Global, control};
-use crate::error::{Error, ExitCode, Result};
-use crate::lease::{self, Lease};
-use crate::proc;
-use crate::session::{self, Outcome, claims};
-use crate::specs;
-use crate::ui::Ui;
-use crate::worker::held::{self, Check, Claimed};
-use crate::worker::{JobSpec, subagents};
 
 /// Who only does one task may take his time.
 const PATIENCE_WITH_ONE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -420,7 +420,7 @@ impl Caller<'_> {
 /// Ports for the verification, held as long as it takes.
 fn with_ports<T>(place: &Place, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
     let config = specs::load_config(&place.project)?;
-    let leases = session::lease_ports(&place.project, &config, 1)?;
+    let leases = place.project.lease_ports(&config.ports, 1)?;
     act(leases.iter().flat_map(|lease| lease.ports.clone()).collect())
 }
 
