@@ -60,7 +60,7 @@ impl Story {
             planning: Cost::default(),
         };
         let mut story = Story { run: Run::start(Time(0), &setup).unwrap(), now: Time(0) };
-        story.happens(Event::SlotReady { worker: WorkerId(0) });
+        story.slot_ready();
         story
     }
 
@@ -76,9 +76,13 @@ impl Story {
         self.happens(Event::Resumed { policy, intent: Intent::Complete, planning });
         let prepares = |(_, effect): (EffectId, &Effect)| matches!(effect, Effect::PrepareSlot { .. });
         if self.run.outstanding().any(prepares) {
-            self.happens(Event::SlotReady { worker: WorkerId(0) });
+            self.slot_ready();
         }
         self
+    }
+
+    fn slot_ready(&mut self) -> &mut Story {
+        self.answers(|effect| Event::SlotReady { effect, worker: WorkerId(0) })
     }
 
     /// The one thing that is under way.
@@ -100,70 +104,85 @@ impl Story {
     }
 
     fn reports(&mut self, report: JobReport) -> &mut Story {
-        let Job { task, attempt, .. } = self.job();
-        self.happens(Event::JobEnded { task, attempt, report })
+        let Job { effect, task, attempt, .. } = self.job();
+        self.happens(Event::JobEnded { effect, task, attempt, report })
     }
 
     fn done(&mut self, commit: char) -> &mut Story {
         self.ends(JobEnd::Done { commit: oid(commit) })
     }
 
-    /// Answers what is under way, as it is done now.
-    fn answers(&mut self, event: Event) -> &mut Story {
+    /// Answers the effect under way.
+    fn answers(&mut self, event: impl FnOnce(EffectId) -> Event) -> &mut Story {
         let (effect, _) = self.under_way();
-        self.happens(event.answering(effect))
+        self.happens(event(effect))
     }
 
     fn staged(&mut self, level: u32) -> &mut Story {
         let Effect::Stage { tasks, .. } = self.under_way().1 else { panic!() };
-        self.answers(Event::Staged { effect: None, level: Level(level), staging: oid('5'), commits: tasks })
+        self.answers(|effect| Event::Staged { effect, level: Level(level), staging: oid('5'), commits: tasks })
     }
 
     fn gates_pass(&mut self, level: u32, base: char) -> &mut Story {
         let candidate = Candidate { base: oid(base), staging: oid('5'), tree: oid('7') };
-        self.answers(Event::GatesPassed { effect: None, level: Level(level), candidate, passed: Vec::new() })
+        self.answers(|effect| Event::GatesPassed { effect, level: Level(level), candidate, passed: Vec::new() })
     }
 
     fn gate_fails(&mut self, level: u32, task: &str) -> &mut Story {
         let text = || "lint".to_string();
         let failure =
             GateFailure { gate: text(), command: text(), output: text(), staging: oid('5'), task: Some(id(task)) };
-        self.answers(Event::GateFailed { effect: None, level: Level(level), failure, passed: Vec::new() })
+        self.answers(|effect| Event::GateFailed { effect, level: Level(level), failure, passed: Vec::new() })
     }
 
     fn merges(&mut self, level: u32) -> &mut Story {
         self.staged(level).gates_pass(level, '0');
-        self.answers(Event::Landed { effect: None, level: Level(level), commit: oid('c') })
+        self.answers(|effect| Event::Landed { effect, level: Level(level), commit: oid('c') })
     }
 }
 
 #[test]
-fn an_answer_that_comes_late_or_twice_is_not_taken_for_another() {
+fn a_late_or_repeated_answer_does_not_count_for_a_newer_effect() {
     let mut story = Story::of(&[("A", 1)]);
     story.done('a').staged(1).gates_pass(1, '0');
     let (first, _) = story.under_way();
-    let moved = Event::NotLanded { effect: None, level: Level(1), obstacle: Obstacle::BaseMoved };
-    story.answers(moved.clone()).gates_pass(1, '1');
+    let moved = |effect| Event::NotLanded { effect, level: Level(1), obstacle: Obstacle::BaseMoved };
+    story.answers(moved).gates_pass(1, '1');
     let (second, landing) = story.under_way();
     assert!(matches!(landing, Effect::Land { .. }) && second != first);
-    // Told once more, it would have the level gated again while it lands.
-    story.happens(moved.clone().answering(first));
+    // If it counted, the level would be gated again while it lands.
+    story.happens(moved(first));
     assert_eq!(story.under_way(), (second, landing));
-    // A journal of before does not tell which effect it was.
-    story.happens(moved);
+    story.happens(moved(second));
     assert!(matches!(story.under_way().1, Effect::Gate { .. }));
 }
 
 #[test]
-fn journals_of_before_are_read() {
-    let line = format!(r#"{{"event":"landed","level":1,"commit":"{}"}}"#, oid('c'));
-    let event: Event = serde_json::from_str(&line).unwrap();
-    assert_eq!(event, Event::Landed { effect: None, level: Level(1), commit: oid('c') });
-    assert_eq!(serde_json::to_string(&event).unwrap(), line);
-    let line = r#"{"event":"job_ended","task":"A","attempt":1,"report":{"end":{"end":"interrupted"},"ran_ms":5}}"#;
-    let event: Event = serde_json::from_str(line).unwrap();
-    let report = JobReport::new(JobEnd::Interrupted, 5);
-    assert_eq!(event, Event::JobEnded { task: id("A"), attempt: Attempt(1), report });
+fn an_answer_that_does_not_fit_its_effect_is_ignored() {
+    let mut story = Story::of(&[("A", 1)]);
+    let (effect, job) = story.under_way();
+    story.happens(Event::Landed { effect, level: Level(1), commit: oid('c') });
+    let report = JobReport::new(JobEnd::Done { commit: oid('a') }, 500);
+    story.happens(Event::JobEnded { effect, task: id("A"), attempt: Attempt(2), report });
+    assert_eq!(story.under_way(), (effect, job));
+}
+
+#[test]
+fn an_answer_in_the_journal_must_name_its_effect() {
+    let read = |line: &str| serde_json::from_str::<Event>(line).map_err(|error| error.to_string());
+    assert!(read(r#"{"event":"closed"}"#).unwrap_err().contains("missing field `effect`"));
+    assert_eq!(read(r#"{"event":"closed","effect":7}"#), Ok(Event::Closed { effect: EffectId(7) }));
+}
+
+#[test]
+fn the_broken_verification_of_a_task_of_a_lower_level_is_blamed_on_this_level() {
+    let mut story = Story::of(&[("A", 1), ("B", 2)]);
+    story.done('a').merges(1).done('b').staged(2).gate_fails(2, "A");
+    assert!(matches!(story.under_way().1, Effect::Blame { level: Level(2), .. }));
+    assert!(story.run.is_integrating(), "no other feature may land before the blame is known");
+    story.answers(|effect| Event::Blamed { effect, level: Level(2), task: Some(id("B")), why: "why".to_string() });
+    assert_eq!(story.job().task, id("B"));
+    assert!(!story.run.is_integrating());
 }
 
 #[test]
@@ -203,7 +222,7 @@ fn no_level_becomes_the_last_without_the_verification_of_all() {
         assert!(reasons.iter().any(|why| why.starts_with("level 1 cannot become the last one")), "{reasons:?}");
     };
     refused(&story);
-    story.answers(Event::Landed { effect: None, level: Level(1), commit: oid('c') });
+    story.answers(|effect| Event::Landed { effect, level: Level(1), commit: oid('c') });
     refused(&story);
 
     // Added after the last level was merged, a level can go again.
@@ -256,20 +275,13 @@ fn a_limit_holds_for_the_process_that_goes_on_unless_it_is_told_not_to_wait() {
     assert_eq!(story.run.next_wakeup(), Some(reset));
     assert_eq!(RunView::of(&story.run).pause.expect("people see it").until.0, reset);
     story.now = reset;
-    story.happens(Event::Woke).happens(Event::SlotReady { worker: WorkerId(0) });
+    story.happens(Event::Woke).slot_ready();
     assert_eq!(story.job().attempt, Attempt(2));
 
     let mut story = limited();
     let policy = Policy { heeds_limits: false, ..story.run.policy().clone() };
     story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
-    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().attempt, Attempt(2));
-}
-
-#[test]
-fn a_policy_of_an_older_journal_heeds_no_limit_of_an_earlier_process() {
-    let mut written = serde_json::to_value(Story::of(&[("A", 1)]).run.policy()).unwrap();
-    written.as_object_mut().unwrap().remove("heeds_limits").expect("it is written");
-    assert!(!serde_json::from_value::<Policy>(written).unwrap().heeds_limits);
+    assert_eq!(story.slot_ready().job().attempt, Attempt(2));
 }
 
 #[test]
@@ -342,7 +354,7 @@ fn nothing_is_launched_once_the_budget_is_used_up() {
     assert_eq!([view.cost, view.levels[0].cost, view.tasks[0].cost], [Cost::of(Some(5.0), 700); 3]);
     let policy = Policy { max_usd: Some(6.0), ..story.run.policy().clone() };
     story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
-    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().task, id("B"));
+    assert_eq!(story.slot_ready().job().task, id("B"));
 }
 
 /// A run of one task that may cost 1 USD, after an attempt that cost so much.
@@ -365,7 +377,7 @@ fn reason(story: &Story) -> String {
 #[test]
 fn a_task_is_launched_with_what_is_left_of_its_budget_and_blocked_without_a_launch_when_nothing_is() {
     let mut story = after_an_attempt(0.75);
-    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().max_usd, Some(0.25));
+    assert_eq!(story.slot_ready().job().max_usd, Some(0.25));
     let report = JobReport::new(JobEnd::Checkpoint { note: "more".to_string() }, 500);
     story.reports(JobReport { cost_usd: Some(0.5), ..report });
     assert_eq!(story.run.ended(), Some(&End::Blocked));
@@ -388,7 +400,7 @@ fn a_task_over_its_budget_is_tried_again_only_when_the_limit_was_raised() {
     assert_eq!(retry(&mut story, "3", Some(TaskBudget { max_usd: Some(3.0) })).accepted, [id("A")]);
     let policy = story.run.policy().clone();
     story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
-    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().max_usd, Some(2.0));
+    assert_eq!(story.slot_ready().job().max_usd, Some(2.0));
 }
 
 #[test]
@@ -452,7 +464,7 @@ fn what_is_said_to_be_done_is_looked_at_before_a_stuck_run_is_given_up_again() {
     assert_eq!(story.run.ended(), Some(&End::Blocked));
     story.resumed();
     assert_eq!(adopt(&mut story, "4", "B"), 1);
-    story.done('b').merges(1).happens(Event::Closed);
+    story.done('b').merges(1).answers(|effect| Event::Closed { effect });
     assert_eq!(story.run.ended(), Some(&End::Completed));
     assert_eq!(adopt(&mut story, "5", "B"), 0);
 }

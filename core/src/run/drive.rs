@@ -18,8 +18,9 @@ pub trait Host {
     fn begin(&mut self, id: EffectId, effect: &Effect, run: &Run);
     /// Finds out what became of an effect that an earlier process may have begun: done, alive, or to be begun.
     fn reconcile(&mut self, id: EffectId, effect: &Effect, run: &Run);
-    /// The next thing that happens; `Woke` when `until` has come.
-    fn next(&mut self, until: Option<Time>) -> Event;
+    /// Waits for the next event; returns `Woke` when the run's next wakeup has come. Where the run does not integrate, lets
+    /// other features do so.
+    fn next(&mut self, run: &Run) -> Event;
 }
 
 /// Carries a started or resumed run on until it ends.
@@ -42,7 +43,7 @@ pub fn take_over(run: &Run, host: &mut impl Host) {
 /// Lets one event happen; how the run ended, once it has.
 pub fn turn<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -> Result<Option<End>, J::Error> {
     if run.ended().is_none() {
-        let event = host.next(run.next_wakeup());
+        let event = host.next(run);
         happen(run, journal, host, &event)?;
     }
     Ok(run.ended().cloned())

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Candidate, GateFailure, GatePass, RequestId, TaskCommit};
+use super::event::{Candidate, Event, GateFailure, GatePass, Obstacle, RequestId, TaskCommit};
 use crate::ids::{Attempt, Level, Oid, TaskId, WorkerId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -40,21 +40,50 @@ impl Effect {
         matches!(self, Effect::RunJob(Job { doer: Doer::Session(_), .. }))
     }
 
-    /// Whether an event will tell that it is over.
+    /// Whether an event will answer it.
     pub fn is_answered(&self) -> bool {
         !matches!(self, Effect::Interrupt { .. } | Effect::Answer { .. })
+    }
+
+    /// Whether it uses staging or the base branch, so that no other feature may integrate meanwhile.
+    pub fn is_integration(&self) -> bool {
+        matches!(self, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. })
+    }
+
+    /// Whether an event with this effect's id can be its answer.
+    pub(super) fn accepts(&self, event: &Event) -> bool {
+        match (event, self) {
+            (Event::Interrupted { .. } | Event::EffectFailed { .. }, _) => true,
+            (Event::BaseChecked { .. }, Effect::CheckBase { .. }) | (Event::Closed { .. }, Effect::Close) => true,
+            (Event::SlotReady { worker, .. }, Effect::PrepareSlot { worker: of }) => worker == of,
+            (Event::JobEnded { task, attempt, .. }, Effect::RunJob(job)) => {
+                (task, attempt) == (&job.task, &job.attempt)
+            }
+            (Event::Staged { level, .. }, Effect::Stage { level: of, .. })
+            | (Event::GatesPassed { level, .. } | Event::GateFailed { level, .. }, Effect::Gate { level: of, .. })
+            | (Event::Blamed { level, .. }, Effect::Blame { level: of, .. })
+            | (Event::Landed { level, .. }, Effect::Land { level: of, .. }) => level == of,
+            (Event::NotLanded { level, obstacle, .. }, Effect::Gate { level: of, .. }) => {
+                level == of && !matches!(obstacle, Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. })
+            }
+            (Event::NotLanded { level, obstacle, .. }, Effect::Land { level: of, .. }) => {
+                level == of && !matches!(obstacle, Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. })
+            }
+            _ => false,
+        }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    /// The id of the effect that runs it, for the events that answer it.
+    pub effect: EffectId,
     pub task: TaskId,
     pub attempt: Attempt,
     pub worker: WorkerId,
     /// The commit that the attempt starts from.
     pub base: Oid,
     pub purpose: Purpose,
-    #[serde(default, skip_serializing_if = "Doer::is_agent")]
     pub doer: Doer,
     /// What the attempts before it left.
     pub carry: Carry,
@@ -64,11 +93,10 @@ pub struct Job {
 }
 
 /// Who does the work of an attempt.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doer {
     /// The agent that the configuration names, in a worker of its own.
-    #[default]
     Agent,
     /// Whoever claimed the task; no process of ours is at it.
     Session(String),

@@ -18,7 +18,6 @@ pub enum Event {
         policy: Policy,
         intent: Intent,
         /// What planning the feature has cost so far.
-        #[serde(default)]
         planning: Cost,
     },
     /// The graph was changed in tasks that had not been completed (see `Run::cannot_replan`); a `Resumed` follows.
@@ -27,63 +26,58 @@ pub enum Event {
     },
     /// The gates ran on the base; these were red.
     BaseChecked {
-        /// The effect that it answers; older journals do not tell.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         red: Vec<GateFailure>,
     },
     SlotReady {
+        effect: EffectId,
         worker: WorkerId,
     },
     JobStarted {
+        effect: EffectId,
         task: TaskId,
         attempt: Attempt,
         pid: u32,
     },
     JobEnded {
+        effect: EffectId,
         task: TaskId,
         attempt: Attempt,
         report: JobReport,
     },
     /// The level's task commits stand on staging, one after the other.
     Staged {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         staging: Oid,
         commits: Vec<TaskCommit>,
     },
     GatesPassed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         candidate: Candidate,
         passed: Vec<GatePass>,
     },
     GateFailed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         failure: GateFailure,
         passed: Vec<GatePass>,
     },
     /// Who made a gate fail, where that could be told.
     Blamed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         task: Option<TaskId>,
         why: String,
     },
     Landed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         commit: Oid,
     },
     NotLanded {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         obstacle: Obstacle,
     },
@@ -94,7 +88,9 @@ pub enum Event {
         note: Note,
     },
     /// The checklist held, the report is written, what was ours is cleared away.
-    Closed,
+    Closed {
+        effect: EffectId,
+    },
     /// Somebody asked from another terminal, or by a signal.
     Asked {
         request: RequestId,
@@ -118,42 +114,29 @@ pub enum Event {
 }
 
 impl Event {
-    /// Says which effect it answers, where that is not plain from what it tells.
-    pub fn answering(mut self, id: EffectId) -> Event {
-        if let Event::BaseChecked { effect, .. }
-        | Event::Staged { effect, .. }
-        | Event::GatesPassed { effect, .. }
-        | Event::GateFailed { effect, .. }
-        | Event::Blamed { effect, .. }
-        | Event::Landed { effect, .. }
-        | Event::NotLanded { effect, .. } = &mut self
-        {
-            *effect = Some(id);
-        }
-        self
-    }
-
-    /// The effect that it says to answer.
+    /// Returns the effect that it answers. Each effect gets one answer.
     pub fn answers(&self) -> Option<EffectId> {
         match self {
             Event::BaseChecked { effect, .. }
+            | Event::SlotReady { effect, .. }
+            | Event::JobEnded { effect, .. }
             | Event::Staged { effect, .. }
             | Event::GatesPassed { effect, .. }
             | Event::GateFailed { effect, .. }
             | Event::Blamed { effect, .. }
             | Event::Landed { effect, .. }
-            | Event::NotLanded { effect, .. } => *effect,
-            _ => None,
-        }
-    }
-
-    /// Whether the level's next effect follows at once, so that no other feature may land in between.
-    pub fn goes_on_integrating(&self) -> bool {
-        match self {
-            Event::Staged { .. } | Event::GatesPassed { .. } => true,
-            Event::NotLanded { obstacle, .. } => *obstacle == Obstacle::BaseMoved,
-            Event::GateFailed { failure, .. } => failure.task.is_none(),
-            _ => false,
+            | Event::NotLanded { effect, .. }
+            | Event::Closed { effect }
+            | Event::Interrupted { effect }
+            | Event::EffectFailed { effect, .. } => Some(*effect),
+            Event::Started(_)
+            | Event::Resumed { .. }
+            | Event::Replanned { .. }
+            | Event::JobStarted { .. }
+            | Event::Noted { .. }
+            | Event::Asked { .. }
+            | Event::OutOfSpace { .. }
+            | Event::Woke => None,
         }
     }
 }
@@ -171,7 +154,6 @@ pub struct Setup {
     pub git_config: Vec<(String, String)>,
     pub policy: Policy,
     /// What planning the feature has cost before the run.
-    #[serde(default)]
     pub planning: Cost,
 }
 
@@ -193,11 +175,8 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd_per_task: Option<f64>,
     /// Levels stay on the staging branch, and the base branch as it is.
-    #[serde(default)]
     pub onto_staging: bool,
-    /// Whether a time that the agents' service named to an earlier process is waited for. Processes that did not, left
-    /// journals that do not tell.
-    #[serde(default)]
+    /// Whether to wait until an API limit resets that an earlier process met.
     pub heeds_limits: bool,
 }
 
@@ -271,7 +250,6 @@ pub struct JobReport {
     pub ran_ms: u64,
     /// `None` where it was not measured.
     pub cost_usd: Option<f64>,
-    #[serde(default)]
     pub tokens: u64,
     /// What a person should know though nothing failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -312,7 +290,6 @@ pub enum JobEnd {
     Failed {
         cause: FailCause,
         feedback: String,
-        #[serde(default)]
         strays: Vec<String>,
     },
     /// The agent stopped in good order; a fresh one goes on from the note.
@@ -390,7 +367,7 @@ pub struct GateFailure {
     pub output: String,
     /// The staging tip that the gate failed on.
     pub staging: Oid,
-    /// Known from the start where a task's own verification failed.
+    /// The task whose own verification failed, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
 }
@@ -460,7 +437,6 @@ pub enum Command {
     Stop {
         force: bool,
         grace_ms: u64,
-        #[serde(default)]
         worker: Option<WorkerId>,
     },
     /// Empty: every blocked task.

@@ -8,7 +8,7 @@ use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport};
 use super::state::{AttemptRecord, End, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::cost::Cost;
-use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
+use crate::ids::{Oid, Time, WorkerId};
 
 /// Bounds on what uses up no retry.
 pub const MAX_CHECKPOINTS: u32 = 10;
@@ -134,8 +134,9 @@ impl Run {
             ended: None,
         });
         let (by_agent, max_usd) = (doer.is_agent(), self.left_for(task));
-        let job = Job { task: id, attempt, worker, base, purpose, doer, carry, max_usd };
-        let effect = self.emit(Effect::RunJob(job), effects);
+        let effect = EffectId(self.next_effect);
+        let job = Job { effect, task: id, attempt, worker, base, purpose, doer, carry, max_usd };
+        self.emit(Effect::RunJob(job), effects);
         if by_agent {
             self.breaker.launched(effect);
         }
@@ -145,24 +146,19 @@ impl Run {
         effect
     }
 
-    pub(super) fn job_started(&mut self, task: &TaskId, attempt: Attempt, pid: u32) {
-        let Some(index) = self.graph.index(task) else { return };
-        if let Some(record) = self.tasks[index].attempts.last_mut()
-            && record.attempt == attempt
-            && record.ended.is_none()
+    pub(super) fn job_started(&mut self, effect: EffectId, pid: u32) {
+        if let Some(Effect::RunJob(job)) = self.outstanding.get(&effect)
+            && let Some(index) = self.graph.index(&job.task)
+            && let Some(record) = self.tasks[index].attempts.last_mut()
+            && record.attempt == job.attempt
         {
             record.pid = Some(pid);
         }
     }
 
-    pub(super) fn job_ended(&mut self, now: Time, task: &TaskId, attempt: Attempt, report: &JobReport) {
-        let of_this =
-            |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.task == *task && job.attempt == attempt);
-        let Some((&id, Effect::RunJob(job))) = self.outstanding.iter().find(|(_, effect)| of_this(effect)) else {
-            return;
-        };
-        let job = job.clone();
-        self.outstanding.remove(&id);
+    /// Takes the end of a job that is no longer outstanding.
+    pub(super) fn job_ended(&mut self, now: Time, job: &Job, report: &JobReport) {
+        let id = job.effect;
         self.free(job.worker);
         self.spent += report.cost();
         let outdated = self.outdated.remove(&id);
@@ -175,35 +171,35 @@ impl Run {
             Some(JobEnd::Interrupted) => self.breaker.called_off(id),
             Some(_) => self.breaker.lived(now),
         }
-        let began = self.close_record(now, &job, report.clone());
+        let began = self.close_record(now, job, report.clone());
         if let Some(end) = end {
             self.note_service(now, began, end);
         }
-        let Some(index) = self.graph.index(task) else { return };
-        match job.purpose {
+        let Some(index) = self.graph.index(&job.task) else { return };
+        match &job.purpose {
             Purpose::Build => {
                 if outdated {
                     self.tasks[index].carry = Carry::default();
                     self.requeue(index);
                 } else {
-                    match job.doer {
+                    match &job.doer {
                         Doer::Nobody { blocked } if !matches!(report.end, JobEnd::Done { .. }) => {
-                            self.not_adopted(now, index, blocked);
+                            self.not_adopted(now, index, blocked.clone());
                         }
                         _ => self.built(now, index, report),
                     }
                 }
                 self.block_if_over_budget(now, index);
             }
-            Purpose::Remedy { failure } => self.remedied(id, &failure, task, &job.carry, report),
+            Purpose::Remedy { failure } => self.remedied(job, failure, report),
         }
     }
 
     /// A launch that is called off as a whole: as if the attempt had been interrupted.
-    pub(super) fn job_called_off(&mut self, now: Time, id: EffectId, job: &Job) {
+    pub(super) fn job_called_off(&mut self, now: Time, job: &Job) {
         self.free(job.worker);
-        self.breaker.called_off(id);
-        self.outdated.remove(&id);
+        self.breaker.called_off(job.effect);
+        self.outdated.remove(&job.effect);
         // Nothing was launched, so nothing was spent.
         self.close_record(now, job, JobReport::interrupted().with_cost(Cost::default()));
         let Some(index) = self.graph.index(&job.task) else { return };
@@ -216,7 +212,7 @@ impl Run {
                 self.block_if_over_budget(now, index);
             }
             Purpose::Remedy { .. } => {
-                if let Some(level) = self.remedied_by(id) {
+                if let Some(level) = self.remedied_by(job.effect) {
                     self.remedy_called_off(level);
                 }
             }

@@ -61,12 +61,15 @@ impl Run {
         }
     }
 
-    /// One thing at a time is done to staging; what workers do is no matter.
     fn staging_is_in_use(&self) -> bool {
-        let uses = |effect: &Effect| {
-            matches!(effect, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. })
-        };
-        self.outstanding.values().any(uses)
+        self.outstanding.values().any(Effect::is_integration)
+    }
+
+    /// Whether the integration lock is needed: for an effect under way, or to keep other features from landing between this
+    /// level's gates and its landing.
+    pub fn is_integrating(&self) -> bool {
+        let lands = self.current_level().is_some_and(|level| matches!(level.status, LevelStatus::Landing { .. }));
+        self.staging_is_in_use() || lands && matches!(self.phase, Phase::CheckingBase | Phase::Working)
     }
 
     /// The level at which this process was to stop, where the current one lies beyond it.
@@ -131,14 +134,13 @@ impl Run {
         self.emit(gate, effects);
     }
 
-    /// The current level, where it is the one that an event speaks of and its effect is outstanding.
-    fn integrating(&mut self, level: Level, matches: impl Fn(&Effect) -> bool) -> Option<usize> {
-        let current = self.current()?;
-        (self.levels[current].level == level && self.answered(matches)).then_some(current)
+    /// Returns the index of the current level, if it is the one that an answer is about.
+    fn integrating(&self, level: Level) -> Option<usize> {
+        self.current().filter(|current| self.levels[*current].level == level)
     }
 
     pub(super) fn staged(&mut self, level: Level, staging: &Oid, commits: &[TaskCommit]) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Stage { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         let state = &mut self.levels[current];
         state.staging = Some(staging.clone());
         state.commits = commits.to_vec();
@@ -146,7 +148,7 @@ impl Run {
     }
 
     pub(super) fn gates_passed(&mut self, now: Time, level: Level, candidate: &Candidate, passed: &[GatePass]) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Gate { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         self.passed.extend(passed.iter().cloned());
         let verified = self.is_last(current);
         let state = &mut self.levels[current];
@@ -160,10 +162,12 @@ impl Run {
     }
 
     pub(super) fn gate_failed(&mut self, level: Level, failure: &GateFailure, passed: &[GatePass]) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Gate { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         self.passed.extend(passed.iter().cloned());
         self.levels[current].staging = Some(failure.staging.clone());
-        match &failure.task {
+        // A task of a lower level did not change, so a task of this level broke its verification: find out which.
+        let of_this_level = |task: &&TaskId| self.graph.index(task).map(|index| self.level_of(index)) == Some(current);
+        match failure.task.as_ref().filter(of_this_level) {
             Some(task) => self.remedy(current, failure, task, "its own verification fails on the merged tree"),
             None if self.levels[current].commits.is_empty() => {
                 self.fail_gate(current, failure, "no task of this level can have caused it");
@@ -173,7 +177,7 @@ impl Run {
     }
 
     pub(super) fn blamed(&mut self, level: Level, task: Option<&TaskId>, why: &str) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Blame { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         let LevelStatus::Blaming { failure } = self.levels[current].status.clone() else { return };
         match task {
             Some(task) => self.remedy(current, &failure, task, why),
@@ -200,18 +204,12 @@ impl Run {
     }
 
     pub(super) fn landed(&mut self, now: Time, level: Level, commit: &Oid) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Land { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         self.levels[current].status = LevelStatus::Merged { commit: commit.clone(), at: now };
     }
 
     pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
-        // What only the one can meet is not the other's answer: it is a late one, and the level may be landing.
-        let met_by = |effect: &Effect| match obstacle {
-            Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => matches!(effect, Effect::Gate { .. }),
-            Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => matches!(effect, Effect::Land { .. }),
-            Obstacle::BaseRewritten { .. } => matches!(effect, Effect::Gate { .. } | Effect::Land { .. }),
-        };
-        let Some(current) = self.integrating(level, met_by) else { return };
+        let Some(current) = self.integrating(level) else { return };
         let state = &mut self.levels[current];
         if *obstacle == Obstacle::BaseMoved && state.base_moves < MAX_BASE_MOVES {
             state.base_moves += 1;

@@ -1,6 +1,6 @@
 //! Mending what made a gate fail.
 
-use super::effect::{Carry, Doer, EffectId, Purpose};
+use super::effect::{Carry, Doer, EffectId, Job, Purpose};
 use super::event::{GateFailure, Intent, JobEnd, JobReport, TaskCommit};
 use super::jobs::MAX_CHECKPOINTS;
 use super::state::{End, LevelStatus, Run};
@@ -75,15 +75,9 @@ impl Run {
         waits.then_some(current)
     }
 
-    pub(super) fn remedied(
-        &mut self,
-        id: EffectId,
-        failure: &GateFailure,
-        task: &TaskId,
-        given: &Carry,
-        report: &JobReport,
-    ) {
-        let Some(current) = self.remedied_by(id) else { return };
+    pub(super) fn remedied(&mut self, job: &Job, failure: &GateFailure, report: &JobReport) {
+        let Some(current) = self.remedied_by(job.effect) else { return };
+        let (task, given) = (&job.task, &job.carry);
         let wip = report.wip.clone();
         let carry = match &report.end {
             JobEnd::Done { commit } => {

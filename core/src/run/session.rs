@@ -37,8 +37,10 @@ impl Run {
         attempt: Attempt,
         report: &JobReport,
     ) -> Result<(), String> {
-        if self.held().any(|(job, _)| job.task == *task && job.attempt == attempt) {
-            self.job_ended(now, task, attempt, report);
+        let held = self.held().map(|(job, _)| job).find(|job| job.task == *task && job.attempt == attempt).cloned();
+        if let Some(job) = held {
+            self.outstanding.remove(&job.effect);
+            self.job_ended(now, &job, report);
             return Ok(());
         }
         if self.removed.contains_key(task) {

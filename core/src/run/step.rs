@@ -23,10 +23,14 @@ impl Run {
         let now = now.max(self.updated_at);
         self.updated_at = now;
         let mut effects = Effects::new();
-        // Late, or told twice: it must not pass for the answer to what was begun since.
-        if event.answers().is_some_and(|id| !self.outstanding.contains_key(&id)) {
-            return effects;
-        }
+        let answered = match event.answers() {
+            None => None,
+            Some(id) => match self.take_answered(id, event) {
+                // Late or repeated: it must not count for an effect that was begun since.
+                None => return effects,
+                answered => answered,
+            },
+        };
         match event {
             // Between two processes: the one that resumes decides, by its own policy.
             Event::Started(setup) => {
@@ -43,28 +47,25 @@ impl Run {
                 self.block_all_over_budget(now);
             }
             Event::BaseChecked { red, .. } => self.base_checked(red),
-            Event::SlotReady { worker } => self.slot_ready(*worker),
-            Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
-            Event::JobEnded { task, attempt, report } => self.job_ended(now, task, *attempt, report),
+            Event::SlotReady { worker, .. } => self.slot_ready(*worker),
+            Event::JobStarted { effect, pid, .. } => self.job_started(*effect, *pid),
+            Event::JobEnded { report, .. } => {
+                if let Some(Effect::RunJob(job)) = answered {
+                    self.job_ended(now, &job, report);
+                }
+            }
             Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits),
             Event::GatesPassed { level, candidate, passed, .. } => self.gates_passed(now, *level, candidate, passed),
             Event::GateFailed { level, failure, passed, .. } => self.gate_failed(*level, failure, passed),
             Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
             Event::Landed { level, commit, .. } => self.landed(now, *level, commit),
             Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
-            Event::Closed => {
-                if self.answered(|effect| matches!(effect, Effect::Close)) {
-                    self.phase = Phase::Ended { end: End::Completed, at: now };
-                }
-            }
+            Event::Closed { .. } => self.phase = Phase::Ended { end: End::Completed, at: now },
             Event::Asked { request, command } => self.asked(now, request, command, &mut effects),
-            Event::Interrupted { effect } => {
-                self.called_off(now, *effect);
-            }
-            Event::EffectFailed { effect, error } => {
-                if self.called_off(now, *effect) {
-                    self.wind_down(End::Failed { why: error.clone() }, &mut effects);
-                }
+            Event::Interrupted { .. } => self.called_off(now, answered.as_ref()),
+            Event::EffectFailed { error, .. } => {
+                self.called_off(now, answered.as_ref());
+                self.wind_down(End::Failed { why: error.clone() }, &mut effects);
             }
             Event::OutOfSpace { why } => self.wind_down(End::Paused { why: why.clone() }, &mut effects),
             Event::Noted { .. } | Event::Woke => {}
@@ -118,10 +119,10 @@ impl Run {
         id
     }
 
-    /// Takes the outstanding effect that an event answers; false where there is none, as for a late or repeated event.
-    pub(super) fn answered(&mut self, matches: impl Fn(&Effect) -> bool) -> bool {
-        let id = self.outstanding.iter().find(|(_, effect)| matches(effect)).map(|(id, _)| *id);
-        id.is_some_and(|id| self.outstanding.remove(&id).is_some())
+    /// Removes and returns the outstanding effect that an event answers; none for a late, repeated or senseless answer.
+    fn take_answered(&mut self, id: EffectId, event: &Event) -> Option<Effect> {
+        self.outstanding.get(&id).filter(|effect| effect.accepts(event))?;
+        self.outstanding.remove(&id)
     }
 
     /// No new launches; what is under way may end by itself.
@@ -198,9 +199,6 @@ impl Run {
     }
 
     fn base_checked(&mut self, red: &[GateFailure]) {
-        if !self.answered(|effect| matches!(effect, Effect::CheckBase { .. })) {
-            return;
-        }
         self.red_gates = red.to_vec();
         if red.is_empty() || self.policy.allow_red_base {
             self.base_checked = true;
@@ -210,26 +208,23 @@ impl Run {
     }
 
     fn slot_ready(&mut self, worker: WorkerId) {
-        let ready = self.answered(|effect| matches!(effect, Effect::PrepareSlot { worker: of } if *of == worker));
-        if ready && let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
+        if let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
             *status = WorkerStatus::Idle;
         }
     }
 
-    /// An effect that ended without its answer leaves things so that it is decided again; false where there was none.
-    fn called_off(&mut self, now: Time, id: EffectId) -> bool {
-        let Some(effect) = self.outstanding.remove(&id) else { return false };
-        match &effect {
-            Effect::PrepareSlot { worker } => {
+    /// Puts things back so that an effect that was not carried out is decided again.
+    fn called_off(&mut self, now: Time, effect: Option<&Effect>) {
+        match effect {
+            Some(Effect::PrepareSlot { worker }) => {
                 if let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
                     *status = WorkerStatus::Unprepared;
                 }
             }
-            Effect::RunJob(job) => self.job_called_off(now, id, job),
+            Some(Effect::RunJob(job)) => self.job_called_off(now, job),
             // The level's status says what is due; `pursue` decides it again.
             _ => {}
         }
-        true
     }
 
     /// Puts every task of a level that can be launched into the queue.

@@ -153,7 +153,8 @@ impl LevelBook {
         (self.staged, self.staging, self.candidate, self.failure, self.blamed) = (None, None, None, None, None);
     }
 
-    pub fn integration(&mut self, event: &Event) {
+    /// `failing`: the task of this level whose own verification failed.
+    pub fn integration(&mut self, event: &Event, failing: Option<TaskId>) {
         match event {
             Event::Staged { staging, commits, .. } => {
                 self.unstage();
@@ -171,7 +172,7 @@ impl LevelBook {
                 self.staging = Some(failure.staging.clone());
                 self.failure = Some(failure.clone());
                 self.remedy_carry = Carry::default();
-                self.blamed = failure.task.clone();
+                self.blamed = failing;
             }
             Event::Blamed { task, .. } => self.blamed = task.clone(),
             Event::Landed { commit, .. } => self.merged = Some(commit.clone()),

@@ -148,7 +148,7 @@ pub struct Coverage {
 impl Coverage {
     pub fn note(&mut self, run: &Run, event: &Event) {
         self.seen[place(&STATES, state(run))][place(&EVENTS, name(event))] += 1;
-        if let Event::JobEnded { task, attempt, report } = event {
+        if let Event::JobEnded { task, attempt, report, .. } = event {
             let of_this = |job: &Job| job.task == *task && job.attempt == *attempt;
             let job = run.outstanding().find_map(|(_, effect)| match effect {
                 Effect::RunJob(job) if of_this(job) => Some(job),
@@ -273,7 +273,7 @@ fn name(event: &Event) -> &'static str {
         Event::Landed { .. } => "Landed",
         Event::NotLanded { .. } => "NotLanded",
         Event::Noted { .. } => "Noted",
-        Event::Closed => "Closed",
+        Event::Closed { .. } => "Closed",
         Event::Asked { command: Command::Stop { .. }, .. } => "Stop",
         Event::Asked { command: Command::Retry { .. }, .. } => "Retry",
         Event::Asked { command: Command::Skip { .. }, .. } => "Skip",

@@ -185,9 +185,13 @@ impl Ledger {
     /// `taken`: where it is not about an effect, whether it still came in time.
     pub fn note(&mut self, now: Time, event: &Event, taken: bool) {
         self.now = self.now.max(now);
-        if event.answers().is_some_and(|id| !self.outstanding.contains_key(&id)) {
-            return;
-        }
+        let answered = match event.answers() {
+            None => None,
+            Some(id) => match self.take(id, event) {
+                None => return,
+                answered => answered,
+            },
+        };
         match event {
             Event::Resumed { policy, intent, planning } => {
                 self.planning = *planning;
@@ -199,28 +203,25 @@ impl Ledger {
                 self.start = setup.start.clone();
                 self.base_is_good = false;
                 self.red.clear();
-                self.take(|effect| matches!(effect, Effect::CheckBase { .. }));
+                self.outstanding.retain(|_, effect| !matches!(effect, Effect::CheckBase { .. }));
             }
             Event::BaseChecked { red, .. } => {
-                if self.take(|effect| matches!(effect, Effect::CheckBase { .. })) {
-                    self.red = red.iter().map(|failure| failure.gate.clone()).collect();
-                    self.base_is_good = red.is_empty() || self.policy.allow_red_base;
+                self.red = red.iter().map(|failure| failure.gate.clone()).collect();
+                self.base_is_good = red.is_empty() || self.policy.allow_red_base;
+            }
+            Event::SlotReady { worker, .. } => {
+                self.slots.insert(worker.0);
+            }
+            Event::JobEnded { effect, report, .. } => {
+                if let Some(Effect::RunJob(job)) = answered {
+                    self.job_ended(*effect, &job, report);
                 }
             }
-            Event::SlotReady { worker } => {
-                if self.take(|effect| matches!(effect, Effect::PrepareSlot { worker: of } if of == worker)) {
-                    self.slots.insert(worker.0);
-                }
-            }
-            Event::JobEnded { task, attempt, report } => self.attempt_ended(task, *attempt, report),
             Event::OutOfSpace { .. } => self.out_of_space = true,
-            Event::Closed => {
-                self.take(|effect| matches!(effect, Effect::Close));
-            }
-            Event::Interrupted { effect } => self.called_off(*effect),
+            Event::Interrupted { effect } => self.called_off(*effect, answered),
             Event::EffectFailed { effect, .. } => {
-                self.effect_failed |= self.outstanding.contains_key(effect);
-                self.called_off(*effect);
+                self.effect_failed = true;
+                self.called_off(*effect, answered);
             }
             _ => self.integration(event),
         }
@@ -258,35 +259,41 @@ impl Ledger {
         }
     }
 
-    fn take(&mut self, matches: impl Fn(&Effect) -> bool) -> bool {
-        let id = self.outstanding.iter().find(|(_, effect)| matches(effect)).map(|(id, _)| *id);
-        id.is_some_and(|id| self.outstanding.remove(&id).is_some())
+    /// Removes the outstanding effect of this id, if the event can be its answer.
+    fn take(&mut self, id: EffectId, event: &Event) -> Option<Effect> {
+        let effect = self.outstanding.get(&id)?;
+        let fits = match event {
+            Event::BaseChecked { .. } => matches!(effect, Effect::CheckBase { .. }),
+            Event::SlotReady { worker, .. } => *effect == Effect::PrepareSlot { worker: *worker },
+            Event::JobEnded { task, attempt, .. } => {
+                matches!(effect, Effect::RunJob(job) if job.task == *task && job.attempt == *attempt)
+            }
+            Event::Closed { .. } => *effect == Effect::Close,
+            Event::Staged { level, .. } => matches!(effect, Effect::Stage { level: of, .. } if of == level),
+            Event::GatesPassed { level, .. } | Event::GateFailed { level, .. } => is_gate(effect, *level),
+            Event::Blamed { level, .. } => matches!(effect, Effect::Blame { level: of, .. } if of == level),
+            Event::Landed { level, .. } => is_land(effect, *level),
+            Event::NotLanded { level, obstacle, .. } => match obstacle {
+                Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => is_gate(effect, *level),
+                Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => is_land(effect, *level),
+                Obstacle::BaseRewritten { .. } => is_gate(effect, *level) || is_land(effect, *level),
+            },
+            _ => true,
+        };
+        if fits { self.outstanding.remove(&id) } else { None }
     }
 
     fn integration(&mut self, event: &Event) {
-        let (level, matches): (_, fn(&Effect) -> bool) = match event {
-            Event::Staged { level, .. } => (*level, |effect| matches!(effect, Effect::Stage { .. })),
-            Event::GatesPassed { level, .. } | Event::GateFailed { level, .. } => {
-                (*level, |effect| matches!(effect, Effect::Gate { .. }))
-            }
-            Event::Blamed { level, .. } => (*level, |effect| matches!(effect, Effect::Blame { .. })),
-            Event::Landed { level, .. } => (*level, |effect| matches!(effect, Effect::Land { .. })),
-            Event::NotLanded { level, obstacle, .. } => match obstacle {
-                Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => {
-                    (*level, |effect| matches!(effect, Effect::Gate { .. }))
-                }
-                Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => {
-                    (*level, |effect| matches!(effect, Effect::Land { .. }))
-                }
-                Obstacle::BaseRewritten { .. } => {
-                    (*level, |effect| matches!(effect, Effect::Gate { .. } | Effect::Land { .. }))
-                }
-            },
-            _ => return,
-        };
-        if self.current() != Some(level) || !self.take(matches) {
+        let (Event::Staged { level, .. }
+        | Event::GatesPassed { level, .. }
+        | Event::GateFailed { level, .. }
+        | Event::Blamed { level, .. }
+        | Event::Landed { level, .. }
+        | Event::NotLanded { level, .. }) = event
+        else {
             return;
-        }
+        };
+        let level = *level;
         self.gate_failed |= matches!(event, Event::GateFailed { .. });
         match event {
             Event::GatesPassed { passed, .. } | Event::GateFailed { passed, .. } => {
@@ -296,8 +303,13 @@ impl Ledger {
             _ => {}
         }
         let last = self.is_last(level);
+        let is_here = |task: &&TaskId| self.tasks.get(task).is_some_and(|book| book.spec.level == level.0);
+        let failing = match event {
+            Event::GateFailed { failure, .. } => failure.task.as_ref().filter(is_here).cloned(),
+            _ => None,
+        };
         let book = self.level_mut(level);
-        book.integration(event);
+        book.integration(event, failing);
         if matches!(event, Event::GatesPassed { .. }) {
             book.verified = last;
         }
@@ -364,8 +376,8 @@ impl Ledger {
         }
     }
 
-    fn called_off(&mut self, id: EffectId) {
-        let Some(Effect::RunJob(job)) = self.outstanding.remove(&id) else { return };
+    fn called_off(&mut self, id: EffectId, effect: Option<Effect>) {
+        let Some(Effect::RunJob(job)) = effect else { return };
         self.slots.insert(job.worker.0);
         self.outdated.remove(&id);
         self.fuse.called_off(id);
@@ -426,4 +438,12 @@ impl Ledger {
             }
         }
     }
+}
+
+fn is_gate(effect: &Effect, level: Level) -> bool {
+    matches!(effect, Effect::Gate { level: of, .. } if *of == level)
+}
+
+fn is_land(effect: &Effect, level: Level) -> bool {
+    matches!(effect, Effect::Land { level: of, .. } if *of == level)
 }

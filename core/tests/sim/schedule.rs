@@ -97,10 +97,14 @@ impl Host for Hands<'_> {
         }
     }
 
-    fn next(&mut self, until: Option<Time>) -> Event {
+    fn next(&mut self, run: &Run) -> Event {
         let mut world = self.0.world.borrow_mut();
         let mut judge = self.0.judge.borrow_mut();
+        let until = run.next_wakeup();
         judge.waits(until);
+        if !run.is_integrating() {
+            world.unlock();
+        }
         if world.dying { Event::Woke } else { world.next(until, &judge.ledger, &judge.run) }
     }
 }

@@ -77,16 +77,11 @@ impl World {
     }
 
     fn tell(&mut self, at: i64, event: Event) {
-        let of_an_effect = event.answers().is_some();
-        let repeatable = of_an_effect
-            || matches!(
-                event,
-                Event::JobStarted { .. } | Event::JobEnded { .. } | Event::SlotReady { .. } | Event::Closed
-            );
-        if of_an_effect {
+        let is_answer = event.answers().is_some();
+        if is_answer {
             self.past.push(event.clone());
         }
-        if repeatable && self.strikes(Fault::EventRepeated) {
+        if (is_answer || matches!(event, Event::JobStarted { .. })) && self.strikes(Fault::EventRepeated) {
             let later = at + self.rng.one_of([0, 1, 500, 20_000]);
             self.put(later, Happening::Told(event.clone()));
         }
@@ -104,8 +99,7 @@ impl World {
             }
             Effect::RunJob(job) if self.strikes(Fault::DiskFull) => {
                 self.tell(soon, disk_full());
-                let (task, attempt) = (job.task.clone(), job.attempt);
-                self.tell(soon, Event::JobEnded { task, attempt, report: JobReport::interrupted() });
+                self.tell(soon, ended(job, JobReport::interrupted()));
             }
             Effect::RunJob(job) => {
                 let attempted = self.attempt(id, job);
@@ -145,7 +139,6 @@ impl World {
 
     /// Waits for a job that is there, and tells what it came to.
     fn watch(&mut self, job: &Job) {
-        let (task, attempt) = (job.task.clone(), job.attempt);
         let now = self.time;
         let attempted = self.workers.get_mut(job).expect("a job that was begun");
         attempted.end_if_frozen(now, &mut self.rng);
@@ -158,22 +151,22 @@ impl World {
         assert!(attempted.ends_at <= longest, "nobody ends {:?}, which hangs", attempted.job);
         if attempted.alive && !attempted.is_over(self.time) {
             let pid = 1_000 + self.sequence as u32;
-            self.tell(attempted.started_at + 5, Event::JobStarted { task: task.clone(), attempt, pid });
+            self.tell(attempted.started_at + 5, started(job, pid));
         }
         let delay = self.rng.one_of([0, 0, 10, 3_000]);
-        self.tell(attempted.ends_at + delay, Event::JobEnded { task, attempt, report: attempted.report });
+        self.tell(attempted.ends_at + delay, ended(job, attempted.report));
     }
 
     /// The session says how its attempt ended, unless that is found out before or it has fallen silent.
     fn watch_held(&mut self, attempted: Attempted) {
-        let Attempted { job: Job { task, attempt, .. }, report, ends_at, .. } = attempted;
+        let Attempted { job, report, ends_at, .. } = attempted;
         let says = report.end != JobEnd::Interrupted && self.rng.chance(70);
         let event = if says {
             self.requests += 1;
-            let command = Command::Finish { task, attempt, report: Box::new(report) };
+            let command = Command::Finish { task: job.task, attempt: job.attempt, report: Box::new(report) };
             Event::Asked { request: format!("f{}", self.requests), command }
         } else {
-            Event::JobEnded { task, attempt, report }
+            ended(&job, report)
         };
         self.tell(ends_at, event);
     }
@@ -182,10 +175,7 @@ impl World {
         match effect {
             Effect::RunJob(job) if self.workers.get_mut(job).is_some() => self.watch(job),
             Effect::Land { level, candidate } => match self.repo.landed(*level, candidate) {
-                Some(commit) => {
-                    let landed = Event::Landed { effect: None, level: *level, commit };
-                    self.tell(self.time, landed.answering(id));
-                }
+                Some(commit) => self.tell(self.time, Event::Landed { effect: id, level: *level, commit }),
                 None => self.begin(id, effect),
             },
             _ => self.begin(id, effect),
@@ -207,7 +197,7 @@ impl World {
             let called_off = match &happening {
                 Happening::Acted(id, effect) => {
                     let hit = only.is_none() && self.rng.chance(70);
-                    if hit && integrates(effect) {
+                    if hit && effect.is_integration() {
                         self.let_go_of_integration();
                     }
                     hit.then_some(*id)
@@ -288,6 +278,10 @@ impl World {
 
     fn let_go_of_integration(&mut self) {
         self.gated = false;
+        self.unlock();
+    }
+
+    pub fn unlock(&mut self) {
         self.repo.trunk.borrow_mut().unlock(self.repo.feature);
     }
 
@@ -351,8 +345,7 @@ impl World {
 
     /// False where the other feature is integrating.
     fn act(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) -> bool {
-        let integrates = integrates(effect);
-        if integrates {
+        if effect.is_integration() {
             let (trunk, feature) = (Rc::clone(&self.repo.trunk), self.repo.feature);
             let kept = trunk.borrow().is_locked_by(feature);
             let lands = matches!(effect, Effect::Land { .. });
@@ -362,14 +355,11 @@ impl World {
             }
         }
         let event = self.answer(id, effect, ledger);
-        if integrates {
-            if !event.goes_on_integrating() {
-                self.let_go_of_integration();
-            }
+        if effect.is_integration() {
             self.gated = matches!(event, Event::GatesPassed { .. });
         }
         let delay = self.rng.one_of([0, 0, 20, 1_000]);
-        self.tell(self.time + delay, event.answering(id));
+        self.tell(self.time + delay, event);
         true
     }
 
@@ -383,15 +373,24 @@ impl World {
             return Event::Interrupted { effect: id };
         }
         match effect {
-            Effect::CheckBase { .. } => self.repo.check_base(),
-            Effect::PrepareSlot { worker } => Event::SlotReady { worker: *worker },
-            Effect::Stage { level, base, tasks } => self.repo.stage(*level, base, tasks),
-            Effect::Gate { .. } => self.repo.gate(effect, ledger, &mut self.faults, &mut self.rng),
-            Effect::Blame { level, failure, .. } => self.repo.blame(*level, failure, &mut self.faults, &mut self.rng),
-            Effect::Land { level, candidate } => {
-                self.repo.land(*level, candidate, ledger, &mut self.faults, &mut self.rng)
+            Effect::CheckBase { .. } => Event::BaseChecked { effect: id, red: self.repo.red_gates() },
+            Effect::PrepareSlot { worker } => Event::SlotReady { effect: id, worker: *worker },
+            Effect::Stage { level, base, tasks } => {
+                let (staging, commits) = self.repo.stage(*level, base, tasks);
+                Event::Staged { effect: id, level: *level, staging, commits }
             }
-            Effect::Close => Event::Closed,
+            Effect::Gate { .. } => self.repo.gate(id, effect, ledger, &mut self.faults, &mut self.rng),
+            Effect::Blame { level, failure, .. } => {
+                let task = self.repo.blame(failure, &mut self.faults, &mut self.rng);
+                Event::Blamed { effect: id, level: *level, task, why: "its files are named in the output".to_string() }
+            }
+            Effect::Land { level, candidate } => {
+                match self.repo.land(*level, candidate, ledger, &mut self.faults, &mut self.rng) {
+                    Ok(commit) => Event::Landed { effect: id, level: *level, commit },
+                    Err(obstacle) => Event::NotLanded { effect: id, level: *level, obstacle },
+                }
+            }
+            Effect::Close => Event::Closed { effect: id },
             Effect::RunJob(_) | Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("not done by itself"),
         }
     }
@@ -409,9 +408,11 @@ impl World {
         Event::Asked { request: format!("s{}", self.requests), command }
     }
 
-    /// An event that answers nothing: of an attempt that is over, of an effect that is not outstanding, of nobody.
+    /// An event that answers nothing: an ended attempt, an effect that is not outstanding, or an outstanding one in a way that
+    /// makes no sense.
     fn stray(&mut self, ledger: &Ledger) -> Option<Event> {
-        let nobody = TaskId::new("nobody").expect("a good id");
+        let outstanding: Vec<EffectId> = ledger.outstanding.keys().copied().collect();
+        let effect = self.rng.pick(&outstanding).copied().unwrap_or(EffectId(999_999));
         match self.rng.between(0, 8) {
             0 | 1 => {
                 let over: Vec<_> = self
@@ -421,13 +422,8 @@ impl World {
                     .filter(|attempted| !ledger.outstanding.contains_key(&attempted.effect))
                     .collect();
                 let attempted = *self.rng.pick(&over)?;
-                let (task, attempt) = (attempted.job.task.clone(), attempted.job.attempt);
-                let report = attempted.report.clone();
-                Some(if self.rng.chance(20) {
-                    Event::JobStarted { task, attempt, pid: 1 }
-                } else {
-                    Event::JobEnded { task, attempt, report }
-                })
+                let (job, report) = (attempted.job.clone(), attempted.report.clone());
+                Some(if self.rng.chance(20) { started(&job, 1) } else { ended(&job, report) })
             }
             2 => {
                 let effect = EffectId(self.rng.between(0, 40));
@@ -438,21 +434,27 @@ impl World {
                 let error = "too late".to_string();
                 (!ledger.outstanding.contains_key(&effect)).then_some(Event::EffectFailed { effect, error })
             }
-            4 => Some(Event::JobStarted { task: nobody, attempt: Attempt(1), pid: 1 }),
-            5 => Some(Event::SlotReady { worker: WorkerId(99) }),
+            4 => {
+                let (task, report) = (TaskId::new("nobody").expect("a good id"), JobReport::interrupted());
+                Some(Event::JobEnded { effect, task, attempt: Attempt(1), report })
+            }
+            5 => Some(Event::SlotReady { effect, worker: WorkerId(99) }),
             6 => Some(Event::Noted { level: None, note: Note::StagingKept { name: "refs/kept".to_string() } }),
-            7 => Some(Event::Landed { effect: None, level: Level(77), commit: oid("nothing") }),
+            7 => Some(Event::Landed { effect, level: Level(77), commit: oid("nothing") }),
             _ => {
                 let staging = oid("nothing");
-                Some(Event::Staged { effect: None, level: Level(77), staging, commits: Vec::new() })
+                Some(Event::Staged { effect, level: Level(77), staging, commits: Vec::new() })
             }
         }
     }
 }
 
-/// Whether it is done under the integration lock.
-fn integrates(effect: &Effect) -> bool {
-    matches!(effect, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. })
+fn started(job: &Job, pid: u32) -> Event {
+    Event::JobStarted { effect: job.effect, task: job.task.clone(), attempt: job.attempt, pid }
+}
+
+fn ended(job: &Job, report: JobReport) -> Event {
+    Event::JobEnded { effect: job.effect, task: job.task.clone(), attempt: job.attempt, report }
 }
 
 fn disk_full() -> Event {

@@ -27,10 +27,8 @@ pub use event::AgentEvent;
 pub struct AgentSpec {
     pub kind: AgentKind,
     /// The program and its arguments. Empty, with kind `command`: the task's own `run`.
-    #[serde(default)]
     pub command: Vec<String>,
     /// Variables of the caller that this agent gets.
-    #[serde(default)]
     pub env_pass: Vec<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mahabharatha_core::ids::{Attempt, TaskId, Time};
+use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::effect::{Answer, Effect, EffectId, Job};
 use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
 use mahabharatha_core::run::{Host, Phase, Run, happen, record, take_over};
@@ -109,8 +109,8 @@ pub fn give_up(
     let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
     let Some(mut run) = rebuild(paths, &records)? else { return Ok(false) };
     let meant = run.held().filter(|(job, session)| is_meant(job, session));
-    let given_up: Vec<(TaskId, Attempt)> = meant.map(|(job, _)| (job.task.clone(), job.attempt)).collect();
-    for (task, attempt) in &given_up {
+    let given_up: Vec<Job> = meant.map(|(job, _)| job.clone()).collect();
+    for Job { effect, task, attempt, .. } in &given_up {
         let dir = paths.job(task, *attempt);
         let _gone = JobLock::wait(&dir)?;
         if matches!(worker::read_result(&dir), Ok(Some(_))) {
@@ -118,9 +118,8 @@ pub fn give_up(
             continue;
         }
         write_atomic(&dir.join(FENCE), b"")?;
-        let (task, attempt) = (task.clone(), *attempt);
         let report = JobReport { tokens: subagents::tokens(&dir), ..JobReport::interrupted() };
-        let event = Event::JobEnded { task, attempt, report };
+        let event = Event::JobEnded { effect: *effect, task: task.clone(), attempt: *attempt, report };
         record(&mut run, &mut journal, now(), &event)?;
     }
     if !given_up.is_empty() {
@@ -174,8 +173,8 @@ impl Host for Part<'_> {
         }
     }
 
-    fn next(&mut self, until: Option<Time>) -> Event {
-        self.host.next(until)
+    fn next(&mut self, run: &Run) -> Event {
+        self.host.next(run)
     }
 }
 
@@ -201,7 +200,7 @@ pub(super) fn take_part(
         let event = match part.host.pending() {
             Some(event) => event,
             None if !drives || run.is_settled() => return Ok(()),
-            None => part.next(None),
+            None => part.next(run),
         };
         happen(run, journal, &mut part, &event)?;
     }

@@ -190,6 +190,7 @@ mod tests {
     use std::fs;
 
     use mahabharatha_core::ids::WorkerId;
+    use mahabharatha_core::run::EffectId;
 
     use super::*;
 
@@ -227,7 +228,7 @@ mod tests {
     }
 
     fn event(number: u32) -> Event {
-        Event::SlotReady { worker: WorkerId(number) }
+        Event::SlotReady { effect: EffectId(7), worker: WorkerId(number) }
     }
 
     #[test]
@@ -242,7 +243,10 @@ mod tests {
         assert_eq!(all[3].event, Event::Woke);
         let text = fs::read_to_string(place.path()).unwrap();
         assert_eq!(text.lines().next(), Some(r#"{"journal":1,"feature":"x"}"#));
-        assert_eq!(text.lines().nth(1), Some(r#"{"seq":1,"at":0,"event":{"event":"slot_ready","worker":0}}"#));
+        assert_eq!(
+            text.lines().nth(1),
+            Some(r#"{"seq":1,"at":0,"event":{"event":"slot_ready","effect":7,"worker":0}}"#)
+        );
     }
 
     #[test]

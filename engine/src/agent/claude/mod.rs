@@ -103,7 +103,6 @@ pub struct Terms {
     /// Whether it gets the tools that read and change the feature's task list.
     pub task_tools: bool,
     /// The project's build and test commands.
-    #[serde(default)]
     pub commands: Vec<String>,
 }
 
