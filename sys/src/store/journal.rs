@@ -314,8 +314,8 @@ mod tests {
         let place = Place::new();
         fs::write(place.path(), "{\"journal\":2,\"more\":true}\n").unwrap();
         assert!(place.open().unwrap_err().message().contains("version 2"));
-        let unknown =
-            fs::read_to_string(Place::with(2).path()).unwrap().replace(r#""slot_ready","worker":1"#, r#""slept""#);
+        let known = fs::read_to_string(Place::with(2).path()).unwrap();
+        let unknown = known.replace(r#""slot_ready","effect":7,"worker":1"#, r#""slept""#);
         fs::write(place.path(), &unknown).unwrap();
         let error = place.open().unwrap_err();
         assert!(error.message().contains("line 3 tells of the event \"slept\""), "{error}");
