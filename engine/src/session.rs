@@ -1,7 +1,9 @@
 //! One process's part in a run: lock, check, journal, drive, tell.
 
+pub mod caller;
 mod changed_graph;
 pub mod claims;
+pub mod control;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

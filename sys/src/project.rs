@@ -17,6 +17,19 @@ use crate::store::ports::{self, PortLease};
 
 pub use paths::FeaturePaths;
 
+/// A project and the feature in it that a command is about.
+pub struct Place {
+    pub project: Project,
+    pub feature: Feature,
+    pub paths: FeaturePaths,
+}
+
+impl Place {
+    pub fn new(project: Project, feature: Feature) -> Place {
+        Place { paths: project.feature(&feature), project, feature }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     root: PathBuf,

@@ -15,19 +15,19 @@ use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
 use mahabharatha_engine::report::status::{Details, Doing, ListView, Show, status_json, status_text};
 use mahabharatha_engine::report::text::cost_fact;
-use mahabharatha_engine::session;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::{JobSpec, Progress};
 use mahabharatha_setup::planning::{self, Standing};
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::watch::{self, Changes};
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
-use super::place::Place;
-use super::{Global, control, status_line};
+use super::{Global, status_line};
 
 /// So many lines of each worker's log are shown.
 const LOG_TAIL: usize = 3;
