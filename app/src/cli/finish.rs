@@ -3,11 +3,10 @@
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::{RunView, first_line};
+use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::{Ui, fit};
-
-use super::control;
-use super::place::Place;
 
 /// Of a gate's output so many lines are shown, the last ones; the log has all.
 const SHOWN_LINES: usize = 20;

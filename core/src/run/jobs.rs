@@ -14,6 +14,16 @@ use crate::ids::{Oid, Time, WorkerId};
 pub const MAX_CHECKPOINTS: u32 = 10;
 pub const MAX_FALSE_STARTS: u32 = 10;
 
+/// An attempt that is to be launched now.
+pub(super) struct Launch {
+    pub task: usize,
+    pub worker: WorkerId,
+    pub base: Oid,
+    pub purpose: Purpose,
+    pub doer: Doer,
+    pub carry: Carry,
+}
+
 impl Run {
     /// Launches what can be launched; ends the run where nothing can and nothing will.
     pub(super) fn pursue_tasks(&mut self, now: Time, effects: &mut Effects) {
@@ -34,8 +44,8 @@ impl Run {
             let Some(worker) = self.idle_worker(effects) else { break };
             let Some(base) = self.levels[self.level_of(task)].base.clone() else { break };
             self.ready.pop_first();
-            let carry = self.tasks[task].carry.clone();
-            self.launch(now, task, worker, base, Purpose::Build, Doer::Agent, carry, effects);
+            let (purpose, doer, carry) = (Purpose::Build, Doer::Agent, self.tasks[task].carry.clone());
+            self.launch(now, Launch { task, worker, base, purpose, doer, carry }, effects);
         }
         self.end_if_stuck();
     }
@@ -109,18 +119,8 @@ impl Run {
         None
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a launch is made of all of these")]
-    pub(super) fn launch(
-        &mut self,
-        now: Time,
-        task: usize,
-        worker: WorkerId,
-        base: Oid,
-        purpose: Purpose,
-        doer: Doer,
-        carry: Carry,
-        effects: &mut Effects,
-    ) -> EffectId {
+    pub(super) fn launch(&mut self, now: Time, launch: Launch, effects: &mut Effects) -> EffectId {
+        let Launch { task, worker, base, purpose, doer, carry } = launch;
         let id = self.graph.tasks()[task].id.clone();
         let attempt = self.tasks[task].next_attempt();
         let remedy = matches!(purpose, Purpose::Remedy { .. });

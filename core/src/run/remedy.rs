@@ -2,7 +2,7 @@
 
 use super::effect::{Carry, Doer, EffectId, Job, Purpose};
 use super::event::{GateFailure, Intent, JobEnd, JobReport, TaskCommit};
-use super::jobs::MAX_CHECKPOINTS;
+use super::jobs::{Launch, MAX_CHECKPOINTS};
 use super::state::{End, LevelStatus, Run};
 use super::step::Effects;
 use crate::ids::{TaskId, Time, WorkerId};
@@ -25,9 +25,9 @@ impl Run {
         effects: &mut Effects,
     ) {
         // Due perhaps since an earlier process, under another policy.
-        let Some(index) = self.can_remedy(level, task) else {
+        if self.can_remedy(level, task).is_none() {
             return self.fail_gate(level, failure, &format!("{task} is to blame"));
-        };
+        }
         if self.intent.is_session() {
             // It is the session's to claim.
             return self.drain(End::GateFailed { level: self.levels[level].level, gate: failure.gate.clone() });
@@ -46,23 +46,23 @@ impl Run {
             return;
         }
         let Some(worker) = self.idle_worker(effects) else { return };
-        self.launch_remedy(now, level, index, worker, Doer::Agent, effects);
+        self.launch_remedy(now, level, worker, Doer::Agent, effects);
     }
 
-    /// Where a remedy is due.
+    /// Launches the fix that is due.
     pub(super) fn launch_remedy(
         &mut self,
         now: Time,
         level: usize,
-        task: usize,
         worker: WorkerId,
         doer: Doer,
         effects: &mut Effects,
     ) {
-        let LevelStatus::Remedying { failure, carry, .. } = self.levels[level].status.clone() else { return };
+        let LevelStatus::Remedying { failure, task, carry, .. } = self.levels[level].status.clone() else { return };
+        let Some(task) = self.graph.index(&task) else { return };
         self.levels[level].remedies += 1;
         let (base, purpose) = (failure.staging.clone(), Purpose::Remedy { failure });
-        let started = self.launch(now, task, worker, base, purpose, doer, carry, effects);
+        let started = self.launch(now, Launch { task, worker, base, purpose, doer, carry }, effects);
         if let LevelStatus::Remedying { job, .. } = &mut self.levels[level].status {
             *job = Some(started);
         }

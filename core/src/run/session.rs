@@ -2,6 +2,7 @@
 
 use super::effect::{Doer, Purpose};
 use super::event::{JobEnd, JobReport};
+use super::jobs::Launch;
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
@@ -16,7 +17,7 @@ impl Run {
         let doer = Doer::Session(session.to_string());
         if let Some(level) = self.awaits_remedy_by(task) {
             let worker = self.spare_worker();
-            self.launch_remedy(now, level, task, worker, doer, effects);
+            self.launch_remedy(now, level, worker, doer, effects);
             return Ok(());
         }
         match &self.tasks[task].status {
@@ -135,7 +136,7 @@ impl Run {
     fn launch_apart(&mut self, now: Time, task: usize, base: Oid, doer: Doer, effects: &mut Effects) {
         self.dequeue(task);
         let (worker, carry) = (self.spare_worker(), self.tasks[task].carry.clone());
-        self.launch(now, task, worker, base, Purpose::Build, doer, carry, effects);
+        self.launch(now, Launch { task, worker, base, purpose: Purpose::Build, doer, carry }, effects);
     }
 
     /// A worker that is at nothing, one more than there were if need be. Where agents are launched it is none of theirs.
