@@ -84,7 +84,9 @@ impl Sum for Cost {
 struct Written {
     /// Null where a part is unknown.
     cost_usd: Option<f64>,
+    #[serde(default)]
     known_cost_usd: f64,
+    #[serde(default)]
     tokens: u64,
 }
 
