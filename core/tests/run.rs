@@ -1,4 +1,4 @@
-//! Decisions of a run that are easier told one by one than met by chance.
+//! Single decisions of a run.
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use mahabharatha_core::cost::Cost;
@@ -29,7 +29,7 @@ fn graph(tasks: &[(&str, u32)]) -> GraphFile {
     serde_json::from_str(&format!(r#"{{"feature":"f","tasks":[{}]}}"#, tasks.join(","))).unwrap()
 }
 
-/// A run with one worker, and the time.
+/// A run with one worker, and the current time.
 struct Story {
     run: Run,
     now: Time,
@@ -85,7 +85,7 @@ impl Story {
         self.answers(|effect| Event::SlotReady { effect, worker: WorkerId(0) })
     }
 
-    /// The one thing that is under way.
+    /// Returns the only outstanding effect.
     fn under_way(&self) -> (EffectId, Effect) {
         let all: Vec<_> = self.run.outstanding().collect();
         assert_eq!(all.len(), 1, "{all:?}");
@@ -186,7 +186,7 @@ fn the_broken_verification_of_a_task_of_a_lower_level_is_blamed_on_this_level() 
 }
 
 #[test]
-fn what_one_task_mended_is_kept_when_another_is_done_anew() {
+fn a_fix_is_kept_when_another_task_is_retried() {
     let mut story = Story::of(&[("A", 1), ("B", 1), ("C", 1)]);
     story.done('a').done('b').done('d').staged(1).gate_fails(1, "A");
     assert_eq!(story.job().task, id("A"));
@@ -201,7 +201,7 @@ fn what_one_task_mended_is_kept_when_another_is_done_anew() {
     let Effect::Stage { tasks, .. } = story.under_way().1 else { panic!() };
     assert_eq!(tasks, [commit("A", 'a'), commit("A", 'e'), commit("B", 'f'), commit("C", 'd')]);
 
-    // Of what is itself done anew, the fix is of no use.
+    // A fix of the retried task itself is dropped.
     story.staged(1).gate_fails(1, "C").ends(JobEnd::Blocked { reason: "no".to_string() });
     story.happens(Event::Asked { request: "A".into(), command: Command::Retry { tasks: vec![id("A")], budget: None } });
     story.resumed().done('9');
@@ -210,7 +210,7 @@ fn what_one_task_mended_is_kept_when_another_is_done_anew() {
 }
 
 #[test]
-fn no_level_becomes_the_last_without_the_verification_of_all() {
+fn a_level_becomes_the_last_only_if_every_task_was_verified() {
     let mut story = Story::of(&[("A", 1), ("B", 2)]);
     let only_first = graph(&[("A", 1)]);
     assert_eq!(story.run.cannot_replan(&only_first), [""; 0]);
@@ -225,7 +225,7 @@ fn no_level_becomes_the_last_without_the_verification_of_all() {
     story.answers(|effect| Event::Landed { effect, level: Level(1), commit: oid('c') });
     refused(&story);
 
-    // Added after the last level was merged, a level can go again.
+    // A level that was added after the last one was merged can be removed again.
     let mut story = Story::of(&[("A", 1)]);
     story.done('a').merges(1);
     story.happens(Event::Replanned { graph: Box::new(graph(&[("A", 1), ("B", 2)])) });
@@ -234,7 +234,7 @@ fn no_level_becomes_the_last_without_the_verification_of_all() {
 }
 
 #[test]
-fn a_limit_is_waited_for_and_uses_up_nothing() {
+fn the_api_limit_is_waited_for_and_uses_up_no_retry() {
     let mut story = Story::of(&[("A", 1)]);
     let reset = Time(3_600_000);
     for attempt in 1..=5 {
@@ -257,7 +257,7 @@ fn a_limit_is_waited_for_and_uses_up_nothing() {
 }
 
 #[test]
-fn a_limit_holds_for_the_process_that_goes_on_unless_it_is_told_not_to_wait() {
+fn a_resumed_run_waits_for_the_api_limit_unless_told_not_to() {
     let reset = Time(3_600_000);
     let limited = || {
         let mut story = Story::of(&[("A", 1)]);
@@ -285,7 +285,7 @@ fn a_limit_holds_for_the_process_that_goes_on_unless_it_is_told_not_to_wait() {
 }
 
 #[test]
-fn a_remedy_that_was_not_served_is_still_due() {
+fn a_fix_that_hit_the_api_limit_is_launched_again() {
     let mut story = Story::of(&[("A", 1)]);
     story.done('a').staged(1).gate_fails(1, "A");
     story.ends(JobEnd::Unserved { why: "overloaded".to_string(), until: None });
@@ -296,7 +296,7 @@ fn a_remedy_that_was_not_served_is_still_due() {
 }
 
 #[test]
-fn a_service_that_never_serves_pauses_the_run() {
+fn the_run_pauses_if_the_api_limit_does_not_end() {
     let mut story = Story::of(&[("A", 1)]);
     let mut tries = 0;
     while story.run.ended().is_none() {
@@ -357,7 +357,7 @@ fn nothing_is_launched_once_the_budget_is_used_up() {
     assert_eq!(story.slot_ready().job().task, id("B"));
 }
 
-/// A run of one task that may cost 1 USD, after an attempt that cost so much.
+/// Returns a run of one task with a budget of 1 USD, after an attempt of this cost.
 fn after_an_attempt(cost_usd: f64) -> Story {
     let mut story = Story::of(&[("A", 1)]);
     let policy = Policy { max_usd_per_task: Some(1.0), max_usd: None, ..story.run.policy().clone() };
@@ -375,7 +375,7 @@ fn reason(story: &Story) -> String {
 }
 
 #[test]
-fn a_task_is_launched_with_what_is_left_of_its_budget_and_blocked_without_a_launch_when_nothing_is() {
+fn a_task_gets_the_rest_of_its_budget_and_is_blocked_when_it_is_spent() {
     let mut story = after_an_attempt(0.75);
     assert_eq!(story.slot_ready().job().max_usd, Some(0.25));
     let report = JobReport::new(JobEnd::Checkpoint { note: "more".to_string() }, 500);
@@ -386,7 +386,7 @@ fn a_task_is_launched_with_what_is_left_of_its_budget_and_blocked_without_a_laun
 }
 
 #[test]
-fn a_task_over_its_budget_is_tried_again_only_when_the_limit_was_raised() {
+fn a_task_over_its_budget_can_be_retried_only_with_a_higher_budget() {
     let mut story = after_an_attempt(1.0);
     assert!(reason(&story).contains("1.00 USD spent"));
     let retry = |story: &mut Story, request: &str, budget: Option<TaskBudget>| {
@@ -404,7 +404,7 @@ fn a_task_over_its_budget_is_tried_again_only_when_the_limit_was_raised() {
 }
 
 #[test]
-fn a_limit_that_was_lowered_blocks_what_has_spent_more() {
+fn a_lowered_budget_blocks_tasks_that_have_spent_more() {
     let mut story = Story::of(&[("A", 1)]);
     let report = JobReport::new(JobEnd::Checkpoint { note: "half".to_string() }, 500);
     story.reports(JobReport { cost_usd: Some(2.0), ..report });
@@ -421,7 +421,7 @@ fn a_limit_that_was_lowered_blocks_what_has_spent_more() {
 }
 
 #[test]
-fn decisions_are_those_that_led_to_what_is_done() {
+fn decisions_of_replaced_attempts_are_dropped() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
     let report = |end, decision: &str| JobReport { decisions: vec![decision.to_string()], ..JobReport::new(end, 500) };
     let decided = |story: &Story| {
@@ -441,7 +441,7 @@ fn decisions_are_those_that_led_to_what_is_done() {
 }
 
 #[test]
-fn what_is_said_to_be_done_is_looked_at_before_a_stuck_run_is_given_up_again() {
+fn adopting_a_task_resumes_a_blocked_run() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
     let blocked = || JobEnd::Blocked { reason: "no".to_string() };
     story.ends(blocked()).ends(blocked());

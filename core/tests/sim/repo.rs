@@ -8,10 +8,10 @@ use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{Candidate, Event, GateFailure, GatePass, Obstacle, TaskCommit};
 use mahabharatha_core::run::{Effect, EffectId};
 
-use crate::books::Standing;
 use crate::faults::{Fault, Faults};
 use crate::invariants::check_content;
-use crate::ledger::Ledger;
+use crate::model::Model;
+use crate::model::parts::Standing;
 use crate::rng::{Rng, oid};
 use crate::trunk::SharedTrunk;
 
@@ -19,27 +19,27 @@ const GATES: [(&str, &str); 2] = [("lint", "run lint"), ("test", "run test")];
 
 #[derive(Debug)]
 pub struct Repo {
-    /// Which feature it is.
+    /// Number of the feature.
     pub feature: usize,
     pub trunk: SharedTrunk,
     pub conflict: bool,
-    /// Fails whoever wrote the code.
+    /// Whether a gate fails regardless of the code.
     pub gate_broken: bool,
     stagings: BTreeMap<Oid, Staging>,
     /// Commits that make a gate fail, with the gate.
     bad: BTreeMap<Oid, &'static str>,
-    /// Remedies that mend it.
+    /// Commits of fixes that make the gates pass again.
     mending: BTreeSet<Oid>,
     passes: BTreeSet<GatePass>,
     candidates: BTreeSet<(Oid, Oid, Oid)>,
     landed: BTreeMap<Level, (Candidate, Oid)>,
 }
 
-/// What a staging tip is made of.
+/// Content of a staging tip.
 #[derive(Debug, Clone)]
 struct Staging {
     level: Level,
-    /// What was staged, and the remedies since.
+    /// Staged commits, and the fixes since.
     commits: Vec<TaskCommit>,
     /// The tip of the base branch that it contains.
     base: Oid,
@@ -61,7 +61,7 @@ impl Repo {
         }
     }
 
-    /// A verified commit by a task, alone or on top of staging.
+    /// Makes a verified commit of a task, on its base or on top of staging.
     pub fn commit(&mut self, job: &Job, remedy: bool, mends: bool, bad: Option<usize>) -> Oid {
         let commit = oid(&format!("commit {} {} {} {}", self.feature, job.task, job.attempt, job.base));
         if remedy {
@@ -115,15 +115,8 @@ impl Repo {
         (staging, commits)
     }
 
-    /// What the gates say; `Err` where the base branch is in the way.
-    pub fn gate(
-        &mut self,
-        id: EffectId,
-        effect: &Effect,
-        ledger: &Ledger,
-        faults: &mut Faults,
-        rng: &mut Rng,
-    ) -> Event {
+    /// Runs the gates on staging, with the base branch merged in.
+    pub fn gate(&mut self, id: EffectId, effect: &Effect, model: &Model, faults: &mut Faults, rng: &mut Rng) -> Event {
         let Effect::Gate { level, base, staging, passed, verify_all, ignore } = effect else {
             unreachable!("only gates come here")
         };
@@ -155,12 +148,12 @@ impl Repo {
         }
         self.gate_broken |= faults.strikes(Fault::GateBreaks, rng);
         let tree = oid(&format!("tree of {merged}"));
-        let event = self.run_gates(id, &content, &staging, &tree, passed, ignore, *verify_all, ledger, faults, rng);
+        let event = self.run_gates(id, &content, &staging, &tree, passed, ignore, *verify_all, model, faults, rng);
         let Event::GateFailed { mut failure, passed, .. } = event else {
             self.stagings.entry(staging).or_insert(content);
             return event;
         };
-        // Who is to mend it has before him what failed, with all that the base branch has gained.
+        // The fix starts from the tree that failed, with the base branch merged in.
         failure.staging = merged.clone();
         self.stagings.insert(merged, content);
         Event::GateFailed { effect: id, level, failure, passed }
@@ -176,7 +169,7 @@ impl Repo {
         known: &[GatePass],
         ignore: &[String],
         verify_all: bool,
-        ledger: &Ledger,
+        model: &Model,
         faults: &mut Faults,
         rng: &mut Rng,
     ) -> Event {
@@ -207,10 +200,10 @@ impl Repo {
             passed.push(pass);
         }
         if verify_all && faults.strikes(Fault::VerificationFails, rng) {
-            let done: Vec<&TaskId> = ledger
+            let done: Vec<&TaskId> = model
                 .tasks
                 .iter()
-                .filter(|(_, book)| matches!(book.standing, Standing::Done(_)))
+                .filter(|(_, entry)| matches!(entry.standing, Standing::Done(_)))
                 .map(|(id, _)| id)
                 .collect();
             if let Some(&task) = rng.pick(&done) {
@@ -237,7 +230,7 @@ impl Repo {
         &mut self,
         level: Level,
         candidate: &Candidate,
-        ledger: &Ledger,
+        model: &Model,
         faults: &mut Faults,
         rng: &mut Rng,
     ) -> Result<Oid, Obstacle> {
@@ -259,7 +252,7 @@ impl Repo {
             let why = "local changes".to_string();
             Obstacle::CheckoutInTheWay { files: vec!["src/a.rs".into()], worktree: ".".into(), why }
         } else {
-            check_content(ledger, level, candidate, &content.commits);
+            check_content(model, level, candidate, &content.commits);
             let commit = oid(&format!("level {level} {candidate:?}"));
             trunk.land(self.feature, commit.clone(), &candidate.base);
             self.landed.insert(level, (candidate.clone(), commit.clone()));
@@ -268,23 +261,28 @@ impl Repo {
         Err(obstacle)
     }
 
-    /// The merge commit, where this very candidate is on the base branch already.
+    /// Returns the merge commit if this candidate has landed already.
     pub fn landed(&self, level: Level, candidate: &Candidate) -> Option<Oid> {
         let (landed, commit) = self.landed.get(&level)?;
         (landed == candidate).then(|| commit.clone())
     }
 
-    /// Whether the base branch holds every level with exactly the work that the books say is done.
-    pub fn check_complete(&self, ledger: &Ledger) {
-        for book in &ledger.levels {
-            let expected = crate::invariants::verified_commits(ledger, book.level);
-            match self.landed.get(&book.level) {
+    /// Checks that the base branch holds every level with exactly the work that the model says is done.
+    pub fn check_complete(&self, model: &Model) {
+        for entry in &model.levels {
+            let expected = crate::invariants::verified_commits(model, entry.level);
+            match self.landed.get(&entry.level) {
                 Some((candidate, commit)) => {
-                    assert_eq!(book.merged.as_ref(), Some(commit), "level {} is said to be another commit", book.level);
-                    check_content(ledger, book.level, candidate, &self.stagings[&candidate.staging].commits);
-                    assert!(self.trunk.borrow().contains(commit), "level {} is not on the base branch", book.level);
+                    assert_eq!(
+                        entry.merged.as_ref(),
+                        Some(commit),
+                        "level {} is said to be another commit",
+                        entry.level
+                    );
+                    check_content(model, entry.level, candidate, &self.stagings[&candidate.staging].commits);
+                    assert!(self.trunk.borrow().contains(commit), "level {} is not on the base branch", entry.level);
                 }
-                None => assert_eq!(expected, [], "level {} never landed", book.level),
+                None => assert_eq!(expected, [], "level {} never landed", entry.level),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `step` is total: any event in any state, however senseless, neither panics nor leaves a state that a replay does not reach.
+//! `step` is total: no event in any state panics or leads to a state that a replay does not reach.
 
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::event::{

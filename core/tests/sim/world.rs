@@ -1,4 +1,4 @@
-//! The simulated host: virtual time, and a world that goes on when the orchestrator dies.
+//! The simulated world: virtual time, workers and repository. It goes on when the orchestrator dies.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use mahabharatha_core::run::event::{Command, Event, JobEnd, JobReport, Note};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
 use crate::faults::{Fault, Faults};
-use crate::ledger::Ledger;
+use crate::model::Model;
 use crate::person;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
@@ -21,26 +21,26 @@ pub struct World {
     pub faults: Faults,
     pub repo: Repo,
     workers: Workers,
-    /// True time, and by how much the clock that the host reads differs from it.
+    /// True time, and the difference of the clock that the host reads.
     time: i64,
     skew: i64,
-    /// What the orchestrator's process has before it; dies with it.
+    /// Coming events of the orchestrator's process; lost when it dies.
     queue: BTreeMap<(i64, u64), Happening>,
     sequence: u64,
     requests: u64,
     outage: Option<Outage>,
-    /// Answers of effects that are over, some of which come once more.
+    /// Answers that were sent, some of which are repeated later.
     past: Vec<Event>,
-    /// The gates have passed in this process, so that the lock must be held until the level has landed.
+    /// Whether the gates have passed in this process, so that the lock must be held until the level has landed.
     gated: bool,
-    /// The process is being killed: nothing that it does counts any more.
+    /// Whether the process is being killed, so that nothing it does counts.
     pub dying: bool,
 }
 
 #[derive(Debug)]
 enum Happening {
     Told(Event),
-    /// The orchestrator's own work on this effect is done.
+    /// The orchestrator carries out this effect itself.
     Acted(EffectId, Effect),
 }
 
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// What an attempt that begins now comes to.
+    /// Draws the result of an attempt that begins now.
     fn attempt(&mut self, id: EffectId, job: &Job) -> Attempted {
         if matches!(job.doer, Doer::Session(_)) {
             return draw_held(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
@@ -137,7 +137,7 @@ impl World {
         self.outage = None;
     }
 
-    /// Waits for a job that is there, and tells what it came to.
+    /// Schedules the events of a job that was begun.
     fn watch(&mut self, job: &Job) {
         let now = self.time;
         let attempted = self.workers.get_mut(job).expect("a job that was begun");
@@ -157,7 +157,7 @@ impl World {
         self.tell(attempted.ends_at + delay, ended(job, attempted.report));
     }
 
-    /// The session says how its attempt ended, unless that is found out before or it has fallen silent.
+    /// Schedules the end of a session's attempt, reported by the session or found out by the host.
     fn watch_held(&mut self, attempted: Attempted) {
         let Attempted { job, report, ends_at, .. } = attempted;
         let says = report.end != JobEnd::Interrupted && self.rng.chance(70);
@@ -189,7 +189,7 @@ impl World {
             if let Happening::Told(Event::JobEnded { task, attempt, .. }) = &happening
                 && cut.iter().any(|(_, job)| job.task == *task && job.attempt == *attempt)
             {
-                // A repetition of what will not happen.
+                // A repetition of an event that was replaced.
                 continue;
             }
             let grace = if force { 0 } else { self.rng.between(0, grace_ms) as i64 };
@@ -229,7 +229,7 @@ impl World {
         }
     }
 
-    /// Ends a job that is still alive, if it is on the worker meant.
+    /// Ends a running job early, if it is to be interrupted.
     fn cut_short(
         &mut self,
         task: &TaskId,
@@ -246,7 +246,7 @@ impl World {
         Some((attempted.effect, attempted.job.clone()))
     }
 
-    /// The process is gone, and with it all that it was about to do or to hear.
+    /// Kills the process: its coming events are lost.
     pub fn orchestrator_died(&mut self) {
         self.dying = false;
         self.let_go();
@@ -262,7 +262,7 @@ impl World {
         self.time += self.rng.one_of([0, 10, 2_000, 100_000]);
     }
 
-    /// The process ended in good order: nothing runs any more.
+    /// Ends the process; checks that no worker is left.
     pub fn orchestrator_ended(&mut self) {
         for attempted in self.workers.attempts.values().filter(|attempted| !attempted.is_held()) {
             assert!(attempted.is_over(self.time), "ended, but {:?} still runs", attempted.job);
@@ -285,15 +285,15 @@ impl World {
         self.repo.trunk.borrow_mut().unlock(self.repo.feature);
     }
 
-    /// When something happens next, in true time.
+    /// Returns the true time of the next event.
     pub fn due(&self, until: Option<Time>) -> i64 {
         let next = self.queue.first_key_value().map(|((at, _), _)| *at);
         let wake = until.map(|until| until.0 - self.skew);
         next.into_iter().chain(wake).min().unwrap_or(self.time).max(self.time)
     }
 
-    /// The next thing that happens to the orchestrator.
-    pub fn next(&mut self, until: Option<Time>, ledger: &Ledger, run: &Run) -> Event {
+    /// Returns the next event for the orchestrator.
+    pub fn next(&mut self, until: Option<Time>, model: &Model, run: &Run) -> Event {
         if self.strikes(Fault::ClockGoesBack) {
             self.skew -= self.rng.between(1, 10_000) as i64;
         }
@@ -301,12 +301,12 @@ impl World {
             return Event::Woke;
         }
         if self.strikes(Fault::StrayEvent)
-            && let Some(event) = self.stray(ledger)
+            && let Some(event) = self.stray(model)
         {
             return event;
         }
         if self.strikes(Fault::LateAnswer) {
-            let over = |event: &&Event| event.answers().is_some_and(|id| !ledger.outstanding.contains_key(&id));
+            let over = |event: &&Event| event.answers().is_some_and(|id| !model.outstanding.contains_key(&id));
             let over: Vec<&Event> = self.past.iter().filter(over).collect();
             if let Some(&event) = self.rng.pick(&over) {
                 return event.clone();
@@ -332,8 +332,8 @@ impl World {
             match self.queue.pop_first() {
                 Some((_, Happening::Told(event))) => return event,
                 Some((_, Happening::Acted(id, effect))) => {
-                    if !self.act(id, &effect, ledger) {
-                        // The other feature has to have its turn.
+                    if !self.act(id, &effect, model) {
+                        // Let the other feature go on.
                         self.put(self.time + 2_000, Happening::Acted(id, effect));
                         return Event::Woke;
                     }
@@ -343,8 +343,8 @@ impl World {
         }
     }
 
-    /// False where the other feature is integrating.
-    fn act(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) -> bool {
+    /// Carries out an effect; returns false if the other feature holds the integration lock.
+    fn act(&mut self, id: EffectId, effect: &Effect, model: &Model) -> bool {
         if effect.is_integration() {
             let (trunk, feature) = (Rc::clone(&self.repo.trunk), self.repo.feature);
             let kept = trunk.borrow().is_locked_by(feature);
@@ -354,7 +354,7 @@ impl World {
                 return false;
             }
         }
-        let event = self.answer(id, effect, ledger);
+        let event = self.answer(id, effect, model);
         if effect.is_integration() {
             self.gated = matches!(event, Event::GatesPassed { .. });
         }
@@ -363,7 +363,7 @@ impl World {
         true
     }
 
-    fn answer(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) -> Event {
+    fn answer(&mut self, id: EffectId, effect: &Effect, model: &Model) -> Event {
         if self.strikes(Fault::EffectFails) {
             let error = "the disk is full".to_string();
             return Event::EffectFailed { effect: id, error };
@@ -379,13 +379,13 @@ impl World {
                 let (staging, commits) = self.repo.stage(*level, base, tasks);
                 Event::Staged { effect: id, level: *level, staging, commits }
             }
-            Effect::Gate { .. } => self.repo.gate(id, effect, ledger, &mut self.faults, &mut self.rng),
+            Effect::Gate { .. } => self.repo.gate(id, effect, model, &mut self.faults, &mut self.rng),
             Effect::Blame { level, failure, .. } => {
                 let task = self.repo.blame(failure, &mut self.faults, &mut self.rng);
                 Event::Blamed { effect: id, level: *level, task, why: "its files are named in the output".to_string() }
             }
             Effect::Land { level, candidate } => {
-                match self.repo.land(*level, candidate, ledger, &mut self.faults, &mut self.rng) {
+                match self.repo.land(*level, candidate, model, &mut self.faults, &mut self.rng) {
                     Ok(commit) => Event::Landed { effect: id, level: *level, commit },
                     Err(obstacle) => Event::NotLanded { effect: id, level: *level, obstacle },
                 }
@@ -396,7 +396,7 @@ impl World {
     }
 
     pub fn asks(&mut self, run: &Run) -> Event {
-        // Now and then the same request comes twice, as after a crash of whoever asked.
+        // Sometimes repeat a request, as a client does after a crash.
         self.requests += u64::from(self.requests == 0 || self.rng.chance(90));
         let command = person::random_command(&mut self.rng, run);
         Event::Asked { request: format!("r{}", self.requests), command }
@@ -410,8 +410,8 @@ impl World {
 
     /// An event that answers nothing: an ended attempt, an effect that is not outstanding, or an outstanding one in a way that
     /// makes no sense.
-    fn stray(&mut self, ledger: &Ledger) -> Option<Event> {
-        let outstanding: Vec<EffectId> = ledger.outstanding.keys().copied().collect();
+    fn stray(&mut self, model: &Model) -> Option<Event> {
+        let outstanding: Vec<EffectId> = model.outstanding.keys().copied().collect();
         let effect = self.rng.pick(&outstanding).copied().unwrap_or(EffectId(999_999));
         match self.rng.between(0, 8) {
             0 | 1 => {
@@ -419,7 +419,7 @@ impl World {
                     .workers
                     .attempts
                     .values()
-                    .filter(|attempted| !ledger.outstanding.contains_key(&attempted.effect))
+                    .filter(|attempted| !model.outstanding.contains_key(&attempted.effect))
                     .collect();
                 let attempted = *self.rng.pick(&over)?;
                 let (job, report) = (attempted.job.clone(), attempted.report.clone());
@@ -427,12 +427,12 @@ impl World {
             }
             2 => {
                 let effect = EffectId(self.rng.between(0, 40));
-                (!ledger.outstanding.contains_key(&effect)).then_some(Event::Interrupted { effect })
+                (!model.outstanding.contains_key(&effect)).then_some(Event::Interrupted { effect })
             }
             3 => {
                 let effect = EffectId(self.rng.between(0, 40));
                 let error = "too late".to_string();
-                (!ledger.outstanding.contains_key(&effect)).then_some(Event::EffectFailed { effect, error })
+                (!model.outstanding.contains_key(&effect)).then_some(Event::EffectFailed { effect, error })
             }
             4 => {
                 let (task, report) = (TaskId::new("nobody").expect("a good id"), JobReport::interrupted());
