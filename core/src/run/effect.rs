@@ -1,4 +1,4 @@
-//! What is to be done. Each effect is repeatable under its id and answered by one event.
+//! Effects: the work that a run asks for. Each is repeatable under its id and answered by one event.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,16 +26,16 @@ pub enum Effect {
     Blame { level: Level, base: Oid, failure: GateFailure, commits: Vec<TaskCommit> },
     /// Move the base branch. → `Landed`, `NotLanded` (anything but a conflict)
     Land { level: Level, candidate: Candidate },
-    /// Checklist, report, clearing away. → `Closed`
+    /// Check the result, write the report, clean up. → `Closed`
     Close,
-    /// Call off whatever is under way; each answers for itself. Not answered.
+    /// Interrupt the effects under way, each of which is answered. Not answered itself.
     Interrupt { force: bool, grace_ms: u64, only: Option<WorkerId> },
-    /// Tell who asked. Not answered.
+    /// Answer a request. Not answered itself.
     Answer { request: RequestId, answer: Answer },
 }
 
 impl Effect {
-    /// Whether nothing of ours is at it: a session holds the task for as long as it lives.
+    /// Whether it is a job that a session holds, without a process of ours.
     pub fn is_held(&self) -> bool {
         matches!(self, Effect::RunJob(Job { doer: Doer::Session(_), .. }))
     }
@@ -85,20 +85,20 @@ pub struct Job {
     pub base: Oid,
     pub purpose: Purpose,
     pub doer: Doer,
-    /// What the attempts before it left.
+    /// Feedback, note and work in progress of earlier attempts.
     pub carry: Carry,
-    /// What is left of the task's budget; none where it has no limit.
+    /// Rest of the task's budget; none without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
 }
 
-/// Who does the work of an attempt.
+/// Performer of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doer {
     /// The agent that the configuration names, in a worker of its own.
     Agent,
-    /// Whoever claimed the task; no process of ours is at it.
+    /// The session that claimed the task; no process of ours runs.
     Session(String),
     /// It is said to be done: what is found is checked. If that does not hold, the task is blocked again for this
     /// reason, or waits again where there is none.
@@ -115,7 +115,7 @@ impl Doer {
 #[serde(tag = "purpose", rename_all = "snake_case")]
 pub enum Purpose {
     Build,
-    /// Mend what made a gate fail, on top of staging.
+    /// Fix the cause of a failed gate, on top of staging.
     Remedy {
         failure: GateFailure,
     },
@@ -126,15 +126,15 @@ pub struct Carry {
     /// The output of the attempt that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
-    /// Where the attempt that checkpointed stood.
+    /// Note of the attempt that stopped at a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Work that was not verified. After a checkpoint it is put on top of the base.
+    /// Unverified work. After a checkpoint it is applied on top of the base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wip: Option<Oid>,
 }
 
-/// What became of a request.
+/// Answer to a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub accepted: Vec<TaskId>,

@@ -1,4 +1,4 @@
-//! Tasks on workers: launch, retry, remedy.
+//! Tasks on workers: launch, end, retry.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::step::Effects;
 use crate::cost::Cost;
 use crate::ids::{Oid, Time, WorkerId};
 
-/// Bounds on what uses up no retry.
+/// Limits on ends that use up no retry.
 pub const MAX_CHECKPOINTS: u32 = 10;
 pub const MAX_FALSE_STARTS: u32 = 10;
 
@@ -25,7 +25,7 @@ pub(super) struct Launch {
 }
 
 impl Run {
-    /// Launches what can be launched; ends the run where nothing can and nothing will.
+    /// Launches the tasks that can be launched; ends the run if it is stuck.
     pub(super) fn pursue_tasks(&mut self, now: Time, effects: &mut Effects) {
         if !self.intent.launches() {
             return self.end_unmergeable();
@@ -50,7 +50,7 @@ impl Run {
         self.end_if_stuck();
     }
 
-    /// A merge was asked for, but tasks are open: what is under way may end, nothing is launched.
+    /// Ends a merge whose level has open tasks, once nothing is under way.
     fn end_unmergeable(&mut self) {
         let Some(level) = self.current_level() else { return };
         if !self.is_settled() {
@@ -74,7 +74,7 @@ impl Run {
         }
     }
 
-    /// Whether neither the breaker nor the agents' service holds launches back.
+    /// Whether the breaker and the API limit allow a launch.
     pub(super) fn may_launch(&mut self, now: Time) -> bool {
         self.breaker.cool(now);
         self.breaker.may_launch() && self.service.may_launch(now)
@@ -99,7 +99,7 @@ impl Run {
         }
     }
 
-    /// A worker that can take a job now; asks for worktrees where work waits and too few are ready.
+    /// Returns a worker that can take a job now; else asks for worktrees.
     pub(super) fn idle_worker(&mut self, effects: &mut Effects) -> Option<WorkerId> {
         let limit = self.policy.workers as usize;
         let idle = self.workers.iter().take(limit).position(|worker| matches!(worker, WorkerStatus::Idle));
@@ -195,7 +195,7 @@ impl Run {
         }
     }
 
-    /// A launch that is called off as a whole: as if the attempt had been interrupted.
+    /// Handles a job that was not launched, as if its attempt had been interrupted.
     pub(super) fn job_called_off(&mut self, now: Time, job: &Job) {
         self.free(job.worker);
         self.breaker.called_off(job.effect);
@@ -228,13 +228,13 @@ impl Run {
                     self.drain(End::Paused { why: format!("not served {times} times in a row, at last: {why}") });
                 }
             }
-            // Nothing is known of whether it would have been served.
+            // Shows nothing about the API limit.
             JobEnd::Died { .. } | JobEnd::Interrupted => {}
             _ => self.service.served(),
         }
     }
 
-    /// When the attempt began. Also of a task that is no longer in the graph: it may come back.
+    /// Records the end of an attempt and returns when it began. Includes tasks that are no longer in the graph: they may come back.
     fn close_record(&mut self, now: Time, job: &Job, report: JobReport) -> Time {
         let attempts = match self.graph.index(&job.task) {
             Some(index) => Some(&mut self.tasks[index].attempts),
@@ -314,10 +314,10 @@ impl Run {
         self.tasks[index].status = TaskStatus::Blocked { reason: reason.to_string(), at: now };
     }
 
-    /// Waits before the next attempt.
+    /// Delays the next attempt.
     fn rest(&mut self, now: Time, index: usize) {
         let pause = backoff(self.policy.backoff, self.tasks[index].failures.max(1));
-        // A person needs no rest, and must not be taken for an agent after it.
+        // A foreground task needs no delay, and must not be launched with an agent after it.
         if pause.is_zero() || self.graph.tasks()[index].spec.foreground {
             self.requeue(index);
         } else {
@@ -332,7 +332,7 @@ impl Run {
     }
 }
 
-/// How long to wait after so many failures.
+/// Returns the delay after this number of failures.
 pub fn backoff(backoff: Backoff, failures: u32) -> Duration {
     let factor = match backoff.strategy {
         BackoffStrategy::Exponential => 1u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX),

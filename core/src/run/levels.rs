@@ -1,4 +1,4 @@
-//! A level's way: run its tasks, stage, gate, blame and remedy, land.
+//! Levels: run the tasks, stage, gate, blame and fix, land.
 
 use super::effect::{Carry, Effect};
 use super::event::{Candidate, GateFailure, GatePass, Intent, Obstacle, TaskCommit};
@@ -6,7 +6,7 @@ use super::state::{End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskS
 use super::step::Effects;
 use crate::ids::{Level, Oid, TaskId, Time};
 
-/// So often a base that moved is merged in and gated again before the run pauses.
+/// Times that a moved base is merged in and gated again before the run pauses.
 pub const MAX_BASE_MOVES: u32 = 3;
 
 impl Run {
@@ -33,10 +33,10 @@ impl Run {
                 self.queue_level(current);
                 self.pursue_level(now, effects);
             }
-            // A session says when.
+            // The session decides when to merge.
             _ if self.intent == Intent::Session(None) => {}
             LevelStatus::Running if self.levels[current].open == 0 => {
-                // A remedy that a changed graph made needless may still be at work on one of the tasks.
+                // An obsolete fix, from before the graph changed, may still run.
                 if !self.outstanding.values().any(|effect| matches!(effect, Effect::RunJob(_))) {
                     self.begin_staging(now, current, effects);
                 }
@@ -72,12 +72,12 @@ impl Run {
         self.staging_is_in_use() || lands && matches!(self.phase, Phase::CheckingBase | Phase::Working)
     }
 
-    /// The level at which this process was to stop, where the current one lies beyond it.
+    /// Returns the level after which this process stops, if the current one is beyond it.
     fn goal_reached_before(&self, current: Level) -> Option<Level> {
         self.intent.goal().filter(|goal| current > *goal)
     }
 
-    /// What the level below became, or where the run started.
+    /// Returns the commit of the level below, or the start of the run.
     fn base_of(&self, level: usize) -> Oid {
         match level.checked_sub(1).map(|below| &self.levels[below].status) {
             Some(LevelStatus::Merged { commit, .. }) => commit.clone(),
@@ -94,7 +94,7 @@ impl Run {
         let tasks = self.commits_to_stage(current);
         let number = self.levels[current].level;
         if tasks.is_empty() && !self.is_last(current) {
-            // Everything was skipped: there is nothing to merge.
+            // Every task was skipped, so there is nothing to merge.
             self.levels[current].status = LevelStatus::Merged { commit: base, at: now };
             self.pursue_level(now, effects);
             return;
@@ -103,7 +103,7 @@ impl Run {
         self.emit(Effect::Stage { level: number, base, tasks }, effects);
     }
 
-    /// Each task's commit with what mended it, then what tasks of lower levels mended here.
+    /// Returns each task's commit followed by its fixes, then the fixes by tasks of other levels.
     fn commits_to_stage(&self, level: usize) -> Vec<TaskCommit> {
         let LevelState { tasks, fixes, .. } = &self.levels[level];
         let mut commits = Vec::new();
@@ -185,7 +185,7 @@ impl Run {
         }
     }
 
-    /// Has the task that is to blame mended, while that is allowed.
+    /// Asks the blamed task for a fix, or fails the gate if none is allowed.
     fn remedy(&mut self, current: usize, failure: &GateFailure, task: &TaskId, why: &str) {
         if self.can_remedy(current, task).is_none() {
             self.fail_gate(current, failure, &format!("{task} is to blame: {why}"));

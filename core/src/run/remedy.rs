@@ -1,4 +1,4 @@
-//! Mending what made a gate fail.
+//! Fixes: attempts to repair what made a gate fail.
 
 use super::effect::{Carry, Doer, EffectId, Job, Purpose};
 use super::event::{GateFailure, Intent, JobEnd, JobReport, TaskCommit};
@@ -8,7 +8,7 @@ use super::step::Effects;
 use crate::ids::{TaskId, Time, WorkerId};
 
 impl Run {
-    /// The task that may mend, while that is allowed.
+    /// Returns the index of the task if it may attempt a fix.
     pub(super) fn can_remedy(&self, level: usize, task: &TaskId) -> Option<usize> {
         let launches = !matches!(self.intent, Intent::Merge(_));
         let left = self.levels[level].remedies < self.policy.remediation_attempts;
@@ -24,12 +24,12 @@ impl Run {
         task: &TaskId,
         effects: &mut Effects,
     ) {
-        // Due perhaps since an earlier process, under another policy.
+        // It may be due since an earlier process with another policy.
         if self.can_remedy(level, task).is_none() {
             return self.fail_gate(level, failure, &format!("{task} is to blame"));
         }
         if self.intent.is_session() {
-            // It is the session's to claim.
+            // The session has to claim it.
             return self.drain(End::GateFailed { level: self.levels[level].level, gate: failure.gate.clone() });
         }
         if !self.within_budget() {
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    /// The level that waits for this remedy; none where a changed graph made it needless.
+    /// Returns the level that waits for this fix; none if a changed graph made it obsolete.
     pub(super) fn remedied_by(&self, id: EffectId) -> Option<usize> {
         let current = self.current()?;
         let waits = matches!(&self.levels[current].status, LevelStatus::Remedying { job: Some(job), .. } if *job == id);
@@ -112,13 +112,13 @@ impl Run {
         }
     }
 
-    /// As if the remedy had not been begun.
+    /// Undoes the launch of a fix that was interrupted.
     pub(super) fn remedy_called_off(&mut self, level: usize) {
         self.uncount_remedy(level);
         self.levels[level].status = LevelStatus::Gating;
     }
 
-    /// A checkpoint uses up no remedy, as it uses up no retry; but not without end.
+    /// Counts a checkpoint; up to `MAX_CHECKPOINTS` of them use up no fix.
     fn checkpointed_remedy(&mut self, level: usize, task: &TaskId) {
         let Some(index) = self.graph.index(task) else { return };
         self.tasks[index].checkpoints += 1;

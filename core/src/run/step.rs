@@ -1,4 +1,4 @@
-//! The decision: one event in, the effects that follow from it out. Total: an event that makes no sense here changes nothing.
+//! The decision: takes one event, returns the effects that follow. Total: an event that makes no sense changes nothing.
 
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId};
@@ -10,16 +10,16 @@ use crate::ids::{Time, WorkerId};
 pub(super) type Effects = Vec<(EffectId, Effect)>;
 
 impl Run {
-    /// A new run; what it begins with is outstanding.
+    /// Starts a run; its first effects are outstanding.
     pub fn start(now: Time, setup: &Setup) -> Result<Run, String> {
         let mut run = Run::new(now, setup)?;
         run.pursue(now, &mut Effects::new());
         Ok(run)
     }
 
-    /// Pure, total, deterministic.
+    /// Applies an event and returns the effects to begin. Pure, total, deterministic.
     pub fn step(&mut self, now: Time, event: &Event) -> Effects {
-        // A clock that goes back must not make anything older than what it follows from.
+        // The run's time never goes back, even if the clock does.
         let now = now.max(self.updated_at);
         self.updated_at = now;
         let mut effects = Effects::new();
@@ -32,7 +32,7 @@ impl Run {
             },
         };
         match event {
-            // Between two processes: the one that resumes decides, by its own policy.
+            // Between two processes: the one that resumes decides, with its own policy.
             Event::Started(setup) => {
                 self.started_again(setup);
                 return effects;
@@ -74,7 +74,7 @@ impl Run {
         effects
     }
 
-    /// Starts whatever can be started now, or ends.
+    /// Starts whatever can be started now, or ends the run.
     fn pursue(&mut self, now: Time, effects: &mut Effects) {
         if matches!(self.phase, Phase::CheckingBase) && self.needs_no_base_check() {
             self.phase = Phase::Working;
@@ -125,14 +125,14 @@ impl Run {
         self.outstanding.remove(&id)
     }
 
-    /// No new launches; what is under way may end by itself.
+    /// Stops launching; effects under way may end by themselves.
     pub(super) fn drain(&mut self, end: End) {
         if !matches!(self.phase, Phase::Draining { .. } | Phase::Ended { .. }) {
             self.phase = Phase::Draining { end };
         }
     }
 
-    /// No new launches, and what is under way is called off.
+    /// Stops launching and interrupts the effects under way.
     pub(super) fn wind_down(&mut self, end: End, effects: &mut Effects) {
         self.drain(end);
         if !self.is_settled() {
@@ -140,7 +140,7 @@ impl Run {
         }
     }
 
-    /// As long as nothing has begun, the run may begin from another commit, such as one on which the gates are green.
+    /// Changes the start commit of a run that has not begun, for instance to one on which the gates pass.
     fn started_again(&mut self, setup: &Setup) {
         if !self.has_begun() {
             self.setup.start = setup.start.clone();
@@ -167,7 +167,7 @@ impl Run {
             level.base_moves = 0;
             let given_up = match level.status {
                 LevelStatus::Failed { .. } => intent != Intent::Session(None),
-                // Somebody may have mended it by hand.
+                // The user may have fixed it by hand.
                 LevelStatus::Remedying { job: None, .. } => matches!(intent, Intent::Session(Some(_))),
                 _ => false,
             };
@@ -177,7 +177,7 @@ impl Run {
         }
     }
 
-    /// Workers as the outstanding effects show them; the others make their worktrees anew.
+    /// Returns the workers as the outstanding effects show them; the others prepare their worktrees again.
     fn workers_under_way(&self, count: usize) -> Vec<WorkerStatus> {
         let mut workers = vec![WorkerStatus::Unprepared; count];
         for effect in self.outstanding.values() {
@@ -227,7 +227,7 @@ impl Run {
         }
     }
 
-    /// Puts every task of a level that can be launched into the queue.
+    /// Queues every task of a level that can be launched.
     pub(super) fn queue_level(&mut self, level: usize) {
         for task in self.levels[level].tasks.clone() {
             let foreground = self.graph.tasks()[task].spec.foreground;
@@ -241,7 +241,7 @@ impl Run {
         }
     }
 
-    /// Has a task wait for a worker or a person, if its level's turn has come.
+    /// Requeues a task for a worker or a user, if its level is running.
     pub(super) fn requeue(&mut self, task: usize) {
         self.tasks[task].status = TaskStatus::Pending;
         let level = self.level_of(task);
