@@ -165,7 +165,7 @@ pub fn check_programs(report: &mut Report, config: &Config) {
     let gates = config.quality_gates.iter().map(|gate| (gate.name.as_str(), gate.command.as_str()));
     let prepare = config.merge.prepare.iter().map(|command| ("merge.prepare", command.as_str()));
     for (name, command) in gates.chain(prepare) {
-        let missing = proc::called_by(command).filter(|program| proc::find_program(program).is_none());
+        let missing = proc::leading_program(command).filter(|program| proc::find_program(program).is_none());
         if let Some(program) = missing {
             report.warn(
                 "gates",
