@@ -429,7 +429,7 @@ impl mahabharatha_core::run::Journal for Recorder {
     fn append(&mut self, now: Time, event: &Event) -> Result<()> {
         self.journal.append(now, event)?;
         self.reporter.recorded(now, event);
-        if let Some(aside) = self.journal.take_put_back() {
+        if let Some(aside) = self.journal.take_tampered_copy() {
             let note = Note::JournalPutBack { aside: aside.display().to_string() };
             let _ = self.events.send(Event::Noted { level: None, note });
         }

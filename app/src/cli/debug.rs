@@ -192,7 +192,7 @@ fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
     {
         confirm_new_beginning(place, ui)?;
     }
-    let repaired = planned.map(|repair| repair.carry_out(&lock)).transpose()?;
+    let repaired = planned.map(|repair| repair.apply(&lock)).transpose()?;
     let records = examine(&paths.journal(), &place.feature)?.records;
     if let Some(run) = session::rebuild(paths, &records)? {
         files::write_all(&place.project, paths, &run)?;

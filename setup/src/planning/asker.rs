@@ -188,7 +188,7 @@ impl<'a> Asker<'a> {
             (None, Some(project)) => Some(project.setup_costs()),
             (None, None) => Project::locate(self.root)?.as_ref().map(Project::setup_costs),
         };
-        path.map(|path| Question::note(&path, self.role.phase(), &self.name)).transpose()
+        path.map(|path| Question::record(&path, self.role.phase(), &self.name)).transpose()
     }
 
     fn count(&self, ui: &Ui, question: Option<Question>, cost: Cost) {

@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, GitError>;
 pub enum GitError {
     #[error("git was not found on PATH")]
     Missing,
-    #[error("git could not be started: {0}")]
+    #[error("cannot run git: {0}")]
     Start(String),
     #[error("`git {command}` failed with {status}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
     Failed { command: String, status: Exit, stderr: String },
