@@ -183,7 +183,7 @@ fn dotted(version: [u32; 3]) -> String {
 /// An operation that git is in the middle of would be mixed up with what lands.
 fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let project = ground.project;
-    for (what, finish) in project.under_way() {
+    for (what, finish) in project.operations_in_progress() {
         report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
     }
     if let Err(error) = project.pinned_config() {

@@ -1,6 +1,7 @@
 //! Cost of agent calls outside of runs: one JSON Lines file per feature, and one for the project.
 //!
-//! A question is recorded before it is asked. If its second line is missing, the call was cut off and its cost is unknown.
+//! A question is recorded before it is asked. If its second line is missing, the call did not finish and its cost is
+//! unknown.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
