@@ -1,4 +1,4 @@
-//! The error type of all crates: a message, details, a hint and an exit code. Only the command line prints it, once.
+//! The error type of the program: a message, details, a hint and an exit code. Only the command line prints it, once.
 
 use std::fmt;
 use std::io;

@@ -175,8 +175,8 @@ impl Project {
 
 const HOME: &str = ".mahabharatha";
 
-/// Returns the project root if the path is in one of our worktrees. A worker's worktree is not a project itself, and git
-/// files that an agent left in it must not be trusted.
+/// Returns the project root if the path is in one of our worktrees. A worker's worktree is not a project itself, and
+/// git files that an agent left in it must not be trusted.
 pub fn above_our_worktrees(path: &Path) -> Option<&Path> {
     our_worktree(path).map(|(root, _)| root)
 }

@@ -165,7 +165,7 @@ impl<'a> Asker<'a> {
             prompt,
             schema,
             env,
-            mark: proc::own_mark(&self.paths.map_or_else(|| self.root.to_owned(), FeaturePaths::asked)),
+            mark: proc::own_mark(&self.paths.map_or_else(|| self.root.to_owned(), FeaturePaths::planning_mark)),
             timeout: self.config.workers.timeout,
             max_usd,
         });

@@ -12,8 +12,8 @@ const CLONE_TIMEOUT: Duration = Duration::from_secs(60);
 const NETWORK_VARIABLES: [&str; 8] =
     ["SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE"];
 
-/// Checks out the newest commit of a repository, without its history, into a directory that does not exist yet. Asks for
-/// no password, runs no hook and creates no symbolic link.
+/// Checks out the newest commit of a repository, without its history, into a directory that does not exist yet. Asks
+/// for no password, runs no hook and creates no symbolic link.
 pub fn shallow_clone(url: &str, into: &Path) -> Result<()> {
     let settings = [
         "core.hooksPath=/dev/null",

@@ -259,7 +259,7 @@ impl Call {
     }
 }
 
-/// What git wrote to its standard output.
+/// Standard output of a git call.
 pub struct Output {
     args: Vec<OsString>,
     pub bytes: Vec<u8>,

@@ -12,7 +12,7 @@ use super::config::{ATTRIBUTES_FILE, EXCLUDES_FILE, INFO_ATTRIBUTES, INFO_EXCLUD
 use super::{Git, GitError, Pinned, Result};
 
 impl Git {
-    /// Creates the private git directory, replacing whatever is there if it differs. Must be called while no agent runs.
+    /// Creates the private git directory, replacing whatever is there if it differs. Call it only while no agent runs.
     pub fn objects(private_dir: &Path, common_dir: &Path, pinned: &Pinned) -> Result<Git> {
         let files = files(private_dir, common_dir, pinned)?;
         if !is_up_to_date(private_dir, &files) {

@@ -61,8 +61,8 @@ impl Git {
         known.filter(|path| path.parent() == Some(dir)).collect()
     }
 
-    /// Returns the directory where the repository keeps a worktree's HEAD and index. Looks it up in the repository, since
-    /// an agent may have changed the worktree's own `.git`.
+    /// Returns the directory where the repository keeps a worktree's HEAD and index. Looks it up in the repository,
+    /// since an agent may have changed the worktree's own `.git`.
     pub fn worktree_git_dir(&self, path: &Path) -> Option<PathBuf> {
         let entries = fs::read_dir(self.git_dir().join("worktrees")).ok()?;
         let (wanted, real) = (path.join(".git"), path.canonicalize().ok());

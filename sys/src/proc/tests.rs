@@ -119,7 +119,7 @@ fn a_pipe_held_by_an_escaped_grandchild_does_not_hang() {
 }
 
 #[test]
-fn what_is_left_in_the_group_is_killed() {
+fn processes_left_in_the_group_are_killed() {
     let ended = sh("sleep 300 >/dev/null 2>&1 & echo $!").run().unwrap();
     let pid: u32 = String::from_utf8(ended.stdout).unwrap().trim().parse().unwrap();
     // The kill may take a moment; without it this loop would not end before the sleep does.

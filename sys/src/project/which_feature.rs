@@ -15,8 +15,8 @@ use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 const VARIABLES: [&str; 2] = ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"];
 
 impl Project {
-    /// Returns the feature named by the flag, an environment variable, `.gsd/.current-feature` or the newest state file,
-    /// in this order. A blank value counts as unset.
+    /// Returns the feature named by the flag, an environment variable, `.gsd/.current-feature` or the newest state
+    /// file, in this order. A blank value counts as unset.
     pub fn which_feature(
         &self,
         flag: Option<&str>,

@@ -1,5 +1,5 @@
 //! File locks of the operating system. The kernel releases them when the holder dies, so none is ever stale. Lock files
-//! must never be renamed or removed: a lock on such a file would exclude nobody.
+//! must never be renamed or removed: a lock on such a file would exclude no other process.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,7 +17,7 @@ use super::atomic::{make_dir, write_projected};
 use super::fault;
 use crate::error::{Error, ExitCode, Result, io};
 
-/// The process that holds a feature. Fields may be missing, as the lock file is read while the holder may be writing it.
+/// The process that holds a feature. Fields may be missing: the lock file is read while the holder may be writing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     pub pid: Option<u32>,
@@ -224,8 +224,8 @@ impl OsLock {
 }
 
 impl Drop for OsLock {
-    /// Unlocks explicitly. Closing is not enough: a program that another thread is just starting has the file open until
-    /// its exec.
+    /// Unlocks explicitly. Closing is not enough: a program that another thread is just starting has the file open
+    /// until its exec.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }

@@ -99,8 +99,8 @@ impl<F: FnMut(RequestId, Command)> Inbox<F> {
 #[derive(Debug)]
 pub enum Asked {
     Answered(Answer),
-    /// No other process holds the feature any more: the client holds it now and executes the command itself. It uses the
-    /// same request id, in case the previous holder died after it had journaled the command.
+    /// No other process holds the feature any more: the client holds it now and executes the command itself. It uses
+    /// the same request id, in case the previous holder died after it had journaled the command.
     TookLock {
         lock: FeatureLock,
         request: RequestId,

@@ -27,8 +27,8 @@ pub fn fit(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_string();
     }
-    // Measure the whole prefix each time, since some characters change the width of the one before them. Limit the number
-    // of prefixes, since a text may have any number of characters without width.
+    // Measure the whole prefix each time, since some characters change the width of the one before them. Limit the
+    // number of prefixes, since a text may have any number of characters without width.
     let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).take(4 * columns);
     let fitted = ends.map(|end| &text[..end]).filter(|part| width(part) < columns).last().unwrap_or_default();
     if columns > 0 { format!("{fitted}…") } else { String::new() }
