@@ -1,5 +1,6 @@
 //! The project: finds the main checkout of a git repository, and knows the paths of all our files in it.
 
+mod costs;
 mod checkout;
 mod glance;
 mod paths;
