@@ -1,7 +1,7 @@
 //! The project: finds the main checkout of a git repository, and knows the paths of all our files in it.
 
-mod costs;
 mod checkout;
+mod costs;
 mod glance;
 mod paths;
 mod which_feature;
