@@ -40,7 +40,7 @@ impl Bench {
         let project = Project::find(dir.path()).expect("a project");
         let feature = Feature::new("bench").expect("a name");
         let paths = project.feature(&feature);
-        let lock = FeatureLock::wait(paths.dir(), &paths.lock_sign()).expect("the lock");
+        let lock = FeatureLock::wait(paths.dir(), &paths.holder_file()).expect("the lock");
         let (mut journal, _) = Journal::open_for_append(&lock, &feature).expect("a journal");
         let now = Time(1_700_000_000_000);
         let setup = setup(feature, tasks);

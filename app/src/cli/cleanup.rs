@@ -41,7 +41,7 @@ pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
     let (mut gone, mut kept) = (Vec::new(), Vec::new());
     for place in &places {
         let sessions = Lease::all_alive(place.paths.dir());
-        match FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())? {
+        match FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())? {
             Ok(_) if !sessions.is_empty() && args.all => {
                 ui.warn(&format!(
                     "{} is left alone: a session holds tasks of it ({})",

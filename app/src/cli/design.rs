@@ -61,9 +61,9 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     if args.validate_only {
         return validate::run(&place, ui);
     }
-    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
+    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    jobs::end_escaped(&place.paths.asked());
+    jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
     planning::end_on_signals()?;
     let designing = Designing::new(&place, ui, args, &config)?;
@@ -208,7 +208,7 @@ impl<'a> Designing<'a> {
         }
         self.ui.note(&format!("checking the stubs: {}", check.command));
         let env = proc::base_env(&self.config.env.pass);
-        let mark = proc::own_mark(&self.place.paths.asked());
+        let mark = proc::own_mark(&self.place.paths.planning_mark());
         ScratchCheckout::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
     }
 
@@ -402,7 +402,7 @@ fn check_committable(place: &Place) -> Result<()> {
             project.root().display()
         )));
     }
-    match project.under_way().first() {
+    match project.operations_in_progress().first() {
         None => Ok(()),
         Some((what, finish)) => Err(Error::new(ExitCode::Preflight, format!("{what} is under way"))
             .hint(format!("Finish it: `{finish}`, or leave committing to later: --no-commit."))),

@@ -96,7 +96,7 @@ fn own_call(words: &[String], cwd: &Path) -> Option<OwnCall> {
     if global.directory != Path::new(".") {
         return None;
     }
-    let feature = Project::glance(cwd)?.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
+    let feature = Project::locate_without_git(cwd)?.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
     Some(OwnCall { feature: feature.to_string(), for_subagents })
 }
 

@@ -56,9 +56,9 @@ enum Author<'a> {
 
 pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
-    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
+    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    jobs::end_escaped(&place.paths.asked());
+    jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
     planning::end_on_signals()?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;

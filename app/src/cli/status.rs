@@ -56,7 +56,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     let mut shown = String::new();
     loop {
         if let (Some(changes), Some(dir)) = (&mut changes, list.as_ref().and_then(TaskList::dir)) {
-            changes.watch_too(&dir);
+            changes.watch_also(&dir);
         }
         let look = look(&place, ui)?;
         if look.text != shown {

@@ -183,7 +183,7 @@ fn where_nothing_can_be_written_nothing_is_left() {
     // No permission holds root back.
     if !rustix::process::getuid().is_root() {
         fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o555)).unwrap();
-        init(&repo, &["--language", "rust", "--name", "shop"]).code(1).says("Check who owns it");
+        init(&repo, &["--language", "rust", "--name", "shop"]).code(1).says("Check its owner");
         fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o755)).unwrap();
         assert!(names(&repo).is_empty());
     }

@@ -348,7 +348,7 @@ fn listen_for_signals(events: Sender<Event>, grace: Duration) -> Result<()> {
         let command = Command::Stop { force: before > 0, grace_ms: grace.as_millis() as u64, worker: None };
         let request = format!("signal-{signal}-{}-{before}", std::process::id());
         if events.send(Event::Asked { request, command }).is_err() {
-            signals::end_by(signal);
+            signals::terminate_by(signal);
         }
     })
 }

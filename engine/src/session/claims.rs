@@ -50,7 +50,7 @@ pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease,
     if !matches!(command, Command::Finish { .. }) {
         super::refuse_another_session(paths, Some(lease))?;
     }
-    match spool::ask(paths.dir(), &paths.lock_sign(), &command)? {
+    match spool::ask(paths.dir(), &paths.holder_file(), &command)? {
         Asked::Answered(answer) => Ok(answer),
         Asked::TookLock { lock, request } => {
             let asked = Event::Asked { request: request.clone(), command };
@@ -62,7 +62,7 @@ pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease,
 
 /// The run as it is for the session: with what has expired given up, and the next level begun where it is time.
 pub fn refresh(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease) -> Result<Run> {
-    let lock = FeatureLock::wait(paths.dir(), &paths.lock_sign())?;
+    let lock = FeatureLock::wait(paths.dir(), &paths.holder_file())?;
     apply(project, paths, ui, lease, &lock, None)
 }
 
@@ -131,7 +131,7 @@ pub fn give_up(
 /// Gives up what sessions hold that ended or have been silent for too long, so that status and task list show it. Does
 /// nothing while another process drives the run: that one notices by itself.
 pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
-    let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? else { return Ok(()) };
+    let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? else { return Ok(()) };
     // An attempt that is being verified or committed now is left alone.
     let is_idle = |job: &Job| !JobLock::is_held(&paths.job(&job.task, job.attempt));
     give_up(project, paths, &lock, |job, session| is_idle(job) && Lease::of(paths.dir(), session).is_none())?;

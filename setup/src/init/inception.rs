@@ -9,7 +9,7 @@ use mahabharatha_core::charter::{
 };
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
-use mahabharatha_sys::git::{self, First, Identity};
+use mahabharatha_sys::git::{self, FirstCommit, Identity};
 use mahabharatha_sys::ui::{NoAnswer, Style, Ui};
 
 use super::Request;
@@ -42,7 +42,7 @@ impl Founder {
         let staging =
             tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(root).map_err(io("make a directory in", root))?;
         let (made, git_dir) = (staging.path().join("git"), root.join(".git"));
-        let first = First { branch: &self.branch, message: &message, by: &self.by, paths: Some(paths) };
+        let first = FirstCommit { branch: &self.branch, message: &message, by: &self.by, paths: Some(paths) };
         git::init(root, &made, &first)?;
         crash::point(|| "init commit");
         fs::rename(&made, &git_dir).map_err(io("write", &git_dir))?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mahabharatha_sys::proc::called_by;
+use mahabharatha_sys::proc::leading_program;
 
 use super::detect::{Survey, Tool};
 
@@ -12,7 +12,7 @@ pub fn missing_programs(survey: &Survey, is_there: impl Fn(&str) -> bool) -> Vec
     let commands: Vec<String> = commands.map(|command| command.here(&is_there).command).collect();
     let mut callers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for command in &commands {
-        if let Some(program) = called_by(command).filter(|program| !is_there(program)) {
+        if let Some(program) = leading_program(command).filter(|program| !is_there(program)) {
             callers.entry(program).or_default().push(command);
         }
     }

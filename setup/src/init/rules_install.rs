@@ -83,7 +83,7 @@ fn from_repository(root: &Path, repository: &str, words: &BTreeSet<String>) -> R
     let temporary = tempfile::tempdir()
         .map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?;
     let copy = temporary.path().join("rules");
-    git::copy_of(repository, &copy)?;
+    git::shallow_clone(repository, &copy)?;
     collect(&copy, words)
 }
 

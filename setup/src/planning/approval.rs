@@ -93,7 +93,7 @@ pub fn approve(project: &Project, paths: &FeaturePaths) -> Result<()> {
 }
 
 fn fingerprint(project: &Project, text: &str) -> Result<String> {
-    Ok(project.git().name_of(text.replace("\r\n", "\n").as_bytes())?.to_string())
+    Ok(project.git().hash_blob(text.replace("\r\n", "\n").as_bytes())?.to_string())
 }
 
 pub fn gap_line(gap: &Gap) -> String {

@@ -165,7 +165,7 @@ impl<'a> Asker<'a> {
             prompt,
             schema,
             env,
-            mark: proc::own_mark(&self.paths.map_or_else(|| self.root.to_owned(), FeaturePaths::asked)),
+            mark: proc::own_mark(&self.paths.map_or_else(|| self.root.to_owned(), FeaturePaths::planning_mark)),
             timeout: self.config.workers.timeout,
             max_usd,
         });
@@ -192,7 +192,7 @@ impl<'a> Asker<'a> {
             (None, Some(project)) => Some(project.setup_costs()),
             (None, None) => Project::locate(self.root)?.as_ref().map(Project::setup_costs),
         };
-        path.map(|path| Question::note(&path, self.role.phase(), &self.name)).transpose()
+        path.map(|path| Question::record(&path, self.role.phase(), &self.name)).transpose()
     }
 
     fn count(&self, ui: &Ui, question: Option<Question>, cost: Cost) {

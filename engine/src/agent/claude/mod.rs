@@ -190,8 +190,8 @@ impl Agent for Claude {
             .envs(quiet)
             .envs(session.env)
             .env("CLAUDE_CODE_SHELL_PREFIX", shell)
-            .fed_by(feed)
-            .last_words(interrupt())
+            .stdin_from(feed)
+            .stop_message(interrupt())
             .listen(listener(Arc::clone(&self.conversation))))
     }
 

@@ -116,7 +116,7 @@ impl Integration {
     fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
         let new: Vec<NewCommit> =
             works.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
-        let made = if new.is_empty() { Vec::new() } else { self.objects.pile_commits(base, &new)? };
+        let made = if new.is_empty() { Vec::new() } else { self.objects.stack_commits(base, &new)? };
         Ok(works.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }).collect())
     }
 }

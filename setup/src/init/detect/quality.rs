@@ -7,7 +7,7 @@ mod python;
 mod shared;
 mod web;
 
-use mahabharatha_sys::proc::called_by;
+use mahabharatha_sys::proc::leading_program;
 use serde::Serialize;
 
 use super::manifest::Manifest;
@@ -42,7 +42,7 @@ pub struct Command {
 impl Command {
     /// As it can be called here: `is_there` tells whether a program is installed.
     pub fn here(&self, is_there: impl Fn(&str) -> bool) -> Command {
-        let is_missing = called_by(&self.command).is_some_and(|program| !is_there(program));
+        let is_missing = leading_program(&self.command).is_some_and(|program| !is_there(program));
         let command = self.otherwise.clone().filter(|_| is_missing).unwrap_or_else(|| self.command.clone());
         Command { command, otherwise: None, ..self.clone() }
     }
