@@ -105,7 +105,7 @@ fn a_skeleton_is_a_valid_graph_that_no_run_starts() {
     assert_eq!(unfilled(&filled), []);
     task.files.create.push("path/to/level-0".to_owned());
     let left = unfilled(&GraphFile { tasks: vec![task], ..file });
-    assert_eq!(left[0].message, "is still to be filled in: path/to/level-0");
+    assert_eq!(left[0].message, "still has placeholders: path/to/level-0");
 }
 
 #[test]

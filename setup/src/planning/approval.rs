@@ -1,4 +1,4 @@
-//! Which requirements a person approved, kept beside them so that it goes where they go.
+//! Records the user's approval of a feature's requirements, in a file beside them so that it is committed with them.
 
 use std::fmt;
 
@@ -14,13 +14,13 @@ use super::documents::read_document;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Approval {
-    /// The name that git gives to the text, with line ends as on Unix.
+    /// Git blob id of the requirements text, with Unix line endings.
     requirements: String,
     approved_at: String,
     approved_by: String,
 }
 
-/// How the requirements of a feature stand.
+/// Approval status of a feature's requirements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -45,13 +45,13 @@ impl fmt::Display for Standing {
 pub fn standing(project: &Project, paths: &FeaturePaths) -> Result<Standing> {
     let Some(text) = read_document(&paths.requirements())? else { return Ok(Standing::Missing) };
     let Some(approval) = read_document(&paths.approval())? else { return Ok(Standing::Draft) };
-    // What cannot be read approves nothing.
+    // An unreadable approval file approves nothing.
     let Ok(approval) = serde_json::from_str::<Approval>(&approval) else { return Ok(Standing::Draft) };
     let same = approval.requirements == fingerprint(project, &text)?;
     Ok(if same { Standing::Approved } else { Standing::Changed })
 }
 
-/// How they stand, with who approved them and when, for a document.
+/// Returns the approval status for the design document, with who approved the requirements and when.
 pub fn approval_line(paths: &FeaturePaths, standing: Standing) -> String {
     let approval = read_document(&paths.approval()).ok().flatten();
     match approval.and_then(|text| serde_json::from_str::<Approval>(&text).ok()) {
@@ -62,7 +62,7 @@ pub fn approval_line(paths: &FeaturePaths, standing: Standing) -> String {
     }
 }
 
-/// Approves the requirements as they stand in the file, unless something in them is missing.
+/// Approves the requirements as they are in the file, unless something in them is missing.
 pub fn approve(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let path = paths.requirements();
     let Some(text) = read_document(&path)? else {
@@ -76,10 +76,10 @@ pub fn approve(project: &Project, paths: &FeaturePaths) -> Result<()> {
         return Err(missing
             .iter()
             .fold(error, |error, gap| error.detail(gap_line(gap)))
-            .hint("Fill in what is missing, then approve it."));
+            .hint("Fill in what is missing, then approve again."));
     }
     if standing(project, paths)? == Standing::Approved {
-        // Whoever approved it first did.
+        // Keep the first approval's name and date.
         return Ok(());
     }
     let identity = project.identity()?;

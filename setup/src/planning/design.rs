@@ -1,4 +1,4 @@
-//! A proposal on its way to being the feature's design: judged, then turned into files.
+//! Checks an agent's proposed design and turns it into the feature's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 use super::documents::aside;
 use super::file_set::FileSet;
 
-/// A design whose graph holds.
+/// A design whose task graph passed every check.
 pub struct Designed {
     pub design: Design,
     pub file: GraphFile,
@@ -25,7 +25,7 @@ pub struct Designed {
     pub warnings: Vec<Problem>,
 }
 
-/// Checks everything; with an error, every problem.
+/// Checks the proposal. The error lists every problem, not only the first.
 pub fn judge(
     project: &Project,
     paths: &FeaturePaths,
@@ -52,7 +52,7 @@ pub fn judge(
     }
 }
 
-/// A design that a person is to fill in: its graph has the right form, and no criterion is served yet.
+/// Checks a skeleton that the user will fill in: only the form of its graph, since no criterion is covered yet.
 pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) -> Result<Designed, Vec<Problem>> {
     let Proposal { design, graph: mut file } = proposal;
     let (criteria, _) = trace(requirements, &file);
@@ -66,7 +66,8 @@ pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) 
     }
 }
 
-/// Nobody writes through a link, or over a file, unless that is the stub itself: one that was killed may have left it.
+/// Returns true if the stub cannot be written without following a symlink or replacing a file. A file with exactly the
+/// stub's content is fine: a killed run may have left it.
 fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
     let mut at = checkout.to_owned();
     let mut parts = path.split('/').peekable();
@@ -83,29 +84,29 @@ fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
     false
 }
 
-/// The tasks of the widest level.
+/// Returns the number of tasks in the widest level.
 pub fn width(graph: &TaskGraph) -> usize {
     graph.tasks().chunk_by(|one, next| one.level == next.level).map(<[_]>::len).max().unwrap_or(0)
 }
 
-/// Who made the design, and on what.
+/// Author and approval, for the header of the design document.
 pub struct Colophon<'a> {
     pub author: &'a str,
-    /// How the requirements stand.
+    /// Approval status of the requirements.
     pub approval: &'a str,
-    /// A document that a person wrote stays as it is.
+    /// Keep a design document that the user wrote.
     pub keep_document: bool,
 }
 
-/// What is to be written where.
+/// The files of a design, ready to be written.
 #[derive(Debug, Default)]
 pub struct Laid {
     pub files: FileSet,
-    /// What stood there and is kept beside it.
+    /// Backup files for the documents that are replaced.
     pub kept: Vec<PathBuf>,
 }
 
-/// Every file of the design; the graph comes last, since a run begins from it.
+/// Collects every file of the design. The graph comes last, because a run starts from it.
 pub fn lay_out(
     project: &Project,
     paths: &FeaturePaths,
@@ -156,7 +157,7 @@ impl Laid {
     }
 }
 
-/// What belongs into the commit, by its path in the repository: the specs, as far as git does not ignore them, and the stubs.
+/// Returns the files to commit, by their path in the repository: the specs that git does not ignore, and the stubs.
 pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
     let mut all: Vec<(PathBuf, Option<Vec<u8>>)> = Vec::new();
     let mut add = |path: &Path, bytes: Option<Vec<u8>>| {
@@ -164,7 +165,7 @@ pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Re
             all.push((inside.to_owned(), bytes));
         }
     };
-    // A document that a person wrote stays as it is, and is of the design all the same.
+    // A document that the user wrote is not rewritten, but belongs to the commit all the same.
     let found = [paths.requirements(), paths.approval(), paths.design()];
     for path in found.iter().filter(|found| files.iter().all(|(path, _)| path != *found)) {
         if let Ok(bytes) = fs::read(path) {

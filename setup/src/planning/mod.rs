@@ -1,4 +1,5 @@
-//! From an idea to approved requirements, and on to a design with a task graph.
+//! Takes a feature from an idea to approved requirements, and from there to a design with a task graph. Called by the
+//! `plan` and `design` commands; `init` uses the asker.
 
 mod approval;
 mod architect;
@@ -25,5 +26,5 @@ pub use signals::{end_on_signals, uninterrupted};
 pub use source::{Source, read_source};
 pub use task_list::in_task_list;
 
-/// A longer document is none that anybody reads.
-const LONGEST_DOCUMENT: u64 = 1 << 20;
+/// Maximum length of a document, in bytes.
+const MAX_DOCUMENT_BYTES: u64 = 1 << 20;

@@ -97,7 +97,7 @@ proptest! {
         let one = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let requirements = Requirements {
             feature: "x".to_owned(),
-            // A fence that is never closed is closed, which is one line more.
+            // Avoid open fences: closing one adds a line.
             problem: problem.join("\n").replace("```", "``"),
             stories: vec![Story {
                 title,
