@@ -97,7 +97,11 @@ fn from_a_subdirectory_the_repository_is_meant_and_an_empty_one_is_asked_about()
     let bench = Bench::new(fixtures::GO);
     std::fs::create_dir(bench.repo.join("new")).unwrap();
     let before = bench.repo.everything();
-    bench.run(&["-C", "new", "init"]).code(2).says("is empty, but inside the repository").says("outside any repository");
+    bench
+        .run(&["-C", "new", "init"])
+        .code(2)
+        .says("is empty, but inside the repository")
+        .says("outside any repository");
     bench.run(&["-C", "go.mod", "init"]).code(2).says("go.mod is not a directory");
     assert_eq!(bench.repo.everything(), before);
     bench.run(&["-C", "cmd", "init"]).code(0);

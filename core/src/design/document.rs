@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::{Design, LEVELS};
-use crate::graph::{Served, Task, TaskGraph};
+use crate::graph::{Task, TaskGraph, TracedCriterion};
 use crate::plan::{Plan, total_with};
 use crate::prompt::markdown::{code, embed, fenced, one_line};
 
@@ -13,7 +13,7 @@ pub struct Page<'a> {
     pub design: &'a Design,
     pub graph: &'a TaskGraph,
     pub plan: &'a Plan,
-    pub criteria: &'a [Served],
+    pub criteria: &'a [TracedCriterion],
     /// Date like `2026-02-11`.
     pub created: &'a str,
     pub author: &'a str,

@@ -17,7 +17,7 @@ use crate::spec::path::ancestors;
 use crate::spec::{GraphFile, TaskSpec};
 
 pub use report::{Problem, Severity};
-pub use trace::{Served, spell_out, trace};
+pub use trace::{TracedCriterion, spell_out, trace};
 pub use tree::{EntryKind, StartTree};
 
 /// A validated graph: ids are unique, dependencies are on lower levels, no file has two owners.

@@ -9,23 +9,24 @@ use crate::spec::{GraphFile, Requirements};
 
 /// A criterion, and the tasks that claim to cover it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Served {
+pub struct TracedCriterion {
     pub id: String,
     pub criterion: String,
     pub tasks: Vec<String>,
 }
 
 /// Returns every criterion with its tasks, and the problems: criteria that are unknown or not covered.
-pub fn trace(requirements: &Requirements, file: &GraphFile) -> (Vec<Served>, Vec<Problem>) {
-    let mut served: Vec<Served> = requirements
+pub fn trace(requirements: &Requirements, file: &GraphFile) -> (Vec<TracedCriterion>, Vec<Problem>) {
+    let mut served: Vec<TracedCriterion> = requirements
         .criteria()
-        .map(|criterion| Served { id: criterion.id, criterion: one_line(criterion.text), tasks: Vec::new() })
+        .map(|criterion| TracedCriterion { id: criterion.id, criterion: one_line(criterion.text), tasks: Vec::new() })
         .collect();
     let mut report = Report::new(file);
     for (index, task) in file.tasks.iter().enumerate() {
         for entry in &task.acceptance_criteria {
             let named = ids(entry);
-            let same = |one: &Served| named.contains(&one.id) || (named.is_empty() && is_same(&one.criterion, entry));
+            let same =
+                |one: &TracedCriterion| named.contains(&one.id) || (named.is_empty() && is_same(&one.criterion, entry));
             for one in served.iter_mut().filter(|one| same(one)) {
                 if !one.tasks.contains(&task.id) {
                     one.tasks.push(task.id.clone());

@@ -21,7 +21,7 @@ pub fn asker<'a>(name: &str, config: &'a Config, root: &'a Path, project: Option
 
 /// Returns the agent's notes on the findings, or the reason why there are none.
 pub fn ask(ui: &Ui, asker: &Asker<'_>, found: &str) -> Result<ScoutNotes, String> {
-    planning::end_on_signals().map_err(|error| error.to_string())?;
+    planning::exit_on_signals().map_err(|error| error.to_string())?;
     let answer = asker.ask(ui, &scout(found), &ScoutNotes::schema());
     if let Some(cost) = cost_phrase(asker.cost()).filter(|_| answer.is_ok()) {
         ui.note(&format!("{} answered ({cost})", asker.name()));

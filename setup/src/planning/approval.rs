@@ -23,7 +23,7 @@ struct Approval {
 /// Approval status of a feature's requirements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum ApprovalStatus {
     Missing,
     Draft,
     Approved,
@@ -31,34 +31,34 @@ pub enum Standing {
     Changed,
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for ApprovalStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Standing::Missing => "missing",
-            Standing::Draft => "a draft",
-            Standing::Approved => "approved",
-            Standing::Changed => "changed since approval",
+            ApprovalStatus::Missing => "missing",
+            ApprovalStatus::Draft => "a draft",
+            ApprovalStatus::Approved => "approved",
+            ApprovalStatus::Changed => "changed since approval",
         })
     }
 }
 
-pub fn standing(project: &Project, paths: &FeaturePaths) -> Result<Standing> {
-    let Some(text) = read_document(&paths.requirements())? else { return Ok(Standing::Missing) };
-    let Some(approval) = read_document(&paths.approval())? else { return Ok(Standing::Draft) };
+pub fn approval_status(project: &Project, paths: &FeaturePaths) -> Result<ApprovalStatus> {
+    let Some(text) = read_document(&paths.requirements())? else { return Ok(ApprovalStatus::Missing) };
+    let Some(approval) = read_document(&paths.approval())? else { return Ok(ApprovalStatus::Draft) };
     // An unreadable approval file approves nothing.
-    let Ok(approval) = serde_json::from_str::<Approval>(&approval) else { return Ok(Standing::Draft) };
+    let Ok(approval) = serde_json::from_str::<Approval>(&approval) else { return Ok(ApprovalStatus::Draft) };
     let same = approval.requirements == fingerprint(project, &text)?;
-    Ok(if same { Standing::Approved } else { Standing::Changed })
+    Ok(if same { ApprovalStatus::Approved } else { ApprovalStatus::Changed })
 }
 
 /// Returns the approval status for the design document, with who approved the requirements and when.
-pub fn approval_line(paths: &FeaturePaths, standing: Standing) -> String {
+pub fn approval_line(paths: &FeaturePaths, status: ApprovalStatus) -> String {
     let approval = read_document(&paths.approval()).ok().flatten();
     match approval.and_then(|text| serde_json::from_str::<Approval>(&text).ok()) {
-        Some(approval) if standing == Standing::Approved => {
+        Some(approval) if status == ApprovalStatus::Approved => {
             format!("approved {} by {}", approval.approved_at, approval.approved_by)
         }
-        _ => standing.to_string(),
+        _ => status.to_string(),
     }
 }
 
@@ -78,7 +78,7 @@ pub fn approve(project: &Project, paths: &FeaturePaths) -> Result<()> {
             .fold(error, |error, gap| error.detail(gap_line(gap)))
             .hint("Fill in what is missing, then approve again."));
     }
-    if standing(project, paths)? == Standing::Approved {
+    if approval_status(project, paths)? == ApprovalStatus::Approved {
         // Keep the first approval's name and date.
         return Ok(());
     }

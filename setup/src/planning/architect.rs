@@ -13,7 +13,7 @@ use super::asker::{Asker, as_documents};
 const MAX_CORRECTIONS: usize = 3;
 
 /// Returns the first design that `judge` accepts, or the problems of the last one once the corrections are used up.
-pub fn draw_up<T, P>(
+pub fn ask_architect<T, P>(
     ui: &Ui,
     asker: &Asker<'_>,
     feature: &Feature,

@@ -170,7 +170,7 @@ impl<'a> Asker<'a> {
             timeout: self.config.workers.timeout,
             max_usd,
         });
-        signals::let_end();
+        signals::wait_if_exiting();
         self.count(ui, question, answer.cost);
         // If the budget ran out meanwhile, that is why the agent failed: report the budget instead.
         let value = answer.value.or_else(|error| self.budget().and(Err(error)))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mahabharatha_core::design::{Design, Page, Proposal, design_document, design_manifest, is_form, stub_in_the_way};
-use mahabharatha_core::graph::{Problem, Served, Severity, StartTree, TaskGraph, spell_out, trace};
+use mahabharatha_core::graph::{Problem, Severity, StartTree, TaskGraph, TracedCriterion, spell_out, trace};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::spec::{GraphFile, Requirements, write_task_file};
 use mahabharatha_engine::specs;
@@ -21,7 +21,7 @@ pub struct Designed {
     pub design: Design,
     pub file: GraphFile,
     pub graph: TaskGraph,
-    pub criteria: Vec<Served>,
+    pub criteria: Vec<TracedCriterion>,
     pub warnings: Vec<Problem>,
 }
 
@@ -90,7 +90,7 @@ pub fn width(graph: &TaskGraph) -> usize {
 }
 
 /// Author and approval, for the header of the design document.
-pub struct Colophon<'a> {
+pub struct Provenance<'a> {
     pub author: &'a str,
     /// Approval status of the requirements.
     pub approval: &'a str,
@@ -100,36 +100,36 @@ pub struct Colophon<'a> {
 
 /// The files of a design, ready to be written.
 #[derive(Debug, Default)]
-pub struct Laid {
+pub struct DesignFiles {
     pub files: FileSet,
     /// Backup files for the documents that are replaced.
     pub kept: Vec<PathBuf>,
 }
 
 /// Collects every file of the design. The graph comes last, because a run starts from it.
-pub fn lay_out(
+pub fn collect_files(
     project: &Project,
     paths: &FeaturePaths,
     designed: &Designed,
     plan: &Plan,
-    colophon: &Colophon<'_>,
-) -> Result<Laid> {
-    let mut laid = Laid::default();
+    provenance: &Provenance<'_>,
+) -> Result<DesignFiles> {
+    let mut collected = DesignFiles::default();
     for (path, content) in designed.design.stub_files() {
-        laid.files.put(project.checkout().join(path), content);
+        collected.files.put(project.checkout().join(path), content);
     }
     let old = fs::read_to_string(paths.graph()).ok().and_then(|text| GraphFile::parse(&text).ok());
     let gone = old.iter().flat_map(|old| TaskGraph::check(old, None).0).flat_map(|old| old.tasks().to_vec());
     for task in gone.filter(|task| designed.graph.task(&task.id).is_none()) {
-        laid.files.remove(paths.task_file(&task.id));
+        collected.files.remove(paths.task_file(&task.id));
     }
     for task in designed.graph.tasks() {
-        laid.files.put(paths.task_file(&task.id), write_task_file(&task.spec, None));
+        collected.files.put(paths.task_file(&task.id), write_task_file(&task.spec, None));
     }
     let manifest = serde_json::to_string_pretty(&design_manifest(&designed.graph)).expect("it has string keys only");
-    laid.files.put(paths.manifest(), manifest + "\n");
+    collected.files.put(paths.manifest(), manifest + "\n");
     let written = || fs::read(paths.design()).is_ok_and(|document| !is_form(&String::from_utf8_lossy(&document)));
-    if !(colophon.keep_document && written()) {
+    if !(provenance.keep_document && written()) {
         let created = Timestamp::now().strftime("%Y-%m-%d").to_string();
         let page = Page {
             design: &designed.design,
@@ -137,16 +137,16 @@ pub fn lay_out(
             plan,
             criteria: &designed.criteria,
             created: &created,
-            author: colophon.author,
-            approval: colophon.approval,
+            author: provenance.author,
+            approval: provenance.approval,
         };
-        laid.put_in_place(paths.design(), design_document(&page).into_bytes())?;
+        collected.put_in_place(paths.design(), design_document(&page).into_bytes())?;
     }
-    laid.put_in_place(paths.graph(), designed.file.to_json().into_bytes())?;
-    Ok(laid)
+    collected.put_in_place(paths.graph(), designed.file.to_json().into_bytes())?;
+    Ok(collected)
 }
 
-impl Laid {
+impl DesignFiles {
     fn put_in_place(&mut self, path: PathBuf, bytes: Vec<u8>) -> Result<()> {
         if let Some((beside, old)) = aside(&path, &bytes)? {
             self.files.put(beside.clone(), old);

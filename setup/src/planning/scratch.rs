@@ -31,7 +31,7 @@ impl ScratchCheckout {
     pub fn open(project: &Project) -> Result<ScratchCheckout> {
         let failed = |error| Error::new(ExitCode::Failed, format!("cannot create a temporary directory: {error}"));
         let dir = tempfile::Builder::new().prefix("mahabharatha-design-").tempdir().map_err(failed)?;
-        signals::remove_at_end(dir.path());
+        signals::remove_on_exit(dir.path());
         let (private, tree) = (dir.path().join("git"), dir.path().join("tree"));
         fs::create_dir(&tree).map_err(io("create the directory", &tree))?;
         let objects = Git::objects(&private, project.common_dir(), &project.pinned_config()?)?;
@@ -75,7 +75,7 @@ impl ScratchCheckout {
         let timeout = Duration::from_secs(check.timeout_seconds);
         let ended = Cmd::shell(&check.command).cwd(self.tree()).envs(env).watched(mark).timeout(timeout).merged().run();
         proc::end_descendants(Duration::ZERO);
-        signals::let_end();
+        signals::wait_if_exiting();
         let ended = ended.map_err(failed)?;
         if ended.success() {
             return Ok(Ok(()));

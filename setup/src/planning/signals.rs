@@ -20,17 +20,17 @@ pub fn uninterrupted() -> MutexGuard<'static, ()> {
 
 /// Blocks forever if a signal is ending this process. Call it before reporting how a program ended: the signal may have
 /// killed it.
-pub fn let_end() {
+pub fn wait_if_exiting() {
     drop(uninterrupted());
 }
 
 /// Removes the directory when a signal ends the process.
-pub fn remove_at_end(dir: &Path) {
+pub fn remove_on_exit(dir: &Path) {
     *TEMP_DIR.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
 }
 
 /// Installs the signal handler, which kills every program that was started and then exits.
-pub fn end_on_signals() -> Result<()> {
+pub fn exit_on_signals() -> Result<()> {
     let end = |_, _| {
         let _whole = uninterrupted();
         proc::end_descendants(Duration::ZERO);

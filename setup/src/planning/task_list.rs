@@ -7,7 +7,7 @@ use mahabharatha_sys::project::Project;
 use mahabharatha_sys::ui::Ui;
 
 /// Marks the phase as in progress while `work` runs, then as completed or pending.
-pub fn in_task_list(
+pub fn show_in_task_list(
     ui: &Ui,
     project: &Project,
     feature: &Feature,
