@@ -88,7 +88,8 @@ fn quality_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut B
     text
 }
 
-/// Returns the project's own commands whose program is not installed here, so that a fallback is used instead.
+/// Returns, as commented-out suggestions, the project's own commands whose program is not installed here and which a
+/// fallback replaces.
 fn preferred_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     for command in survey.quality.commands.iter().filter(|command| command.here(&is_there).command != command.command) {
@@ -182,7 +183,8 @@ fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> String {
     );
     if !withheld.is_empty() {
         let names = withheld.join(", ");
-        let _ = writeln!(text, "# {names} may hold a password and is left out: add it if the network needs it.");
+        let _ =
+            writeln!(text, "# Left out, since they may hold a password: {names}. Add them if the network needs them.");
     }
     let _ = writeln!(text, "env:\n  pass: [{}]", passed.join(", "));
     text
@@ -284,7 +286,7 @@ mod tests {
         let set = ["RUSTUP_HOME", "GOPATH", "JAVA_HOME", "SSL_CERT_FILE", "HTTPS_PROXY"];
         let text = text(&survey, |_| true, |name| set.contains(&name));
         assert_eq!(Config::parse(&text).unwrap().env.pass, ["RUSTUP_HOME", "SSL_CERT_FILE"]);
-        assert!(text.contains("# HTTPS_PROXY may hold a password"), "{text}");
+        assert!(text.contains("since they may hold a password: HTTPS_PROXY."), "{text}");
     }
 
     #[test]

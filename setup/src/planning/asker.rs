@@ -97,7 +97,7 @@ impl<'a> Asker<'a> {
                 })?;
             }
             (AgentKind::Command, None) => {
-                return Err(Error::new(ExitCode::Invalid, format!("the agent {name} has no command"))
+                return Err(Error::new(ExitCode::Invalid, format!("the agent {name} has no command configured"))
                     .hint(format!("Set agents.{name}.command in .mahabharatha/config.yaml.")));
             }
             (AgentKind::Command, Some(program)) => {

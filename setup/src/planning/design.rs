@@ -67,7 +67,7 @@ pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) 
 }
 
 /// Returns true if the stub cannot be written without following a symlink or replacing a file. A file with exactly the
-/// stub's content is fine: a killed run may have left it.
+/// stub's content is fine: a killed `design` command may have left it.
 fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
     let mut at = checkout.to_owned();
     let mut parts = path.split('/').peekable();

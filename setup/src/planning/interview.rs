@@ -44,7 +44,7 @@ fn story(ui: &Ui, number: usize, before: Option<&Story>) -> Result<Option<Story>
     Ok(Some(story))
 }
 
-/// Asks until the user gives an answer (of one or more lines) that is not empty.
+/// Asks up to `MAX_REQUIRED_ATTEMPTS` times for an answer, of one or more lines, that is not empty.
 pub fn required(ui: &Ui, question: &str, before: &str) -> Result<String> {
     for _ in 0..MAX_REQUIRED_ATTEMPTS {
         let answer = text(ui, question, before)?;

@@ -102,7 +102,7 @@ fn looks_secret(path: &str) -> bool {
         || [".pem", ".p12", ".pfx", ".key", ".keystore", ".jks"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// Returns the manifests without a lock file. Only those near the root, since libraries need none.
+/// Returns the manifests without a lock file. Only looks near the root, because libraries further down need none.
 fn unlocked(tree: &Tree, manifests: &[Manifest]) -> Vec<String> {
     let is_open = |manifest: &&Manifest| {
         let locks = locks_of(&manifest.content);

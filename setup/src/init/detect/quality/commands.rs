@@ -161,7 +161,8 @@ impl<'t> Finder<'t> {
             None => make(Kind::Lint, vet, manifest.path.clone()),
         };
         let mut found = vec![lint, make(Kind::Test, "go test ./...", manifest.path.clone())];
-        // Unlike `go mod tidy`, it removes nothing from `go.sum`, so it does not change more than `go.mod` requires.
+        // Unlike `go mod tidy`, it removes nothing from `go.sum`; a removal would have to be committed with the change of
+        // `go.mod` that causes it.
         let is_vendored = self.tree.has_anywhere(&join(dir, "vendor/modules.txt"));
         if !is_vendored && text.lines().any(|line| line.trim_start().starts_with("require")) {
             found.push(make(Kind::Install, "go get -t ./...", manifest.path.clone()));
