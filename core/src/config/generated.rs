@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn added_patterns_hold_beside_the_built_in_ones() {
+    fn added_patterns_extend_the_built_in_ones() {
         let added = vec!["dist".to_owned(), "gen/".to_owned(), "/out/*.js".to_owned(), "**/*.g.dart".to_owned()];
         let generated = Generated::new(added).unwrap();
         for path in ["a/dist/x", "gen/a/b", "out/x.js", "lib/m.g.dart", "uv.lock"] {

@@ -10,7 +10,7 @@ fn problems(yaml: &str) -> Vec<String> {
 }
 
 #[test]
-fn silence_means_the_defaults() {
+fn an_empty_config_means_the_defaults() {
     for silent in ["", "\n", "# nothing\n", "---\n", "null\n", "workers:\nagents:\n", "budget: {}\n"] {
         assert_eq!(Config::parse(silent), Ok(Config::default()), "{silent:?}");
     }
@@ -127,7 +127,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_its_place() {
+fn every_problem_is_reported_at_once_with_its_position() {
     let yaml = r#"wrokers: { count: 3 }
 workers:
   count: five
@@ -193,7 +193,7 @@ cleanup: { on_completion: true, on_completion: false }
 }
 
 #[test]
-fn a_syntax_error_names_its_place() {
+fn a_syntax_error_names_its_position() {
     insta::assert_snapshot!(problems("workers:\n  count: [1, 2\n").join("\n"), @"line 2, column 10: not valid YAML: unclosed bracket '['");
     insta::assert_snapshot!(problems("- a\n- b\n").join("\n"), @"line 1, column 1: the file must be a mapping (lines of `key: value`), found a list");
     insta::assert_snapshot!(problems("a: 1\n---\nb: 2\n").join("\n"), @"line 3, column 1: there must be only one YAML document, but a second one starts here");
@@ -203,7 +203,7 @@ fn a_syntax_error_names_its_place() {
 }
 
 #[test]
-fn the_port_range_must_not_run_backwards() {
+fn the_port_range_must_not_be_reversed() {
     insta::assert_snapshot!(problems("ports: { range_start: 11, range_end: 10 }\n").join("\n"), @"line 1, column 23: ports.range_start must be at most range_end, which is 10, found 11");
     insta::assert_snapshot!(problems("ports: { range_end: 10 }\n").join("\n"), @"line 1, column 8: ports.range_start must be at most range_end, which is 10");
 }
@@ -219,7 +219,7 @@ fn messages_are_short_and_harmless_to_a_terminal() {
 }
 
 #[test]
-fn aliases_repeat_values_but_not_without_end() {
+fn aliases_are_expanded_up_to_a_limit() {
     let config =
         Config::parse("env: { pass: &names [A, B] }\nagents: { x: { kind: command, env: *names } }\n").unwrap();
     assert_eq!(config.agents["x"].env, ["A", "B"]);
@@ -235,7 +235,7 @@ fn aliases_repeat_values_but_not_without_end() {
 }
 
 #[test]
-fn the_command_line_goes_before_the_configuration() {
+fn the_command_line_overrides_the_configuration() {
     let config = Config::parse("retry: { base_seconds: 0.5, max_seconds: 0 }\nbudget: { max_usd: 3 }\n").unwrap();
     let policy = config.policy(None, false, None);
     assert_eq!((policy.workers, policy.max_usd, policy.has_gates), (5, Some(3.0), false));

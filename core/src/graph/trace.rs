@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn criteria_are_found_by_name_or_by_their_words() {
+    fn criteria_are_found_by_id_or_by_text() {
         let requirements = Requirements::parse(
             "## User Stories\n### Story 1: a\n**Acceptance Criteria:**\n- prints 1\n- prints 2\n### Story 2: b\n\
              **Acceptance Criteria:**\n- prints 3\n- prints 4\n",

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_are_told_by_what_lies_below() {
+    fn directories_are_implied_by_the_paths_below() {
         let tree = StartTree { entries: [("a/b".into(), EntryKind::File), ("a-c".into(), EntryKind::File)].into() };
         assert!(tree.contains("a") && tree.contains("a/b") && tree.has_below("a"));
         assert!(!tree.has_below("a/b") && !tree.contains("a/") && !tree.has_below("a-"));

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prompt_holds_what_was_said_so_that_it_cannot_break_out() {
+    fn user_text_cannot_break_out_of_the_prompt() {
         let feature = Feature::new("x").unwrap();
         let answers = [("Which?".to_owned(), "The red one".to_owned())];
         let input = OwnerInput {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_or_told_what_is_wrong_with_it() {
+    fn an_answer_is_parsed_or_rejected_with_a_reason() {
         let read = |value: Value| OwnerAnswer::read(value);
         assert!(read(json!({})).unwrap_err().contains("neither"));
         assert!(read(json!({ "questions": [{ "question": "  " }] })).is_err());

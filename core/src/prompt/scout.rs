@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_cut_to_what_somebody_reads() {
+    fn an_answer_is_cut_to_the_length_limits() {
         let many: Vec<String> = (0..50).map(|_| "é".repeat(5_000)).collect();
         let notes =
             ScoutNotes::read(json!({ "summary": "s".repeat(1 << 20), "security": many, "quality": [" ", "q"] }));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told() {
+    fn an_invalid_answer_is_reported() {
         assert!(ScoutNotes::read(json!({})).unwrap_err().contains("neither"));
         assert!(ScoutNotes::read(json!({ "summary": " ", "quality": [" "] })).is_err());
         assert!(ScoutNotes::read(json!({ "summary": 1 })).unwrap_err().starts_with("summary: invalid type"));

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field_and_the_place_once() {
+    fn errors_name_the_field_and_the_position_once() {
         let wrong_type = with_task(r#"{"id": "A", "title": "t", "level": "one"}"#);
         assert_eq!(
             error(&wrong_type),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn different_spellings_become_one() {
+    fn different_spellings_normalize_to_one_path() {
         for text in ["a/b", "./a/b", "a//b", "a/./b", "a/c/../b", ".//a/b"] {
             assert_eq!(read(text), Ok(("a/b".into(), false)), "{text}");
         }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_names_are_names() {
+    fn unusual_names_are_accepted() {
         for text in
             ["app/[slug]/page.tsx", "a b/ü.txt", ".github/x", "src/.gitignore", "a/.gsd/x", "{x}", "ab:c", "git"]
         {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_one_file_system_confuses_fold_to_one() {
+    fn names_that_a_file_system_treats_as_one_fold_to_one() {
         for (a, b) in [("Src/A", "src/a"), ("STRASSE", "straße"), ("é", "e\u{301}"), ("Σ", "ς"), ("Å", "\u{212b}")]
         {
             assert_eq!(folded(a), folded(b), "{a} {b}");

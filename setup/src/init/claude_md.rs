@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_wrote_stays_around_ours() {
+    fn user_text_around_our_part_is_kept() {
         let first = merged("# Mine\n", &ours("one")).unwrap();
         assert_eq!(first, format!("# Mine\n\n{}", ours("one")));
         assert_eq!(without_ours(&format!("a\n{}b\n", ours("one"))).unwrap(), "a\nb\n");

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_are_there_become_gates_and_others_suggestions() {
+    fn installed_programs_become_gates_and_missing_ones_suggestions() {
         let survey =
             survey(&[("Cargo.toml", "[package]\nname = 'x'\n[lints.clippy]\nall = 'warn'\n"), ("src/lib.rs", "")]);
         let with = text(&survey, |program| program == "cargo-audit", |_| false);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_linter_is_missing_another_stands_in_and_it_is_a_suggestion() {
+    fn a_missing_linter_is_replaced_by_a_fallback_and_suggested() {
         let manifest = "module x\n\nrequire example.com/y v1.0.0\n";
         let survey = survey(&[("a/go.mod", manifest), ("a/.golangci.yml", "version: '2'\n")]);
         let commands = |text: &str| -> Vec<String> {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn go_fetches_nothing_where_it_needs_nothing_or_has_all_of_it() {
+    fn go_install_is_skipped_without_requirements_or_with_a_vendor_directory() {
         let prepare =
             |files: &[(&str, &str)]| Config::parse(&text(&survey(files), |_| true, |_| false)).unwrap().merge.prepare;
         let manifest = ("go.mod", "module x\n\nrequire (\n\texample.com/y v1.0.0\n)\n");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_say_where_toolchains_are_reach_the_gates() {
+    fn toolchain_variables_are_passed_to_the_gates() {
         let survey = survey(&[("Cargo.toml", "[package]\nname = 'x'\n"), ("src/lib.rs", "")]);
         let set = ["RUSTUP_HOME", "GOPATH", "JAVA_HOME", "SSL_CERT_FILE", "HTTPS_PROXY"];
         let text = text(&survey, |_| true, |name| set.contains(&name));
@@ -290,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_is_said_and_still_valid() {
+    fn a_config_without_gates_is_valid() {
         let text = text(&survey(&[("notes.txt", "x")]), |_| false, |_| false);
         assert_eq!(Config::parse(&text).unwrap().quality_gates, []);
     }
 
     #[test]
-    fn gates_of_the_same_kind_have_names_of_their_own() {
+    fn gates_of_the_same_kind_get_unique_names() {
         let survey = survey(&[
             ("package.json", r#"{"scripts": {"test": "jest"}}"#),
             ("Cargo.toml", "[package]\nname = 'x'"),
@@ -311,7 +311,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_project_is_called_the_file_holds(name in any::<String>(), dir in "[^/\0]{1,20}") {
+        fn any_project_name_gives_a_valid_config(name in any::<String>(), dir in "[^/\0]{1,20}") {
             let mut survey = survey(&[]);
             survey.name = Some(name.clone());
             let command = format!("cd '{dir}' && x");

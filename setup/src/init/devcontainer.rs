@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_settings_are_added_to() {
+    fn user_settings_are_merged() {
         let theirs = r#"{ "image": "mine", "containerEnv": { "MAHABHARATHA_FEATURE": "x" } }"#;
         let (files, warnings) = made(&[(SETTINGS, theirs), (DOCKERFILE, "FROM mine")]);
         assert!(warnings.is_empty());

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_indicator_alone_shows_a_project() {
+    fn every_single_indicator_means_an_existing_project() {
         for name in INDICATORS.into_iter().chain(["Shop.csproj", "Shop.sln"]) {
             assert_eq!(mode(&[name]), Mode::Discovery, "{name}");
             assert_eq!(mode(&["README.md", name]), Mode::Discovery, "{name}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_readme_or_a_licence_is_no_project() {
+    fn a_readme_or_a_licence_does_not_indicate_a_project() {
         for names in [
             &[][..],
             &["README.md"],
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_files_show_a_project_too() {
+    fn unknown_user_files_indicate_a_project() {
         let (mode, why) = judge(&["README.md".to_owned(), "main.py".to_owned()]);
         assert_eq!((mode, why.as_str()), (Mode::Discovery, "it is not empty: it contains \"main.py\""));
     }

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_shows() {
+    fn a_changed_file_is_detected() {
         let mut record = Record::default();
         record.note("a", b"text");
         assert!(record.wrote("a", b"text"));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written_and_a_broken_one_is_none() {
+    fn a_record_round_trips_and_a_broken_one_is_empty() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(PATH);
         assert_eq!(Record::read(dir.path()), Record::default());

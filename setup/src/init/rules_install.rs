@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_decides() {
+    fn built_in_rules_are_chosen_by_stack() {
         let (dir, survey) = project(&["main.py", "Dockerfile"]);
         let (files, _) = files(dir.path(), &survey, None, &BUILT_IN);
         assert_eq!(names(&files), ["security-general.md", "security-python.md", "security-docker.md"]);
     }
 
     #[test]
-    fn a_repository_is_mapped_by_its_paths_and_one_that_is_not_there_is_a_warning() {
+    fn a_rules_repository_is_mapped_by_path_and_a_missing_one_is_a_warning() {
         let (dir, survey) = project(&["main.py"]);
         let rules = tempfile::tempdir().unwrap();
         for path in [

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_replaced_is_kept_under_a_name_of_its_own() {
+    fn a_replaced_document_is_kept_under_a_free_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("requirements.md");
         assert_eq!(aside(&path, b"new").unwrap(), None);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_text_of_a_length_that_somebody_can_read() {
+    fn a_document_must_be_utf8_and_within_the_length_limit() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("d.md");
         assert_eq!(read_document(&path).unwrap(), None);

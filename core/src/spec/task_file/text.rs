@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_marked_section_is_text() {
+    fn text_that_looks_like_cdata_round_trips() {
         let text = "<![CDATA[a &lt; b]]>";
         assert_eq!(read_text(&write_text(text, "")), text);
         assert_eq!(read_command(&write_command(text, "")), text);
@@ -328,7 +328,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
         #[test]
-        fn whatever_is_written_is_read_back(text in awkward(), other in awkward()) {
+        fn everything_written_is_read_back_unchanged(text in awkward(), other in awkward()) {
             prop_assert_eq!(read_line(&write_line(&text)), text.clone());
             prop_assert_eq!(unescape(&attribute(&text)), text.clone());
             prop_assert_eq!(read_text(&format!("\n{}\n  ", write_text(&text, "    "))), normalized(&text));

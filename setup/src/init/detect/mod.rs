@@ -121,7 +121,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn no_manifest_brings_it_down(files in proptest::collection::vec((0..NAMES.len(), proptest::collection::vec(PARTS, 0..30)), 1..5)) {
+        fn no_manifest_makes_the_survey_fail(files in proptest::collection::vec((0..NAMES.len(), proptest::collection::vec(PARTS, 0..30)), 1..5)) {
             let dir = tempfile::tempdir().unwrap();
             for (name, parts) in files {
                 let path = dir.path().join(NAMES[name]);

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_containers_and_secrets() {
+    fn container_files_and_secrets_are_recognized_by_name() {
         for path in ["Dockerfile", "a/Dockerfile.dev", "web.dockerfile", "docker-compose.override.yml", "compose.yaml"]
         {
             assert!(is_container_file(path), "{path}");

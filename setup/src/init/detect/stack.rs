@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_can_be_searched() {
+    fn the_framework_list_is_sorted() {
         assert!(FRAMEWORKS.is_sorted_by_key(|(package, _)| package));
     }
 }

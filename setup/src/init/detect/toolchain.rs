@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_taken_from_any_way_of_saying_it() {
+    fn a_version_number_is_extracted_from_any_notation() {
         let number = |version: &str, parts| {
             Toolchain { tool: Tool::Python, version: Some(version.to_owned()), from: String::new() }.number(parts)
         };

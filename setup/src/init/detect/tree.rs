@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_ignores_and_what_tools_made_is_passed_over() {
+    fn ignored_and_generated_files_are_skipped() {
         let (_dir, tree) = tree(&[
             (".gitignore", b"/secret\n*.log\n"),
             ("secret/a.py", b"x"),

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_placeholder_is_filled_and_every_path_is_its_own() {
+    fn every_placeholder_is_filled_and_every_path_is_unique() {
         for framework in Framework::ALL {
             let names = Names::new("My Shop", "Sells things").unwrap();
             let mut paths = BTreeSet::new();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_wrote_is_never_taken_for_a_placeholder() {
+    fn user_text_is_never_taken_for_a_placeholder() {
         for framework in Framework::ALL {
             let files = files(framework, &names());
             let holding = |text: &str| files.iter().any(|file| file.text.contains(text));
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_placeholder_stays() {
+    fn unknown_placeholders_are_kept() {
         assert_eq!(fill("{{slug}} {{ {{what}} {{slug", &[], &names()), "my-shop {{ {{what}} {{slug");
         assert_eq!(fill("{{a}}", &[("a", "b {{slug}}\n")], &names()), "b my-shop");
     }
 
     #[test]
-    fn sections_of_a_manifest_stand_apart() {
+    fn sections_of_a_manifest_are_separated_by_blank_lines() {
         for file in Framework::ALL.into_iter().flat_map(|framework| files(framework, &names())) {
             let lines: Vec<&str> = file.text.lines().collect();
             let crowded = lines.windows(2).find(|pair| pair[1].starts_with('[') && !pair[0].is_empty());

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_found_however_it_is_set_apart() {
+    fn a_number_is_found_after_any_separator() {
         assert_eq!(number_after("[report]\nfail_under = 85\n", "fail_under"), Some(85.0));
         assert_eq!(number_after("thresholds: { lines: 92.5, }", "lines"), Some(92.5));
         assert_eq!(number_after("# fail_under is\nfail_under=90.", "fail_under"), Some(90.0));
