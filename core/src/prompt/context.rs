@@ -12,8 +12,8 @@ follows below.
 
 - Change only the files that your task owns. Any other change is removed and fails the attempt; \
 build output and lock files are excluded automatically.
-- Stay in your worktree, and do not change anything in git (no commits, no branches, nothing in `.git`): when you finish, your files \
-are verified and committed for you.
+- Stay in your worktree, and do not change anything in git (no commits, no branches, nothing in `.git`): when you finish, \
+your files are verified and committed for you.
 - Run the verification command before you finish, and fix what fails.
 - Start no subagents. Use the network only to install packages.
 - Never write secrets into code or logs, and validate external input.

@@ -133,9 +133,9 @@ fn before(text: &mut String, input: &PromptInput<'_>) {
 fn remedy(text: &mut String, input: &PromptInput<'_>) {
     let Some(failure) = input.remedy else { return };
     let body = format!(
-        "Your task was done and merged with the others of its level. Then this gate failed on the merged result, and the failure was \
-         traced to your files:\n\n{}\n\nYour worktree contains the merged state. Fix the cause in the files that you \
-         own, keep what works, and run the command again. Its output:\n\n{}",
+        "Your task was done and merged with the others of its level. Then this gate failed on the merged result, and the \
+         failure was traced to your files:\n\n{}\n\nYour worktree contains the merged state. Fix the cause in the files that \
+         you own, keep what works, and run the command again. Its output:\n\n{}",
         fenced(&failure.command, "sh"),
         fenced(&bound_text(&failure.output, MAX_REPORT_CHARS), "text"),
     );
