@@ -69,7 +69,7 @@ fn what_was_found_can_be_had_as_json() {
     let bench = Bench::new(fixtures::NEXT);
     let ran = bench.run(&["init", "--json", "--name", "other"]).code(0);
     let outcome = ran.json();
-    assert_eq!((outcome["mode"].as_str(), outcome["why"].as_str()), (Some("discovery"), Some("there is \".git\"")));
+    assert_eq!((outcome["mode"].as_str(), outcome["why"].as_str()), (Some("discovery"), Some("it contains \".git\"")));
     assert_eq!(outcome["survey"]["name"], "other");
     assert_eq!(outcome["survey"]["quality"]["coverage"]["percent"], 80.0);
     let actions: Vec<&Value> = outcome["files"].as_array().unwrap().iter().map(|file| &file["action"]).collect();

@@ -24,7 +24,8 @@ fn manifests_that_cannot_be_read_are_told_and_the_rest_is_found() {
     symlink("/", root.join("everything")).unwrap();
     symlink("/etc/passwd", root.join(".nvmrc")).unwrap();
     assert!(Command::new("mkfifo").arg(root.join("requirements.txt")).status().unwrap().success());
-    let ran = bench.run(&["init"]).code(0).says("package.json is longer than 1024 KB").says("Cargo.toml is not UTF-8");
+    let ran =
+        bench.run(&["init"]).code(0).says("package.json is longer than 1024 KB").says("Cargo.toml is not valid UTF-8");
     ran.says("pyproject.toml is not valid TOML").says("composer.json is not valid JSON");
     let report = bench.repo.read(".gsd/INFRASTRUCTURE.md");
     assert!(report.contains("| Go | 1 | 1 |") && report.contains("## Notes"), "{report}");

@@ -100,7 +100,7 @@ fn notes_that_mean_harm_stay_notes() {
     let bare = |sign: &str| notes.matches(sign).count() - notes.matches(&format!("\\{sign}")).count();
     assert_eq!((bare("<"), bare("["), bare("`")), (0, 0, 2), "only the agent's name is code: {notes}");
     let starts: Vec<&str> = notes.lines().filter(|line| !line.is_empty()).map(|line| &line[..2]).collect();
-    assert!(starts.iter().all(|start| ["Wh", "In", "| ", "|-"].contains(start)), "{starts:?}");
+    assert!(starts.iter().all(|start| ["Wr", "Su", "| ", "|-"].contains(start)), "{starts:?}");
 }
 
 #[test]
