@@ -127,7 +127,7 @@ fn what_is_pasted_answers_one_question_and_no_other() {
         person.answer(&repo, question, answer);
     }
     // Whoever has no more to say says so, and at the end has a draft.
-    for question in ["Story 2: who can do what?", "Constraints", "Out of scope", "Dependencies", "Approve"] {
+    for question in ["Story 2: who can do what?", "business constraints", "Out of scope", "Dependencies", "Approve"] {
         person.wait_for(&repo, question);
         person.press("\x04");
     }
