@@ -108,7 +108,7 @@ fn a_session_runs_a_feature_to_its_end() {
     let failed = one.does("B", "b.txt", "nothing\n").code(1).json();
     assert_eq!((&failed["result"], &failed["tries_left"]), (&json!("failed"), &json!(1)));
     let worktree = one.claim("B");
-    one.run(&["task", "prompt", "B"]).says("grep -q good b.txt").says("The Attempt Before This One Failed");
+    one.run(&["task", "prompt", "B"]).says("grep -q good b.txt").says("The Previous Attempt Failed");
     one.write(&worktree, "b.txt", "good and bad\n");
     one.run(&["task", "complete", "B"]).code(0);
 
