@@ -96,7 +96,8 @@ impl TaskList {
         in_the_end(|| Ok(!self.owner.put(&dir, std::slice::from_ref(&entry), &BTreeSet::new())?.held))
     }
 
-    /// Makes the list what the run says, waiting for others where they are at it. Who drives a run has a `Mirror` instead.
+    /// Makes the list what the run says, waiting for others where they are at it. Who drives a run has a `Mirror`
+    /// instead.
     pub fn write(&self, view: &RunView, graph: &TaskGraph) -> Result<()> {
         let (dir, entries) = (self.make()?, self.entries(view, graph));
         in_the_end(|| Ok(!self.owner.put_all(&dir, &entries, &BTreeSet::new())?.held))

@@ -182,7 +182,7 @@ impl Agent for Claude {
         let feed = conversation.feed();
         drop(conversation);
         feed.give(user_message(&session.prompt.own));
-        // The client splits the prefix at the last ` -`, so the path may contain spaces.
+        // The client splits the prefix at the last ` -`, so the path may contain any characters.
         let mut shell = dir.join(SHELL).into_os_string();
         shell.push(" -c");
         let quiet = QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect();

@@ -11,8 +11,7 @@ use super::super::Session;
 const TOOLS: &str = "Read,Write,Edit,Bash";
 const WITH_TASK_TOOLS: &str = "Read,Write,Edit,Bash,TaskGet,TaskUpdate,TaskList";
 
-/// Git commands beyond the read-only ones, which the client allows by itself (without options that write or run
-/// something).
+/// Git commands to allow in addition to the read-only calls that the client allows by itself.
 const GIT_COMMANDS: &[&str] = &[
     "git ls-tree",
     // The prompt offers it for restoring the work of an earlier attempt.

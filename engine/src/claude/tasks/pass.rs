@@ -57,8 +57,8 @@ impl Owner {
         (project == self.project && feature == self.feature.as_str()).then_some(key)
     }
 
-    /// Makes what is missing, puts right what differs, takes away tasks of ours that are not among the entries. A claim is
-    /// left as it stands, unless it was refused.
+    /// Makes what is missing, puts right what differs, takes away tasks of ours that are not among the entries. A claim
+    /// is left as it stands, unless it was refused.
     pub fn put_all(&self, dir: &ListDir, entries: &[Entry], refused: &BTreeSet<TaskId>) -> Result<Done> {
         let mut done = self.put(dir, entries, refused)?;
         let wanted: BTreeSet<&Key> = entries.iter().map(|entry| &entry.key).collect();
