@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::TaskStatus;
 use mahabharatha_engine::claude::guard::{self, CallContext, OwnCall, ToolUse, Verdict};
-use mahabharatha_engine::claude::tasks::{Listed, TaskCompleted};
+use mahabharatha_engine::claude::tasks::{ListedTask, TaskCompleted};
 use mahabharatha_engine::lease::{self, Lease};
 use mahabharatha_engine::session::{caller, claims, control};
 use mahabharatha_engine::worker::subagents::{self, Session};
@@ -194,7 +194,7 @@ fn is_abandoned(feature_dir: &Path) -> bool {
 fn task_completed(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<TaskCompleted>(ui)? else { return Ok(ExitCode::Done) };
     // An entry of a project that is gone, or was never run, is not ours to judge.
-    let Ok(Some(Listed { project, feature, task })) = call.ours() else { return Ok(ExitCode::Done) };
+    let Ok(Some(ListedTask { project, feature, task })) = call.our_task() else { return Ok(ExitCode::Done) };
     let Ok(project) = Project::find(&project) else { return Ok(ExitCode::Done) };
     let place = Place { paths: project.feature(&feature), project, feature };
     if !place.paths.journal().exists() {

@@ -15,7 +15,7 @@ pub fn in_task_list(
     work: impl FnOnce() -> Result<bool>,
 ) -> Result<bool> {
     let show = |status| {
-        if let Err(error) = tasks::phase(project, feature, phase, status) {
+        if let Err(error) = tasks::show_phase(project, feature, phase, status) {
             ui.warn(&format!("the task list does not show how far it is: {}", error.message()));
         }
     };
