@@ -4,7 +4,7 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::proc::{Cmd, Ended, Exit, bounded_text};
 
-use super::{Agent, FEEDBACK_BYTES, Said, Session};
+use super::{Agent, AgentOutcome, FEEDBACK_BYTES, Session};
 
 /// Bytes kept from the start and the end of a note or reason.
 const NOTE_BYTES: (usize, usize) = (6 * 1024, 2 * 1024);
@@ -36,18 +36,21 @@ impl Agent for Program {
         None
     }
 
-    fn said(&self, ended: &Ended) -> Said {
+    fn outcome(&self, ended: &Ended) -> AgentOutcome {
         let text = || bounded_text(&ended.stdout, NOTE_BYTES).trim().to_owned();
         match ended.status {
-            Exit::Code(0) => Said::Done,
+            Exit::Code(0) => AgentOutcome::Done,
             // A checkpoint needs a note to continue from; without one, 2 is also how a shell or `make` reports a
             // failure.
-            Exit::Code(2) if !text().is_empty() => Said::Checkpoint(text()),
-            Exit::Code(3) => Said::Blocked(text()),
-            Exit::Code(4) => Said::Escalated(text()),
+            Exit::Code(2) if !text().is_empty() => AgentOutcome::Checkpoint(text()),
+            Exit::Code(3) => AgentOutcome::Blocked(text()),
+            Exit::Code(4) => AgentOutcome::Escalated(text()),
             status => {
                 let output = [ended.stdout.as_slice(), ended.stderr.as_slice()].concat();
-                Said::Failed(format!("The agent failed with {status}.\n\n{}", bounded_text(&output, FEEDBACK_BYTES)))
+                AgentOutcome::Failed(format!(
+                    "The agent failed with {status}.\n\n{}",
+                    bounded_text(&output, FEEDBACK_BYTES)
+                ))
             }
         }
     }

@@ -104,15 +104,15 @@ pub struct Session<'a> {
     pub job_dir: &'a Path,
     pub env: BTreeMap<OsString, OsString>,
     /// Receives the agent's events as they happen.
-    pub tell: Tell,
+    pub events: EventSink,
 }
 
 /// Receives an agent's events.
-pub type Tell = Box<dyn FnMut(AgentEvent) + Send>;
+pub type EventSink = Box<dyn FnMut(AgentEvent) + Send>;
 
 /// Result of an agent that ended by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum AgentOutcome {
     Done,
     /// Stopped before it was done; the next attempt continues from the note.
     Checkpoint(String),
@@ -134,7 +134,7 @@ pub trait Agent {
     /// Returns a key of the prompt prefix that the agent shares with other workers; `None` if no service caches it.
     fn shared_prefix(&self, session: &Session<'_>) -> Option<String>;
     /// Returns the result of an agent that ended by itself.
-    fn said(&self, ended: &Ended) -> Said;
+    fn outcome(&self, ended: &Ended) -> AgentOutcome;
     /// Returns the cost that the agent reported before it ended or was killed.
     fn reported_cost(&self) -> Option<Cost>;
     /// Returns the agent's decisions that later tasks should know.

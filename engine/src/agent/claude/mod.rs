@@ -27,7 +27,7 @@ use mahabharatha_core::spec::{Effort, TaskSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Agent, Said, Session};
+use super::{Agent, AgentOutcome, Session};
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::proc::{Cmd, Ended, Feed};
 use stream::{Conversation, interrupt, listener};
@@ -178,7 +178,7 @@ impl Agent for Claude {
             cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
         }
         let mut conversation = self.conversation();
-        conversation.begin(session.worktree, session.tell);
+        conversation.begin(session.worktree, session.events);
         let feed = conversation.feed();
         drop(conversation);
         feed.give(user_message(&session.prompt.own));
@@ -205,8 +205,8 @@ impl Agent for Claude {
         Some(format!("{:016x}", hasher.finish()))
     }
 
-    fn said(&self, ended: &Ended) -> Said {
-        self.conversation().said(ended)
+    fn outcome(&self, ended: &Ended) -> AgentOutcome {
+        self.conversation().agent_outcome(ended)
     }
 
     fn reported_cost(&self) -> Option<Cost> {

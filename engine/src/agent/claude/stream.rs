@@ -13,7 +13,7 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_sys::proc::{Ended, Exit, Feed, Lines, bounded_text};
 use serde_json::{Map, Value, json};
 
-use super::super::{AgentEvent, FEEDBACK_BYTES, Said, Tell};
+use super::super::{AgentEvent, AgentOutcome, EventSink, FEEDBACK_BYTES};
 use super::user_message;
 use super::window::Window;
 use super::wire::{Block, Content, Line, Message, Outcome, System};
@@ -43,7 +43,7 @@ pub struct Conversation {
     /// Context tokens of the agent's latest answer; answers of subagents do not count.
     context: u64,
     worktree: PathBuf,
-    tell: Tell,
+    events: EventSink,
     /// Number of tools used since the request to stop; `None` before it.
     tools_since_stop: Option<u32>,
     interrupted: bool,
@@ -69,7 +69,7 @@ impl Conversation {
             window: Window::new(),
             context: 0,
             worktree: PathBuf::new(),
-            tell: Box::new(|_| ()),
+            events: Box::new(|_| ()),
             tools_since_stop: None,
             interrupted: false,
             tools: BTreeMap::new(),
@@ -83,9 +83,9 @@ impl Conversation {
         }
     }
 
-    pub fn begin(&mut self, worktree: &Path, tell: Tell) {
+    pub fn begin(&mut self, worktree: &Path, events: EventSink) {
         self.worktree = worktree.to_owned();
-        self.tell = tell;
+        self.events = events;
     }
 
     pub fn feed(&self) -> Feed {
@@ -130,11 +130,11 @@ impl Conversation {
                 // Ignore an implausibly late time, for which a run would wait forever.
                 let latest = Time(Timestamp::now().as_millisecond()) + MAX_LIMIT_WAIT;
                 self.limited_until = self.limited_until.filter(|until| *until < latest);
-                (self.tell)(AgentEvent::RateLimited { until: self.limited_until });
+                (self.events)(AgentEvent::RateLimited { until: self.limited_until });
             }
             Line::Result(outcome) => {
                 let text = if outcome.result.is_empty() { outcome.errors.join("; ") } else { outcome.result.clone() };
-                (self.tell)(AgentEvent::Finished(format!(
+                (self.events)(AgentEvent::Finished(format!(
                     "{} after {} turns: {text}",
                     outcome.subtype, outcome.num_turns
                 )));
@@ -158,16 +158,16 @@ impl Conversation {
                 if let Some(request) = self.window.ask(&model, Instant::now()) {
                     self.feed.give(request);
                 }
-                (self.tell)(AgentEvent::Started { session: session_id, model });
+                (self.events)(AgentEvent::Started { session: session_id, model });
             }
             System::ApiRetry { attempt, max_retries, error_status, error } => {
                 let code = error.clone().unwrap_or_else(|| "no answer".to_owned());
                 let why = error_status.map_or(code.clone(), |status| format!("{status} {code}"));
                 self.api_error = (error, error_status);
-                (self.tell)(AgentEvent::Retrying { retry: attempt, of: max_retries, why });
+                (self.events)(AgentEvent::Retrying { retry: attempt, of: max_retries, why });
             }
             System::CompactBoundary { compact_metadata } => {
-                (self.tell)(AgentEvent::Compacted { from: compact_metadata.pre_tokens });
+                (self.events)(AgentEvent::Compacted { from: compact_metadata.pre_tokens });
             }
             System::Other => {}
         }
@@ -181,18 +181,18 @@ impl Conversation {
         if context > 0 && self.counted.insert(message.id) {
             self.tokens = self.tokens.saturating_add(context).saturating_add(message.usage.output_tokens);
             let usage = AgentEvent::Usage { tokens: self.tokens, context: self.percent(context) };
-            (self.tell)(usage);
+            (self.events)(usage);
         }
         let Content::Blocks(blocks) = message.content else { return };
         for block in blocks {
             match block {
                 Block::Text { text } if !text.trim().is_empty() => {
-                    (self.tell)(AgentEvent::Text(text.clone()));
+                    (self.events)(AgentEvent::Text(text.clone()));
                     self.last_text = text;
                 }
                 Block::ToolUse { id, name, input } => {
                     let doing = doing(&self.worktree, &name, &input);
-                    (self.tell)(AgentEvent::ToolUse(doing.clone()));
+                    (self.events)(AgentEvent::ToolUse(doing.clone()));
                     self.tools.insert(id, doing);
                     // Send the request during a tool use: the client delivers messages when a tool ends. Sent after the
                     // last answer, the request would start another turn.
@@ -223,7 +223,7 @@ impl Conversation {
         let used = self.tools_since_stop.map_or(0, |used| used.saturating_add(1));
         self.tools_since_stop = Some(used);
         if used == 0 {
-            (self.tell)(AgentEvent::AskedToStop { context });
+            (self.events)(AgentEvent::AskedToStop { context });
             self.feed.give(user_message(STOP));
         } else if used == TOOLS_PER_STOP_REQUEST {
             let message = json!({ "role": "user", "content": STOP });
@@ -241,19 +241,22 @@ impl Conversation {
                 let tool = self.tools.remove(&tool_use_id);
                 let text = content.as_str().unwrap_or_default();
                 if is_error && DENIALS.iter().any(|denial| text.starts_with(denial)) {
-                    (self.tell)(AgentEvent::ToolDenied(tool.unwrap_or_else(|| "an unknown tool use".to_owned())));
+                    (self.events)(AgentEvent::ToolDenied(tool.unwrap_or_else(|| "an unknown tool use".to_owned())));
                 }
             }
         }
     }
 
-    pub fn said(&self, ended: &Ended) -> Said {
+    pub fn agent_outcome(&self, ended: &Ended) -> AgentOutcome {
         let Some(outcome) = &self.outcome else {
             let output = bounded_text(&ended.stderr, FEEDBACK_BYTES);
-            return Said::Failed(format!("The agent ended with {} and gave no result.\n\n{output}", ended.status));
+            return AgentOutcome::Failed(format!(
+                "The agent ended with {} and gave no result.\n\n{output}",
+                ended.status
+            ));
         };
         if self.tools_since_stop.is_some() && outcome.is_overflow() {
-            return Said::Checkpoint(self.overflow_note());
+            return AgentOutcome::Checkpoint(self.overflow_note());
         }
         if outcome.is_error && outcome.subtype == "success" {
             return self.service_error(outcome);
@@ -265,30 +268,32 @@ impl Conversation {
             && ended.status == Exit::Code(0);
         if self.tools_since_stop.is_some() {
             return match answer.as_str() {
-                FINISHED if completed => Said::Done,
-                "" => Said::Checkpoint("The agent ran out of context before it wrote a checkpoint note.".to_owned()),
-                _ => Said::Checkpoint(answer),
+                FINISHED if completed => AgentOutcome::Done,
+                "" => AgentOutcome::Checkpoint(
+                    "The agent ran out of context before it wrote a checkpoint note.".to_owned(),
+                ),
+                _ => AgentOutcome::Checkpoint(answer),
             };
         }
         if outcome.subtype == "error_max_budget_usd" {
             let spent = outcome.total_cost_usd.unwrap_or_default();
-            return Said::Blocked(format!(
+            return AgentOutcome::Blocked(format!(
                 "the budget of this task is used up ({spent:.2} USD spent in this attempt); raise budget.max_usd_per_task"
             ));
         }
         if !completed {
             let reason = outcome.terminal_reason.as_deref().unwrap_or("no reason");
             let errors = outcome.errors.join("\n");
-            return Said::Failed(format!(
+            return AgentOutcome::Failed(format!(
                 "The agent did not finish ({}, {reason}).\n{errors}\n\n{answer}",
                 outcome.subtype
             ));
         }
         let mark = |mark: &str| answer.strip_prefix(mark).map(|rest| rest.trim().to_owned());
         match (mark("BLOCKED:"), mark("ESCALATE:")) {
-            (Some(reason), _) => Said::Blocked(reason),
-            (_, Some(question)) => Said::Escalated(question),
-            _ => Said::Done,
+            (Some(reason), _) => AgentOutcome::Blocked(reason),
+            (_, Some(question)) => AgentOutcome::Escalated(question),
+            _ => AgentOutcome::Done,
         }
     }
 
@@ -300,7 +305,7 @@ impl Conversation {
     }
 
     /// Tells an unavailable API, which says nothing about the task, from a request that the API rejected.
-    fn service_error(&self, outcome: &Outcome) -> Said {
+    fn service_error(&self, outcome: &Outcome) -> AgentOutcome {
         let (code, status) =
             (self.api_error.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.api_error.1));
         let limited = code == "rate_limit" || status == Some(429);
@@ -309,10 +314,10 @@ impl Conversation {
             ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => "the API refuses access",
             ("overloaded", _) | (_, Some(500..)) => "the API is overloaded or down",
             ("server_error" | "unknown", None) => "the API cannot be reached",
-            _ => return Said::Failed(format!("The API rejected the request: {}", outcome.result)),
+            _ => return AgentOutcome::Failed(format!("The API rejected the request: {}", outcome.result)),
         };
         let until = self.limited_until.filter(|_| limited);
-        Said::Unserved { why: format!("{cause} ({})", outcome.result.trim()), until }
+        AgentOutcome::Unserved { why: format!("{cause} ({})", outcome.result.trim()), until }
     }
 }
 

@@ -13,8 +13,8 @@ use super::*;
 
 /// Returns a conversation after these lines of output, and all its events.
 fn after(lines: &[Value]) -> (Arc<Mutex<Conversation>>, Vec<AgentEvent>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&told);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&events);
     let mut conversation = Conversation::new(Feed::default(), 0.7);
     conversation.begin(Path::new("/w"), Box::new(move |event| sink.lock().unwrap().push(event)));
     let conversation = Arc::new(Mutex::new(conversation));
@@ -24,12 +24,12 @@ fn after(lines: &[Value]) -> (Arc<Mutex<Conversation>>, Vec<AgentEvent>) {
     for piece in text.as_bytes().chunks(7) {
         listener.write_all(piece).unwrap();
     }
-    let told = told.lock().unwrap().clone();
-    (conversation, told)
+    let events = events.lock().unwrap().clone();
+    (conversation, events)
 }
 
-fn said(lines: &[Value], status: Exit) -> Said {
-    after(lines).0.lock().unwrap().said(&ended(status))
+fn outcome(lines: &[Value], status: Exit) -> AgentOutcome {
+    after(lines).0.lock().unwrap().agent_outcome(&ended(status))
 }
 
 fn ended(status: Exit) -> Ended {
@@ -68,10 +68,10 @@ fn session_ids_are_uuids_and_differ() {
 #[test]
 fn only_a_last_result_that_is_successful_in_every_field_is_a_success() {
     let ok = Exit::Code(0);
-    assert_eq!(said(&[result(json!({}))], ok), Said::Done);
-    assert!(matches!(said(&[], ok), Said::Failed(why) if why.contains("no result") && why.contains("oops")));
-    assert!(matches!(said(&[result(json!({}))], Exit::Code(1)), Said::Failed(_)));
-    assert!(matches!(said(&[result(json!({}))], Exit::Signal(9)), Said::Failed(_)));
+    assert_eq!(outcome(&[result(json!({}))], ok), AgentOutcome::Done);
+    assert!(matches!(outcome(&[], ok), AgentOutcome::Failed(why) if why.contains("no result") && why.contains("oops")));
+    assert!(matches!(outcome(&[result(json!({}))], Exit::Code(1)), AgentOutcome::Failed(_)));
+    assert!(matches!(outcome(&[result(json!({}))], Exit::Signal(9)), AgentOutcome::Failed(_)));
     for not_quite in [
         json!({ "is_error": true, "subtype": "error_during_execution" }),
         json!({ "subtype": "error_max_turns" }),
@@ -79,12 +79,15 @@ fn only_a_last_result_that_is_successful_in_every_field_is_a_success() {
         json!({ "terminal_reason": null }),
         json!({ "is_error": true, "api_error_status": 400 }),
     ] {
-        assert!(matches!(said(&[result(not_quite.clone())], ok), Said::Failed(_)), "{not_quite}");
-        assert_eq!(said(&[result(not_quite.clone()), result(json!({}))], ok), Said::Done);
-        assert!(matches!(said(&[result(json!({})), result(not_quite)], ok), Said::Failed(_)));
+        assert!(matches!(outcome(&[result(not_quite.clone())], ok), AgentOutcome::Failed(_)), "{not_quite}");
+        assert_eq!(outcome(&[result(not_quite.clone()), result(json!({}))], ok), AgentOutcome::Done);
+        assert!(matches!(outcome(&[result(json!({})), result(not_quite)], ok), AgentOutcome::Failed(_)));
     }
-    assert_eq!(said(&[result(json!({ "result": "BLOCKED: no net" }))], ok), Said::Blocked("no net".into()));
-    assert!(matches!(said(&[result(json!({ "subtype": "error_max_budget_usd" }))], Exit::Code(1)), Said::Blocked(_)));
+    assert_eq!(outcome(&[result(json!({ "result": "BLOCKED: no net" }))], ok), AgentOutcome::Blocked("no net".into()));
+    assert!(matches!(
+        outcome(&[result(json!({ "subtype": "error_max_budget_usd" }))], Exit::Code(1)),
+        AgentOutcome::Blocked(_)
+    ));
 }
 
 #[test]
@@ -106,26 +109,26 @@ fn an_unavailable_api_is_distinguished_from_a_rejected_request() {
         (vec![gives_up("billing_error"), failed(json!(400))], "the API refuses access (words)"),
         (vec![failed(json!(401))], "the API refuses access (words)"),
     ] {
-        assert_eq!(said(&lines, Exit::Code(1)), Said::Unserved { why: why.into(), until: None });
+        assert_eq!(outcome(&lines, Exit::Code(1)), AgentOutcome::Unserved { why: why.into(), until: None });
     }
     let limit =
         json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": 1_794_789_989 } });
     let lines = [limit, gives_up("rate_limit"), failed(json!(429))];
     let until = Some(Time(1_794_789_989_000));
-    assert!(matches!(said(&lines, Exit::Code(1)), Said::Unserved { until: told, .. } if told == until));
+    assert!(matches!(outcome(&lines, Exit::Code(1)), AgentOutcome::Unserved { until: found, .. } if found == until));
     // A limit that is over or implausibly long does not set a time to try again.
     let limit = |resets_at: f64| json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": resets_at } });
     let over = [limit(1_794_789_989.0), uses("Bash", json!({}), 1), gives_up("overloaded"), failed(json!(529))];
     let beyond = [limit(1e15), gives_up("rate_limit"), failed(json!(429))];
     let other = [limit(1_794_789_989.0), gives_up("overloaded"), failed(json!(529))];
     for lines in [&over[..], &beyond, &other] {
-        let said = said(lines, Exit::Code(1));
-        assert!(matches!(said, Said::Unserved { until: None, .. }), "{said:?}");
+        let outcome = outcome(lines, Exit::Code(1));
+        assert!(matches!(outcome, AgentOutcome::Unserved { until: None, .. }), "{outcome:?}");
     }
-    let (_, told) = after(&[retry(json!(500), "server_error")]);
-    assert_eq!(told[0].doing().unwrap(), "waiting for the API, retry 3 of 10");
+    let (_, events) = after(&[retry(json!(500), "server_error")]);
+    assert_eq!(events[0].doing().unwrap(), "waiting for the API, retry 3 of 10");
     let refused = [gives_up("invalid_request"), failed(json!(400))];
-    assert!(matches!(said(&refused, Exit::Code(1)), Said::Failed(_)));
+    assert!(matches!(outcome(&refused, Exit::Code(1)), AgentOutcome::Failed(_)));
 }
 
 #[test]
@@ -151,7 +154,7 @@ fn only_a_claude_md_inside_the_project_is_read() {
 #[test]
 fn events_are_described_for_the_user() {
     let denied = "Permission to use Bash has been denied because";
-    let (conversation, told) = after(&[
+    let (conversation, events) = after(&[
         json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m" }),
         json!({ "type": "system", "subtype": "of another version", "x": 1 }),
         json!({ "type": "stream_event" }),
@@ -167,7 +170,7 @@ fn events_are_described_for_the_user() {
         json!({ "type": "system", "subtype": "compact_boundary", "compact_metadata": { "pre_tokens": 9 } }),
         result(json!({ "num_turns": 4 })),
     ]);
-    let shown: Vec<String> = told.iter().map(|event| format!("{}: {event}", event.name())).collect();
+    let shown: Vec<String> = events.iter().map(|event| format!("{}: {event}", event.name())).collect();
     assert_eq!(
         shown,
         [
@@ -238,12 +241,12 @@ fn an_overflow_after_the_request_to_stop_is_a_checkpoint() {
     let full = [init("sonnet"), window(200_000), says, uses("Read", json!({}), 150_000)];
     let fits = [init("sonnet"), window(1_000_000), uses("Read", json!({}), 150_000)];
     for ending in [too_long(400, "prompt_too_long"), too_long(400, "api_error"), too_long(413, "image_error")] {
-        let note = said(&[&full[..], &ending].concat(), Exit::Code(1));
-        assert!(matches!(&note, Said::Checkpoint(note) if note.contains("half done")), "{note:?}");
-        assert!(matches!(said(&[&fits[..], &ending].concat(), Exit::Code(1)), Said::Failed(_)));
+        let note = outcome(&[&full[..], &ending].concat(), Exit::Code(1));
+        assert!(matches!(&note, AgentOutcome::Checkpoint(note) if note.contains("half done")), "{note:?}");
+        assert!(matches!(outcome(&[&fits[..], &ending].concat(), Exit::Code(1)), AgentOutcome::Failed(_)));
     }
     let refused = result(json!({ "is_error": true, "api_error_status": 400, "result": "no such model" }));
-    assert!(matches!(said(&[&full[..], &[refused]].concat(), Exit::Code(1)), Said::Failed(_)));
+    assert!(matches!(outcome(&[&full[..], &[refused]].concat(), Exit::Code(1)), AgentOutcome::Failed(_)));
 }
 
 #[test]
@@ -292,7 +295,7 @@ proptest! {
         drop(listener);
         let conversation = conversation.lock().unwrap();
         for status in [Exit::Code(0), Exit::Code(1), Exit::Signal(9)] {
-            conversation.said(&ended(status));
+            conversation.agent_outcome(&ended(status));
         }
         prop_assert!(conversation.cost().known_usd().is_finite());
     }
