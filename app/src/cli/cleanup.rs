@@ -99,7 +99,7 @@ fn clean(
 /// Takes our tasks out of the feature's list in Claude Code; says which list, where there were any.
 fn clean_list(place: &Place, dry_run: bool) -> Result<Option<String>> {
     let list = TaskList::of(&place.project, &place.feature)?;
-    if !list.is_there()? {
+    if !list.has_entries()? {
         return Ok(None);
     }
     if !dry_run {

@@ -190,6 +190,6 @@ fn a_model_that_answers_in_words_is_told_so_and_in_the_end_refused() {
     let Some(bench) = Bench::new(Api::start(|_| Reply::says("I would rather not.")), "") else { return };
     bench.repo.write(DOCUMENT, WHOLE);
     bench.run(&["plan", "shop", "--approve"]).code(0);
-    bench.run(&["design", "shop", "--commit"]).code(6).says("it was words");
+    bench.run(&["design", "shop", "--commit"]).code(6).says("it was text instead of");
     assert!(!bench.repo.exists(&format!("{SPECS}/task-graph.json")));
 }

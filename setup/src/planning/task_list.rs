@@ -15,7 +15,7 @@ pub fn show_in_task_list(
     work: impl FnOnce() -> Result<bool>,
 ) -> Result<bool> {
     let show = |status| {
-        if let Err(error) = tasks::phase(project, feature, phase, status) {
+        if let Err(error) = tasks::show_phase(project, feature, phase, status) {
             ui.warn(&format!("cannot update the task list: {}", error.message()));
         }
     };
