@@ -1,6 +1,5 @@
 //! What Claude Code is given and sees: slash commands, agents, hooks, the feature's task list.
 
-mod changes;
 pub mod commands;
 pub mod groups;
 pub mod guard;

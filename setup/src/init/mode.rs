@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -73,7 +74,7 @@ fn judge(names: &[String]) -> (Mode, String) {
 }
 
 fn is_beside_the_point(name: &str) -> bool {
-    BESIDE_THE_POINT.contains(&name) || is_document(name) || name.starts_with(super::place::UNFINISHED)
+    BESIDE_THE_POINT.contains(&name) || is_document(name) || name.starts_with(JOURNAL_DIR_PREFIX)
 }
 
 /// A readme, a licence or the like.

@@ -12,9 +12,9 @@ use mahabharatha_engine::specs;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::RepoPath;
 use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::file_set::FileSet;
 
 use super::documents::aside;
-use super::file_set::FileSet;
 
 /// A design whose graph holds.
 pub struct Designed {
@@ -98,7 +98,7 @@ pub struct Colophon<'a> {
 }
 
 /// What is to be written where.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Laid {
     pub files: FileSet,
     /// What stood there and is kept beside it.
@@ -113,20 +113,20 @@ pub fn lay_out(
     plan: &Plan,
     colophon: &Colophon<'_>,
 ) -> Result<Laid> {
-    let mut laid = Laid::default();
+    let mut laid = Laid { files: FileSet::within(&[project.root(), project.checkout()]), kept: Vec::new() };
     for (path, content) in designed.design.stub_files() {
-        laid.files.put(project.checkout().join(path), content);
+        laid.files.write(project.checkout().join(path), content)?;
     }
     let old = fs::read_to_string(paths.graph()).ok().and_then(|text| GraphFile::parse(&text).ok());
     let gone = old.iter().flat_map(|old| TaskGraph::check(old, None).0).flat_map(|old| old.tasks().to_vec());
     for task in gone.filter(|task| designed.graph.task(&task.id).is_none()) {
-        laid.files.remove(paths.task_file(&task.id));
+        laid.files.remove(paths.task_file(&task.id))?;
     }
     for task in designed.graph.tasks() {
-        laid.files.put(paths.task_file(&task.id), write_task_file(&task.spec, None));
+        laid.files.write(paths.task_file(&task.id), write_task_file(&task.spec, None))?;
     }
     let manifest = serde_json::to_string_pretty(&design_manifest(&designed.graph)).expect("it has string keys only");
-    laid.files.put(paths.manifest(), manifest + "\n");
+    laid.files.write(paths.manifest(), manifest + "\n")?;
     let written = || fs::read(paths.design()).is_ok_and(|document| !is_form(&String::from_utf8_lossy(&document)));
     if !(colophon.keep_document && written()) {
         let created = Timestamp::now().strftime("%Y-%m-%d").to_string();
@@ -148,11 +148,10 @@ pub fn lay_out(
 impl Laid {
     fn put_in_place(&mut self, path: PathBuf, bytes: Vec<u8>) -> Result<()> {
         if let Some((beside, old)) = aside(&path, &bytes)? {
-            self.files.put(beside.clone(), old);
+            self.files.write(beside.clone(), old)?;
             self.kept.push(beside);
         }
-        self.files.put(path, bytes);
-        Ok(())
+        self.files.write(path, bytes)
     }
 }
 

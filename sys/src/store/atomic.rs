@@ -1,6 +1,6 @@
 //! The one door for state files: a reader sees the old content or the new, never a part.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::path::Path;
 
@@ -10,12 +10,30 @@ use crate::error::{Error, ExitCode, Result, io};
 
 /// Replaces the file; it survives a loss of power once this has returned.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, true)
+    replace(path, bytes, &How { durable: true, ..How::default() })
+}
+
+/// Replaces the file as `write_atomic` does, and gives it these permissions.
+pub fn write_with_permissions(path: &Path, bytes: &[u8], permissions: Permissions) -> Result<()> {
+    replace(path, bytes, &How { durable: true, permissions: Some(permissions), ..How::default() })
+}
+
+/// Creates a file as `write_atomic` does; fails if something has that name.
+pub fn create_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace(path, bytes, &How { durable: true, creates: true, ..How::default() })
 }
 
 /// Replaces a file that can be made anew from others, so that it need not survive a loss of power.
 pub fn write_projected(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, false)
+    replace(path, bytes, &How::default())
+}
+
+#[derive(Default)]
+struct How {
+    durable: bool,
+    /// Whether the file must not be there yet.
+    creates: bool,
+    permissions: Option<Permissions>,
 }
 
 /// Makes the directory, and the names of those that it had to make survive a loss of power.
@@ -38,7 +56,7 @@ pub fn sync_dir(path: &Path) -> Result<()> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(io("sync the directory", path))
 }
 
-fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
+fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
     let Some(parent) = path.parent() else {
         return Err(Error::new(ExitCode::Failed, format!("{} has no directory to write it in", path.display())));
     };
@@ -49,12 +67,16 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
         .tempfile_in(parent)
         .map_err(io("make a file in", parent))?;
     fault::disk().and_then(|()| file.write_all(bytes)).map_err(io("write", path))?;
-    if durable {
+    if let Some(permissions) = &how.permissions {
+        file.as_file().set_permissions(permissions.clone()).map_err(io("write", path))?;
+    }
+    if how.durable {
         file.as_file().sync_all().map_err(io("write", path))?;
     }
     crash::point(|| format!("write {}", path.file_name().unwrap_or_default().display()));
-    file.persist(path).map_err(|error| io("write", path)(error.error))?;
-    if durable { sync_dir(parent) } else { Ok(()) }
+    let persisted = if how.creates { file.persist_noclobber(path) } else { file.persist(path) };
+    persisted.map_err(|error| io("write", path)(error.error))?;
+    if how.durable { sync_dir(parent) } else { Ok(()) }
 }
 
 /// Removes what processes that were killed left unfinished. Nobody else may be writing there.

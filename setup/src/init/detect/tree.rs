@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use mahabharatha_core::config::Generated;
 use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 
 use super::languages;
 
@@ -156,7 +157,7 @@ fn is_passed_over(entry: &DirEntry, generated: &Generated) -> bool {
     let name = entry.file_name().to_string_lossy();
     let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
     entry.depth() > 0
-        && (name.starts_with(crate::init::place::UNFINISHED)
+        && (name.starts_with(JOURNAL_DIR_PREFIX)
             || PASSED_OVER.contains(&name.as_ref())
             || is_dir && generated.is_generated(&name))
 }
