@@ -1,5 +1,6 @@
 //! The project: the main checkout of a git repository, and where everything in it is.
 
+mod costs;
 mod checkout;
 mod glance;
 mod paths;

@@ -119,7 +119,7 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
 
 /// Shows a feature that is planned or designed; an error where nothing is known of it.
 fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, setup: Cost) -> Result<String> {
-    let planning = costs::total(&place.paths.planning_costs())?;
+    let planning = place.paths.planning_cost()?;
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start)?;
     let has_requirements = standing != Standing::Missing;
