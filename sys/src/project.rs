@@ -1,7 +1,7 @@
 //! The project: the main checkout of a git repository, and where everything in it is.
 
-mod costs;
 mod checkout;
+mod costs;
 mod glance;
 mod paths;
 mod which_feature;

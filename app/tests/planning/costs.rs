@@ -181,7 +181,8 @@ fn what_planning_costs_after_a_run_is_shown_everywhere() {
 #[test]
 fn the_first_feature_pays_for_setting_up_the_project() {
     let repo = with_agent("exit 3\n");
-    let setup = json!({ "record": "answered", "id": "1", "cost": { "cost_usd": 2.5, "known_cost_usd": 2.5, "tokens": 7 } });
+    let setup =
+        json!({ "record": "answered", "id": "1", "cost": { "cost_usd": 2.5, "known_cost_usd": 2.5, "tokens": 7 } });
     repo.write(".git/mahabharatha/setup.jsonl", &format!("{setup}\n"));
     repo.graph("shop", &[simple("A", 1, "a.txt")]);
     repo.graph("second", &[simple("B", 1, "b.txt")]);
