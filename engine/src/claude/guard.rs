@@ -14,8 +14,7 @@ use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::run::effect::Doer;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::git::RepoPath;
-use mahabharatha_sys::project::{above_our_worktrees, our_worktree};
-use mahabharatha_sys::store::bounded::{SMALL_FILE_BYTES, read_to_string};
+use mahabharatha_sys::project::{GitDirs, our_worktree};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -185,7 +184,7 @@ impl Slot {
     fn judge(&self, call: &ToolUse, target: &Path, job_worktree: Option<&Path>) -> Result<Verdict> {
         let Slot { root, feature, worker } = self;
         let deny = |message: String| Ok(Verdict::Deny(message));
-        let Some(repository) = Repository::at(root)? else { return Ok(Verdict::Pass) };
+        let Some(repository) = Repository::of(GitDirs::at(root)?) else { return Ok(Verdict::Pass) };
         let Some(job_dir) = occupant(&repository.books.join(feature), *worker)? else {
             return deny(format!(
                 "no task is claimed in the worktree of worker {worker} of {feature}: mahabharatha task claim TASK"
@@ -229,24 +228,14 @@ struct Repository {
 }
 
 impl Repository {
-    /// The one that a directory lies in.
-    fn around(dir: &Path) -> Result<Option<Repository>> {
-        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-        let start = above_our_worktrees(&dir).unwrap_or(&dir);
-        match start.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok()) {
-            Some(root) => Repository::at(root),
-            None => Ok(None),
-        }
+    fn of(dirs: Option<GitDirs>) -> Option<Repository> {
+        let books = dirs?.common_dir.join("mahabharatha").canonicalize().ok()?;
+        Some(Repository { books })
     }
 
-    fn at(root: &Path) -> Result<Option<Repository>> {
-        let Some(git_dir) = git_dir(root)? else { return Ok(None) };
-        let common = match read_to_string(&git_dir.join("commondir"), SMALL_FILE_BYTES) {
-            Ok(text) => git_dir.join(text.trim_end()),
-            Err(_) => git_dir,
-        };
-        let books = common.join("mahabharatha");
-        Ok(books.canonicalize().ok().map(|books| Repository { books }))
+    /// The one that a directory lies in.
+    fn around(dir: &Path) -> Result<Option<Repository>> {
+        Ok(Repository::of(GitDirs::around(dir)?))
     }
 
     /// The directories of the features that a session holds.
@@ -256,17 +245,6 @@ impl Repository {
 
     fn features(&self) -> impl Iterator<Item = PathBuf> {
         fs::read_dir(&self.books).into_iter().flatten().flatten().map(|entry| entry.path())
-    }
-}
-
-/// As git finds it, without asking git.
-fn git_dir(root: &Path) -> Result<Option<PathBuf>> {
-    let dot_git = root.join(".git");
-    match read_to_string(&dot_git, SMALL_FILE_BYTES) {
-        Ok(text) => Ok(text.trim_end().strip_prefix("gitdir: ").map(|dir| root.join(dir))),
-        Err(error) if error.kind() == ErrorKind::IsADirectory => Ok(Some(dot_git)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io("read", &dot_git)(error)),
     }
 }
 

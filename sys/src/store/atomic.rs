@@ -133,6 +133,16 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_created_only_where_none_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        create_atomic(&path, b"first").unwrap();
+        create_atomic(&path, b"second").unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the unfinished file is gone");
+    }
+
+    #[test]
     fn what_was_left_unfinished_is_removed_of_all_files_or_of_one() {
         let dir = tempfile::tempdir().unwrap();
         let names = || fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>();

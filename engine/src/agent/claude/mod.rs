@@ -34,6 +34,7 @@ use stream::{Conversation, interrupt, listener};
 
 pub use ask::{answer, command_for};
 pub use client::check;
+pub use wire::Usage;
 
 /// Variables of the caller that the client gets: how it reaches its service, and as whom.
 pub const OWN_ENV: &[&str] = &[
