@@ -16,6 +16,7 @@ use crate::error::{Error, ExitCode, Result};
 use crate::git::{self, Git, GitError, Identity, Pinned, Settings};
 use crate::store::ports::{self, PortLease};
 
+pub use glance::GitDirs;
 pub use paths::FeaturePaths;
 
 /// The project and feature that a command works on.

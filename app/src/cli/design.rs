@@ -306,12 +306,16 @@ impl<'a> Designing<'a> {
     /// All of it, or nothing.
     fn write(&self, laid: &DesignFiles, commit: Option<&Commit>) -> Result<()> {
         let _whole = planning::uninterrupted();
-        let written = laid.files.write()?;
-        let Some(commit) = commit else { return Ok(()) };
-        commit.land(&self.place.project).inspect_err(|_| {
-            written.take_back();
+        let applied = laid.files.apply()?;
+        if let Some(commit) = commit
+            && let Err(error) = commit.land(&self.place.project)
+        {
+            drop(applied);
             commit.unstage();
-        })
+            return Err(error);
+        }
+        applied.keep();
+        Ok(())
     }
 
     fn tell(&self, designed: &Designed, plan: &Plan, laid: &DesignFiles, commit: Option<&Commit>, cost: Cost) {

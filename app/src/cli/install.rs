@@ -14,6 +14,7 @@ use mahabharatha_setup::init;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::proc::find_program;
 use mahabharatha_sys::project::Project;
+use mahabharatha_sys::store::file_set;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
@@ -77,23 +78,23 @@ fn minimal() -> Selection {
 
 pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
     let operation = args.operation();
-    // Held to the end, so that no `init` writes meanwhile.
-    let mut _lock = None;
+    let root = root(global, args)?;
+    // Held to the end, so that no `init` writes meanwhile. A directory that is not there yet holds nothing to recover.
+    let _lock = if root.exists() { Some(file_set::lock(&root)?) } else { None };
+    if _lock.is_some() && !args.dry_run && file_set::recover(&root)? {
+        ui.note("Cleaned up after an init or install that was interrupted.");
+    }
     let mut status_line_command = None;
     let plan = match (&args.plugin, args.remove) {
-        (Some(dir), false) => install::plan_plugins(&make_absolute(global, dir)?)?,
-        (Some(dir), true) => install::plan_plugin_removal(&make_absolute(global, dir)?)?,
+        (Some(_), false) => install::plan_plugins(&root)?,
+        (Some(_), true) => install::plan_plugin_removal(&root)?,
         (None, false) => {
             let (plan, command) = plan(global, ui, args)?;
             status_line_command = command;
             plan
         }
         (None, true) if args.user => install::plan_removal(&Home::of_user()?, &args.removal())?,
-        (None, true) => {
-            let root = project_root(global)?;
-            _lock = Some(init::lock(&root)?);
-            init::plan_removal(&root, &args.removal())?
-        }
+        (None, true) => init::plan_removal(&root, &args.removal())?,
     };
     if args.dry_run {
         placed::show_plan(ui, operation, plan.root(), &plan.files);
@@ -140,18 +141,24 @@ fn plan(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<(Plan, Option<&'
     Ok((plan, None))
 }
 
-/// Where `init` writes: the main checkout, or a directory that is in no repository.
-fn project_root(global: &Global) -> Result<PathBuf> {
+/// Returns the directory that all changes are below, as an absolute path.
+fn root(global: &Global, args: &InstallArgs) -> Result<PathBuf> {
+    if let Some(dir) = &args.plugin {
+        let dir = global.directory.join(dir);
+        let base = fs::canonicalize(".").map_err(io("follow", &dir))?;
+        return Ok(base.join(dir));
+    }
+    if args.user {
+        return Ok(Home::of_user()?.root().to_owned());
+    }
+    if !args.remove {
+        return Ok(global.project()?.root().to_owned());
+    }
+    // `init` also writes into a directory that is in no repository.
     match Project::locate(&global.directory)? {
         Some(project) => Ok(project.root().to_owned()),
         None => fs::canonicalize(&global.directory).map_err(io("follow", &global.directory)),
     }
-}
-
-fn make_absolute(global: &Global, dir: &PathBuf) -> Result<PathBuf> {
-    let dir = global.directory.join(dir);
-    let base = fs::canonicalize(".").map_err(io("follow", &dir))?;
-    Ok(base.join(dir))
 }
 
 fn tell(ui: &Ui, args: &InstallArgs, plan: &Plan, written: bool) {

@@ -18,6 +18,7 @@ use mahabharatha_setup::planning::{self, ApprovalStatus, Asker, Brief, Role, Sou
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::store::file_set::FileSet;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::{Style, Ui};
@@ -164,12 +165,16 @@ impl Planning<'_> {
         let path = self.place.paths.requirements();
         let _whole = planning::uninterrupted();
         let ours = self.written.take().map(String::into_bytes);
-        let old = planning::aside(&path, text.as_bytes())?;
-        if let Some((beside, old)) = old.filter(|(_, old)| ours.as_ref() != Some(old)) {
-            write_atomic(&beside, &old)?;
+        let aside = planning::aside(&path, text.as_bytes())?.filter(|(_, old)| ours.as_ref() != Some(old));
+        let mut files = FileSet::within(&[self.place.project.root()]);
+        if let Some((beside, old)) = &aside {
+            files.write(beside, old.as_slice())?;
+        }
+        files.write(path, text.as_str())?;
+        files.apply()?.keep();
+        if let Some((beside, _)) = aside {
             self.ui.note(&format!("What stood there is kept in {}.", beside.display()));
         }
-        write_atomic(&path, text.as_bytes())?;
         self.written.replace(Some(text));
         self.checkpoint()
     }

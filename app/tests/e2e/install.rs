@@ -1,6 +1,8 @@
 //! What Claude Code is given: `install`, `validate-commands`.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -260,4 +262,68 @@ fn for_all_projects_they_go_to_the_persons_own_directory() {
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_mahabharatha")).parent().unwrap();
     let seen = [set.as_slice(), &[("PATH", program.to_str().unwrap())]].concat();
     repo.run_with(&["install", "--user"], &seen).code(0).does_not_say("PATH");
+}
+
+/// Everything but git's own, which changes when its status is read.
+fn files(repo: &Repo) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let git = repo.join(".git");
+    repo.everything().into_iter().filter(|(path, _)| !path.starts_with(&git)).collect()
+}
+
+#[test]
+fn an_install_that_was_killed_is_undone_by_the_next_command() {
+    let settings = "install .claude/settings.json";
+    for (args, point) in [
+        (&["install"][..], "install .claude/commands/z/plan.md"),
+        (&["install"], settings),
+        (&["install"], "install .claude/mahabharatha/installed.json"),
+        (&["install", "--plugin", "."], "install .claude-plugin/installed.json"),
+    ] {
+        let repo = Repo::new();
+        repo.write(".claude/settings.json", "{ \"model\":\"opus\" }");
+        repo.commit("mine");
+        let before = files(&repo);
+        repo.run_with(args, &[("MAHABHARATHA_CRASH_AT", point)]).code(-1);
+        assert_ne!(files(&repo), before, "{point}");
+        assert!(!repo.git(&["status", "--porcelain", "-uall"]).contains("unfinished"), "{point}");
+        let remove = [args, &["--remove"]].concat();
+        repo.run(&remove).code(0).says("interrupted").says("nothing of ours to remove");
+        assert_eq!(files(&repo), before, "{point}");
+
+        repo.run(args).code(0).does_not_say("interrupted");
+        let installed = files(&repo);
+        repo.run_with(&remove, &[("MAHABHARATHA_CRASH_AT", point)]).code(-1);
+        assert_ne!(files(&repo), installed, "{point}");
+        repo.run(&[args, &["--dry-run"]].concat()).code(0).does_not_say("interrupted");
+        repo.run(args).code(0).says("already up to date");
+        assert_eq!(files(&repo), installed, "{point}");
+    }
+}
+
+#[test]
+fn what_a_killed_install_left_is_undone_by_init_and_the_other_way_round() {
+    let repo = Repo::new();
+    let before = files(&repo);
+    let killed = |args: &[&str], point: &str| {
+        repo.run_with(args, &[("MAHABHARATHA_CRASH_AT", point)]).code(-1);
+        assert!(repo.exists(".claude/agents/worker.md"));
+    };
+    killed(&["init"], "init .mahabharatha/init.json");
+    repo.run(&["install", "--remove"]).code(0).says("nothing of ours to remove");
+    assert_eq!(files(&repo), before);
+    killed(&["install"], "install .claude/mahabharatha/installed.json");
+    repo.run(&["init"]).code(0).does_not_say(".md.new");
+    repo.run(&["install", "--remove"]).code(0);
+    assert_eq!(files(&repo), before);
+}
+
+#[test]
+fn for_all_projects_too_a_killed_install_is_undone() {
+    let repo = Repo::new();
+    let home = repo.home().join("claude");
+    let env = ("CLAUDE_CONFIG_DIR", home.to_str().unwrap());
+    let crash = ("MAHABHARATHA_CRASH_AT", "install mahabharatha/installed.json");
+    repo.run_with(&["install", "--user"], &[env, crash]).code(-1);
+    repo.run_with(&["install", "--user", "--remove"], &[env]).code(0).says("nothing of ours to remove");
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
 }

@@ -444,7 +444,7 @@ impl Reader for AgentStream {
                 truncated: false,
                 duration: Duration::ZERO,
             };
-            let said = format!("{:?}", agent.agent().said(&ended));
+            let said = format!("{:?}", agent.agent().outcome(&ended));
             assert!(said.len() < 400_000, "{} bytes", said.len());
         }
         let cleaned = mahabharatha_sys::ui::clean(&text(input));

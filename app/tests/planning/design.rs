@@ -1,11 +1,13 @@
 //! `design` by flags: a person's graph, a skeleton, the approval gate, all or nothing.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
 use crate::plan::{DOCUMENT, WHOLE};
 use crate::support::{Repo, simple, with};
+use crate::terminal::Terminal;
 
 pub const SPECS: &str = ".gsd/specs/shop";
 
@@ -299,4 +301,35 @@ fn a_disk_that_fills_up_at_any_moment_leaves_no_half_design() {
     }
     assert!(failures > 5, "{failures}");
     assert_ne!(repo.git(&["rev-parse", "main"]), head);
+}
+
+#[test]
+fn specs_that_are_links_lead_no_write_elsewhere() {
+    let repo = approved();
+    write_graph(&repo, &graph());
+    let outside = tempfile::tempdir().unwrap();
+    symlink(outside.path(), repo.join(&format!("{SPECS}/tasks"))).unwrap();
+    repo.run(&["design", "--from-graph", "graph.json", "--no-commit"]).code(6).says("through a symbolic link");
+    assert!(!repo.exists(&format!("{SPECS}/task-graph.json")) && !repo.exists(&format!("{SPECS}/design.md")));
+    symlink(outside.path(), repo.join(".gsd/specs/other")).unwrap();
+    repo.run(&["plan", "other", "--from", DOCUMENT]).code(6).says("through a symbolic link");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_changed_while_the_user_was_asked_is_not_overwritten() {
+    let repo = approved();
+    write_graph(&repo, &graph());
+    repo.run(&["design", "--from-graph", "graph.json", "--no-commit"]).code(0);
+    write_graph(&repo, &json!({ "feature": "shop", "tasks": [simple("L0-001", 0, "other.sh")] }));
+    let graph = repo.read(&format!("{SPECS}/task-graph.json"));
+    let mut person = Terminal::open(&repo, "design --from-graph graph.json", &[("NO_COLOR", "1")]);
+    person.wait_for(&repo, "Commit the design");
+    repo.write(&format!("{SPECS}/tasks/L1-001.md"), "notes of the user\n");
+    person.answer(&repo, "Commit the design", "n");
+    let (code, shown) = person.end();
+    assert!(code == 1 && shown.contains("was changed meanwhile"), "{shown}");
+    assert_eq!(repo.read(&format!("{SPECS}/tasks/L1-001.md")), "notes of the user\n");
+    assert_eq!(repo.read(&format!("{SPECS}/task-graph.json")), graph);
+    assert!(!repo.exists(&format!("{SPECS}/task-graph.1.json")));
 }

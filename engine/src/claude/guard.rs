@@ -14,8 +14,7 @@ use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::run::effect::Doer;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::git::RepoPath;
-use mahabharatha_sys::project::{above_our_worktrees, our_worktree};
-use mahabharatha_sys::store::bounded::{SMALL_FILE_BYTES, read_to_string};
+use mahabharatha_sys::project::{GitDirs, our_worktree};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -186,7 +185,7 @@ impl Slot {
     fn judge(&self, call: &ToolUse, target: &Path, job_worktree: Option<&Path>) -> Result<Verdict> {
         let Slot { root, feature, worker } = self;
         let deny = |message: String| Ok(Verdict::Deny(message));
-        let Some(repository) = Repository::at(root)? else { return Ok(Verdict::Pass) };
+        let Some(repository) = Repository::of(GitDirs::at(root)?) else { return Ok(Verdict::Pass) };
         let Some(job_dir) = occupant(&repository.state_dir.join(feature), *worker)? else {
             return deny(format!(
                 "no task is claimed in the worktree of worker {worker} of {feature}; run `mahabharatha task claim TASK` first"
@@ -230,24 +229,14 @@ struct Repository {
 }
 
 impl Repository {
-    /// Returns the repository around a directory, if features were run in it.
-    fn around(dir: &Path) -> Result<Option<Repository>> {
-        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-        let start = above_our_worktrees(&dir).unwrap_or(&dir);
-        match start.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok()) {
-            Some(root) => Repository::at(root),
-            None => Ok(None),
-        }
+    fn of(dirs: Option<GitDirs>) -> Option<Repository> {
+        let state_dir = dirs?.common_dir.join("mahabharatha").canonicalize().ok()?;
+        Some(Repository { state_dir })
     }
 
-    fn at(root: &Path) -> Result<Option<Repository>> {
-        let Some(git_dir) = git_dir(root)? else { return Ok(None) };
-        let common = match read_to_string(&git_dir.join("commondir"), SMALL_FILE_BYTES) {
-            Ok(text) => git_dir.join(text.trim_end()),
-            Err(_) => git_dir,
-        };
-        let state_dir = common.join("mahabharatha");
-        Ok(state_dir.canonicalize().ok().map(|state_dir| Repository { state_dir }))
+    /// Returns the repository around a directory, if features were run in it.
+    fn around(dir: &Path) -> Result<Option<Repository>> {
+        Ok(Repository::of(GitDirs::around(dir)?))
     }
 
     /// Returns the directories of the features that a session holds.
@@ -257,17 +246,6 @@ impl Repository {
 
     fn features(&self) -> impl Iterator<Item = PathBuf> {
         fs::read_dir(&self.state_dir).into_iter().flatten().flatten().map(|entry| entry.path())
-    }
-}
-
-/// Finds the git directory in the same way as git, without running git.
-fn git_dir(root: &Path) -> Result<Option<PathBuf>> {
-    let dot_git = root.join(".git");
-    match read_to_string(&dot_git, SMALL_FILE_BYTES) {
-        Ok(text) => Ok(text.trim_end().strip_prefix("gitdir: ").map(|dir| root.join(dir))),
-        Err(error) if error.kind() == ErrorKind::IsADirectory => Ok(Some(dot_git)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io("read", &dot_git)(error)),
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::store::file_set::{FileSet, fingerprint, read};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::changes::{Changes, read};
 use super::commands::{self, DOT_CLAUDE, Home};
 use super::groups::{Action, Group, Placed, Selection};
 use super::plugin;
@@ -84,7 +84,7 @@ pub struct Plan {
     root: PathBuf,
     pub files: Vec<Placed>,
     pub warnings: Vec<String>,
-    changes: Changes,
+    changes: FileSet,
 }
 
 impl Plan {
@@ -96,13 +96,13 @@ impl Plan {
         self.changes.is_empty()
     }
 
-    /// The files that there will be and that there are not yet.
-    pub fn created(&self) -> Vec<PathBuf> {
-        self.changes.created()
+    /// The changes, for whoever makes them together with others.
+    pub fn changes(&self) -> &FileSet {
+        &self.changes
     }
 
     pub fn carry_out(&self) -> Result<()> {
-        self.changes.carry_out()?;
+        self.changes.apply()?.keep();
         self.changes.remove_empty_dirs(&self.root);
         Ok(())
     }
@@ -165,7 +165,7 @@ struct Draft {
     /// As it was found.
     known: Manifest,
     manifest: Manifest,
-    changes: Changes,
+    changes: FileSet,
     files: Vec<Placed>,
     warnings: Vec<String>,
 }
@@ -174,7 +174,9 @@ impl Draft {
     fn begin(target: Target) -> Result<Draft> {
         let known = read(&target.path(Path::new(target.manifest)))?;
         let known: Manifest = known.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-        let changes = Changes::new(target.is_confined.then_some(target.root.as_path()));
+        let root = target.root.as_path();
+        let changes = if target.is_confined { FileSet::within(&[root]) } else { FileSet::anywhere() };
+        let changes = changes.journaled(root, "install");
         let manifest = known.clone();
         Ok(Draft { target, known, manifest, changes, files: Vec::new(), warnings: Vec::new() })
     }
@@ -357,14 +359,6 @@ fn beside(name: &Path) -> PathBuf {
     let mut name = name.as_os_str().to_owned();
     name.push(".new");
     name.into()
-}
-
-/// Length and 64-bit FNV-1a, the same in every version: enough to notice a change, no defence against a forger.
-pub fn fingerprint(bytes: &[u8]) -> String {
-    let hash = bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("{}-{hash:016x}", bytes.len())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Integration with interactive Claude Code: slash commands, agents, hooks, and the feature's task list.
 
-mod changes;
 pub mod commands;
 pub mod groups;
 pub mod guard;

@@ -17,6 +17,7 @@ use mahabharatha_sys::store::bounded::{self, SMALL_FILE_BYTES};
 use serde::{Deserialize, Serialize};
 
 use super::{FENCE, JobSpec, occupants, read_result};
+use crate::agent::claude::Usage;
 
 /// Directory in a job's directory with one file for each subagent.
 const SUBAGENTS: &str = "subagents";
@@ -203,24 +204,6 @@ struct Message {
     id: String,
     #[serde(default)]
     usage: Usage,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Usage {
-    input_tokens: u64,
-    cache_creation_input_tokens: u64,
-    cache_read_input_tokens: u64,
-    output_tokens: u64,
-}
-
-impl Usage {
-    fn total(&self) -> u64 {
-        let Usage { input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens } = *self;
-        [cache_creation_input_tokens, cache_read_input_tokens, output_tokens]
-            .into_iter()
-            .fold(input_tokens, u64::saturating_add)
-    }
 }
 
 fn records(job_dir: &Path) -> Vec<(String, Record)> {

@@ -10,10 +10,11 @@ use mahabharatha_core::charter::{
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::git::{self, FirstCommit, Identity};
+use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 use mahabharatha_sys::ui::{NoAnswer, Style, Ui};
 
 use super::Request;
-use super::place::{NewFile, UNFINISHED};
+use super::place::NewFile;
 use super::scaffold;
 
 pub const PATH: &str = ".gsd/PROJECT.md";
@@ -39,8 +40,8 @@ impl Founder {
     /// Creates the repository with its first commit in one step: it appears complete or not at all.
     pub fn commit(&self, root: &Path, charter: &ProjectCharter, paths: &[String]) -> Result<()> {
         let message = format!("Begin {} with {}", charter.names.title(), charter.framework.title());
-        let staging =
-            tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(root).map_err(io("create a directory in", root))?;
+        let staging = tempfile::Builder::new().prefix(JOURNAL_DIR_PREFIX).tempdir_in(root);
+        let staging = staging.map_err(io("create a directory in", root))?;
         let (made, git_dir) = (staging.path().join("git"), root.join(".git"));
         let first = FirstCommit { branch: &self.branch, message: &message, by: &self.by, paths: Some(paths) };
         git::init(root, &made, &first)?;

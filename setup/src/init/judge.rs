@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_engine::claude::groups::{Action, Group, Placed};
+use mahabharatha_engine::claude::groups::Action;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 
 use super::place::{How, NewFile};
@@ -12,11 +12,17 @@ use super::record::Record;
 /// Maximum size in bytes of a file that `init` could have written; a longer one is the user's.
 const MAX_OWN_BYTES: u64 = 4 << 20;
 
-pub enum Decision {
-    Create,
-    Replace(Action),
-    Leave(Action, Option<String>),
-    Beside { path: String, replaces: bool },
+pub struct Decision {
+    pub action: Action,
+    /// Where the new version goes if the user's stays.
+    pub beside: Option<String>,
+    pub is_written: bool,
+}
+
+impl Decision {
+    fn write(action: Action) -> Decision {
+        Decision { action, beside: None, is_written: true }
+    }
 }
 
 /// Decides by what is in the project and what `init` wrote there before. Changes nothing.
@@ -26,29 +32,14 @@ pub struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns what writing these files would do.
-    pub fn preview(&self, files: &[NewFile]) -> Result<Vec<Placed>> {
-        let mut placed = Vec::new();
-        for file in files {
-            let (action, beside) = match self.decide(file)? {
-                Decision::Create => (Action::Created, None),
-                Decision::Replace(action) => (action, None),
-                Decision::Leave(action, beside) => (action, beside),
-                Decision::Beside { path, .. } => (Action::Kept, Some(path)),
-            };
-            placed.push(Placed { group: Group::of_project_file(&file.path), path: file.path.clone(), action, beside });
-        }
-        Ok(placed)
-    }
-
     pub fn decide(&self, file: &NewFile) -> Result<Decision> {
         self.check_parents(&file.path)?;
-        let Some(now) = self.contents(&file.path)? else { return Ok(Decision::Create) };
+        let Some(now) = self.contents(&file.path)? else { return Ok(Decision::write(Action::Created)) };
         let ours = file.text.as_bytes();
         Ok(match now {
-            Some(now) if now == ours => Decision::Leave(Action::Unchanged, None),
-            Some(_) if file.how == How::Merged => Decision::Replace(Action::Merged),
-            Some(now) if self.record.wrote(&file.path, &now) => Decision::Replace(Action::Updated),
+            Some(now) if now == ours => Decision { action: Action::Unchanged, beside: None, is_written: false },
+            Some(_) if file.how == How::Merged => Decision::write(Action::Merged),
+            Some(now) if self.record.wrote(&file.path, &now) => Decision::write(Action::Updated),
             _ => self.beside(&file.path, ours)?,
         })
     }
@@ -57,14 +48,13 @@ impl Judge<'_> {
     fn beside(&self, path: &str, ours: &[u8]) -> Result<Decision> {
         for number in 1.. {
             let name = if number == 1 { format!("{path}.new") } else { format!("{path}.new-{number}") };
-            match self.contents(&name)? {
-                None => return Ok(Decision::Beside { path: name, replaces: false }),
-                Some(Some(now)) if now == ours => return Ok(Decision::Leave(Action::Kept, Some(name))),
-                Some(Some(now)) if self.record.wrote(&name, &now) => {
-                    return Ok(Decision::Beside { path: name, replaces: true });
-                }
-                Some(_) => {}
-            }
+            let is_written = match self.contents(&name)? {
+                None => true,
+                Some(Some(now)) if now == ours => false,
+                Some(Some(now)) if self.record.wrote(&name, &now) => true,
+                Some(_) => continue,
+            };
+            return Ok(Decision { action: Action::Kept, beside: Some(name), is_written });
         }
         unreachable!("some number is free")
     }
@@ -111,7 +101,7 @@ impl Judge<'_> {
 }
 
 /// Returns the directories between the root and the file, outermost first.
-pub fn parents(root: &Path, path: &str) -> Vec<PathBuf> {
+fn parents(root: &Path, path: &str) -> Vec<PathBuf> {
     let parts: Vec<&str> = path.split('/').collect();
     (1..parts.len()).map(|length| root.join(parts[..length].join("/"))).collect()
 }

@@ -21,7 +21,6 @@ mod rules;
 mod rules_install;
 mod scaffold;
 mod scout;
-mod unfinished;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +32,6 @@ use serde::Serialize;
 use crate::planning;
 use detect::Survey;
 use inception::Founder;
-use judge::Judge;
 use mahabharatha_engine::claude::commands::Home;
 use mahabharatha_engine::claude::groups::{Group, Placed, Selection};
 use mahabharatha_engine::claude::install::{self, Plan};
@@ -42,13 +40,13 @@ use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Project;
+use mahabharatha_sys::store::file_set::{self, FileSet};
 use mahabharatha_sys::store::projection;
 use mahabharatha_sys::ui::Ui;
-use place::Placing;
 use record::Record;
 
 pub use mode::Mode;
-pub use place::{NewFile, lock};
+pub use place::NewFile;
 pub use remove::plan as plan_removal;
 
 /// Options from the command line.
@@ -92,8 +90,8 @@ pub struct Outcome {
 
 pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     let root = root::find(dir)?;
-    let _lock = lock(&root)?;
-    let interrupted = !request.dry_run && unfinished::take_back(&root)?;
+    let _one_at_a_time = file_set::lock(&root)?;
+    let interrupted = !request.dry_run && file_set::recover(&root)?;
     let (mode, why) = mode::of(&root)?;
     match mode {
         Mode::Inception => ui.note(&format!("{}: a new project ({why})", root.display())),
@@ -147,11 +145,12 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
         return Ok(());
     }
     let root = &outcome.root;
-    let (placed, placing) = proposal.put_in_place(root)?;
+    let (placed, files) = proposal.plan(root)?;
+    let applied = files.completed_by(".git").apply()?;
     let mut paths: Vec<String> = placed.iter().map(|file| file.path.clone()).collect();
     paths.extend(already_there(root)?.into_iter().filter(|name| !placed.iter().any(|file| file.is(name))));
     founder.commit(root, &charter, &paths)?;
-    placing.keep();
+    applied.keep();
     outcome.next = machine::missing_programs(&survey, is_there);
     outcome.next.extend([
         format!("`{}`, and commit the lock file", scaffold::set_up(charter.framework)),
@@ -215,13 +214,13 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
         }
     }
     let _whole = planning::uninterrupted();
-    let (placed, placing) = proposal.put_in_place(root)?;
+    let (placed, files) = proposal.plan(root)?;
+    files.apply()?.keep();
     outcome.next = machine::missing_programs(&survey, is_there);
     outcome.next.extend(is_bare_beginning.then(|| format!("there is no code yet; {BEGIN_ELSEWHERE}")));
     outcome.next.extend(next_steps(project.is_some()));
     outcome.files = placed;
     outcome.written = true;
-    placing.keep();
     outcome.survey = Some(survey);
     Ok(())
 }
@@ -244,8 +243,7 @@ impl Proposal {
     /// in the outcome.
     fn is_agreed(&self, outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<bool> {
         let root = &outcome.root;
-        let mut files = Judge { root, record: &Record::read(root) }.preview(&self.files)?;
-        files.extend(self.install.files.iter().cloned());
+        let (files, _) = self.plan(root)?;
         outcome.warnings.extend(self.install.warnings.iter().cloned());
         if request.dry_run {
             placed::show_plan(ui, Operation::Write, root, &files);
@@ -261,15 +259,10 @@ impl Proposal {
         }
     }
 
-    /// Writes everything. It can be undone until `keep` is called on the returned placing.
-    fn put_in_place(self, root: &Path) -> Result<(Vec<Placed>, Placing)> {
-        let (mut placed, mut placing) = Placing::begin(root)?.place(self.files)?;
-        let created = self.install.created();
-        self.install.carry_out()?;
-        placing.also_made(created);
-        placing.seal()?;
-        placed.extend(self.install.files);
-        Ok((placed, placing))
+    fn plan(&self, root: &Path) -> Result<(Vec<Placed>, FileSet)> {
+        let (mut placed, set) = place::plan(root, &self.files, Some(self.install.changes()))?;
+        placed.extend(self.install.files.iter().cloned());
+        Ok((placed, set))
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -73,7 +74,7 @@ fn judge(names: &[String]) -> (Mode, String) {
 }
 
 fn is_ignored(name: &str) -> bool {
-    IGNORED_NAMES.contains(&name) || is_document(name) || name.starts_with(super::place::UNFINISHED)
+    IGNORED_NAMES.contains(&name) || is_document(name) || name.starts_with(JOURNAL_DIR_PREFIX)
 }
 
 /// Returns true for a readme, a licence or the like.

@@ -12,9 +12,9 @@ use mahabharatha_engine::specs;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::RepoPath;
 use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::file_set::FileSet;
 
 use super::documents::aside;
-use super::file_set::FileSet;
 
 /// A design whose task graph passed every check.
 pub struct Designed {
@@ -99,7 +99,7 @@ pub struct Provenance<'a> {
 }
 
 /// The files of a design, ready to be written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DesignFiles {
     pub files: FileSet,
     /// Backup files for the documents that are replaced.
@@ -114,20 +114,20 @@ pub fn collect_files(
     plan: &Plan,
     provenance: &Provenance<'_>,
 ) -> Result<DesignFiles> {
-    let mut collected = DesignFiles::default();
+    let mut collected = DesignFiles { files: FileSet::within(&[project.root(), project.checkout()]), kept: Vec::new() };
     for (path, content) in designed.design.stub_files() {
-        collected.files.put(project.checkout().join(path), content);
+        collected.files.write(project.checkout().join(path), content)?;
     }
     let old = fs::read_to_string(paths.graph()).ok().and_then(|text| GraphFile::parse(&text).ok());
     let gone = old.iter().flat_map(|old| TaskGraph::check(old, None).0).flat_map(|old| old.tasks().to_vec());
     for task in gone.filter(|task| designed.graph.task(&task.id).is_none()) {
-        collected.files.remove(paths.task_file(&task.id));
+        collected.files.remove(paths.task_file(&task.id))?;
     }
     for task in designed.graph.tasks() {
-        collected.files.put(paths.task_file(&task.id), write_task_file(&task.spec, None));
+        collected.files.write(paths.task_file(&task.id), write_task_file(&task.spec, None))?;
     }
     let manifest = serde_json::to_string_pretty(&design_manifest(&designed.graph)).expect("it has string keys only");
-    collected.files.put(paths.manifest(), manifest + "\n");
+    collected.files.write(paths.manifest(), manifest + "\n")?;
     let written = || fs::read(paths.design()).is_ok_and(|document| !is_form(&String::from_utf8_lossy(&document)));
     if !(provenance.keep_document && written()) {
         let created = Timestamp::now().strftime("%Y-%m-%d").to_string();
@@ -149,11 +149,10 @@ pub fn collect_files(
 impl DesignFiles {
     fn put_in_place(&mut self, path: PathBuf, bytes: Vec<u8>) -> Result<()> {
         if let Some((beside, old)) = aside(&path, &bytes)? {
-            self.files.put(beside.clone(), old);
+            self.files.write(beside.clone(), old)?;
             self.kept.push(beside);
         }
-        self.files.put(path, bytes);
-        Ok(())
+        self.files.write(path, bytes)
     }
 }
 

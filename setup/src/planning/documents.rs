@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::store::file_set;
 
 use super::MAX_DOCUMENT_BYTES;
 
@@ -32,12 +33,8 @@ pub fn text_of(bytes: Vec<u8>, source: &str) -> Result<String> {
 /// Returns a free name beside a file that is about to be replaced, and the content to save there. Returns None if
 /// nothing would be lost.
 pub fn aside(path: &Path, replacement: &[u8]) -> Result<Option<(PathBuf, Vec<u8>)>> {
-    match fs::read(path) {
-        Ok(found) if found != replacement => Ok(Some((free_name(path), found))),
-        Ok(_) => Ok(None),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io("read", path)(error)),
-    }
+    let found = file_set::read(path)?.filter(|found| found != replacement);
+    Ok(found.map(|found| (free_name(path), found)))
 }
 
 /// Returns `requirements.1.md` beside `requirements.md`, or the first number that is free.

@@ -6,7 +6,6 @@ mod architect;
 mod asker;
 mod design;
 mod documents;
-mod file_set;
 mod interview;
 mod product_owner;
 mod scratch;

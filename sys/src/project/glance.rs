@@ -1,46 +1,64 @@
 //! Finds the project without starting git, for commands that must answer within milliseconds (status line, hooks).
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::{Project, above_our_worktrees};
+use crate::error::{Result, io};
 use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 
 impl Project {
     /// Does what `locate` does, for the usual layouts only: a main checkout, a linked worktree, a submodule. Returns
     /// `None` for any other.
     pub fn locate_without_git(start: &Path) -> Option<Project> {
-        let start = start.canonicalize().ok()?;
-        let start = above_our_worktrees(&start).unwrap_or(&start);
-        let checkout = start.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())?.to_owned();
-        let dot_git = checkout.join(".git");
-        if dot_git.is_dir() {
-            let root = checkout.clone();
-            return Some(Project {
-                root,
-                checkout,
-                common_dir: dot_git.clone(),
-                git_dir: dot_git,
-                settings: OnceLock::new(),
-            });
-        }
-        let git_dir =
-            checkout.join(read_to_string(&dot_git, SMALL_FILE_BYTES).ok()?.trim_end().strip_prefix("gitdir: ")?);
-        let git_dir = git_dir.canonicalize().ok()?;
-        let (root, common_dir) = match read_to_string(&git_dir.join("commondir"), SMALL_FILE_BYTES) {
-            Ok(common) => main_checkout(&git_dir.join(common.trim_end()))?,
-            Err(_) => (checkout.clone(), git_dir.clone()),
+        let GitDirs { checkout, git_dir, common_dir } = GitDirs::around(&start.canonicalize().ok()?).ok()??;
+        let root = match git_dir == common_dir {
+            true => checkout.clone(),
+            // The checkout whose `.git` all worktrees share.
+            false => common_dir.parent().filter(|_| common_dir.ends_with(".git"))?.to_owned(),
         };
         Some(Project { root, checkout, common_dir, git_dir, settings: OnceLock::new() })
     }
 }
 
-/// Returns the checkout whose `.git` is the shared git directory, and that directory.
-fn main_checkout(common_dir: &Path) -> Option<(PathBuf, PathBuf)> {
-    let common_dir = common_dir.canonicalize().ok()?;
-    let root = common_dir.parent().filter(|_| common_dir.ends_with(".git"))?;
-    Some((root.to_owned(), common_dir.clone()))
+/// The git directories of a checkout, as git finds them.
+pub struct GitDirs {
+    pub checkout: PathBuf,
+    pub git_dir: PathBuf,
+    /// The one that all worktrees share.
+    pub common_dir: PathBuf,
+}
+
+impl GitDirs {
+    /// Finds those of the checkout around a directory; `None` if there is no repository.
+    pub fn around(dir: &Path) -> Result<Option<GitDirs>> {
+        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        let start = above_our_worktrees(&dir).unwrap_or(&dir);
+        let checkout = start.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok());
+        checkout.map_or(Ok(None), GitDirs::at)
+    }
+
+    /// Finds those of a checkout; `None` if its `.git` leads nowhere. A `.git` that cannot be read is an error.
+    pub fn at(checkout: &Path) -> Result<Option<GitDirs>> {
+        let dot_git = checkout.join(".git");
+        let git_dir = match read_to_string(&dot_git, SMALL_FILE_BYTES) {
+            Ok(text) => {
+                let named = text.trim_end().strip_prefix("gitdir: ");
+                named.and_then(|named| checkout.join(named).canonicalize().ok())
+            }
+            Err(error) if error.kind() == ErrorKind::IsADirectory => Some(dot_git),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(io("read", &dot_git)(error)),
+        };
+        let Some(git_dir) = git_dir else { return Ok(None) };
+        let common_dir = match read_to_string(&git_dir.join("commondir"), SMALL_FILE_BYTES) {
+            Ok(text) => git_dir.join(text.trim_end()).canonicalize().ok(),
+            Err(_) => Some(git_dir.clone()),
+        };
+        Ok(common_dir.map(|common_dir| GitDirs { checkout: checkout.to_owned(), git_dir, common_dir }))
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The only module that writes state files: a reader sees the old content or the new, never a part.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::path::Path;
 
@@ -10,12 +10,30 @@ use crate::error::{Error, ExitCode, Result, io};
 
 /// Replaces the file durably: once this has returned, the new content survives a power failure.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, true)
+    replace(path, bytes, &How { durable: true, ..How::default() })
+}
+
+/// Replaces the file as `write_atomic` does, and gives it these permissions.
+pub fn write_with_permissions(path: &Path, bytes: &[u8], permissions: Permissions) -> Result<()> {
+    replace(path, bytes, &How { durable: true, permissions: Some(permissions), ..How::default() })
+}
+
+/// Creates a file as `write_atomic` does; fails if something has that name.
+pub fn create_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace(path, bytes, &How { durable: true, creates: true, ..How::default() })
 }
 
 /// Replaces a file that can be rebuilt from others, so that it need not survive a power failure.
 pub fn write_projected(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace(path, bytes, false)
+    replace(path, bytes, &How::default())
+}
+
+#[derive(Default)]
+struct How {
+    durable: bool,
+    /// Whether the file must not be there yet.
+    creates: bool,
+    permissions: Option<Permissions>,
 }
 
 /// Creates the directory and its missing parents durably.
@@ -38,7 +56,7 @@ pub fn sync_dir(path: &Path) -> Result<()> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(io("sync the directory", path))
 }
 
-fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
+fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
     let Some(parent) = path.parent() else {
         return Err(Error::new(ExitCode::Failed, format!("{} has no parent directory", path.display())));
     };
@@ -49,12 +67,16 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<()> {
         .tempfile_in(parent)
         .map_err(io("create a file in", parent))?;
     fault::disk().and_then(|()| file.write_all(bytes)).map_err(io("write", path))?;
-    if durable {
+    if let Some(permissions) = &how.permissions {
+        file.as_file().set_permissions(permissions.clone()).map_err(io("write", path))?;
+    }
+    if how.durable {
         file.as_file().sync_all().map_err(io("write", path))?;
     }
     crash::point(|| format!("write {}", path.file_name().unwrap_or_default().display()));
-    file.persist(path).map_err(|error| io("write", path)(error.error))?;
-    if durable { sync_dir(parent) } else { Ok(()) }
+    let persisted = if how.creates { file.persist_noclobber(path) } else { file.persist(path) };
+    persisted.map_err(|error| io("write", path)(error.error))?;
+    if how.durable { sync_dir(parent) } else { Ok(()) }
 }
 
 /// Removes temporary files left by killed processes. No other process may be writing in the directory.
@@ -108,6 +130,16 @@ mod tests {
         assert!(error.message().contains("taken"), "{error}");
         assert!(path.join("full").is_dir());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the temporary file is gone");
+    }
+
+    #[test]
+    fn a_file_is_created_only_where_none_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        create_atomic(&path, b"first").unwrap();
+        create_atomic(&path, b"second").unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the unfinished file is gone");
     }
 
     #[test]

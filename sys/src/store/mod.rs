@@ -5,6 +5,7 @@ pub mod bounded;
 pub mod costs;
 pub mod disk;
 mod fault;
+pub mod file_set;
 pub mod journal;
 pub mod locks;
 pub mod ports;

@@ -34,6 +34,7 @@ use stream::{Conversation, interrupt, listener};
 
 pub use ask::{answer, command_for};
 pub use client::check;
+pub use wire::Usage;
 
 /// Environment variables that are passed on to the client: credentials, and how to reach the API.
 pub const OWN_ENV: &[&str] = &[

@@ -179,7 +179,7 @@ impl Conversation {
             self.context = context;
         }
         if context > 0 && self.counted.insert(message.id) {
-            self.tokens = self.tokens.saturating_add(context).saturating_add(message.usage.output_tokens);
+            self.tokens = self.tokens.saturating_add(message.usage.total());
             let usage = AgentEvent::Usage { tokens: self.tokens, context: self.percent(context) };
             (self.events)(usage);
         }

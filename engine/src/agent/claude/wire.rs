@@ -121,6 +121,10 @@ impl Usage {
     pub fn context(&self) -> u64 {
         self.input_tokens.saturating_add(self.cache_creation_input_tokens).saturating_add(self.cache_read_input_tokens)
     }
+
+    pub fn total(&self) -> u64 {
+        self.context().saturating_add(self.output_tokens)
+    }
 }
 
 #[derive(Deserialize)]

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use mahabharatha_core::config::Generated;
 use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 
 use super::languages;
 
@@ -157,7 +158,7 @@ fn is_skipped(entry: &DirEntry, generated: &Generated) -> bool {
     let name = entry.file_name().to_string_lossy();
     let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
     entry.depth() > 0
-        && (name.starts_with(crate::init::place::UNFINISHED)
+        && (name.starts_with(JOURNAL_DIR_PREFIX)
             || SKIPPED_NAMES.contains(&name.as_ref())
             || is_dir && generated.is_generated(&name))
 }

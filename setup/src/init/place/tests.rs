@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use super::*;
 
 fn place(root: &Path, files: &[NewFile]) -> Result<Vec<Placed>> {
-    let (placed, mut placing) = Placing::begin(root)?.place(files.to_vec())?;
-    placing.seal()?;
-    placing.keep();
+    let (placed, set) = plan(root, files, None)?;
+    set.apply()?.keep();
     Ok(placed)
 }
 
@@ -95,22 +96,20 @@ fn a_failure_in_the_middle_takes_everything_back() {
 }
 
 #[test]
-fn what_others_made_on_the_way_goes_too() {
+fn what_is_planned_besides_comes_before_the_record_and_is_undone_with_the_rest() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
-    fs::create_dir_all(root.join("a/full")).unwrap();
-    fs::write(root.join("a/full/theirs"), "x").unwrap();
+    fs::write(root.join("theirs"), "theirs").unwrap();
     let before = contents(root);
-    let (_, mut placing) = Placing::begin(root).unwrap().place(vec![NewFile::ours("b/ours", "x")]).unwrap();
-    let made = ["a/full/made", "a/deep/er/made"].map(|path| root.join(path));
-    for path in &made {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "x").unwrap();
-    }
-    placing.also_made(made.to_vec());
-    drop(placing);
+    let mut more = FileSet::within(&[root]);
+    more.write(root.join("theirs"), "theirs and more").unwrap();
+    more.write(root.join("deep/er/made"), "x").unwrap();
+    let (_, set) = plan(root, &[NewFile::ours("b/ours", "x")], Some(&more)).unwrap();
+    let paths: Vec<_> = set.iter().map(|(path, _)| path.strip_prefix(root).unwrap().to_owned()).collect();
+    assert_eq!(paths, ["b/ours", "theirs", "deep/er/made", record::PATH].map(PathBuf::from));
+    drop(set.apply().unwrap());
     assert_eq!(contents(root), before);
-    assert!(!root.join("a/deep").exists() && !root.join("b").exists());
+    assert!(!root.join("deep").exists() && !root.join("b").exists());
 }
 
 #[test]
@@ -131,16 +130,4 @@ fn nothing_is_written_through_a_link_or_over_a_directory() {
     let placed = place(&root, &[NewFile::merged("link", "x")]).unwrap();
     assert_eq!(placed[0].beside.as_deref(), Some("link.new"));
     assert_eq!(contents(&outside), [("precious".to_owned(), "precious".to_owned())].into());
-}
-
-#[test]
-fn one_init_at_a_time_and_leftovers_of_a_killed_one_go() {
-    let dir = tempfile::tempdir().unwrap();
-    let held = lock(dir.path()).unwrap();
-    assert_eq!(lock(dir.path()).unwrap_err().exit(), ExitCode::Held);
-    drop(held);
-    fs::create_dir(dir.path().join(".unfinished-init-abc")).unwrap();
-    place(dir.path(), &[NewFile::ours("a", "x")]).unwrap();
-    assert_eq!(contents(dir.path()).into_keys().collect::<Vec<_>>(), ["a"]);
-    assert!(!dir.path().join(".unfinished-init-abc").exists());
 }
