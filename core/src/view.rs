@@ -389,7 +389,3 @@ pub fn decisions_of(run: &Run) -> Vec<Decision> {
     }
     all
 }
-
-pub fn first_line(text: &str) -> &str {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
-}

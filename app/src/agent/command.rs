@@ -1,6 +1,7 @@
 //! Any program that takes a prompt on its standard input, or the task's own command.
 
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::excerpt::{failure_report, last_words};
 
 use super::{Agent, Said, Session};
 use crate::error::{Error, ExitCode, Result};
@@ -43,11 +44,12 @@ impl Agent for Program {
             Exit::Code(0) => Said::Done,
             // Without a note nobody can go on from it; a shell or `make` that failed ends with 2 as well.
             Exit::Code(2) if !text().is_empty() => Said::Checkpoint(text()),
-            Exit::Code(3) => Said::Blocked(text()),
-            Exit::Code(4) => Said::Escalated(text()),
+            Exit::Code(3) => Said::Blocked(last_words_first(&text())),
+            Exit::Code(4) => Said::Escalated(last_words_first(&text())),
             status => {
                 let output = [ended.stdout.as_slice(), ended.stderr.as_slice()].concat();
-                Said::Failed(format!("The agent failed with {status}.\n\n{}", bounded_text(&output, FEEDBACK)))
+                let output = bounded_text(&output, FEEDBACK);
+                Said::Failed(failure_report(&format!("The agent failed with {status}"), None, &output))
             }
         }
     }
@@ -56,7 +58,20 @@ impl Agent for Program {
         None
     }
 
+    fn last_words(&self, ended: &Ended) -> Option<String> {
+        let of = |output: &[u8]| last_words(&String::from_utf8_lossy(output));
+        of(&ended.stdout).or_else(|| of(&ended.stderr))
+    }
+
     fn decisions(&self, ended: &Ended) -> Vec<String> {
         super::decisions_in(&String::from_utf8_lossy(&ended.stdout))
+    }
+}
+
+/// A program logs as it goes and says last why it cannot go on. Readers see the first paragraph first.
+fn last_words_first(output: &str) -> String {
+    match last_words(output) {
+        Some(words) if words != output => format!("{words}\n\n{output}"),
+        _ => output.to_owned(),
     }
 }

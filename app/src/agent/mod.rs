@@ -112,6 +112,8 @@ pub trait Agent {
     fn said(&self, ended: &Ended) -> Said;
     /// Returns the cost that the agent reported, as far as it did before it ended or was ended.
     fn reported_cost(&self) -> Option<Cost>;
+    /// Returns the last that it said, in one line, also where it was ended.
+    fn last_words(&self, ended: &Ended) -> Option<String>;
     /// What it decided and later tasks should know.
     fn decisions(&self, ended: &Ended) -> Vec<String>;
 }

@@ -1,15 +1,16 @@
 //! How a run ended: in one sentence that is true, with what is needed to go on, and with the code for scripts.
 
+use mahabharatha_core::excerpt::{key_lines, summary};
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
-use mahabharatha_core::view::{RunView, first_line};
+use mahabharatha_core::view::RunView;
 
 use super::place::Place;
 use super::steer;
 use crate::error::{Error, ExitCode, Result};
 use crate::ui::{Ui, fit};
 
-/// Of a gate's output so many lines are shown, the last ones; the log has all.
+/// Lines that are shown of a gate's output; the log has all.
 const SHOWN_LINES: usize = 20;
 /// In columns.
 const LONGEST: usize = 200;
@@ -57,7 +58,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         End::GateFailed { level, gate } => {
             let mut error = Error::new(ExitCode::Gate, format!("level {level} is not merged: its gate {gate} failed"));
             if let Some((failure, why)) = failed_gate(&steer::read_run(place)?) {
-                error = show_output(error.detail(first_line(&why)), place, level, &failure);
+                error = show_output(error.detail(summary(&why)), place, level, &failure);
             }
             if driver == Driver::Session {
                 return Err(error.hint(format!("`{go_on}` says who is to mend it.")));
@@ -95,15 +96,15 @@ fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
     }
 }
 
-/// The gate with the end of what it printed, and where all of it is.
+/// The gate with the lines that matter of what it printed, and where all of it is.
 fn show_output(error: Error, place: &Place, at: &impl std::fmt::Display, failure: &GateFailure) -> Error {
     let log = place.paths.gate_log(at, &failure.gate);
     let error = error.detail(format!("{}: {}", failure.gate, failure.command));
-    let lines: Vec<&str> = failure.output.lines().filter(|line| !line.trim().is_empty()).collect();
-    let cut = lines.len().saturating_sub(SHOWN_LINES);
-    let cut_lines = (cut > 0).then(|| format!("    … {cut} lines more in {}", log.display()));
-    let shown = lines[cut..].iter().map(|line| format!("    {}", fit(line, LONGEST)));
-    cut_lines.into_iter().chain(shown).fold(error, Error::detail)
+    let (output, end) = failure.output_and_end();
+    let (lines, others) = key_lines(output, SHOWN_LINES);
+    let more = (others > 0).then(|| format!("    … {others} lines more in {}", log.display()));
+    let shown = lines.iter().map(String::as_str).chain(end).map(|line| format!("    {}", fit(line, LONGEST)));
+    shown.chain(more).fold(error, Error::detail)
 }
 
 /// What a person can do about whatever keeps the run from going on.

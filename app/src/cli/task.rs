@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use mahabharatha_core::excerpt::summary;
 use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::effect::{Doer, Refusal};
 use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport, Obstacle};
 use mahabharatha_core::run::{LevelFailure, LevelStatus, Run, TaskStatus};
-use mahabharatha_core::view::{Next, RunView, Step, first_line};
+use mahabharatha_core::view::{Next, RunView, Step};
 use serde_json::json;
 
 use super::finish::{Driver, finish};
@@ -409,7 +410,7 @@ impl Caller<'_> {
             return Ok(ExitCode::Done);
         }
         for task in &view.tasks {
-            let reason = task.reason.as_deref().map(|reason| format!(": {}", first_line(reason))).unwrap_or_default();
+            let reason = task.reason.as_deref().map(|reason| format!(": {}", summary(reason))).unwrap_or_default();
             let place = worktrees.get(&task.id).map(|path| format!(" in {}", path.display())).unwrap_or_default();
             ui.data(&format!("L{} {:<11} {} {}{place}{reason}\n", task.level, task.status, task.id, task.title));
         }

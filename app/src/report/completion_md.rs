@@ -6,9 +6,12 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView};
 
 use super::human_duration;
-use super::markdown::{code, inline, table};
-use super::text::{amount, branch_name, feature_cost, few, headline, outcome, worked};
+use super::markdown::{block, code, inline, table};
+use super::text::{amount, branch_name, feature_cost, few, headline, outcome, report_lines, worked};
 use super::timeline::timeline;
+
+/// Lines that are quoted of an attempt that failed.
+const QUOTED_LINES: usize = 8;
 
 /// A gate, or a task's verification on the merged tree, and what came of its last run at a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,13 +206,22 @@ fn detours(task: &TaskView) -> Vec<String> {
     for attempt in &task.attempts {
         let who = format!("{}, attempt {}", task.id, attempt.attempt);
         if attempt.outcome != "done" {
-            detours.push(format!("{who}: {}{}", outcome(attempt.outcome, attempt.cause), details(attempt)));
+            let told = outcome(attempt.outcome, attempt.cause);
+            detours.push(format!("{who}: {told}{}{}", details(attempt), quoted(attempt).unwrap_or_default()));
         } else if attempt.remedy {
             detours.push(format!("{who}: fixed what made a gate fail"));
         }
         detours.extend(attempt.warnings.iter().map(|warning| format!("{who}: {}", inline(&headline(warning)))));
     }
     detours
+}
+
+/// The lines of a failed attempt's output that matter, as a block below its item.
+fn quoted(attempt: &AttemptView) -> Option<String> {
+    let lines = report_lines(attempt.detail.as_deref().filter(|_| attempt.strays.is_empty())?, QUOTED_LINES);
+    let block = block(&lines.join("\n"));
+    (lines.len() > 1)
+        .then(|| format!("\n\n{}", block.trim_end().lines().map(|line| format!("  {line}\n")).collect::<String>()))
 }
 
 fn details(attempt: &AttemptView) -> String {

@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");
         assert_eq!(status["workers"][1]["doing"], Value::Null);
-        assert_eq!(status["blockers"], json!(["TASK-001: The API <v2> is not there"]));
+        assert_eq!(status["blockers"], json!(["TASK-001: The API <v2> is not there see docs"]));
     }
 
     #[test]

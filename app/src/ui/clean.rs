@@ -1,5 +1,6 @@
 //! Text of others made harmless: nothing in it moves the cursor, sets a title, or turns the reading direction.
 
+use mahabharatha_core::excerpt::control_sequence;
 use unicode_width::UnicodeWidthStr;
 
 /// Without escape sequences and control characters. Line breaks and tabs stay.
@@ -62,18 +63,6 @@ fn filter(text: &str, keep: impl Fn(&str) -> bool) -> String {
         rest = &rest[c.len_utf8()..];
     }
     cleaned
-}
-
-/// How long the control sequence is that the text begins with: `ESC [`, parameters, intermediates, a final byte.
-fn control_sequence(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    if !bytes.starts_with(b"\x1b[") {
-        return 0;
-    }
-    let parameters = bytes[2..].iter().take_while(|byte| (0x30..=0x3f).contains(*byte)).count();
-    let intermediates = bytes[2 + parameters..].iter().take_while(|byte| (0x20..=0x2f).contains(*byte)).count();
-    let end = 2 + parameters + intermediates;
-    if bytes.get(end).is_some_and(|byte| (0x40..=0x7e).contains(byte)) { end + 1 } else { 0 }
 }
 
 fn visible(c: char) -> char {

@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mahabharatha_core::excerpt::failure_report;
+
 use super::log::Log;
 use super::order::Order;
 use super::watch::Interrupt;
@@ -49,7 +51,7 @@ pub fn verify(order: &Order, git: &Git, interrupt: &Interrupt, log: &Log) -> Res
         format!("failed with {}", ended.status)
     };
     let output = bounded_text(&ended.stdout, FEEDBACK);
-    Ok(Verdict::Failed { feedback: format!("The verification {how}: {command}\n\n{output}") })
+    Ok(Verdict::Failed { feedback: failure_report(&format!("The verification {how}"), Some(command), &output) })
 }
 
 fn run(order: &Order, command: &str, interrupt: &Interrupt, log: &Log) -> Result<Ended> {

@@ -183,7 +183,7 @@ fn a_gate_that_is_not_mended_in_time_ends_with_4_and_why_and_a_retried_task_goes
     assert_eq!(repo.git(&["rev-parse", "main"]), before);
     let status = repo.status();
     assert_eq!((&status["status"], &status["levels"][0]["status"]), (&json!("failed"), &json!("failed")));
-    assert!(repo.read(".gsd/STATE.md").contains("gate lint failed; A is to blame"));
+    assert!(repo.read(".gsd/STATE.md").contains("gate lint failed: a.txt:1:BAD; A is to blame"));
     repo.write(".gsd/specs/x/content", "good\n");
     repo.run(&["retry", "A"]).code(0);
     repo.run(&["run"]).code(0);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::PromptInput;
 use super::markdown::{bound_text, code, embed, fenced, one_line, without_front_matter};
+use crate::excerpt::with_key_lines;
 use crate::spec::TaskSpec;
 
 /// What a failed attempt, a gate or a note may add to a prompt, in characters each.
@@ -137,7 +138,7 @@ fn remedy(text: &mut String, input: &PromptInput<'_>) {
          traced to your files:\n\n{}\n\nYour worktree holds the merged state. Mend the cause in the files that are \
          yours, keep what works, and run the command again. What it reported:\n\n{}",
         fenced(&failure.command, "sh"),
-        fenced(&bound_text(&failure.output, MAX_REPORT), "text"),
+        fenced(&bound_text(&with_key_lines(&failure.output), MAX_REPORT), "text"),
     );
     push(text, &format!("Mend the Gate {}", code(&failure.gate)), &body);
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::excerpt::{failure_report, key_line, last_words};
 use mahabharatha_core::ids::Time;
 use serde_json::{Map, Value, json};
 
@@ -246,7 +247,8 @@ impl Conversation {
     pub fn said(&self, ended: &Ended) -> Said {
         let Some(outcome) = &self.outcome else {
             let output = bounded_text(&ended.stderr, FEEDBACK);
-            return Said::Failed(format!("The agent ended with {} and without a result.\n\n{output}", ended.status));
+            let what = format!("The agent ended with {} and without a result", ended.status);
+            return Said::Failed(failure_report(&what, None, &output));
         };
         if self.asked.is_some() && outcome.is_overflow() {
             return Said::Checkpoint(self.note_of_overflow());
@@ -275,10 +277,10 @@ impl Conversation {
         if !completed {
             let reason = outcome.terminal_reason.as_deref().unwrap_or("no reason");
             let errors = outcome.errors.join("\n");
-            return Said::Failed(format!(
-                "The agent did not finish ({}, {reason}).\n{errors}\n\n{answer}",
-                outcome.subtype
-            ));
+            let what = format!("The agent did not finish ({}, {reason})", outcome.subtype);
+            let said = key_line(&errors).or_else(|| last_words(&answer));
+            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+            return Said::Failed(format!("{what}{said}\n\n{errors}\n\n{answer}").trim_end().to_owned());
         }
         let mark = |mark: &str| answer.strip_prefix(mark).map(|rest| rest.trim().to_owned());
         match (mark("BLOCKED:"), mark("ESCALATE:")) {

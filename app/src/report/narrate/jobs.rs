@@ -47,11 +47,26 @@ impl Telling<'_> {
             }
             end => {
                 let text = format!("{task} {}{}", self.ending(end, report), self.counted(task, attempt, remedy));
-                self.say(Severity::Warn, text + &self.next_step(task));
+                let why = self.why(task, end, remedy).map(|why| format!(": {why}")).unwrap_or_default();
+                self.say(Severity::Warn, text + &self.next_step(task) + &why);
             }
         }
         if !remedy {
             self.blocked(task);
+        }
+    }
+
+    /// Why the attempt failed, where no other part of what is told says it.
+    fn why(&self, task: &TaskId, end: &JobEnd, remedy: bool) -> Option<String> {
+        let is_blocked = matches!(self.run.task(task)?.status, TaskStatus::Blocked { .. }) && !remedy;
+        match end {
+            JobEnd::Failed { cause: FailCause::Strays, .. } => None,
+            JobEnd::Failed { feedback: why, .. }
+            | JobEnd::Blocked { reason: why }
+            | JobEnd::Escalated { reason: why } => {
+                Some(headline(why)).filter(|_| !is_blocked && !why.trim().is_empty())
+            }
+            _ => None,
         }
     }
 
