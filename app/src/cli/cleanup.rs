@@ -5,18 +5,18 @@ use std::time::Duration;
 use clap::Args;
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::End;
+use mahabharatha_engine::claude::tasks::TaskList;
+use mahabharatha_engine::host::cleanup::{self, Leftover, What};
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::session;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
 
 use super::Global;
 use super::place::Place;
-use crate::claude::tasks::TaskList;
-use crate::error::{Error, ExitCode, Result};
-use crate::host::clear::{self, Leftover, What};
-use crate::host::jobs;
-use crate::lease::Lease;
-use crate::session;
-use crate::store::journal::Journal;
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct CleanupArgs {
@@ -76,12 +76,12 @@ fn clean(
     if !args.dry_run {
         jobs::end_survivors(&place.paths, run.as_ref(), None, Duration::ZERO)?;
     }
-    let leftovers = clear::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
+    let leftovers = cleanup::leftovers(&place.project, &place.paths, run.as_ref(), true)?;
     let (going, staying): (Vec<Leftover>, Vec<Leftover>) =
         leftovers.into_iter().partition(|leftover| args.force || leftover.precious.is_none());
     let going: Vec<What> = going.into_iter().map(|leftover| leftover.what).collect();
     if !args.dry_run {
-        clear::remove(&place.project, &place.paths, &going)
+        cleanup::remove(&place.project, &place.paths, &going)
             .map_err(|error| Error::new(error.exit(), format!("{}: {}", place.feature, error.message())))?;
     }
     gone.extend(going.iter().map(ToString::to_string));

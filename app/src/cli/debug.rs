@@ -6,26 +6,26 @@ use std::path::Path;
 use clap::Args;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
+use mahabharatha_engine::host::{cleanup, jobs};
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::report::debug::{
+    Alive, Findings, JournalState, KeptWork, LockState, SessionState, TroubledTask, WorktreeState, blockers_of, render,
+};
+use mahabharatha_engine::report::files;
+use mahabharatha_engine::report::hypotheses::hypotheses;
+use mahabharatha_engine::report::projection::projection;
+use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::session;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::store::atomic::sweep;
+use mahabharatha_sys::store::disk::lack_of_space;
+use mahabharatha_sys::store::journal::{Examined, Health, Repair, Repaired, examine};
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::place::Place;
-use super::{Global, steer};
-use crate::error::{Error, ExitCode, Result};
-use crate::host::{clear, jobs};
-use crate::lease::Lease;
-use crate::report::debug::{
-    Alive, Findings, JournalState, KeptWork, LockState, SessionState, TroubledTask, WorktreeState, blockers_of, render,
-};
-use crate::report::files;
-use crate::report::hypotheses::hypotheses;
-use crate::report::projection::projection;
-use crate::report::text::count;
-use crate::session;
-use crate::store::atomic::sweep;
-use crate::store::disk::lack_of_space;
-use crate::store::journal::{Examined, Health, Repair, Repaired, examine};
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
+use super::{Global, control};
 
 #[derive(Debug, Args)]
 pub struct DebugArgs {
@@ -60,10 +60,10 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
     let rebuilt = session::rebuild(paths, &examined.records);
     let run = rebuilt.as_ref().ok().and_then(Option::as_ref);
     if examined.health == Health::Missing && !paths.dir().join("jobs").exists() {
-        return Err(steer::no_run(place));
+        return Err(control::no_run(place));
     }
     let driven = holder.is_some() || sessions.iter().any(|session| session.drives);
-    let view = run.map(|run| steer::view(place, run, driven)).transpose()?;
+    let view = run.map(|run| control::view(place, run, driven)).transpose()?;
     if let (Some(task), Some(view)) = (task, &view)
         && !view.tasks.iter().any(|known| known.id.as_str() == task)
     {
@@ -135,8 +135,8 @@ fn alive(feature_dir: &Path) -> Vec<Alive> {
 
 fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
     let git = place.project.git();
-    let state = |leftover: clear::Leftover| match leftover.what {
-        clear::What::Worktree(path) => Some(WorktreeState {
+    let state = |leftover: cleanup::Leftover| match leftover.what {
+        cleanup::What::Worktree(path) => Some(WorktreeState {
             files: path.is_dir(),
             known_to_git: git.worktree_git_dir(&path).is_some(),
             precious: leftover.precious,
@@ -144,7 +144,7 @@ fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
         }),
         _ => None,
     };
-    Ok(clear::leftovers(&place.project, &place.paths, run, false)?.into_iter().filter_map(state).collect())
+    Ok(cleanup::leftovers(&place.project, &place.paths, run, false)?.into_iter().filter_map(state).collect())
 }
 
 /// Refs that hold what was not merged.
@@ -182,7 +182,7 @@ fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
         FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(&place.feature))?;
     let examined = examine(&paths.journal(), &place.feature)?;
     if examined.health == Health::Missing {
-        return Err(steer::no_run(place));
+        return Err(control::no_run(place));
     }
     // Records that can be read and make no sense are of no use either.
     let keep = if session::rebuild(paths, &examined.records).is_ok() { usize::MAX } else { 0 };

@@ -10,24 +10,26 @@ use mahabharatha_core::graph::{Problem, StartTree};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{GraphFile, Requirements};
+use mahabharatha_engine::claude::tasks::Phase;
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::report::files::{self, Checkpoint};
+use mahabharatha_engine::report::plan::render_plan;
+use mahabharatha_engine::report::text::{branch_name, cost_phrase, count};
+use mahabharatha_engine::report::{extended, human_duration};
+use mahabharatha_engine::session;
+use mahabharatha_engine::specs;
+use mahabharatha_setup::planning::{
+    self, Asker, Colophon, Commit, Designed, Laid, Role, ScratchCheckout, Source, Standing,
+};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::place::Place;
-use super::{Global, steer, validate};
-use crate::claude::tasks::Phase;
-use crate::error::{Error, ExitCode, Result};
-use crate::host::jobs;
-use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, Source, Standing, Workshop};
-use crate::proc;
-use crate::report::files::{self, Checkpoint};
-use crate::report::plan::render_plan;
-use crate::report::text::{branch_name, cost_phrase, count};
-use crate::report::{extended, human_duration};
-use crate::session;
-use crate::specs;
-use crate::store::journal::Journal;
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
+use super::{Global, control, validate};
 
 #[derive(Debug, Args)]
 pub struct DesignArgs {
@@ -79,7 +81,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
         }
     });
     // An agent that was asked in vain has cost something too.
-    let shown = steer::show_planning_cost(&place);
+    let shown = control::show_planning_cost(&place);
     drawn.and(shown).map(|()| code)
 }
 
@@ -207,7 +209,7 @@ impl<'a> Designing<'a> {
         self.ui.note(&format!("checking the stubs: {}", check.command));
         let env = proc::base_env(&self.config.env.pass);
         let mark = proc::own_mark(&self.place.paths.asked());
-        Workshop::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
+        ScratchCheckout::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
     }
 
     fn confirm(&self, question: &str) -> Result<bool> {
@@ -294,7 +296,7 @@ impl<'a> Designing<'a> {
             return Ok(None);
         }
         let message = format!("design({feature}): {}\n", validate::size(&designed.graph));
-        let commit = Workshop::open(project)?.commit(project, &files, &message)?;
+        let commit = ScratchCheckout::open(project)?.commit(project, &files, &message)?;
         if commit.is_none() {
             self.ui.note("All of it is committed already.");
         }

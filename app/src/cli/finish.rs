@@ -4,11 +4,11 @@ use mahabharatha_core::excerpt::{key_lines, summary};
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::RunView;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::{Ui, fit};
 
+use super::control;
 use super::place::Place;
-use super::steer;
-use crate::error::{Error, ExitCode, Result};
-use crate::ui::{Ui, fit};
 
 /// Lines that are shown of a gate's output; the log has all.
 const SHOWN_LINES: usize = 20;
@@ -52,12 +52,12 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             let message = format!("these gates fail on the base, before anything was run: {}", gates.join(", "));
             let error = Error::new(ExitCode::Preflight, message)
                 .hint("Mend the base first, or go on with --allow-red-base: those gates are then only reported.");
-            let run = steer::read_run(place)?;
+            let run = control::read_run(place)?;
             Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, &"base", gate)))
         }
         End::GateFailed { level, gate } => {
             let mut error = Error::new(ExitCode::Gate, format!("level {level} is not merged: its gate {gate} failed"));
-            if let Some((failure, why)) = failed_gate(&steer::read_run(place)?) {
+            if let Some((failure, why)) = failed_gate(&control::read_run(place)?) {
                 error = show_output(error.detail(summary(&why)), place, level, &failure);
             }
             if driver == Driver::Session {
@@ -109,7 +109,7 @@ fn show_output(error: Error, place: &Place, at: &impl std::fmt::Display, failure
 
 /// What a person can do about whatever keeps the run from going on.
 fn way_out(place: &Place, go_on: &str) -> Result<String> {
-    let blockers = RunView::of(&steer::read_run(place)?).blockers;
+    let blockers = RunView::of(&control::read_run(place)?).blockers;
     let resolution = blockers.into_iter().next().map(|blocker| sentence(&blocker.resolution));
     Ok(resolution.unwrap_or_else(|| format!("Go on with: {go_on}")))
 }

@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::TaskStatus;
+use mahabharatha_engine::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
+use mahabharatha_engine::claude::tasks::{Listed, TaskCompleted};
+use mahabharatha_engine::lease::{self, Lease};
+use mahabharatha_engine::session::claims;
+use mahabharatha_engine::worker::subagents::{self, Session};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Project;
+use mahabharatha_sys::ui::Ui;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::place::Place;
-use super::{Cli, Command, Global, steer, task};
-use crate::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
-use crate::claude::tasks::{Listed, TaskCompleted};
-use crate::error::{Error, ExitCode, Result};
-use crate::lease::{self, Lease};
-use crate::project::Project;
-use crate::session::claims;
-use crate::ui::Ui;
-use crate::worker::subagents::{self, Session};
+use super::{Cli, Command, Global, control, task};
 
 /// More than a client sends for any file that an agent writes.
 const MAX_INPUT_BYTES: u64 = 256 << 20;
@@ -201,7 +201,7 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
     if !place.paths.journal().exists() {
         return Ok(ExitCode::Done);
     }
-    let run = steer::read_run(&place)?;
+    let run = control::read_run(&place)?;
     let refused = |why: &str| Err(Error::new(ExitCode::Usage, format!("{task} is not completed: {why}")));
     if let Some((job, session)) = run.held().find(|(job, _)| job.task == task) {
         if session != call.session_id {

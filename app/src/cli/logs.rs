@@ -3,13 +3,13 @@
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use mahabharatha_engine::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
+use mahabharatha_engine::report::text::count;
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::store::watch;
+use mahabharatha_sys::ui::Ui;
 
 use super::Global;
-use crate::error::{Error, ExitCode, Result, io};
-use crate::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
-use crate::report::text::count;
-use crate::store::watch;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {

@@ -6,16 +6,16 @@ use clap::Args;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::session::{self, Options, Outcome, claims};
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
 
 use super::finish::{Driver, finish};
 use super::place::Place;
-use super::{Global, steer, task};
-use crate::error::{Error, ExitCode, Result};
-use crate::lease::Lease;
-use crate::session::{self, Options, Outcome, claims};
-use crate::specs;
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
+use super::{Global, control, task};
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
@@ -51,7 +51,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
     if let Some(other) = lease.as_ref().filter(|_| !args.dry_run && own.is_none()) {
         return Err(other.refusal(&place.feature));
     }
-    let run = steer::read_run(&place)?;
+    let run = control::read_run(&place)?;
     let Some(current) = run.current_level() else {
         ui.note(&format!("every level of {} is merged", place.feature));
         return Ok(ExitCode::Done);

@@ -1,6 +1,7 @@
 //! One file per command: its arguments and `run`. Nothing depends on this room.
 
 mod cleanup;
+mod control;
 mod debug;
 mod demo;
 mod design;
@@ -20,21 +21,19 @@ mod selection;
 mod skip;
 mod status;
 mod status_line;
-mod steer;
 mod stop;
 mod task;
-mod tether;
 mod validate;
 mod validate_commands;
+mod watchdog;
 mod worker;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-
-use crate::error::{Error, ExitCode, Result};
-use crate::ui::{Color, Flags, Ui};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::{Color, Flags, Ui};
 
 /// Turns a written spec into verified, merged code with many coding agents at once.
 #[derive(Debug, Parser)]
@@ -122,7 +121,7 @@ enum Command {
     Worker(worker::WorkerArgs),
     /// Ends an agent that was asked, should who asked it be killed; started by `plan` and `design`
     #[command(hide = true)]
-    Tether(tether::TetherArgs),
+    Watchdog(watchdog::WatchdogArgs),
     /// What Claude Code's hooks call
     #[command(hide = true)]
     Hook(hook::HookArgs),
@@ -174,7 +173,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Demo(args) => demo::run(global, ui, &args),
         Command::Task(args) => task::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
-        Command::Tether(args) => tether::run(ui, &args),
+        Command::Watchdog(args) => watchdog::run(ui, &args),
         Command::Hook(args) => hook::run(global, ui, &args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,10 +1,10 @@
 //! Where a command works: the project and the feature that are meant.
 
 use mahabharatha_core::ids::Feature;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::{FeaturePaths, Project};
 
 use super::Global;
-use crate::error::{Error, ExitCode, Result};
-use crate::project::{FeaturePaths, Project};
 
 pub struct Place {
     pub project: Project,

@@ -7,23 +7,23 @@ use clap::Args;
 use mahabharatha_core::config::Config;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::spec::{Gap, Requirements};
+use mahabharatha_engine::claude::tasks::Phase;
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::report::extended;
+use mahabharatha_engine::report::files::{self, Checkpoint};
+use mahabharatha_engine::report::text::cost_phrase;
+use mahabharatha_engine::session;
+use mahabharatha_engine::specs;
+use mahabharatha_setup::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::{Style, Ui};
 use serde_json::json;
 
 use super::place::Place;
-use super::{Global, steer};
-use crate::claude::tasks::Phase;
-use crate::error::{Error, ExitCode, Result};
-use crate::host::jobs;
-use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
-use crate::report::extended;
-use crate::report::files::{self, Checkpoint};
-use crate::report::text::cost_phrase;
-use crate::session;
-use crate::specs;
-use crate::store::atomic::write_atomic;
-use crate::store::journal::Journal;
-use crate::store::locks::FeatureLock;
-use crate::ui::{Style, Ui};
+use super::{Global, control};
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -67,7 +67,7 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let planned =
         planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global));
     // An agent that was asked in vain has cost something too.
-    let shown = steer::show_planning_cost(&place);
+    let shown = control::show_planning_cost(&place);
     planned.and(shown).map(|()| ExitCode::Done)
 }
 

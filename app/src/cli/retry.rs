@@ -4,13 +4,13 @@ use clap::Args;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::{Command, TaskBudget};
 use mahabharatha_core::run::{Run, TaskStatus};
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::git::Git;
+use mahabharatha_sys::ui::Ui;
 
 use super::place::Place;
-use super::{Global, steer};
-use crate::error::{Error, ExitCode, Result};
-use crate::git::Git;
-use crate::specs;
-use crate::ui::Ui;
+use super::{Global, control};
 
 #[derive(Debug, Args)]
 pub struct RetryArgs {
@@ -28,16 +28,16 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
         );
     }
     let place = global.place(None)?;
-    let before = steer::read_run(&place)?;
+    let before = control::read_run(&place)?;
     let max_usd = specs::load_config(&place.project)?.budget.max_usd_per_task;
-    let command = Command::Retry { tasks: steer::task_ids(&args.tasks)?, budget: Some(TaskBudget { max_usd }) };
-    let answer = steer::steer(&place, &command)?;
+    let command = Command::Retry { tasks: control::task_ids(&args.tasks)?, budget: Some(TaskBudget { max_usd }) };
+    let answer = control::send(&place, &command)?;
     drop_commits(&place, &before, &answer.accepted)?;
     if args.all && answer.accepted.is_empty() && answer.refused.is_empty() && !ui.json() {
         ui.note("no task is blocked");
     }
-    let code = steer::print_answer(ui, &answer, "queued again");
-    steer::say_how_to_go_on(&place, ui, &answer)?;
+    let code = control::print_answer(ui, &answer, "queued again");
+    control::say_how_to_go_on(&place, ui, &answer)?;
     let is_over =
         |task: &TaskId| before.task(task).is_some_and(|state| max_usd.is_some_and(|limit| state.spent_usd() >= limit));
     // What else was refused is said, and a failure of its own.

@@ -3,10 +3,10 @@
 use clap::Args;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::Command;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
 
-use super::{Global, steer};
-use crate::error::{Error, ExitCode, Result};
-use crate::ui::Ui;
+use super::{Global, control};
 
 #[derive(Debug, Args)]
 pub struct SkipArgs {
@@ -23,8 +23,8 @@ pub struct SkipArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
-    let tasks = steer::task_ids(&args.tasks)?;
-    let graph = steer::read_run(&place)?.graph().clone();
+    let tasks = control::task_ids(&args.tasks)?;
+    let graph = control::read_run(&place)?.graph().clone();
     let mut dependents: Vec<TaskId> = tasks.iter().flat_map(|task| graph.dependents(task)).collect();
     dependents.sort();
     dependents.dedup();
@@ -41,8 +41,8 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
         }
     }
     let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
-    let answer = steer::steer(&place, &command)?;
-    let code = steer::print_answer(ui, &answer, "skipped");
-    steer::say_how_to_go_on(&place, ui, &answer)?;
+    let answer = control::send(&place, &command)?;
+    let code = control::print_answer(ui, &answer, "skipped");
+    control::say_how_to_go_on(&place, ui, &answer)?;
     Ok(code)
 }

@@ -8,26 +8,26 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Time, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
+use mahabharatha_engine::claude::tasks::{self, TaskList};
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::report::extended;
+use mahabharatha_engine::report::logs::{LogFilter, read_logs};
+use mahabharatha_engine::report::planned::planned_text;
+use mahabharatha_engine::report::status::{Details, Doing, ListView, Show, status_json, status_text};
+use mahabharatha_engine::report::text::cost_fact;
+use mahabharatha_engine::session;
+use mahabharatha_engine::specs;
+use mahabharatha_engine::worker::{JobSpec, Progress};
+use mahabharatha_setup::planning::{self, Standing};
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::store::costs;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::watch::{self, Changes};
+use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::place::Place;
-use super::{Global, status_line, steer};
-use crate::claude::tasks::{self, TaskList};
-use crate::error::{Error, ExitCode, Result, io};
-use crate::lease::Lease;
-use crate::planning::{self, Standing};
-use crate::report::extended;
-use crate::report::logs::{LogFilter, read_logs};
-use crate::report::planned::planned_text;
-use crate::report::status::{Details, Doing, ListView, Show, status_json, status_text};
-use crate::report::text::cost_fact;
-use crate::session;
-use crate::specs;
-use crate::store::costs;
-use crate::store::journal::Journal;
-use crate::store::watch::{self, Changes};
-use crate::ui::Ui;
-use crate::worker::{Order, Progress};
+use super::{Global, control, status_line};
 
 /// So many lines of each worker's log are shown.
 const LOG_TAIL: usize = 3;
@@ -82,13 +82,13 @@ struct Look {
 
 fn look(place: &Place, ui: &Ui) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
-    let driven = steer::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
+    let driven = control::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
     let standing = planning::standing(&place.project, &place.paths)?;
     let setup = costs::total(&place.project.setup_costs())?;
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
         return Ok(Look { text: not_run_yet(place, ui, standing, setup)?, driven: false });
     };
-    let view = steer::view(place, &run, driven)?;
+    let view = control::view(place, &run, driven)?;
     let doing = doing(place, &view);
     let list = list(place, &view, &run, driven);
     if ui.json() {
@@ -125,7 +125,7 @@ fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, setup: Cost) -> Resul
     let has_requirements = standing != Standing::Missing;
     let graph = match &design {
         specs::FoundDesign::Valid(graph) => Some(&**graph),
-        specs::FoundDesign::Missing if !has_requirements && planning.is_zero() => return Err(steer::no_run(place)),
+        specs::FoundDesign::Missing if !has_requirements && planning.is_zero() => return Err(control::no_run(place)),
         _ => None,
     };
     let mut view = PlannedView::of(place.feature.as_str(), graph, planning);
@@ -184,8 +184,8 @@ fn details(place: &Place, view: &RunView) -> Result<Details> {
     let mut latest: Vec<_> = attempts.collect();
     latest.sort_by_key(|(_, attempt)| attempt.started_at);
     for (task, attempt) in latest {
-        if let Ok(order) = Order::read(&place.paths.job(task, Attempt(attempt.attempt))) {
-            details.ports.insert(attempt.worker, order.ports);
+        if let Ok(spec) = JobSpec::read(&place.paths.job(task, Attempt(attempt.attempt))) {
+            details.ports.insert(attempt.worker, spec.ports);
         }
     }
     let dir = place.paths.logs();

@@ -7,16 +7,16 @@ use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::run::End;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Command;
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::lease::{self, Lease};
+use mahabharatha_engine::session::claims;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::store::spool::{self, Asked};
+use mahabharatha_sys::ui::Ui;
 
 use super::place::Place;
-use super::{Global, steer};
-use crate::error::{Error, ExitCode, Result};
-use crate::host::jobs;
-use crate::lease::{self, Lease};
-use crate::session::claims;
-use crate::store::locks::FeatureLock;
-use crate::store::spool::{self, Asked};
-use crate::ui::Ui;
+use super::{Global, control};
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
@@ -33,7 +33,7 @@ pub struct StopArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
-    let run = steer::read_run(&place)?;
+    let run = control::read_run(&place)?;
     let worker = args.worker.map(WorkerId);
     if let Some(worker) = worker
         && worker.0 as usize >= run.workers().len()
@@ -81,7 +81,7 @@ fn what_became(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result
     Ok(match worker {
         _ if !stopped => format!("nothing runs for {feature}"),
         Some(worker) => format!("worker {worker} is stopped; what it was at goes to another"),
-        None if steer::read_run(place)?.ended() == Some(&End::Completed) => {
+        None if control::read_run(place)?.ended() == Some(&End::Completed) => {
             format!("{feature} is completed; nothing runs")
         }
         None => format!("{feature} is stopped; its work is kept. Go on with: mahabharatha run {feature}"),
@@ -90,7 +90,7 @@ fn what_became(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result
 
 /// The run's process has called the worker off; we wait for its end.
 fn wait_for_worker(place: &Place, worker: WorkerId) -> Result<()> {
-    let run = steer::read_run(place)?;
+    let run = control::read_run(place)?;
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
         for attempt in state.attempts.iter().filter(|attempt| attempt.worker == worker) {
             jobs::wait_for_end(&place.paths, &task.id, attempt.attempt)?;
@@ -112,5 +112,5 @@ fn give_up_held(place: &Place, lock: &FeatureLock, only: Option<WorkerId>) -> Re
 
 /// Ends workers that outlived their orchestrator. The lock shows that none is alive.
 fn end_survivors(place: &Place, _nobody_drives: &FeatureLock, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
-    jobs::end_survivors(&place.paths, Some(&steer::read_run(place)?), only, grace)
+    jobs::end_survivors(&place.paths, Some(&control::read_run(place)?), only, grace)
 }

@@ -12,19 +12,19 @@ use mahabharatha_core::run::effect::{Doer, Refusal};
 use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport, Obstacle};
 use mahabharatha_core::run::{LevelFailure, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::{Next, RunView, Step};
+use mahabharatha_engine::lease::{self, Lease};
+use mahabharatha_engine::session::{self, Outcome, claims};
+use mahabharatha_engine::specs;
+use mahabharatha_engine::worker::held::{self, Check, Claimed};
+use mahabharatha_engine::worker::{JobSpec, subagents};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::finish::{Driver, finish};
 use super::place::Place;
-use super::{Global, steer};
-use crate::error::{Error, ExitCode, Result};
-use crate::lease::{self, Lease};
-use crate::proc;
-use crate::session::{self, Outcome, claims};
-use crate::specs;
-use crate::ui::Ui;
-use crate::worker::held::{self, Check, Claimed};
-use crate::worker::{Order, subagents};
+use super::{Global, control};
 
 /// Who only does one task may take his time.
 const PATIENCE_WITH_ONE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -136,7 +136,7 @@ impl Caller<'_> {
         match verb {
             Verb::Start { workers, allow_red_base } => self.start(*workers, *allow_red_base),
             Verb::Next => self.next(),
-            Verb::Claim { tasks } => self.claim(steer::task_ids(tasks)?),
+            Verb::Claim { tasks } => self.claim(control::task_ids(tasks)?),
             Verb::Prompt { task } => self.prompt(task),
             Verb::Verify { task } => self.verify(task),
             Verb::Complete { task, decision } => self.end(task, Claimed::Done, decision),
@@ -183,7 +183,7 @@ impl Caller<'_> {
         let run = if lease.drives {
             claims::refresh(&place.project, &place.paths, ui, &lease)?
         } else {
-            steer::read_run(place)?
+            control::read_run(place)?
         };
         let next = Next::of(&run);
         if ui.json() {
@@ -209,7 +209,7 @@ impl Caller<'_> {
 
     fn claim(&self, tasks: Vec<TaskId>) -> Result<ExitCode> {
         let Caller { place, ui, name } = self;
-        steer::read_run(place)?;
+        control::read_run(place)?;
         let lease = self.lease();
         if Lease::of(place.paths.dir(), name).is_none() {
             lease.write(place.paths.dir())?;
@@ -218,7 +218,7 @@ impl Caller<'_> {
         let answer = claims::ask(&place.project, &place.paths, ui, &lease, command);
         self.drop_idle_lease()?;
         let answer = answer?;
-        let run = steer::read_run(place)?;
+        let run = control::read_run(place)?;
         let (mut claimed, mut refused) = (Vec::new(), answer.refused);
         for task in answer.accepted {
             let ready = held_by(&run, name, &task).map_err(|error| why_not_begun(&run, &task).unwrap_or(error));
@@ -227,10 +227,10 @@ impl Caller<'_> {
                 for warning in held::make_ready(&dir)? {
                     ui.warn(&warning);
                 }
-                Order::read(&dir)
+                JobSpec::read(&dir)
             });
             match ready {
-                Ok(order) => claimed.push(order),
+                Ok(spec) => claimed.push(spec),
                 Err(error) => refused.push(Refusal { task, why: error.to_string() }),
             }
         }
@@ -238,21 +238,21 @@ impl Caller<'_> {
         Ok(if refused.is_empty() { ExitCode::Done } else { ExitCode::Failed })
     }
 
-    fn print_claims(&self, claimed: &[Order], refused: &[Refusal]) {
+    fn print_claims(&self, claimed: &[JobSpec], refused: &[Refusal]) {
         let ui = self.ui;
         if ui.json() {
             let claimed: Vec<_> = claimed
                 .iter()
-                .map(|order| {
-                    let branch = order.branch.trim_start_matches("refs/heads/");
-                    json!({ "task": order.job.task, "attempt": order.job.attempt, "worktree": order.worktree, "branch": branch })
+                .map(|spec| {
+                    let branch = spec.branch.trim_start_matches("refs/heads/");
+                    json!({ "task": spec.job.task, "attempt": spec.job.attempt, "worktree": spec.worktree, "branch": branch })
                 })
                 .collect();
             ui.data(&(json!({ "claimed": claimed, "refused": refused }).to_string() + "\n"));
             return;
         }
-        for order in claimed {
-            ui.data(&format!("{} attempt {}: {}\n", order.job.task, order.job.attempt, order.worktree.display()));
+        for spec in claimed {
+            ui.data(&format!("{} attempt {}: {}\n", spec.job.task, spec.job.attempt, spec.worktree.display()));
         }
         for refusal in refused {
             ui.warn(&format!("{}: not claimed: {}", refusal.task, refusal.why));
@@ -262,7 +262,7 @@ impl Caller<'_> {
     /// The attempt that this session holds at a task.
     fn attempt_at(&self, task: &str) -> Result<Held> {
         let task = TaskId::new(task.to_string()).map_err(|bad| Error::new(ExitCode::Usage, bad.to_string()))?;
-        let attempt = held_by(&steer::read_run(self.place)?, &self.name, &task)?;
+        let attempt = held_by(&control::read_run(self.place)?, &self.name, &task)?;
         let dir = self.place.paths.job(&task, attempt);
         Ok(Held { task, attempt, dir })
     }
@@ -311,7 +311,7 @@ impl Caller<'_> {
             return Err(Error::new(ExitCode::Held, format!("{task}: {}", refusal.why)));
         }
         self.drop_idle_lease()?;
-        let run = steer::read_run(place)?;
+        let run = control::read_run(place)?;
         self.print_end(&run, &task, attempt, &report, answer.message.as_deref());
         let good = (matches!(report.end, JobEnd::Done { .. }) && answer.message.is_none()) || !wanted_done;
         Ok(if good { ExitCode::Done } else { ExitCode::Failed })
@@ -319,7 +319,7 @@ impl Caller<'_> {
 
     /// A completion of this session that was cut off, and is asked for once more, may have been told to the run.
     fn repeat_completion(&self, task: &str, not_held: Error) -> Result<ExitCode> {
-        let run = steer::read_run(self.place)?;
+        let run = control::read_run(self.place)?;
         let tasks = run.graph().tasks().iter().zip(run.tasks());
         let mut completed = tasks.filter(|(_, state)| matches!(state.status, TaskStatus::Completed { .. }));
         let Some((id, last)) = completed
@@ -328,7 +328,7 @@ impl Caller<'_> {
         else {
             return Err(not_held);
         };
-        let doer = Order::read(&self.place.paths.job(id, last.attempt)).map(|order| order.job.doer);
+        let doer = JobSpec::read(&self.place.paths.job(id, last.attempt)).map(|spec| spec.job.doer);
         match &last.ended {
             Some((_, report @ JobReport { end: JobEnd::Done { .. }, .. }))
                 if doer.is_ok_and(|doer| doer == Doer::Session(self.name.clone())) =>
@@ -347,7 +347,7 @@ impl Caller<'_> {
 
     fn end_lease_unless(&self, needed: impl Fn(&Lease, bool) -> bool) -> Result<()> {
         let dir = self.place.paths.dir();
-        let holds = || -> Result<bool> { Ok(steer::read_run(self.place)?.held().any(|(_, by)| by == self.name)) };
+        let holds = || -> Result<bool> { Ok(control::read_run(self.place)?.held().any(|(_, by)| by == self.name)) };
         let Some(lease) = Lease::of(dir, &self.name) else { return Ok(()) };
         if needed(&lease, holds()?) {
             return Ok(());
@@ -393,7 +393,7 @@ impl Caller<'_> {
 
     fn list(&self) -> Result<ExitCode> {
         let Caller { place, ui, .. } = self;
-        let run = steer::read_run(place)?;
+        let run = control::read_run(place)?;
         let view = RunView::of(&run);
         let worktrees: BTreeMap<&TaskId, PathBuf> =
             run.held().map(|(job, _)| (&job.task, place.paths.worktree(job.worker))).collect();
@@ -421,7 +421,7 @@ impl Caller<'_> {
 /// Ports for the verification, held as long as it takes.
 fn with_ports<T>(place: &Place, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
     let config = specs::load_config(&place.project)?;
-    let leases = session::lease_ports(&place.project, &config, 1)?;
+    let leases = place.project.lease_ports(&config.ports, 1)?;
     act(leases.iter().flat_map(|lease| lease.ports.clone()).collect())
 }
 

@@ -1,27 +1,30 @@
-//! `worker`: one attempt at one task, as its order says.
+//! `worker`: one attempt at one task, as its job spec says.
 
 use std::path::PathBuf;
 
 use clap::Args;
+use mahabharatha_engine::worker;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
 
 use super::Global;
-use crate::error::{Error, ExitCode, Result};
-use crate::ui::Ui;
-use crate::worker;
 
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
-    /// The task that the order is about
+    /// The task that the job spec is for
     task: String,
-    /// Where the order is and the result goes
+    /// Where the job spec is and the result goes
     #[arg(long, value_name = "DIR")]
     job_dir: Option<PathBuf>,
 }
 
 pub fn run(_global: &Global, _ui: &Ui, args: &WorkerArgs) -> Result<ExitCode> {
     let Some(dir) = &args.job_dir else {
-        return Err(Error::new(ExitCode::Usage, "a worker is started by `mahabharatha run`, which writes its order")
-            .hint(format!("To have {} done: mahabharatha run", args.task)));
+        return Err(Error::new(
+            ExitCode::Usage,
+            "a worker is started by `mahabharatha run`, which writes its job spec",
+        )
+        .hint(format!("To have {} done: mahabharatha run", args.task)));
     };
     // Its codes are its own: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalation.
     std::process::exit(worker::run_job(dir))

@@ -171,7 +171,7 @@ fn tokens_of_an_attempt_that_left_a_commit_and_no_result_are_counted() {
         run.env("MAHABHARATHA_CRASH_AT", "worker A-1.1 after the ref").env("MAHABHARATHA_CRASH_WITH", "parent");
         assert!(!run.output().unwrap().status.success(), "it is killed");
         if loses_order {
-            fs::remove_file(bench.repo.join(".git/mahabharatha/x/jobs/A-1.1/order.json")).unwrap();
+            fs::remove_file(bench.repo.join(".git/mahabharatha/x/jobs/A-1.1/spec.json")).unwrap();
         }
         bench.run(&["run"]).code(0);
         let task = bench.repo.task("A-1");

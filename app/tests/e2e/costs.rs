@@ -73,7 +73,7 @@ fn a_tasks_own_command_costs_nothing_where_its_order_and_its_result_are_lost() {
     let mut run = repo.command(&["run"]);
     run.env("MAHABHARATHA_CRASH_AT", "worker A.1 after the ref").env("MAHABHARATHA_CRASH_WITH", "parent");
     assert!(!run.output().unwrap().status.success(), "it is killed");
-    std::fs::remove_file(repo.join(".git/mahabharatha/x/jobs/A.1/order.json")).unwrap();
+    std::fs::remove_file(repo.join(".git/mahabharatha/x/jobs/A.1/spec.json")).unwrap();
     repo.run(&["run"]).code(0);
     assert_eq!((&repo.task("A")["attempt"], cost(&repo.task("A"))), (&json!(1), NOTHING));
 }

@@ -30,7 +30,7 @@ fn waiting(repo: &Repo, args: &[&str]) -> (Background, [u32; 2]) {
 fn watcher(of: u32) -> u32 {
     let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
     let is_watcher =
-        |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap().split(|b| *b == 0).any(|arg| arg == b"tether");
+        |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap().split(|b| *b == 0).any(|arg| arg == b"watchdog");
     children.split_whitespace().map(|pid| pid.parse().unwrap()).find(is_watcher).unwrap()
 }
 

@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use mahabharatha::agent::{AgentKind, AgentOrder};
-use mahabharatha::git::{Git, Identity};
-use mahabharatha::worker::{Limits, Logs, Order, PromptContext, Rules, read_result};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, Feature, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Carry, Doer, Job, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_core::spec::{FileLists, TaskSpec, Verification};
+use mahabharatha_engine::agent::{AgentKind, AgentSpec};
+use mahabharatha_engine::worker::{JobSpec, Limits, Logs, PromptContext, Rules, read_result};
+use mahabharatha_sys::git::{Git, Identity};
 use tempfile::TempDir;
 
 pub struct Bench {
@@ -92,10 +92,10 @@ impl Bench {
         !command_in(&self.root(), args).output().unwrap().status.success()
     }
 
-    /// An order for attempt 1 at TASK-1, which may change `src/own.rs`; its agent runs `script`.
-    pub fn order(&self, script: &str) -> Order {
+    /// A job spec for attempt 1 at TASK-1, which may change `src/own.rs`; its agent runs `script`.
+    pub fn spec(&self, script: &str) -> JobSpec {
         let owned = OwnedPath { path: "src/own.rs".into(), directory: false, create: false };
-        Order {
+        JobSpec {
             feature: Feature::new("x").unwrap(),
             job: Job {
                 task: TaskId::new("TASK-1").unwrap(),
@@ -140,7 +140,7 @@ impl Bench {
             spec_dir: self.root().join(".gsd/specs/x"),
             pinned: Git::repository(self.common()).settings().unwrap().pinned().unwrap(),
             identity: Identity::default(),
-            agent: AgentOrder { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() },
+            agent: AgentSpec { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() },
             env_pass: Vec::new(),
             ports: Vec::new(),
             task_list_id: None,
@@ -159,31 +159,31 @@ impl Bench {
         }
     }
 
-    pub fn job_dir(&self, order: &Order) -> PathBuf {
-        let job = &order.job;
+    pub fn job_dir(&self, spec: &JobSpec) -> PathBuf {
+        let job = &spec.job;
         self.common().join(format!("mahabharatha/x/jobs/{}.{}", job.task, job.attempt))
     }
 
-    pub fn spawn(&self, order: &Order) -> Child {
-        self.command(order).spawn().unwrap()
+    pub fn spawn(&self, spec: &JobSpec) -> Child {
+        self.command(spec).spawn().unwrap()
     }
 
-    pub fn command(&self, order: &Order) -> Command {
-        let job_dir = self.job_dir(order);
+    pub fn command(&self, spec: &JobSpec) -> Command {
+        let job_dir = self.job_dir(spec);
         fs::create_dir_all(&job_dir).unwrap();
-        order.write(&job_dir).unwrap();
+        spec.write(&job_dir).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_mahabharatha"));
-        command.args(["worker", order.job.task.as_str(), "--job-dir"]).arg(&job_dir).stdin(Stdio::null());
+        command.args(["worker", spec.job.task.as_str(), "--job-dir"]).arg(&job_dir).stdin(Stdio::null());
         command
     }
 
-    pub fn run(&self, order: &Order) -> Outcome {
-        self.finish(order, self.spawn(order))
+    pub fn run(&self, spec: &JobSpec) -> Outcome {
+        self.finish(spec, self.spawn(spec))
     }
 
-    pub fn finish(&self, order: &Order, mut child: Child) -> Outcome {
+    pub fn finish(&self, spec: &JobSpec, mut child: Child) -> Outcome {
         let status = child.wait().unwrap();
-        let job_dir = self.job_dir(order);
+        let job_dir = self.job_dir(spec);
         Outcome { code: status.code().unwrap_or(-1), report: read_result(&job_dir).unwrap(), job_dir }
     }
 

@@ -19,7 +19,7 @@ fn assert_planted(script: &str, expected: &str) {
     bench.git(&["config", "core.abbrev", "12"]);
     let before = fs::read_to_string(bench.common().join("config")).unwrap();
 
-    let outcome = bench.run(&bench.order(&format!("set -e; {COMMON} echo mine > src/own.rs; {script}")));
+    let outcome = bench.run(&bench.spec(&format!("set -e; {COMMON} echo mine > src/own.rs; {script}")));
     let (cause, feedback, strays) = outcome.failure();
     assert_eq!(cause, FailCause::Strays, "{feedback}");
     assert!(strays.iter().any(|stray| stray == expected), "{expected} is not among {strays:?}");
@@ -27,9 +27,9 @@ fn assert_planted(script: &str, expected: &str) {
     let only_removed = script.starts_with("rm ") && !script.contains(';');
     assert!(only_removed || outcome.job_dir.join("quarantine").is_dir(), "what was planted is kept");
 
-    let mut order = bench.order("echo more >> src/own.rs");
-    order.job.attempt.0 = 2;
-    bench.run(&order).commit();
+    let mut spec = bench.spec("echo more >> src/own.rs");
+    spec.job.attempt.0 = 2;
+    bench.run(&spec).commit();
     // The user's own git.
     for (dir, changed) in [(bench.root(), ""), (bench.worktree(), " M src/own.rs\n")] {
         let status = Command::new("git").args(["status", "--porcelain"]).current_dir(dir).output().unwrap();
@@ -93,23 +93,22 @@ fn files_that_redirect() {
 #[test]
 fn what_a_person_does_meanwhile_is_neither_blamed_nor_lost() {
     let bench = Bench::new();
-    let order = bench.order(
-        "echo mine > src/own.rs; touch ../../../../../up; while ! [ -e ../../../../../go ]; do sleep 0.01; done",
-    );
-    let child = bench.spawn(&order);
+    let spec = bench
+        .spec("echo mine > src/own.rs; touch ../../../../../up; while ! [ -e ../../../../../go ]; do sleep 0.01; done");
+    let child = bench.spawn(&spec);
     wait_until(|| bench.outside("up").exists());
     bench.git(&["remote", "add", "friend", "https://example.org/x.git"]);
     bench.git(&["config", "user.name", "Somebody"]);
     fs::write(bench.outside("go"), "").unwrap();
-    bench.finish(&order, child).commit();
+    bench.finish(&spec, child).commit();
     assert_eq!(bench.git(&["remote"]), "friend");
 
     // Beside something that was planted.
-    let mut order = bench.order(
+    let mut spec = bench.spec(
         "rm ../../../../../up ../../../../../go; git config core.pager evil; git remote add other https://example.org/y.git",
     );
-    order.job.attempt.0 = 2;
-    assert_eq!(bench.run(&order).failure().2, [".git/config (core.pager)"]);
+    spec.job.attempt.0 = 2;
+    assert_eq!(bench.run(&spec).failure().2, [".git/config (core.pager)"]);
     assert_eq!(bench.git(&["remote"]), "friend\nother");
     assert!(bench.git_fails(&["config", "core.pager"]));
 }
@@ -118,7 +117,7 @@ fn what_a_person_does_meanwhile_is_neither_blamed_nor_lost() {
 fn an_edited_exclude_file_is_told_and_hides_nothing() {
     let bench = Bench::new();
     let outcome =
-        bench.run(&bench.order(&format!("{COMMON} echo mine > src/own.rs; echo '*.x' >> \"$G/info/exclude\"")));
+        bench.run(&bench.spec(&format!("{COMMON} echo mine > src/own.rs; echo '*.x' >> \"$G/info/exclude\"")));
     outcome.commit();
     assert!(outcome.warnings().contains(".git/info/exclude"), "{}", outcome.warnings());
 }
@@ -126,9 +125,9 @@ fn an_edited_exclude_file_is_told_and_hides_nothing() {
 #[test]
 fn a_verification_cannot_plant_either() {
     let bench = Bench::new();
-    let mut order = bench.order("echo mine > src/own.rs");
-    order.task.verification = verification(&format!("{COMMON} echo '#!/bin/sh' > \"$G/hooks/pre-push\""));
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("echo mine > src/own.rs");
+    spec.task.verification = verification(&format!("{COMMON} echo '#!/bin/sh' > \"$G/hooks/pre-push\""));
+    let outcome = bench.run(&spec);
     assert_eq!(outcome.failure().2, [".git/hooks/pre-push"]);
     assert!(!bench.common().join("hooks/pre-push").exists());
     assert!(!bench.has_ref("refs/mahabharatha/x/tasks/TASK-1"));
@@ -138,13 +137,13 @@ fn a_verification_cannot_plant_either() {
 fn who_began_while_something_was_planted_is_not_blamed_for_its_removal() {
     let bench = Bench::new();
     let wait = "while ! [ -e ../../../../../NAME ]; do sleep 0.01; done";
-    let planter = bench.order(&format!(
+    let planter = bench.spec(&format!(
         "{COMMON} echo mine > src/own.rs; echo '#!/bin/sh' > \"$G/hooks/pre-push\"; git config core.pager evil; \
          touch ../../../../../planted; {}",
         wait.replace("NAME", "first")
     ));
     let mut other =
-        bench.order(&format!("echo mine > README.md; touch ../../../../../begun; {}", wait.replace("NAME", "second")));
+        bench.spec(&format!("echo mine > README.md; touch ../../../../../begun; {}", wait.replace("NAME", "second")));
     let slot = bench.root().join(".mahabharatha/worktrees/x/worker-1");
     bench.git(&["worktree", "add", "-q", "--no-checkout", "-b", "mahabharatha/x/worker-1", slot.to_str().unwrap()]);
     other.job.task = mahabharatha_core::ids::TaskId::new("TASK-2").unwrap();
@@ -171,14 +170,13 @@ fn a_worktree_that_was_being_made_when_the_attempt_began_is_not_the_agents_doing
     let bench = Bench::new();
     let half_made = bench.common().join("worktrees/staging");
     fs::create_dir(&half_made).unwrap();
-    let order = bench.order(
-        "echo mine > src/own.rs; touch ../../../../../up; while ! [ -e ../../../../../go ]; do sleep 0.01; done",
-    );
-    let child = bench.spawn(&order);
+    let spec = bench
+        .spec("echo mine > src/own.rs; touch ../../../../../up; while ! [ -e ../../../../../go ]; do sleep 0.01; done");
+    let child = bench.spawn(&spec);
     wait_until(|| bench.outside("up").exists());
     fs::write(half_made.join("commondir"), "../..\n").unwrap();
     fs::write(bench.outside("go"), "").unwrap();
-    bench.finish(&order, child).commit();
+    bench.finish(&spec, child).commit();
     assert!(half_made.join("commondir").exists());
 }
 
@@ -190,9 +188,9 @@ fn pinned_filters_are_used_as_they_were() {
         fs::write(root.join(".gitattributes"), "*.up filter=up\n").unwrap();
         fs::write(root.join("a.up"), "text\n").unwrap();
     });
-    let mut order = bench.order("test \"$(cat a.up)\" = text && echo more >> a.up");
-    order.owned = vec![file("a.up")];
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("test \"$(cat a.up)\" = text && echo more >> a.up");
+    spec.owned = vec![file("a.up")];
+    let outcome = bench.run(&spec);
     assert_eq!(bench.git(&["cat-file", "blob", &format!("{}:a.up", outcome.commit())]), "TEXT\nMORE");
 }
 
@@ -203,6 +201,6 @@ fn a_worktree_that_was_in_the_making_is_not_put_back_to_half_of_it() {
     fs::create_dir_all(&admin).unwrap();
     fs::write(admin.join("commondir"), "").unwrap();
     let making = format!("printf '../..\\n' > '{}/commondir'; echo mine > src/own.rs", admin.display());
-    bench.run(&bench.order(&making)).commit();
+    bench.run(&bench.spec(&making)).commit();
     assert_eq!(fs::read_to_string(admin.join("commondir")).unwrap(), "../..\n");
 }

@@ -9,9 +9,9 @@ use crate::bench::{Bench, Outcome, created, directory, file, verification};
 
 /// Runs the script as the agent of a task that owns `src/own.rs`, `lib/` and, ignored by git, `build/out.txt`.
 fn attempt(bench: &Bench, script: &str) -> Outcome {
-    let mut order = bench.order(&format!("set -e\n{script}"));
-    order.owned.extend([directory("lib"), file("build/out.txt")]);
-    bench.run(&order)
+    let mut spec = bench.spec(&format!("set -e\n{script}"));
+    spec.owned.extend([directory("lib"), file("build/out.txt")]);
+    bench.run(&spec)
 }
 
 #[track_caller]
@@ -46,10 +46,9 @@ fn changes_outside_are_strays_and_are_kept() {
 fn the_next_attempt_starts_clean_after_strays() {
     let bench = Bench::new();
     assert_stray(&bench, "echo x >> src/other.rs; echo new > stray.txt; rm README.md", "stray.txt");
-    let mut order =
-        bench.order("s=$(git status --porcelain); echo \"$s\" > src/own.rs; cat src/other.rs >> src/own.rs");
-    order.job.attempt.0 = 2;
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("s=$(git status --porcelain); echo \"$s\" > src/own.rs; cat src/other.rs >> src/own.rs");
+    spec.job.attempt.0 = 2;
+    let outcome = bench.run(&spec);
     assert_eq!(bench.show(outcome.commit(), "src/own.rs").unwrap(), "\nother\n");
 }
 
@@ -163,9 +162,9 @@ fn repositories_inside_are_strays_and_never_asked() {
         let outcome = assert_stray(&bench, &evil(dir), stray);
         assert!(!bench.outside("executed").exists());
         assert_eq!(bench.show(outcome.wip(), &format!("{dir}/file")).unwrap(), "x\n", "kept as files");
-        let mut order = bench.order("test ! -e docs/.git && test ! -e nested && test ! -e lib");
-        order.job.attempt.0 = 2;
-        bench.run(&order).commit();
+        let mut spec = bench.spec("test ! -e docs/.git && test ! -e nested && test ! -e lib");
+        spec.job.attempt.0 = 2;
+        bench.run(&spec).commit();
         assert!(!bench.outside("executed").exists());
     }
     let add = format!("{}; git -c protocol.file.allow=always submodule --quiet add ./nested lib/sub", evil("nested"));
@@ -204,9 +203,9 @@ fn names_are_compared_by_their_bytes() {
     assert_stray(&Bench::new(), "mkdir -p lib/.GIT; echo x > lib/.GIT/config", "lib/.GIT/config");
     // The same letter, composed and not.
     let bench = Bench::new();
-    let mut order = bench.order("printf x > \"$(printf 'a\\314\\210.rs')\"");
-    order.owned.push(file("ä.rs"));
-    assert_eq!(bench.run(&order).failure().0, FailCause::Strays);
+    let mut spec = bench.spec("printf x > \"$(printf 'a\\314\\210.rs')\"");
+    spec.owned.push(file("ä.rs"));
+    assert_eq!(bench.run(&spec).failure().0, FailCause::Strays);
 }
 
 #[test]
@@ -216,18 +215,18 @@ fn an_owned_file_must_be_a_file() {
     let outcome = attempt(&bench, "rm src/own.rs; mkdir src/own.rs; echo x > src/own.rs/in");
     assert_eq!(outcome.failure().2, ["src/own.rs/in"]);
     let bench = Bench::new();
-    let mut order = bench.order("mkdir new");
-    order.owned.push(created("new"));
-    assert_eq!(bench.run(&order).failure().0, FailCause::Missing);
+    let mut spec = bench.spec("mkdir new");
+    spec.owned.push(created("new"));
+    assert_eq!(bench.run(&spec).failure().0, FailCause::Missing);
 }
 
 #[test]
 fn a_file_that_should_have_been_made_is_missed() {
     let bench = Bench::new();
-    let mut order = bench.order("echo mine > src/own.rs");
-    order.owned.push(created("new.rs"));
-    order.task.verification = verification("touch ../../../../../verified");
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("echo mine > src/own.rs");
+    spec.owned.push(created("new.rs"));
+    spec.task.verification = verification("touch ../../../../../verified");
+    let outcome = bench.run(&spec);
     let (cause, feedback, _) = outcome.failure();
     assert_eq!(cause, FailCause::Missing);
     assert!(feedback.contains("new.rs"), "{feedback}");
@@ -240,16 +239,16 @@ fn a_file_that_git_does_not_see_is_missed_too() {
     let bench = Bench::build(&[], |root| {
         std::os::unix::fs::symlink("build", root.join("link")).unwrap();
     });
-    let mut order = bench.order("mkdir build; echo made > link/new.rs");
-    order.owned = vec![created("link/new.rs")];
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("mkdir build; echo made > link/new.rs");
+    spec.owned = vec![created("link/new.rs")];
+    let outcome = bench.run(&spec);
     assert_eq!(outcome.failure().0, FailCause::Missing);
 
     // A remedy finds what the task has made.
-    let mut order = bench.order("true");
-    order.job.attempt.0 = 2;
-    order.owned = vec![created("docs/a.md")];
-    bench.run(&order).commit();
+    let mut spec = bench.spec("true");
+    spec.job.attempt.0 = 2;
+    spec.owned = vec![created("docs/a.md")];
+    bench.run(&spec).commit();
 }
 
 #[test]
@@ -272,9 +271,9 @@ fn what_git_ignores_and_what_tools_make_is_left_out_quietly() {
 #[test]
 fn configured_patterns_are_left_out_also_where_they_are_tracked() {
     let bench = Bench::new();
-    let mut order = bench.order("echo mine > src/own.rs; echo x >> docs/a.md; echo x > api.gen.rs");
-    order.generated = vec!["docs/*.md".into(), "**/*.gen.rs".into()];
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("echo mine > src/own.rs; echo x >> docs/a.md; echo x > api.gen.rs");
+    spec.generated = vec!["docs/*.md".into(), "**/*.gen.rs".into()];
+    let outcome = bench.run(&spec);
     let changed = bench.git(&["diff", "--name-only", bench.base.as_str(), outcome.commit().as_str()]);
     assert_eq!(changed, "src/own.rs");
 }
@@ -283,9 +282,9 @@ fn configured_patterns_are_left_out_also_where_they_are_tracked() {
 fn a_directory_that_hides_itself_does_not_reach_the_next_attempt() {
     let bench = Bench::new();
     attempt(&bench, "echo mine > src/own.rs; mkdir hidden; echo '*' > hidden/.gitignore; echo x > hidden/helper; mkdir build; echo cache > build/cache").commit();
-    let mut order = bench.order("test ! -e hidden && test -e build/cache");
-    order.job.attempt.0 = 2;
-    bench.run(&order).commit();
+    let mut spec = bench.spec("test ! -e hidden && test -e build/cache");
+    spec.job.attempt.0 = 2;
+    bench.run(&spec).commit();
 }
 
 #[test]
@@ -300,7 +299,7 @@ fn modes_links_and_odd_names_are_committed_as_they_are() {
     assert!(bench.git(&["ls-tree", commit.as_str(), "src/own.rs"]).starts_with("100755 "));
     assert_eq!(bench.show(commit, "lib/with space/ä ö.txt").unwrap(), "s\n");
     assert_eq!(bench.show(commit, "lib/new\nline").unwrap(), "n");
-    let tree = mahabharatha::git::Git::repository(bench.common()).ls_tree(commit).unwrap();
+    let tree = mahabharatha_sys::git::Git::repository(bench.common()).ls_tree(commit).unwrap();
     assert!(tree.iter().any(|entry| entry.path.as_path().as_os_str().as_bytes() == b"lib/\xff"));
 }
 

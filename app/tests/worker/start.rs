@@ -14,11 +14,11 @@ const CLEAN: &str = "git status --porcelain > ../../../../../status; git symboli
 #[track_caller]
 fn assert_mended(damage: impl FnOnce(&Bench)) {
     let bench = Bench::new();
-    bench.run(&bench.order("echo mine > src/own.rs; mkdir -p build; echo kept > build/cache")).commit();
+    bench.run(&bench.spec("echo mine > src/own.rs; mkdir -p build; echo kept > build/cache")).commit();
     damage(&bench);
-    let mut order = bench.order(CLEAN);
-    order.job.attempt.0 = 2;
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec(CLEAN);
+    spec.job.attempt.0 = 2;
+    let outcome = bench.run(&spec);
     outcome.commit();
     let status = fs::read_to_string(bench.outside("status")).unwrap();
     let expected = format!("refs/heads/mahabharatha/x/worker-0\n{}\n", bench.base);
@@ -110,15 +110,15 @@ fn a_directory_cannot_be_entered() {
 #[test]
 fn a_worktree_that_leads_elsewhere_is_not_touched() {
     let bench = Bench::new();
-    bench.run(&bench.order("true")).commit();
+    bench.run(&bench.spec("true")).commit();
     let precious = bench.outside("precious");
     fs::create_dir(&precious).unwrap();
     fs::write(precious.join("file"), "precious").unwrap();
     fs::remove_dir_all(bench.worktree()).unwrap();
     symlink(&precious, bench.worktree()).unwrap();
-    let mut order = bench.order(CLEAN);
-    order.job.attempt.0 = 2;
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec(CLEAN);
+    spec.job.attempt.0 = 2;
+    let outcome = bench.run(&spec);
     let (cause, feedback, _) = outcome.failure();
     assert_eq!(cause, FailCause::Setup);
     assert!(feedback.contains("worker-0 is a symbolic link"), "{feedback}");
@@ -128,22 +128,22 @@ fn a_worktree_that_leads_elsewhere_is_not_touched() {
 #[test]
 fn a_worktree_that_vanishes_under_the_agent_is_said() {
     let bench = Bench::new();
-    let outcome = bench.run(&bench.order("cd /; rm -rf \"$MAHABHARATHA_WORKTREE\""));
+    let outcome = bench.run(&bench.spec("cd /; rm -rf \"$MAHABHARATHA_WORKTREE\""));
     let (cause, feedback, _) = outcome.failure();
     assert_eq!(cause, FailCause::Setup);
     assert!(feedback.contains("was removed"), "{feedback}");
-    let mut order = bench.order("echo mine > src/own.rs");
-    order.job.attempt.0 = 2;
-    bench.run(&order).commit();
+    let mut spec = bench.spec("echo mine > src/own.rs");
+    spec.job.attempt.0 = 2;
+    bench.run(&spec).commit();
     assert!(!bench.has_ref("refs/mahabharatha/x/wip/TASK-1/1"), "there was nothing to keep");
 }
 
 #[test]
 fn a_base_that_is_not_there_is_said() {
     let bench = Bench::new();
-    let mut order = bench.order("true");
-    order.job.base = mahabharatha_core::ids::Oid::new("1234567890".repeat(4)).unwrap();
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("true");
+    spec.job.base = mahabharatha_core::ids::Oid::new("1234567890".repeat(4)).unwrap();
+    let outcome = bench.run(&spec);
     let (cause, feedback, _) = outcome.failure();
     assert_eq!(cause, FailCause::Setup);
     assert!(feedback.contains("1234567890") && feedback.contains("read-tree"), "{feedback}");
@@ -152,12 +152,12 @@ fn a_base_that_is_not_there_is_said() {
 #[test]
 fn an_order_that_cannot_be_read_leaves_no_result() {
     let bench = Bench::new();
-    let order = bench.order("true");
-    let mut command = bench.command(&order);
-    fs::write(bench.job_dir(&order).join("order.json"), "{").unwrap();
-    let outcome = bench.finish(&order, command.spawn().unwrap());
+    let spec = bench.spec("true");
+    let mut command = bench.command(&spec);
+    fs::write(bench.job_dir(&spec).join("spec.json"), "{").unwrap();
+    let outcome = bench.finish(&spec, command.spawn().unwrap());
     assert_eq!((outcome.code, outcome.report.is_none()), (1, true));
-    assert!(fs::read_to_string(outcome.job_dir.join("error.txt")).unwrap().contains("order.json"));
+    assert!(fs::read_to_string(outcome.job_dir.join("error.txt")).unwrap().contains("spec.json"));
 }
 
 #[test]
@@ -179,9 +179,9 @@ fn included_files_come_along() {
     fs::write(bench.outside("secret"), "outside\n").unwrap();
     symlink(bench.outside("secret"), root.join(".env.link")).unwrap();
     symlink(".env", root.join(".env.alias")).unwrap();
-    let order = bench
-        .order("ls -A . build build/fixtures/deep > ../../../../../list; cat .env .env.alias README.md > src/own.rs");
-    let outcome = bench.run(&order);
+    let spec = bench
+        .spec("ls -A . build build/fixtures/deep > ../../../../../list; cat .env .env.alias README.md > src/own.rs");
+    let outcome = bench.run(&spec);
     outcome.commit();
     let list = fs::read_to_string(bench.outside("list")).unwrap();
     for (name, there) in [
@@ -199,7 +199,7 @@ fn included_files_come_along() {
 
     // A newer one replaces what lies there.
     fs::write(root.join(".env"), "SECRET=2\n").unwrap();
-    let mut order = bench.order("cat .env > src/own.rs");
-    order.job.attempt.0 = 2;
-    assert_eq!(bench.show(bench.run(&order).commit(), "src/own.rs").unwrap(), "SECRET=2\n");
+    let mut spec = bench.spec("cat .env > src/own.rs");
+    spec.job.attempt.0 = 2;
+    assert_eq!(bench.show(bench.run(&spec).commit(), "src/own.rs").unwrap(), "SECRET=2\n");
 }

@@ -10,12 +10,12 @@ use crate::bench::{Bench, created, directory, verification, wait_until};
 #[test]
 fn verified_work_becomes_one_commit_on_the_tasks_ref() {
     let bench = Bench::new();
-    let mut order = bench.order("echo more >> src/own.rs; mkdir -p new; echo made > new/file.rs");
-    order.owned.push(created("new/file.rs"));
-    order.task.title = "Own\nit:\u{7} all".into();
-    order.job.attempt = mahabharatha_core::ids::Attempt(2);
-    order.task.verification = verification("grep -q more src/own.rs && test -f new/file.rs");
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("echo more >> src/own.rs; mkdir -p new; echo made > new/file.rs");
+    spec.owned.push(created("new/file.rs"));
+    spec.task.title = "Own\nit:\u{7} all".into();
+    spec.job.attempt = mahabharatha_core::ids::Attempt(2);
+    spec.task.verification = verification("grep -q more src/own.rs && test -f new/file.rs");
+    let outcome = bench.run(&spec);
     let commit = outcome.commit();
     assert_eq!(outcome.code, 0);
     assert_eq!(bench.show(commit, "src/own.rs").unwrap(), "own\nmore\n");
@@ -34,7 +34,7 @@ fn verified_work_becomes_one_commit_on_the_tasks_ref() {
     let changed = bench.git(&["-C", bench.worktree().to_str().unwrap(), "status", "--porcelain"]);
     assert_eq!(changed.trim_end(), " M src/own.rs\n?? new/");
 
-    for log in [&order.logs.worker, &order.logs.task] {
+    for log in [&spec.logs.worker, &spec.logs.task] {
         let events: Vec<serde_json::Value> =
             fs::read_to_string(log).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
@@ -48,9 +48,9 @@ fn verified_work_becomes_one_commit_on_the_tasks_ref() {
 #[test]
 fn a_job_that_has_a_result_is_not_done_again() {
     let bench = Bench::new();
-    let order = bench.order("echo x >> src/own.rs; echo called >> ../../../../../calls");
-    let first = bench.run(&order).commit().clone();
-    let again = bench.run(&order);
+    let spec = bench.spec("echo x >> src/own.rs; echo called >> ../../../../../calls");
+    let first = bench.run(&spec).commit().clone();
+    let again = bench.run(&spec);
     assert_eq!((again.code, again.commit()), (0, &first));
     assert_eq!(fs::read_to_string(bench.outside("calls")).unwrap(), "called\n");
 }
@@ -58,9 +58,9 @@ fn a_job_that_has_a_result_is_not_done_again() {
 #[test]
 fn failed_verification_is_feedback_and_the_work_is_kept() {
     let bench = Bench::new();
-    let mut order = bench.order("echo half >> src/own.rs");
-    order.task.verification = verification("echo to-stdout; echo to-stderr >&2; exit 3");
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("echo half >> src/own.rs");
+    spec.task.verification = verification("echo to-stdout; echo to-stderr >&2; exit 3");
+    let outcome = bench.run(&spec);
     let (cause, feedback, strays) = outcome.failure();
     assert_eq!((outcome.code, cause, strays.len()), (1, FailCause::Verification, 0));
     assert!(feedback.contains("exit code 3") && feedback.contains("to-stdout\nto-stderr"), "{feedback}");
@@ -73,9 +73,9 @@ fn failed_verification_is_feedback_and_the_work_is_kept() {
 #[test]
 fn an_agent_that_does_nothing_is_told_so_by_the_verification() {
     let bench = Bench::new();
-    let mut order = bench.order("true");
-    order.task.verification = verification("grep -q more src/own.rs");
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("true");
+    spec.task.verification = verification("grep -q more src/own.rs");
+    let outcome = bench.run(&spec);
     assert_eq!(outcome.failure().0, FailCause::Verification);
     assert!(outcome.report.unwrap().wip.is_none());
 }
@@ -83,13 +83,13 @@ fn an_agent_that_does_nothing_is_told_so_by_the_verification() {
 #[test]
 fn a_verification_that_changes_owned_files_runs_again_on_the_right_ones() {
     let bench = Bench::new();
-    let mut order = bench.order("echo 'let  x' > src/own.rs; mkdir gen; echo a > gen/a");
-    order.owned.push(directory("gen"));
+    let mut spec = bench.spec("echo 'let  x' > src/own.rs; mkdir gen; echo a > gen/a");
+    spec.owned.push(directory("gen"));
     // A formatter: what it made must neither be committed nor be what is verified.
-    order.task.verification = verification(
+    spec.task.verification = verification(
         "cat src/own.rs >> ../../../../../seen; ls gen >> ../../../../../seen; echo formatted > src/own.rs; rm gen/a; echo > gen/b",
     );
-    let outcome = bench.run(&order);
+    let outcome = bench.run(&spec);
     let commit = outcome.commit();
     assert_eq!(bench.show(commit, "src/own.rs").unwrap(), "let  x\n");
     assert_eq!(bench.show(commit, "gen/a").unwrap(), "a\n");
@@ -100,20 +100,20 @@ fn a_verification_that_changes_owned_files_runs_again_on_the_right_ones() {
 #[test]
 fn a_verification_that_leaves_a_cache_runs_once() {
     let bench = Bench::new();
-    let mut order = bench.order("mkdir -p gen/__pycache__; echo a > gen/a; echo o > gen/__pycache__/old.pyc");
-    order.owned.push(directory("gen"));
-    order.task.verification = verification("echo . >> ../../../../../runs; echo c > gen/__pycache__/a.pyc");
-    bench.run(&order).commit();
+    let mut spec = bench.spec("mkdir -p gen/__pycache__; echo a > gen/a; echo o > gen/__pycache__/old.pyc");
+    spec.owned.push(directory("gen"));
+    spec.task.verification = verification("echo . >> ../../../../../runs; echo c > gen/__pycache__/a.pyc");
+    bench.run(&spec).commit();
     assert_eq!(fs::read_to_string(bench.outside("runs")).unwrap(), ".\n");
 }
 
 #[test]
 fn a_verification_that_never_ends_is_ended() {
     let bench = Bench::new();
-    let mut order = bench.order("echo x >> src/own.rs");
-    order.task.verification = verification("echo begun; (trap '' TERM; sleep 1000) & sleep 1000");
-    order.task.verification.timeout_seconds = 1;
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("echo x >> src/own.rs");
+    spec.task.verification = verification("echo begun; (trap '' TERM; sleep 1000) & sleep 1000");
+    spec.task.verification.timeout_seconds = 1;
+    let outcome = bench.run(&spec);
     let (cause, feedback, _) = outcome.failure();
     assert_eq!(cause, FailCause::Verification);
     assert!(feedback.contains("did not end within 1 s") && feedback.contains("begun"), "{feedback}");
@@ -122,23 +122,23 @@ fn a_verification_that_never_ends_is_ended() {
 #[test]
 fn a_gigabyte_of_output_is_bounded() {
     let bench = Bench::new();
-    let mut order = bench.order("echo x >> src/own.rs");
-    order.task.verification = verification("echo first; yes | head -c 300000000; echo last; false");
-    let outcome = bench.run(&order);
+    let mut spec = bench.spec("echo x >> src/own.rs");
+    spec.task.verification = verification("echo first; yes | head -c 300000000; echo last; false");
+    let outcome = bench.run(&spec);
     let (_, feedback, _) = outcome.failure();
     assert!(feedback.len() < 20_000, "{}", feedback.len());
     assert!(feedback.contains("first") && feedback.trim_end().ends_with("last") && feedback.contains("left out"));
-    assert!(fs::metadata(&order.logs.task).unwrap().len() < 10_000_000);
+    assert!(fs::metadata(&spec.logs.task).unwrap().len() < 10_000_000);
 }
 
 #[test]
 fn a_verification_leaves_no_process() {
     let bench = Bench::new();
-    let mut order = bench.order("echo x >> src/own.rs");
-    order.task.verification = verification(
+    let mut spec = bench.spec("echo x >> src/own.rs");
+    spec.task.verification = verification(
         "setsid sh -c 'echo $$ > ../../../../../server; exec sleep 1000' >/dev/null 2>&1 & while ! [ -s ../../../../../server ]; do sleep 0.01; done",
     );
-    bench.run(&order).commit();
+    bench.run(&spec).commit();
     let pid = fs::read_to_string(bench.outside("server")).unwrap();
     assert!(!std::path::Path::new("/proc").join(pid.trim()).exists());
 }
@@ -146,7 +146,7 @@ fn a_verification_leaves_no_process() {
 #[test]
 fn a_remedy_is_a_fix_beside_the_tasks_own_commit() {
     let bench = Bench::new();
-    let mut order = bench.order("echo x >> src/own.rs");
+    let mut spec = bench.spec("echo x >> src/own.rs");
     let failure = GateFailure {
         gate: "lint".into(),
         command: "lint".into(),
@@ -154,8 +154,8 @@ fn a_remedy_is_a_fix_beside_the_tasks_own_commit() {
         staging: bench.base.clone(),
         task: None,
     };
-    order.job.purpose = Purpose::Remedy { failure };
-    let outcome = bench.run(&order);
+    spec.job.purpose = Purpose::Remedy { failure };
+    let outcome = bench.run(&spec);
     let commit = outcome.commit();
     assert_eq!(bench.git(&["rev-parse", "refs/mahabharatha/x/fixes/TASK-1"]), commit.as_str());
     assert!(!bench.has_ref("refs/mahabharatha/x/tasks/TASK-1"));
@@ -165,12 +165,12 @@ fn a_remedy_is_a_fix_beside_the_tasks_own_commit() {
 #[test]
 fn a_worker_that_is_called_off_while_it_verifies_keeps_the_work() {
     let bench = Bench::new();
-    let mut order = bench.order("echo x >> src/own.rs");
-    order.task.verification = verification("touch ../../../../../verifying; sleep 1000");
-    let child = bench.spawn(&order);
+    let mut spec = bench.spec("echo x >> src/own.rs");
+    spec.task.verification = verification("touch ../../../../../verifying; sleep 1000");
+    let child = bench.spawn(&spec);
     wait_until(|| bench.outside("verifying").exists());
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
-    let outcome = bench.finish(&order, child);
+    let outcome = bench.finish(&spec, child);
     assert_eq!(outcome.end(), &JobEnd::Interrupted);
     assert_eq!(bench.show(outcome.wip(), "src/own.rs").unwrap(), "own\nx\n");
 }

@@ -1,0 +1,89 @@
+//! Prints a run's log lines and its live progress, on a thread of its own.
+//!
+//! A terminal or pipe whose reader has stopped reading holds up this thread and nothing else: the run, its files and its
+//! end do not wait for it.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use mahabharatha_core::view::RunView;
+use mahabharatha_sys::ui::Ui;
+
+use super::log_lines::Line;
+use super::progress::Progress;
+
+/// Time that a slow reader has at the end of a run to take what is still to be printed.
+const READER_GRACE: Duration = Duration::from_secs(2);
+
+pub struct Display {
+    output: Sender<Output>,
+    /// The newest view that is not shown yet: a reader that falls behind is shown only that.
+    view: Arc<Mutex<Option<RunView>>>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
+}
+
+enum Output {
+    Line(Line),
+    Warning(String),
+    /// There is a newer view.
+    View,
+    Finish,
+}
+
+impl Display {
+    pub fn start(ui: &Arc<Ui>) -> Display {
+        let (output, inbox) = mpsc::channel();
+        let (running, ended) = mpsc::channel::<()>();
+        let view = Arc::new(Mutex::new(None));
+        let (ui, newest) = (Arc::clone(ui), Arc::clone(&view));
+        thread::spawn(move || {
+            let _running = running;
+            show(&ui, &inbox, &newest);
+        });
+        Display { output, view, ended }
+    }
+
+    pub fn line(&self, line: Line) {
+        let _ = self.output.send(Output::Line(line));
+    }
+
+    pub fn warn(&self, text: String) {
+        let _ = self.output.send(Output::Warning(text));
+    }
+
+    pub fn update(&self, view: RunView) {
+        if lock(&self.view).replace(view).is_none() {
+            let _ = self.output.send(Output::View);
+        }
+    }
+
+    /// Leaves the lines and takes the progress bars away; whether the reader took everything. One that does not read is
+    /// left behind.
+    pub fn finish(self) -> bool {
+        let _ = self.output.send(Output::Finish);
+        self.ended.recv_timeout(READER_GRACE) != Err(RecvTimeoutError::Timeout)
+    }
+}
+
+fn show(ui: &Ui, inbox: &Receiver<Output>, newest: &Mutex<Option<RunView>>) {
+    let mut progress = Progress::new(ui);
+    for output in inbox {
+        match output {
+            Output::Line(line) => progress.line(&line),
+            Output::Warning(text) => ui.warn(&text),
+            Output::View => {
+                let view = lock(newest).take();
+                view.iter().for_each(|view| progress.update(view));
+            }
+            Output::Finish => break,
+        }
+    }
+    progress.finish();
+}
+
+fn lock(view: &Mutex<Option<RunView>>) -> std::sync::MutexGuard<'_, Option<RunView>> {
+    view.lock().unwrap_or_else(PoisonError::into_inner)
+}

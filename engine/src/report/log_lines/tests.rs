@@ -1,0 +1,219 @@
+use mahabharatha_core::ids::{Level, Time, WorkerId};
+use mahabharatha_core::run::event::{Command, FailCause, GateFailure, Intent, JobEnd, JobReport, Obstacle};
+use mahabharatha_core::run::{Event, Run};
+
+use super::super::support::{Story, failed, failure, id, oid, policy};
+use super::{LogLines, Severity};
+
+fn report(end: JobEnd, ran_ms: u64) -> JobReport {
+    JobReport::new(end, ran_ms)
+}
+
+#[test]
+fn a_run_with_detours() {
+    let mut story = Story::eventful();
+    story.after(1.0).happens(Event::Closed);
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn blocked_waiting_and_resting_tasks() {
+    let mut story = Story::new();
+    story.base_is_green().starts("TASK-001").starts("TASK-002").after(9.0);
+    story.ends("TASK-001", failed(FailCause::Missing, "src/a.rs is not there", &[]));
+    story.ends("TASK-002", JobEnd::Checkpoint { note: "half of it stands\nthe rest does not".to_string() });
+    story.starts("TASK-002").ends("TASK-002", failed(FailCause::Verification, "no", &[]));
+    story.after(5.0).happens(Event::Woke).starts("TASK-001").ends("TASK-001", failed(FailCause::Timeout, "", &[]));
+    story
+        .after(10.0)
+        .happens(Event::Woke)
+        .starts("TASK-001")
+        .ends("TASK-001", failed(FailCause::Stalled, "quiet", &[]));
+    story.starts("TASK-002").ends("TASK-002", JobEnd::Escalated { reason: "which colour?".to_string() });
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn a_gate_that_fails_is_blamed_and_mended() {
+    let mut story = Story::unattended();
+    story.base_is_green().starts("TASK-001").starts("TASK-002").after(3.0).done("TASK-001").done("TASK-002").staged(1);
+    story.happens(Event::GateFailed { effect: None, level: Level(1), failure: failure("lint"), passed: Vec::new() });
+    let why = "src/a.rs is named in the output".to_string();
+    story.happens(Event::Blamed { effect: None, level: Level(1), task: Some(id("TASK-001")), why });
+    story.starts("TASK-001").after(2.0).ends("TASK-001", failed(FailCause::Verification, "worse", &[]));
+    story.starts("TASK-001").after(2.0).done("TASK-001").gates_pass(1);
+    story.not_landed(1, Obstacle::BaseMoved).gates_pass(1).lands(1);
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn a_gate_that_nobody_can_mend_ends_the_run() {
+    let mut story = Story::unattended();
+    story.base_is_green().starts("TASK-001").starts("TASK-002").done("TASK-001").done("TASK-002").staged(1);
+    story.happens(Event::GateFailed { effect: None, level: Level(1), failure: failure("lint"), passed: Vec::new() });
+    let why = "it is red with and without each task".to_string();
+    story.happens(Event::Blamed { effect: None, level: Level(1), task: None, why });
+    insta::assert_snapshot!(story.told());
+}
+
+/// With the level staged, before its gates or after them.
+fn integrating(gated: bool) -> Story {
+    let mut story = Story::unattended();
+    story.base_is_green().done("TASK-001").done("TASK-002").staged(1);
+    if gated {
+        story.gates_pass(1);
+    }
+    story.lines.clear();
+    story
+}
+
+#[test]
+fn what_keeps_a_level_from_landing_is_named() {
+    let (files, worktree) = (vec!["src/a.rs".to_string()], "/w/staging".to_string());
+    let why = "it has changes".to_string();
+    let obstacles = [
+        Obstacle::Conflict { files: files.clone(), worktree: worktree.clone() },
+        Obstacle::CheckoutInTheWay { files, worktree, why },
+        Obstacle::BaseRewritten { was: oid('b'), now: None },
+    ];
+    let told = obstacles.map(|obstacle| {
+        // A conflict shows when the base is merged in, the others when the level is to land.
+        let mut story = integrating(!matches!(obstacle, Obstacle::Conflict { .. }));
+        story.not_landed(1, obstacle).told()
+    });
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn the_breaker_says_what_it_does() {
+    let mut story = Story::unattended();
+    story.base_is_green();
+    for _ in 0..3 {
+        let died = report(JobEnd::Died { started: false }, 100);
+        story.ends_with("TASK-001", died).after(5.0).happens(Event::Woke);
+    }
+    story.after(60.0).happens(Event::Woke).starts("TASK-001").after(3.0).done("TASK-001");
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn a_service_that_does_not_serve_is_waited_for() {
+    let mut story = Story::unattended();
+    let until = Some(Time(story.base_is_green().now.0 + 3_600_000));
+    let limit = || JobEnd::Unserved { why: "usage limit reached".to_string(), until };
+    story.ends("TASK-001", limit()).ends("TASK-002", limit());
+    story.after(3_600.0).happens(Event::Woke).starts("TASK-001").after(3.0).done("TASK-001");
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn a_limit_that_an_earlier_process_was_told_of_is_told_again() {
+    let mut story = Story::unattended();
+    let until = Some(Time(story.base_is_green().now.0 + 3_600_000));
+    story.ends("TASK-001", JobEnd::Unserved { why: "usage limit reached".to_string(), until }).done("TASK-002");
+    story.asked(Command::Stop { force: false, grace_ms: 10_000, worker: None });
+    story.after(60.0).resumes().after(3_600.0).happens(Event::Woke);
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn what_people_ask_for_is_answered() {
+    let mut story = Story::unattended();
+    story.base_is_green().starts("TASK-001").starts("TASK-002");
+    let skip = |tasks: &[&str]| Command::Skip {
+        tasks: tasks.iter().map(|task| id(task)).collect(),
+        reason: "not\nneeded".to_string(),
+        keep_dependents: false,
+    };
+    story.asked(Command::Retry { tasks: vec![id("TASK-003"), id("TASK-009")], budget: None });
+    story.asked(skip(&["TASK-001"]));
+    story.asked(Command::Stop { force: false, grace_ms: 0, worker: Some(WorkerId(1)) });
+    story.ends("TASK-002", JobEnd::Interrupted);
+    story.asked(Command::Stop { force: false, grace_ms: 10_000, worker: None });
+    story.ends("TASK-001", failed(FailCause::Agent, "exit 1", &[]));
+    story.after(60.0).resumes();
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn a_level_that_is_skipped_whole_has_nothing_to_merge() {
+    let mut story = Story::unattended();
+    story.asked(Command::Skip {
+        tasks: vec![id("TASK-001"), id("TASK-002")],
+        reason: "later".to_string(),
+        keep_dependents: true,
+    });
+    story.base_is_green();
+    insta::assert_snapshot!(story.told());
+}
+
+#[test]
+fn red_gates_on_the_base_stop_the_run_or_are_only_reported() {
+    let red = || Event::BaseChecked { effect: None, red: vec![failure("lint")] };
+    let mut strict = Story::unattended();
+    strict.happens(red());
+    let mut lenient = policy();
+    lenient.allow_red_base = true;
+    let mut lenient = Story::of(lenient, &[serde_json::json!({"id": "A", "title": "a", "level": 0})]);
+    lenient.happens(red());
+    insta::assert_snapshot!(format!("{}\n\n{}", strict.told(), lenient.told()));
+}
+
+#[test]
+fn what_comes_late_or_twice_is_not_told() {
+    let mut story = Story::unattended();
+    story.base_is_green().starts("TASK-001").done("TASK-001");
+    let told = story.lines.len();
+    story.base_is_green();
+    let late = |attempt| Event::JobEnded {
+        task: id("TASK-001"),
+        attempt: mahabharatha_core::ids::Attempt(attempt),
+        report: report(JobEnd::Done { commit: oid('a') }, 9_000),
+    };
+    story.happens(late(1)).happens(late(2)).lands(1).gates_pass(1).happens(Event::Closed);
+    story.happens(Event::JobStarted { task: id("TASK-001"), attempt: mahabharatha_core::ids::Attempt(1), pid: 1 });
+    story.starts("TASK-002").starts("TASK-002");
+    assert_eq!(story.lines.len(), told + 1, "{}", story.told());
+    let asked = || Event::Asked {
+        request: "once".to_string(),
+        command: Command::Stop { force: true, grace_ms: 0, worker: None },
+    };
+    story.happens(asked()).ends("TASK-002", JobEnd::Interrupted);
+    let told = story.lines.len();
+    story.happens(asked()).happens(Event::Woke);
+    assert_eq!(story.lines.len(), told, "{}", story.told());
+}
+
+#[test]
+fn hostile_text_stays_on_its_line() {
+    let mut story = Story::unattended();
+    story.base_is_green().starts("TASK-001");
+    let reason = "\x1b[2J\r\nall done\n\u{202e}".to_string();
+    story.ends("TASK-001", JobEnd::Blocked { reason });
+    let text = &story.lines.last().unwrap().text;
+    assert_eq!(text, "TASK-001 is blocked: all done \u{fffd}");
+}
+
+#[test]
+fn a_process_that_resumes_tells_where_it_begins_and_not_what_was() {
+    let mut story = Story::unattended();
+    story.base_is_green().starts("TASK-001").done("TASK-002");
+    let mut run: Run = story.run.clone();
+    let resumed = Event::Resumed { policy: policy(), intent: Intent::Complete, planning: story.run.planning() };
+    run.step(story.now, &resumed);
+    let mut log_lines = LogLines::of(&run);
+    let told: Vec<String> = log_lines.tell(&resumed, &run).into_iter().map(|line| line.text).collect();
+    assert_eq!(
+        told,
+        [
+            "tables resumed: 1 of 3 tasks done, level 1",
+            "TASK-001 was under way (attempt 1)",
+            "level 1: 1 of 2 tasks, 1 worker",
+        ]
+    );
+    run.step(story.now, &Event::Woke);
+    assert_eq!(log_lines.tell(&Event::Woke, &run), []);
+    let failure: GateFailure = failure("lint");
+    assert_eq!(log_lines.tell(&Event::BaseChecked { effect: None, red: vec![failure] }, &run), []);
+    assert!(story.lines.iter().all(|line| line.severity == Severity::Info));
+}

@@ -1,0 +1,70 @@
+//! What people and programs are shown of a run.
+
+mod columns;
+pub mod completion_md;
+pub mod debug;
+pub mod display;
+mod failure;
+pub mod files;
+pub mod hypotheses;
+pub mod log_lines;
+pub mod logs;
+pub mod markdown;
+pub mod placed;
+pub mod plan;
+pub mod planned;
+mod progress;
+pub mod projection;
+mod reporter;
+pub mod state_md;
+pub mod status;
+pub mod status_line;
+#[cfg(test)]
+mod support;
+pub mod text;
+mod timeline;
+
+use std::time::Duration;
+
+pub use reporter::{Opening, Reporter};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Returns the object with the fields of another one added.
+pub fn extended(mut object: Value, fields: impl Serialize) -> Value {
+    if let (Value::Object(object), Value::Object(fields)) = (&mut object, json!(fields)) {
+        object.extend(fields);
+    }
+    object
+}
+
+/// As people say it: `0.4s`, `12s`, `2m 34s`, `1h 05m`. A second unit of nothing is left out.
+pub fn human_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let pair = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large}{unit}"),
+        _ => format!("{large}{unit} {small:02}{small_unit}"),
+    };
+    match seconds {
+        0..10 => match duration.subsec_millis() / 100 {
+            0 => format!("{seconds}s"),
+            tenths => format!("{seconds}.{tenths}s"),
+        },
+        10..60 => format!("{seconds}s"),
+        60..3_600 => pair(seconds / 60, "m", seconds % 60, "s"),
+        3_600..86_400 => pair(seconds / 3_600, "h", seconds / 60 % 60, "m"),
+        _ => pair(seconds / 86_400, "d", seconds / 3_600 % 24, "h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        let text = |ms| human_duration(Duration::from_millis(ms));
+        let all = [0, 99, 430, 5_000, 9_990, 12_900, 60_000, 154_000, 241_000, 3_900_000, 172_800_000].map(text);
+        assert_eq!(all, ["0s", "0s", "0.4s", "5s", "9.9s", "12s", "1m", "2m 34s", "4m 01s", "1h 05m", "2d"]);
+    }
+}

@@ -1,0 +1,62 @@
+//! What the agent is told. Specs are read from the main checkout, where they are also when git ignores them.
+
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::prompt::rules::concern;
+use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
+use mahabharatha_core::run::effect::Purpose;
+
+use super::job_spec::{JobSpec, Rules};
+
+pub fn prompt(spec: &JobSpec) -> Prompt {
+    let [project, requirements, design] = [&spec.context.project, &spec.context.requirements, &spec.context.design]
+        .map(|path| spec.context.budget_tokens.and_then(|_| read(path)));
+    let rules = rules(spec);
+    let rules: Vec<Document<'_>> = rules.iter().map(|(path, text)| Document { path, text }).collect();
+    let job = &spec.job;
+    Prompt::new(&PromptInput {
+        feature: &spec.feature,
+        task: &spec.task,
+        project: document(&project),
+        requirements: document(&requirements),
+        design: document(&design),
+        decisions: &spec.context.decisions,
+        attempt: job.attempt,
+        max_attempts: spec.context.max_attempts,
+        feedback: job.carry.feedback.as_deref(),
+        note: job.carry.note.as_deref(),
+        wip_ref: job.carry.wip.as_ref().map(Oid::as_str),
+        remedy: match &job.purpose {
+            Purpose::Build => None,
+            Purpose::Remedy { failure } => Some(failure),
+        },
+        worktree: &spec.worktree.to_string_lossy(),
+        ports: &spec.ports,
+        rules: &rules,
+        budget_tokens: spec.context.budget_tokens.unwrap_or(0),
+    })
+}
+
+/// The security rules of the project, as they were at the start of the attempt.
+fn rules(spec: &JobSpec) -> Vec<(String, String)> {
+    let entries = fs::read_dir(spec.worktree.join(".claude/rules")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| name.ends_with(".md"));
+    if spec.context.rules == Rules::OfTheTask {
+        names.retain(|name| concern(name, spec.owned.iter().map(|owned| owned.path.as_str())));
+    }
+    names.sort();
+    names.iter().filter_map(|name| read(&spec.worktree.join(".claude/rules").join(name))).collect()
+}
+
+/// A document that is not there, or is no text, is left out.
+fn read(path: &Path) -> Option<(String, String)> {
+    let text = fs::read_to_string(path).ok().filter(|text| !text.trim().is_empty())?;
+    Some((path.to_string_lossy().into_owned(), text))
+}
+
+fn document(found: &Option<(String, String)>) -> Option<Document<'_>> {
+    found.as_ref().map(|(path, text)| Document { path, text })
+}

@@ -1,0 +1,310 @@
+//! A program that runs: read without blocking, ended with everything below it.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::feed::Feed;
+use super::id::ProcessId;
+use super::output::Kept;
+use super::watchdog::Watchdog;
+use super::{Ended, tree};
+
+/// A copy of the output stops here, so that a program that prints for ever does not fill the disk.
+const COPY_LIMIT: u64 = 64 << 20;
+/// What a pipe can hold when its writer has ended; more comes from a process that escaped.
+const LAST_WORDS: usize = 1 << 20;
+const CHUNK: usize = 64 * 1024;
+/// How long a program has at most for what it is told on its standard input, before it gets a signal.
+const HEARING: Duration = Duration::from_secs(3);
+
+pub(super) struct Plan {
+    pub readers: Vec<PipeReader>,
+    pub keep: (usize, usize),
+    pub stdin: Option<Feed>,
+    pub last_words: Option<Vec<u8>>,
+    pub timeout: Option<Duration>,
+    pub grace: Duration,
+    pub copy: Option<Box<dyn Write + Send>>,
+    pub listener: Option<Box<dyn Write + Send>>,
+    pub watchdog: Option<Watchdog>,
+}
+
+pub struct Running {
+    id: ProcessId,
+    child: Option<Child>,
+    streams: Vec<Stream>,
+    input: Option<Input>,
+    last_words: Option<Vec<u8>>,
+    wake: PipeReader,
+    control: Arc<Control>,
+    started: Instant,
+    timeout: Option<Duration>,
+    grace: Duration,
+    copy: Option<(Box<dyn Write + Send>, u64)>,
+    listener: Option<Box<dyn Write + Send>>,
+    /// Let go last, when the program has ended.
+    _tether: Option<Watchdog>,
+}
+
+struct Stream {
+    reader: Option<PipeReader>,
+    kept: Kept,
+}
+
+struct Input {
+    pipe: ChildStdin,
+    feed: Feed,
+}
+
+/// Ends a running program from another thread.
+#[derive(Clone)]
+pub struct Canceller(Arc<Control>);
+
+struct Control {
+    wake: PipeWriter,
+    kill_at: Mutex<Option<Instant>>,
+    started: Instant,
+    last_output_ms: AtomicU64,
+}
+
+impl Canceller {
+    /// SIGTERM to the program's group, SIGKILL to the whole tree after the grace time. The earliest kill counts.
+    pub fn cancel(&self, grace: Duration) {
+        let mut kill_at = self.0.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = later(Instant::now(), grace);
+        *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
+        drop(kill_at);
+        let _ = (&self.0.wake).write(&[1]);
+    }
+
+    /// How long the program has been silent.
+    pub fn silent_for(&self) -> Duration {
+        let last = Duration::from_millis(self.0.last_output_ms.load(Ordering::Relaxed));
+        self.0.started.elapsed().saturating_sub(last)
+    }
+}
+
+impl Running {
+    pub(super) fn new(mut child: Child, plan: Plan) -> io::Result<Running> {
+        let pid = child.id();
+        let (wake, waker) = io::pipe()?;
+        let exit_waker = waker.try_clone()?;
+        let started = Instant::now();
+        let input = plan.stdin.zip(child.stdin.take()).map(|(feed, pipe)| Input { pipe, feed });
+        // Not reaped yet, so neither pid nor group can be used again before we are through with them.
+        std::thread::Builder::new().name(format!("wait-{pid}")).stack_size(64 * 1024).spawn(move || {
+            if let Some(pid) = Pid::from_raw(pid as i32) {
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
+            }
+            let _ = (&exit_waker).write(&[0]);
+        })?;
+        let running = Running {
+            id: ProcessId::of(pid).unwrap_or(ProcessId { pid, start: 0, boot: 0 }),
+            child: Some(child),
+            streams: plan
+                .readers
+                .into_iter()
+                .map(|reader| Stream { reader: Some(reader), kept: Kept::new(plan.keep.0, plan.keep.1) })
+                .collect(),
+            input,
+            last_words: plan.last_words,
+            wake,
+            control: Arc::new(Control {
+                wake: waker,
+                kill_at: Mutex::new(None),
+                started,
+                last_output_ms: AtomicU64::new(0),
+            }),
+            started,
+            timeout: plan.timeout,
+            grace: plan.grace,
+            copy: plan.copy.map(|sink| (sink, COPY_LIMIT)),
+            listener: plan.listener,
+            _tether: plan.watchdog,
+        };
+        for stream in &running.streams {
+            stream.reader.as_ref().map(set_nonblocking).transpose()?;
+        }
+        running.input.as_ref().map(|input| set_nonblocking(&input.pipe)).transpose()?;
+        set_nonblocking(&running.wake)?;
+        Ok(running)
+    }
+
+    pub fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::clone(&self.control))
+    }
+
+    /// Returns when the program itself has ended; what it left in its group is killed, what it left in pipes is read.
+    pub fn wait(mut self) -> io::Result<Ended> {
+        let deadline = self.timeout.map(|timeout| later(self.started, timeout));
+        let (mut timed_out, mut cancelled, mut terminated, mut killed) = (false, false, false, false);
+        let mut term_at = None;
+        loop {
+            let kill_at = *self.control.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
+            cancelled |= kill_at.is_some() && !timed_out;
+            term_at = kill_at.map(|kill_at| term_at.unwrap_or_else(|| self.tell_to_end(kill_at)).min(kill_at));
+            if !terminated && term_at.is_some_and(|at| at <= Instant::now()) {
+                terminated = true;
+                self.signal_group(Signal::TERM);
+                // Who is stopped hears nothing until it goes on.
+                self.signal_group(Signal::CONT);
+            }
+            if !killed && kill_at.is_some_and(|at| at <= Instant::now()) {
+                killed = true;
+                tree::end_process(self.id);
+            }
+            let next = if killed { None } else { term_at.filter(|_| !terminated).or(kill_at).or(deadline) };
+            if self.poll_until(next)? {
+                break;
+            }
+            if kill_at.is_none() && deadline.is_some_and(|at| at <= Instant::now()) {
+                timed_out = true;
+                self.canceller().cancel(self.grace);
+            }
+        }
+        let escaped = self.settle();
+        let child = self.child.as_mut().expect("taken only here and on drop");
+        let status = tree::reap(child)?;
+        self.child = None;
+        if escaped || killed {
+            tree::end_orphans();
+        }
+        let truncated = self.streams.iter().any(|stream| stream.kept.truncated());
+        let mut kept = std::mem::take(&mut self.streams).into_iter().map(|stream| stream.kept.into_bytes());
+        Ok(Ended {
+            status: status.into(),
+            timed_out,
+            cancelled,
+            left_others: escaped,
+            stdout: kept.next().unwrap_or_default(),
+            stderr: kept.next().unwrap_or_default(),
+            truncated,
+            duration: self.started.elapsed(),
+        })
+    }
+
+    /// Says on its standard input that it is to end, where it listens there; when it is to get a signal.
+    fn tell_to_end(&mut self, kill_at: Instant) -> Instant {
+        let now = Instant::now();
+        let Some((input, words)) = self.input.as_ref().zip(self.last_words.take()) else { return now };
+        input.feed.give(words);
+        input.feed.close();
+        now + HEARING.min(kill_at.saturating_duration_since(now) / 2)
+    }
+
+    /// One round of reading and writing; `true` when the program has ended.
+    fn poll_until(&mut self, until: Option<Instant>) -> io::Result<bool> {
+        self.feed();
+        let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        for reader in self.streams.iter().filter_map(|stream| stream.reader.as_ref()) {
+            fds.push(PollFd::new(reader, PollFlags::IN));
+        }
+        if let Some(input) = self.input.as_ref().filter(|input| input.feed.has_waiting()) {
+            fds.push(PollFd::new(&input.pipe, PollFlags::OUT));
+        }
+        let timeout = until.map(|at| {
+            let left = at.saturating_duration_since(Instant::now());
+            // A deadline beyond every calendar is no deadline; poll takes whole seconds as i64.
+            Timespec { tv_sec: left.as_secs().min(i32::MAX as u64) as i64, tv_nsec: left.subsec_nanos().into() }
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        drop(fds);
+        for index in 0..self.streams.len() {
+            self.read_some(index, CHUNK);
+        }
+        let mut bytes = [0; 16];
+        match (&self.wake).read(&mut bytes) {
+            Ok(count) => Ok(bytes[..count].contains(&0)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads what is there, up to `limit`.
+    fn read_some(&mut self, index: usize, limit: usize) {
+        let stream = &mut self.streams[index];
+        let mut buffer = [0; 8192];
+        let mut read = 0;
+        while let (Some(reader), true) = (&mut stream.reader, read < limit) {
+            match reader.read(&mut buffer) {
+                Ok(0) => stream.reader = None,
+                Ok(count) => {
+                    read += count;
+                    stream.kept.push(&buffer[..count]);
+                    let since_start = self.started.elapsed().as_millis() as u64;
+                    self.control.last_output_ms.store(since_start, Ordering::Relaxed);
+                    if let Some(listener) = self.listener.as_mut().filter(|_| index == 0) {
+                        let _ = listener.write_all(&buffer[..count]);
+                    } else if let Some((sink, room)) = &mut self.copy {
+                        let part = &buffer[..count.min(*room as usize)];
+                        *room -= part.len() as u64;
+                        // The copy is for people; a full disk shows where something depends on it.
+                        let _ = sink.write_all(part);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => stream.reader = None,
+            }
+        }
+    }
+
+    fn feed(&mut self) {
+        let goes_on = self.input.as_mut().is_none_or(|input| input.feed.pass_on(&mut input.pipe));
+        if !goes_on {
+            self.input = None;
+        }
+    }
+
+    /// The program has ended: kills its group, reads its last words; `true` if somebody else still holds its pipes.
+    fn settle(&mut self) -> bool {
+        self.signal_group(Signal::KILL);
+        self.input = None;
+        for index in 0..self.streams.len() {
+            self.read_some(index, LAST_WORDS);
+        }
+        self.streams.iter().any(|stream| stream.reader.is_some())
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(self.id.pid as i32) {
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+}
+
+/// Given up without being waited for: nothing may run on.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            tree::end_process(self.id);
+            self.signal_group(Signal::KILL);
+            let _ = tree::reap(&mut child);
+        }
+    }
+}
+
+/// A time beyond what the clock can tell is a year away, which is as good.
+fn later(start: Instant, by: Duration) -> Instant {
+    start.checked_add(by).unwrap_or(start + Duration::from_secs(365 * 24 * 3600))
+}
+
+fn set_nonblocking(fd: &impl AsFd) -> io::Result<()> {
+    Ok(fcntl_setfl(fd, fcntl_getfl(fd)? | OFlags::NONBLOCK)?)
+}
