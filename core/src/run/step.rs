@@ -21,6 +21,8 @@ impl Run {
     pub fn step(&mut self, now: Time, event: &Event) -> Effects {
         // A clock that goes back must not make anything older than what it follows from.
         let now = now.max(self.updated_at);
+        let was_ended = self.ended().is_some();
+        self.count_work_time(now, event);
         self.updated_at = now;
         let mut effects = Effects::new();
         // Late, or told twice: it must not pass for the answer to what was begun since.
@@ -70,6 +72,9 @@ impl Run {
             Event::Noted { .. } | Event::Woke => {}
         }
         self.pursue(now, &mut effects);
+        if self.ended().is_some() && !was_ended {
+            self.confirm_work_time();
+        }
         effects
     }
 

@@ -55,7 +55,7 @@ fn facts(view: &RunView) -> String {
     let attempts: usize = view.tasks.iter().map(|task| task.attempts.len()).sum();
     let (completed, skipped) = (of_status(view, "completed"), of_status(view, "skipped"));
     let tasks = format!("{completed} of {} completed, {skipped} skipped", view.tasks.len());
-    let took = human_duration(view.updated_at.0.since(view.started_at.0));
+    let took = human_duration(view.elapsed);
     let stamp = |stamp: Stamp| stamp.0.to_string();
     let mut facts = vec![
         ("Base branch", code(branch_name(&view.base_branch))),
@@ -164,7 +164,7 @@ fn tasks(view: &RunView) -> String {
             task.level.to_string(),
             task.status.to_string(),
             task.attempts.len().to_string(),
-            human_duration(worked(task, view.updated_at.0)),
+            human_duration(worked(view, task, view.updated_at.0)),
             if task.cost.is_zero() { String::new() } else { amount(task.cost) },
             task.commit.as_ref().map(|commit| code(commit.short())).unwrap_or_default(),
         ]

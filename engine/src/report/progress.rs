@@ -110,7 +110,7 @@ impl<'ui> Live<'ui> {
 
     fn update(&mut self, view: &RunView) {
         let done = view.tasks.iter().filter(|task| matches!(task.status, "completed" | "skipped")).count();
-        self.head.set_elapsed(view.updated_at.0.since(view.started_at.0));
+        self.head.set_elapsed(view.elapsed);
         self.head.set_length(view.tasks.len() as u64);
         // The position is drawn with what is set after it.
         self.head.set_position(done as u64);
@@ -139,8 +139,7 @@ impl<'ui> Live<'ui> {
             self.workers.push(bar);
         }
         for (bar, (worker, task)) in self.workers.iter().zip(busy) {
-            let started = task.attempts.last().map_or(view.updated_at, |attempt| attempt.started_at);
-            bar.set_elapsed(view.updated_at.0.since(started.0));
+            bar.set_elapsed(task.attempts.last().map(|attempt| attempt.elapsed).unwrap_or_default());
             bar.set_prefix(format!("worker {worker}"));
             bar.set_message(job(task));
         }

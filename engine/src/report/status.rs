@@ -14,7 +14,8 @@ use super::failure::wip_ref;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
 use super::text::{
-    amount, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, task_counts, worked,
+    amount, attempt_took, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, task_counts,
+    worked,
 };
 use crate::claude::tasks::Mismatch;
 
@@ -91,7 +92,6 @@ pub fn status_text(view: &RunView, show: Show<'_>) -> String {
 }
 
 fn summary(view: &RunView, show: Show<'_>) -> String {
-    let until = if view.status == "running" { show.now } else { view.updated_at.0 };
     let level = match (view.level, view.levels.last()) {
         (Some(level), Some(last)) => format!(", level {level} of {}", last.level),
         _ => String::new(),
@@ -103,7 +103,7 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         one_line(&view.mode),
         one_line(branch_name(&view.landing_branch)),
         task_counts(view),
-        human_duration(until.since(view.started_at.0)),
+        human_duration(view.elapsed_by(show.now)),
         cost_phrase(view.cost).map(|cost| format!("; {cost}")).unwrap_or_default(),
     );
     if let Some(breaker) = &view.breaker {
@@ -166,7 +166,7 @@ fn cost_cell(view: &RunView, cost: Cost) -> Option<Cell> {
 fn tasks(view: &RunView, show: Show<'_>) -> String {
     let blocked = blocked_tasks(view);
     let row = |task: &TaskView| {
-        let took = if task.attempts.is_empty() { String::new() } else { human_duration(worked(task, show.now)) };
+        let took = if task.attempts.is_empty() { String::new() } else { human_duration(worked(view, task, show.now)) };
         let mut row = vec![
             cell(&task.id),
             cell(&task.title),
@@ -243,7 +243,6 @@ fn attempts(view: &RunView, show: Show<'_>) -> Option<String> {
 }
 
 fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: Show<'_>) -> String {
-    let end = attempt.ended_at.map_or(show.now, |ended| ended.0);
     let ended = outcome(attempt.outcome, attempt.cause);
     let mut text = format!(
         "{} attempt {}: {}, worker {}, {}{}\n",
@@ -251,7 +250,7 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
         attempt.attempt,
         show.paint.apply(style_of(attempt.outcome), ended),
         attempt.worker,
-        human_duration(end.since(attempt.started_at.0)),
+        human_duration(attempt_took(view, attempt, show.now)),
         cost_phrase(attempt.cost).map(|cost| format!(", {cost}")).unwrap_or_default(),
     );
     if !attempt.strays.is_empty() {

@@ -111,14 +111,14 @@ pub fn report_lines(report: &str, max: usize) -> Vec<String> {
         .collect()
 }
 
-/// How long a task was worked on, over all its attempts.
-pub fn worked(task: &TaskView, now: Time) -> Duration {
-    let of_attempt = |attempt: &AttemptView| match (attempt.ended_at, attempt.outcome) {
-        (Some(ended), _) => ended.0.since(attempt.started_at.0),
-        (None, "running") => now.since(attempt.started_at.0),
-        (None, _) => Duration::ZERO,
-    };
-    task.attempts.iter().map(of_attempt).sum()
+/// How long a task was worked on by now, over all its attempts.
+pub fn worked(view: &RunView, task: &TaskView, now: Time) -> Duration {
+    task.attempts.iter().map(|attempt| attempt_took(view, attempt, now)).sum()
+}
+
+pub fn attempt_took(view: &RunView, attempt: &AttemptView, now: Time) -> Duration {
+    let since = if attempt.outcome == "running" { view.since_latest_event(now) } else { Duration::ZERO };
+    attempt.elapsed + since
 }
 
 /// `a, b and 3 more`.

@@ -28,7 +28,7 @@ impl Telling<'_> {
 
     pub(super) fn job_ended(&mut self, task: &TaskId, attempt: Attempt, report: &JobReport) {
         let Some(record) = self.record(task, attempt) else { return };
-        let (remedy, took) = (record.remedy, self.run.updated_at().since(record.started_at));
+        let (remedy, took) = (record.remedy, self.run.attempt_elapsed(record));
         for warning in &report.warnings {
             self.say(Severity::Warn, format!("{task}: {warning}"));
         }
