@@ -4,6 +4,7 @@ use mahabharatha_core::excerpt::{key_lines, summary};
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::RunView;
+use mahabharatha_engine::report::text::gate_logs;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::ui::{Ui, fit};
 
@@ -53,12 +54,12 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             let error = Error::new(ExitCode::Preflight, message)
                 .hint("Mend the base first, or go on with --allow-red-base: those gates are then only reported.");
             let run = control::read_run(place)?;
-            Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, &"base", gate)))
+            Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, gate)))
         }
         End::GateFailed { level, gate } => {
             let mut error = Error::new(ExitCode::Gate, format!("level {level} is not merged: its gate {gate} failed"));
             if let Some((failure, why)) = failed_gate(&control::read_run(place)?) {
-                error = show_output(error.detail(summary(&why)), place, level, &failure);
+                error = show_output(error.detail(summary(&why)), place, &failure);
             }
             if driver == Driver::Session {
                 return Err(error.hint(format!("`{go_on}` says who is to mend it.")));
@@ -97,12 +98,11 @@ fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
 }
 
 /// The gate with the lines that matter of what it printed, and where all of it is.
-fn show_output(error: Error, place: &Place, at: &impl std::fmt::Display, failure: &GateFailure) -> Error {
-    let log = place.paths.gate_log(at, &failure.gate);
+fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
     let error = error.detail(format!("{}: {}", failure.gate, failure.command));
     let (output, end) = failure.output_and_end();
     let (lines, others) = key_lines(output, SHOWN_LINES);
-    let more = (others > 0).then(|| format!("    … {others} lines more in {}", log.display()));
+    let more = (others > 0).then(|| format!("    … {others} lines more: {}", gate_logs(&place.feature, &failure.gate)));
     let shown = lines.iter().map(String::as_str).chain(end).map(|line| format!("    {}", fit(line, LONGEST)));
     shown.chain(more).fold(error, Error::detail)
 }

@@ -13,6 +13,7 @@ use super::columns::{Cell, cell, columns, styled};
 use super::failure::wip_ref;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
+use super::running_gate::GateProgress;
 use super::text::{
     amount, attempt_took, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, task_counts,
     worked,
@@ -57,6 +58,8 @@ pub struct Show<'a> {
     pub list: Option<&'a ListView>,
     /// What the workers' agents do, by worker.
     pub doing: &'a BTreeMap<u32, Doing>,
+    /// The gate that runs now.
+    pub gate: Option<&'a GateProgress>,
     /// With it, every attempt is shown too, with what is kept of it.
     pub details: Option<&'a Details>,
     /// The terminal's columns, where there is one.
@@ -65,8 +68,14 @@ pub struct Show<'a> {
 }
 
 /// As the contract has it.
-pub fn status_json(view: &RunView, doing: &BTreeMap<u32, Doing>, list: Option<&ListView>) -> Value {
+pub fn status_json(
+    view: &RunView,
+    doing: &BTreeMap<u32, Doing>,
+    gate: Option<&GateProgress>,
+    list: Option<&ListView>,
+) -> Value {
     let mut status = json!(view);
+    status["running_gate"] = json!(gate.map(GateProgress::to_json));
     for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
         let doing = doing.get(&worker.id);
         shown["doing"] = json!(doing.map(|doing| &doing.what));
@@ -106,6 +115,9 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         human_duration(view.elapsed_by(show.now)),
         cost_phrase(view.cost).map(|cost| format!("; {cost}")).unwrap_or_default(),
     );
+    if let Some(gate) = show.gate {
+        text.push_str(&format!("{}\n", fit(&gate.text(), show.columns.unwrap_or(usize::MAX))));
+    }
     if let Some(breaker) = &view.breaker {
         text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &format!("breaker {breaker}"))));
     }
@@ -305,7 +317,10 @@ mod tests {
 
     fn shown(story: &mut Story, details: Option<&Details>, columns: Option<usize>) -> String {
         let (now, doing) = (story.after(3.0).now, BTreeMap::new());
-        status_text(&story.view(), Show { now, list: None, doing: &doing, details, columns, paint: Paint::OFF })
+        status_text(
+            &story.view(),
+            Show { now, list: None, doing: &doing, gate: None, details, columns, paint: Paint::OFF },
+        )
     }
 
     #[test]
@@ -369,12 +384,12 @@ mod tests {
         let mismatch = Mismatch { task: id("TASK-001"), ours: "in_progress", claude: "completed".to_string() };
         let list = ListView { id: "x".to_string(), mismatches: vec![mismatch], ..ListView::default() };
         for story in [running, Story::stuck(), Story::eventful()] {
-            let status = status_json(&story.view(), &BTreeMap::new(), Some(&list));
+            let status = status_json(&story.view(), &BTreeMap::new(), None, Some(&list));
             assert_holds(&contract, &status, "");
             assert!(!status["tasks"].as_array().unwrap().is_empty());
         }
         let doing = Doing { what: "editing src/x.rs".to_string(), tokens: 1_200 };
-        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None);
+        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None, None);
         assert_eq!(status["workers"][0]["tokens"], 1_200);
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt;
-use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::ids::{Feature, TaskId, Time};
 use mahabharatha_core::run::event::{FailCause, GateFailure};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 use mahabharatha_sys::ui::{clean, fit, one_line};
@@ -109,6 +109,13 @@ pub fn report_lines(report: &str, max: usize) -> Vec<String> {
         .iter()
         .map(|line| fit(&clean(line).replace('\t', "    "), LONGEST))
         .collect()
+}
+
+/// The command that shows what a gate printed.
+pub fn gate_logs(feature: &Feature, gate: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let gate = if gate.chars().all(plain) { gate.to_string() } else { format!("'{}'", gate.replace('\'', "'\\''")) };
+    format!("`mahabharatha logs -f {feature} --gate {gate}`")
 }
 
 /// How long a task was worked on by now, over all its attempts.
