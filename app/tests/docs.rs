@@ -345,8 +345,8 @@ fn the_environment_is_as_documented() {
         sources.iter().flat_map(|(_, code)| literals(code)).filter(ours).map(str::to_owned).collect()
     };
     let (for_tests, set) = (named(&tests), named(&sources));
-    let reliability = read("docs/reliability.md");
-    assert!(for_tests.len() == 3 && for_tests.iter().all(|name| reliability.contains(&format!("`{name}"))));
+    let testing = read("docs/testing.md");
+    assert!(for_tests.len() == 3 && for_tests.iter().all(|name| testing.contains(&format!("`{name}"))));
     let documented: BTreeSet<String> =
         first_cells(environment).into_iter().filter(|name| ours(&name.as_str())).collect();
     assert_eq!(documented, set);

@@ -1,7 +1,9 @@
 //! One process's part in a run: lock, check, journal, drive, tell.
 
+pub mod caller;
 mod changed_graph;
 pub mod claims;
+pub mod control;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -20,7 +22,6 @@ use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::{sweep, sweep_of, write_atomic};
-use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::journal::{Journal, Record};
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::store::ports::PortLease;
@@ -110,6 +111,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     let config = specs::load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
     let session = Session { project, paths, ui, options, config };
+    paths.take_over_setup_costs(project)?;
     projection::make_home(&project.home(), &project.shared_dir())?;
     for dir in [paths.dir(), paths.specs(), &paths.task_files()] {
         sweep(dir);
@@ -272,7 +274,7 @@ impl Session<'_> {
 
     /// The event by which this process takes the run over.
     fn resumed(&self, intent: Intent) -> Result<Event> {
-        let planning = costs::total(&self.paths.planning_costs())?;
+        let planning = self.paths.planning_cost()?;
         Ok(Event::Resumed { policy: self.policy(), intent, planning })
     }
 
@@ -341,7 +343,7 @@ fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid,
         mode: "subprocess".to_string(),
         git_config: ground.project.pinned_config()?.0,
         policy,
-        planning: costs::total(&ground.paths.planning_costs())?,
+        planning: ground.paths.planning_cost()?,
     })
 }
 

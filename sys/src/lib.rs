@@ -5,5 +5,6 @@ pub mod error;
 pub mod git;
 pub mod proc;
 pub mod project;
+pub mod signals;
 pub mod store;
 pub mod ui;

@@ -1,6 +1,7 @@
 //! The project: the main checkout of a git repository, and where everything in it is.
 
 mod checkout;
+mod costs;
 mod glance;
 mod paths;
 mod which_feature;
@@ -16,6 +17,19 @@ use crate::git::{self, Git, GitError, Identity, Pinned, Settings};
 use crate::store::ports::{self, PortLease};
 
 pub use paths::FeaturePaths;
+
+/// A project and the feature in it that a command is about.
+pub struct Place {
+    pub project: Project,
+    pub feature: Feature,
+    pub paths: FeaturePaths,
+}
+
+impl Place {
+    pub fn new(project: Project, feature: Feature) -> Place {
+        Place { paths: project.feature(&feature), project, feature }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {

@@ -11,12 +11,12 @@ use mahabharatha_engine::host::jobs;
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
-use super::place::Place;
 
 #[derive(Debug, Args)]
 pub struct CleanupArgs {

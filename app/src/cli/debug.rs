@@ -15,8 +15,9 @@ use mahabharatha_engine::report::files;
 use mahabharatha_engine::report::hypotheses::hypotheses;
 use mahabharatha_engine::report::projection::projection;
 use mahabharatha_engine::report::text::count;
-use mahabharatha_engine::session;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::atomic::sweep;
 use mahabharatha_sys::store::disk::lack_of_space;
 use mahabharatha_sys::store::journal::{Examined, Health, Repair, Repaired, examine};
@@ -24,8 +25,7 @@ use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
-use super::place::Place;
-use super::{Global, control};
+use super::Global;
 
 #[derive(Debug, Args)]
 pub struct DebugArgs {

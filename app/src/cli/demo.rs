@@ -60,7 +60,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     ));
     ui.note("$ mahabharatha run statistics");
     let options = Options::new(Intent::Complete);
-    let place = super::place::Place { project, feature, paths };
+    let place = mahabharatha_sys::project::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => ExitCode::Done,
         Outcome::Ended(end) => finish(&place, ui, &end, Driver::Run)?,

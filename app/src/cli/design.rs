@@ -16,20 +16,20 @@ use mahabharatha_engine::report::files::{self, Checkpoint};
 use mahabharatha_engine::report::plan::render_plan;
 use mahabharatha_engine::report::text::{branch_name, cost_phrase, count};
 use mahabharatha_engine::report::{extended, human_duration};
-use mahabharatha_engine::session;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{
     self, Asker, Colophon, Commit, Designed, Laid, Role, ScratchCheckout, Source, Standing,
 };
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::proc;
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
-use super::place::Place;
-use super::{Global, control, validate};
+use super::{Global, validate};
 
 #[derive(Debug, Args)]
 pub struct DesignArgs {
@@ -65,7 +65,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
-    planning::end_on_signals();
+    planning::end_on_signals()?;
     let designing = Designing::new(&place, ui, args, &config)?;
     let mut code = ExitCode::Done;
     let drawn = planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || {

@@ -5,6 +5,7 @@ use mahabharatha_engine::preflight::{self, CheckStatus, Ground, Report};
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
@@ -12,7 +13,6 @@ use mahabharatha_core::config::Config;
 use mahabharatha_core::run::{End, Run};
 
 use super::Global;
-use super::place::Place;
 use super::validate::size;
 
 #[derive(Debug, Args)]

@@ -5,11 +5,10 @@ use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::RunView;
 use mahabharatha_engine::report::text::gate_logs;
+use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::{Ui, fit};
-
-use super::control;
-use super::place::Place;
 
 /// Lines that are shown of a gate's output; the log has all.
 const SHOWN_LINES: usize = 20;

@@ -7,15 +7,15 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_engine::lease::Lease;
-use mahabharatha_engine::session::{self, Options, Outcome, claims};
+use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
+use super::Global;
 use super::finish::{Driver, finish};
-use super::place::Place;
-use super::{Global, control, task};
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
@@ -42,7 +42,7 @@ impl MergeArgs {
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
-    let session = task::session_name(args.session.as_deref());
+    let session = caller::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
     let own = lease.as_ref().filter(|lease| lease.session == session);
     if !args.dry_run && FeatureLock::holder(place.paths.dir())?.is_some() {

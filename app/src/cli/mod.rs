@@ -1,7 +1,7 @@
 //! One file per command: its arguments and `run`. Nothing depends on this room.
 
+mod answer;
 mod cleanup;
-mod control;
 mod debug;
 mod demo;
 mod design;

@@ -12,18 +12,18 @@ use mahabharatha_engine::host::jobs;
 use mahabharatha_engine::report::extended;
 use mahabharatha_engine::report::files::{self, Checkpoint};
 use mahabharatha_engine::report::text::cost_phrase;
-use mahabharatha_engine::session;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::{Style, Ui};
 use serde_json::json;
 
-use super::place::Place;
-use super::{Global, control};
+use super::Global;
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -60,7 +60,7 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
-    planning::end_on_signals();
+    planning::end_on_signals()?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let run_cost = run.map(|run| run.attempts_cost()).unwrap_or_default();
     let planning = Planning { place: &place, ui, args, config: &config, run_cost, written: RefCell::default() };

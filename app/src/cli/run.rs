@@ -13,12 +13,12 @@ use mahabharatha_engine::report::plan::render_plan;
 use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
 use super::finish::{Driver, finish};
-use super::place::Place;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {

@@ -3,10 +3,11 @@
 use clap::Args;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::Command;
+use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::ui::Ui;
 
-use super::{Global, control};
+use super::{Global, answer};
 
 #[derive(Debug, Args)]
 pub struct SkipArgs {
@@ -23,7 +24,7 @@ pub struct SkipArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
-    let tasks = control::task_ids(&args.tasks)?;
+    let tasks = answer::task_ids(&args.tasks)?;
     let graph = control::read_run(&place)?.graph().clone();
     let mut dependents: Vec<TaskId> = tasks.iter().flat_map(|task| graph.dependents(task)).collect();
     dependents.sort();
@@ -42,7 +43,7 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     }
     let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
     let answer = control::send(&place, &command)?;
-    let code = control::print_answer(ui, &answer, "skipped");
-    control::say_how_to_go_on(&place, ui, &answer)?;
+    let code = answer::print(ui, &answer, "skipped");
+    answer::print_next_command(&place, ui, &answer)?;
     Ok(code)
 }

@@ -16,19 +16,19 @@ use mahabharatha_engine::report::planned::planned_text;
 use mahabharatha_engine::report::running_gate::RunningGate;
 use mahabharatha_engine::report::status::{Details, Doing, ListView, Show, status_json, status_text};
 use mahabharatha_engine::report::text::cost_fact;
-use mahabharatha_engine::session;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::{JobSpec, Progress};
 use mahabharatha_setup::planning::{self, Standing};
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::watch::{self, Changes};
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
-use super::place::Place;
-use super::{Global, control, status_line};
+use super::{Global, status_line};
 
 /// So many lines of each worker's log are shown.
 const LOG_TAIL: usize = 3;
@@ -122,7 +122,7 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
 
 /// Shows a feature that is planned or designed; an error where nothing is known of it.
 fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, setup: Cost) -> Result<String> {
-    let planning = costs::total(&place.paths.planning_costs())?;
+    let planning = place.paths.planning_cost()?;
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start)?;
     let has_requirements = standing != Standing::Missing;

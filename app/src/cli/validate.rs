@@ -7,12 +7,10 @@ use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, Standing};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
-use mahabharatha_sys::project::FeaturePaths;
+use mahabharatha_sys::project::{FeaturePaths, Place};
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 use serde::Serialize;
-
-use super::place::Place;
 
 pub fn run(place: &Place, ui: &Ui) -> Result<ExitCode> {
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;

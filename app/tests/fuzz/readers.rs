@@ -482,7 +482,7 @@ impl Reader for ResultFile {
     fn read(&self, input: &[u8]) {
         fs::write(self.0.path().join("result.json"), input).unwrap();
         let _ = worker::read_result(self.0.path());
-        fs::write(self.0.path().join(worker::ORDER), input).unwrap();
+        fs::write(self.0.path().join(worker::JOB_SPEC), input).unwrap();
         let _ = worker::JobSpec::read(self.0.path());
     }
 }

@@ -20,7 +20,7 @@ use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
 use mahabharatha_core::run::{Host, Run};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
-use mahabharatha_sys::proc;
+use mahabharatha_sys::signals;
 use mahabharatha_sys::store::locks::IntegrationLock;
 use mahabharatha_sys::store::spool::Spool;
 
@@ -55,7 +55,7 @@ impl LocalHost {
         let spool = Spool::watch(context.paths.dir(), move |request, command| {
             let _ = asked.send(Event::Asked { request, command });
         })?;
-        listen_for_signals(events.clone(), context.grace());
+        listen_for_signals(events.clone(), context.grace())?;
         Ok(LocalHost {
             context,
             events,
@@ -277,7 +277,7 @@ impl Host for LocalHost {
 /// Runs the gates on the commit that the run would start from, and takes away what that needed. Says which failed.
 pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let (cancel, grace) = (context.cancel.clone(), context.grace());
-    on_signals(move |count, _| cancel.cancel(if count > 0 { Duration::ZERO } else { grace }));
+    listen(move |before, _| cancel.cancel(if before > 0 { Duration::ZERO } else { grace }))?;
     let checked = context.integration(|_| {}).and_then(|integration| integration.check_base(&context.start));
     let left = cleanup::leftovers(&context.project, &context.paths, None, false)?;
     let left: Vec<cleanup::What> = left.into_iter().map(|leftover| leftover.what).collect();
@@ -320,23 +320,16 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
 
 /// The first signal stops in good order, the second at once. When the run is over, a signal ends the process: it may
 /// be waiting for a reader of its last words who does not read.
-fn listen_for_signals(events: Sender<Event>, grace: Duration) {
-    on_signals(move |count, signal| {
-        let command = Command::Stop { force: count > 0, grace_ms: grace.as_millis() as u64, worker: None };
-        let request = format!("signal-{signal}-{}-{count}", std::process::id());
+fn listen_for_signals(events: Sender<Event>, grace: Duration) -> Result<()> {
+    listen(move |before, signal| {
+        let command = Command::Stop { force: before > 0, grace_ms: grace.as_millis() as u64, worker: None };
+        let request = format!("signal-{signal}-{}-{before}", std::process::id());
         if events.send(Event::Asked { request, command }).is_err() {
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            signals::end_by(signal);
         }
-    });
+    })
 }
 
-/// Calls with how many came before, and which it is.
-fn on_signals(call: impl Fn(usize, i32) + Send + 'static) {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    // Who started us with `nohup` wants us to outlive the terminal.
-    let hangup = (!proc::ignores(SIGHUP)).then_some(SIGHUP);
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)) else {
-        return;
-    };
-    thread::spawn(move || signals.forever().enumerate().for_each(|(count, signal)| call(count, signal)));
+fn listen(handle: impl FnMut(usize, i32) + Send + 'static) -> Result<()> {
+    signals::listen(handle).map_err(|error| Error::new(ExitCode::Failed, format!("cannot listen for signals: {error}")))
 }

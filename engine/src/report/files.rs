@@ -11,7 +11,6 @@ use mahabharatha_core::view::{RunView, TaskView};
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::{sweep, write_atomic, write_projected};
-use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::locks::WorktreesLock;
 
 use super::completion_md::{Findings, render_completion};
@@ -24,7 +23,7 @@ use crate::claude::tasks;
 
 /// Returns the run with what planning has cost by now: an agent may have been asked since the run was last resumed.
 pub fn view(paths: &FeaturePaths, run: &Run) -> Result<RunView> {
-    let (view, planning) = (RunView::of(run), costs::total(&paths.planning_costs())?);
+    let (view, planning) = (RunView::of(run), paths.planning_cost()?);
     Ok(if planning.is_zero() { view } else { view.with_planning(run, planning) })
 }
 
@@ -100,7 +99,7 @@ pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Ch
         ("Status", checkpoint.status.to_owned()),
         ("Last Update", format!("{:.0}", Timestamp::now())),
     ];
-    facts.extend(cost_fact(costs::total(&paths.planning_costs())?).map(|cost| ("Cost", cost)));
+    facts.extend(cost_fact(paths.planning_cost()?).map(|cost| ("Cost", cost)));
     let section = StateSection::before_a_run(feature, facts, state_md::decisions_in(&before, feature));
     let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
     write_projected(&path, &after)

@@ -72,6 +72,13 @@ impl Check {
     pub fn passed(&self) -> bool {
         *self == Check::default()
     }
+
+    /// Says what is wrong with the attempt, one line each.
+    pub fn objections(&self) -> Vec<String> {
+        let strays = self.strays.iter().map(|stray| format!("not the task's: {stray}"));
+        let missing = self.missing.iter().map(|missing| format!("to be created, and not there: {missing}"));
+        strays.chain(missing).chain(self.verification.clone()).collect()
+    }
 }
 
 /// Looks without ending the attempt.
@@ -139,7 +146,7 @@ pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<Str
 
 /// Since the task was claimed.
 fn age(job_dir: &Path) -> Option<u64> {
-    let claimed = std::fs::metadata(job_dir.join(super::ORDER)).ok()?.modified().ok()?;
+    let claimed = std::fs::metadata(job_dir.join(super::JOB_SPEC)).ok()?.modified().ok()?;
     Some(SystemTime::now().duration_since(claimed).ok()?.as_millis() as u64)
 }
 

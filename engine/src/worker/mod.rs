@@ -43,7 +43,7 @@ use mahabharatha_sys::store::ports;
 use watch::Interrupt;
 
 pub use include::wanted_files;
-pub use job_spec::{FILE as ORDER, JobSpec, Limits, Logs, PromptContext, Rules, result_ref};
+pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref};
 pub use ownership::owner;
 pub use progress::Progress;
 pub use start::{occupant, occupants, save_leftovers};

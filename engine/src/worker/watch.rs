@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mahabharatha_sys::proc::{self, Canceller, Ended, Running};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use mahabharatha_sys::signals;
 
 use super::files;
 
@@ -39,15 +38,12 @@ impl Interrupt {
             running: None,
             wake: None,
         })));
-        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let heard = interrupt.clone();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            for _ in signals.forever() {
-                let wanted = fs::read_to_string(&wanted).ok().and_then(|text| text.trim().parse().ok());
-                if !heard.call_off(wanted.map(Duration::from_millis)) {
-                    heard.state().dying = true;
-                    die();
-                }
+        signals::listen(move |_, _| {
+            let wanted = fs::read_to_string(&wanted).ok().and_then(|text| text.trim().parse().ok());
+            if !heard.call_off(wanted.map(Duration::from_millis)) {
+                heard.state().dying = true;
+                die();
             }
         })?;
         Ok(interrupt)

@@ -19,7 +19,7 @@ pub fn asker<'a>(name: &str, config: &'a Config, root: &'a Path, project: Option
 
 /// What it has to add to what was found; or why nothing.
 pub fn ask(ui: &Ui, asker: &Asker<'_>, found: &str) -> Result<ScoutNotes, String> {
-    planning::end_on_signals();
+    planning::end_on_signals().map_err(|error| error.to_string())?;
     let answer = asker.ask(ui, &scout(found), &ScoutNotes::schema());
     if let Some(cost) = cost_phrase(asker.cost()).filter(|_| answer.is_ok()) {
         ui.note(&format!("{} has answered ({cost}).", asker.name()));

@@ -12,7 +12,7 @@ use mahabharatha_engine::report::text::amount;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{FeaturePaths, Project};
-use mahabharatha_sys::store::costs::{self, Question};
+use mahabharatha_sys::store::costs::Question;
 use mahabharatha_sys::ui::Ui;
 use serde_json::Value;
 
@@ -184,7 +184,11 @@ impl<'a> Asker<'a> {
     /// Notes a question where its cost is kept; nowhere as long as there is no repository.
     fn note(&self) -> Result<Option<Question>> {
         let path = match (self.paths, self.project) {
-            (Some(paths), _) => Some(paths.planning_costs()),
+            (Some(paths), Some(project)) => {
+                paths.take_over_setup_costs(project)?;
+                Some(paths.planning_costs())
+            }
+            (Some(paths), None) => Some(paths.planning_costs()),
             (None, Some(project)) => Some(project.setup_costs()),
             (None, None) => Project::locate(self.root)?.as_ref().map(Project::setup_costs),
         };
@@ -219,7 +223,7 @@ impl<'a> Asker<'a> {
         let own = left("max_usd_per_task", budget.max_usd_per_task, self.cost.get())?;
         let feature = match self.paths {
             None => None,
-            Some(paths) => left("max_usd", budget.max_usd, costs::total(&paths.planning_costs())? + self.run_cost)?,
+            Some(paths) => left("max_usd", budget.max_usd, paths.planning_cost()? + self.run_cost)?,
         };
         Ok(own.into_iter().chain(feature).reduce(f64::min))
     }
