@@ -35,6 +35,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
     match end {
         End::Completed => {
             ui.note(&format!("{feature} is completed: every level is merged. {}", place.paths.completion().display()));
+            ui.note(&next_step(place, &control::read_run(place)?));
             Ok(ExitCode::Done)
         }
         End::LevelMerged { level } => {
@@ -86,6 +87,18 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             format!("Put that right, then go on with: {go_on}"),
         ),
     }
+}
+
+/// What to do with a completed feature: review it, merge it where it is on staging, then clear away what is left.
+fn next_step(place: &Place, run: &Run) -> String {
+    let (feature, start) = (&place.feature, run.setup().start.short());
+    let branch = run.landing_branch();
+    let branch = branch.trim_start_matches("refs/heads/");
+    let merge = if run.policy().onto_staging { format!(", merge it (git merge {branch})") } else { String::new() };
+    format!(
+        "Next: read the report (criteria, gates, changed files), review with `git diff {start} {branch}`{merge}, then \
+         `mahabharatha cleanup -f {feature}` removes what is left of the run."
+    )
 }
 
 fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {

@@ -195,7 +195,8 @@ fn state_of_files(findings: &Findings) -> String {
 fn about_task(findings: &Findings, task: &TroubledTask, one: bool, paint: Paint) -> String {
     let mut text = format!("\n{}: {}", paint.apply(Style::Strong, &task.id), task.status);
     text.push_str(&task.reason.as_deref().map(|reason| format!(": {}", headline(reason))).unwrap_or_default());
-    text.push_str(&format!("\n  verified by: {}\n", one_line(&task.verification)));
+    let verification = clean(task.verification.trim()).replace('\n', "\n               ");
+    text.push_str(&format!("\n  verified by: {verification}\n"));
     for attempt in &task.attempts {
         let strays = if attempt.strays.is_empty() { String::new() } else { format!(": {}", attempt.strays.join(", ")) };
         let told = outcome(attempt.outcome, attempt.cause);
