@@ -4,6 +4,8 @@ mod blockers;
 mod next;
 mod planned;
 
+use std::time::Duration;
+
 use serde::{Serialize, Serializer};
 
 pub use self::blockers::Blocker;
@@ -24,6 +26,10 @@ impl Serialize for Stamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_millis() as f64 / 1000.0)
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -47,6 +53,11 @@ pub struct RunView {
     pub landing_branch: String,
     pub started_at: Stamp,
     pub updated_at: Stamp,
+    /// While the run has ended.
+    pub ended_at: Option<Stamp>,
+    /// How long the run was driven, up to its latest event.
+    #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
+    pub elapsed: Duration,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<String>,
     /// While the agents' service does not serve.
@@ -125,6 +136,9 @@ pub struct AttemptView {
     pub worker: u32,
     pub started_at: Stamp,
     pub ended_at: Option<Stamp>,
+    /// How long it took, or has taken up to the run's latest event; time in which nothing drove the run does not count.
+    #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
+    pub elapsed: Duration,
     /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `died`, `interrupted`.
     pub outcome: &'static str,
     /// Of a failure.
@@ -148,6 +162,16 @@ pub struct WorkerView {
 }
 
 impl RunView {
+    /// Returns how long the run was driven by now; stable while nothing drives it.
+    pub fn elapsed_by(&self, now: Time) -> Duration {
+        self.elapsed + self.since_latest_event(now)
+    }
+
+    /// Returns the time since the latest event, where something drives the run.
+    pub fn since_latest_event(&self, now: Time) -> Duration {
+        if self.status == "running" { now.since(self.updated_at.0) } else { Duration::ZERO }
+    }
+
     /// As it is where no process drives the run, though its journal does not tell of an end. A worker may go on
     /// without: `is_alive` tells whether one is still at this attempt.
     pub fn undriven(mut self, is_alive: impl Fn(&TaskId, Attempt) -> bool) -> RunView {
@@ -195,6 +219,8 @@ impl RunView {
             landing_branch: run.landing_branch(),
             started_at: Stamp(run.started_at()),
             updated_at: Stamp(run.updated_at()),
+            ended_at: run.ended_at().map(Stamp),
+            elapsed: run.elapsed(),
             breaker: breaker_of(run),
             pause: pause_of(run),
             decisions: decisions_of(run),
@@ -317,6 +343,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         worker: record.worker.0,
         started_at: Stamp(record.started_at),
         ended_at: ended_at.map(Stamp),
+        elapsed: run.attempt_elapsed(record),
         outcome,
         cause: match report.as_ref().map(|report| &report.end) {
             Some(JobEnd::Failed { cause, .. }) => Some(*cause),
@@ -388,8 +415,4 @@ pub fn decisions_of(run: &Run) -> Vec<Decision> {
         all.extend(led_here.into_iter().map(|text| Decision { task: task.id.clone(), text: text.clone() }));
     }
     all
-}
-
-pub fn first_line(text: &str) -> &str {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
 }

@@ -32,6 +32,7 @@ use crate::claude::tasks::{self, Mirror, TaskList};
 use crate::host::{self, Context, LocalHost, cleanup};
 use crate::lease::{self, Lease};
 use crate::preflight::{self, Ground, Report};
+use crate::report::text::gate_logs;
 use crate::report::{Opening, Reporter, files};
 use crate::specs;
 
@@ -371,11 +372,10 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
         report.ok("gates", "green on the base");
     }
     for failure in red {
-        let log = paths.gate_log(&"base", &failure.gate);
         report.fail(
             "gates",
             format!("{} fails on the base.", failure.gate),
-            format!("Its output is in {}. Mend it, or run with --allow-red-base.", log.display()),
+            format!("See {}. Mend it, or run with --allow-red-base.", gate_logs(paths.feature(), &failure.gate)),
         );
     }
     Ok(())

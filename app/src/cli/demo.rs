@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use mahabharatha_core::run::End;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
@@ -63,20 +64,31 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     let place = mahabharatha_sys::project::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => ExitCode::Done,
+        Outcome::Ended(End::Completed) => ExitCode::Done,
         Outcome::Ended(end) => finish(&place, ui, &end, Driver::Run)?,
     };
-    ui.note("\n$ git log --graph --oneline");
-    ui.data(&log(&place.project)?);
     ui.note(&format!(
-        "\n$ cat {}",
+        "\n$ cat {} (here without its timeline, a Mermaid chart)",
         place.paths.completion().strip_prefix(&dir).unwrap_or(Path::new("COMPLETION.md")).display()
     ));
     let report = fs::read_to_string(place.paths.completion()).map_err(io("read", &place.paths.completion()))?;
-    ui.data(&report);
+    ui.data(&without_section(&report, "## Timeline"));
+    ui.note("\n$ git log --graph --oneline");
+    ui.data(&log(&place.project)?);
     if args.keep.is_some() {
         ui.note(&format!("\nThe project stays in {}.", dir.display()));
     }
+    ui.note(
+        "\nNext: in a project of yours, `mahabharatha init`, then `mahabharatha plan FEATURE`, `design` and `run`.",
+    );
     Ok(code)
+}
+
+/// A document without the section under this heading.
+fn without_section(document: &str, heading: &str) -> String {
+    let Some((before, section)) = document.split_once(&format!("\n{heading}\n")) else { return document.to_owned() };
+    let after = section.find("\n## ").map_or("", |at| &section[at + 1..]);
+    format!("{before}\n{after}")
 }
 
 fn make_project(dir: &Path) -> Result<Project> {

@@ -1,14 +1,16 @@
 //! How a run ended: in one sentence that is true, with what is needed to go on, and with the code for scripts.
 
+use mahabharatha_core::excerpt::{key_lines, summary};
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
-use mahabharatha_core::view::{RunView, first_line};
+use mahabharatha_core::view::RunView;
+use mahabharatha_engine::report::text::gate_logs;
 use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::{Ui, fit};
 
-/// Of a gate's output so many lines are shown, the last ones; the log has all.
+/// Lines that are shown of a gate's output; the log has all.
 const SHOWN_LINES: usize = 20;
 /// In columns.
 const LONGEST: usize = 200;
@@ -33,6 +35,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
     match end {
         End::Completed => {
             ui.note(&format!("{feature} is completed: every level is merged. {}", place.paths.completion().display()));
+            ui.note(&next_step(place, &control::read_run(place)?));
             Ok(ExitCode::Done)
         }
         End::LevelMerged { level } => {
@@ -51,12 +54,12 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             let error = Error::new(ExitCode::Preflight, message)
                 .hint("Mend the base first, or go on with --allow-red-base: those gates are then only reported.");
             let run = control::read_run(place)?;
-            Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, &"base", gate)))
+            Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, gate)))
         }
         End::GateFailed { level, gate } => {
             let mut error = Error::new(ExitCode::Gate, format!("level {level} is not merged: its gate {gate} failed"));
             if let Some((failure, why)) = failed_gate(&control::read_run(place)?) {
-                error = show_output(error.detail(first_line(&why)), place, level, &failure);
+                error = show_output(error.detail(summary(&why)), place, &failure);
             }
             if driver == Driver::Session {
                 return Err(error.hint(format!("`{go_on}` says who is to mend it.")));
@@ -86,6 +89,18 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
     }
 }
 
+/// What to do with a completed feature: review it, merge it where it is on staging, then clear away what is left.
+fn next_step(place: &Place, run: &Run) -> String {
+    let (feature, start) = (&place.feature, run.setup().start.short());
+    let branch = run.landing_branch();
+    let branch = branch.trim_start_matches("refs/heads/");
+    let merge = if run.policy().onto_staging { format!(", merge it (git merge {branch})") } else { String::new() };
+    format!(
+        "Next: read the report (criteria, gates, changed files), review with `git diff {start} {branch}`{merge}, then \
+         `mahabharatha cleanup -f {feature}` removes what is left of the run."
+    )
+}
+
 fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
     match &run.current_level()?.status {
         LevelStatus::Failed { failure: LevelFailure::Gate { failure, why } } => Some((failure.clone(), why.clone())),
@@ -94,15 +109,14 @@ fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
     }
 }
 
-/// The gate with the end of what it printed, and where all of it is.
-fn show_output(error: Error, place: &Place, at: &impl std::fmt::Display, failure: &GateFailure) -> Error {
-    let log = place.paths.gate_log(at, &failure.gate);
+/// The gate with the lines that matter of what it printed, and where all of it is.
+fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
     let error = error.detail(format!("{}: {}", failure.gate, failure.command));
-    let lines: Vec<&str> = failure.output.lines().filter(|line| !line.trim().is_empty()).collect();
-    let cut = lines.len().saturating_sub(SHOWN_LINES);
-    let cut_lines = (cut > 0).then(|| format!("    … {cut} lines more in {}", log.display()));
-    let shown = lines[cut..].iter().map(|line| format!("    {}", fit(line, LONGEST)));
-    cut_lines.into_iter().chain(shown).fold(error, Error::detail)
+    let (output, end) = failure.output_and_end();
+    let (lines, others) = key_lines(output, SHOWN_LINES);
+    let more = (others > 0).then(|| format!("    … {others} lines more: {}", gate_logs(&place.feature, &failure.gate)));
+    let shown = lines.iter().map(String::as_str).chain(end).map(|line| format!("    {}", fit(line, LONGEST)));
+    shown.chain(more).fold(error, Error::detail)
 }
 
 /// What a person can do about whatever keeps the run from going on.

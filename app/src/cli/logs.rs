@@ -1,4 +1,4 @@
-//! `logs`: what workers and tasks logged.
+//! `logs`: what workers, tasks and gates logged.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -19,6 +19,9 @@ pub struct LogsArgs {
     /// Only what was done for this task
     #[arg(long, value_name = "ID")]
     task: Option<String>,
+    /// Only what this gate printed, in every run
+    #[arg(long, value_name = "NAME")]
+    gate: Option<String>,
     /// Go on showing what comes
     #[arg(long)]
     follow: bool,
@@ -46,6 +49,7 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     let filter = LogFilter {
         worker: args.worker,
         task: args.task.clone(),
+        gate: args.gate.clone(),
         since,
         level: args.level.unwrap_or_default(),
         search: args.search.clone(),

@@ -13,6 +13,7 @@ use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::report::extended;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
+use mahabharatha_engine::report::running_gate::RunningGate;
 use mahabharatha_engine::report::status::{Details, Doing, ListView, Show, status_json, status_text};
 use mahabharatha_engine::report::text::cost_fact;
 use mahabharatha_engine::session::{self, control};
@@ -91,8 +92,10 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     let view = control::view(place, &run, driven)?;
     let doing = doing(place, &view);
     let list = list(place, &view, &run, driven);
+    let now = Time(Timestamp::now().as_millisecond());
+    let gate = RunningGate::find(&place.paths)?.map(|gate| gate.progress(now));
     if ui.json() {
-        let mut status = status_json(&view, &doing, list.as_ref());
+        let mut status = status_json(&view, &doing, gate.as_ref(), list.as_ref());
         if standing != ApprovalStatus::Missing {
             status["requirements"] = json!(standing);
         }
@@ -100,11 +103,11 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
         return Ok(Look { text: status.to_string(), driven });
     }
     let details = ui.verbose().then(|| details(place, &view)).transpose()?;
-    let now = Time(Timestamp::now().as_millisecond());
     let show = Show {
         now,
         list: list.as_ref(),
         doing: &doing,
+        gate: gate.as_ref(),
         details: details.as_ref(),
         columns: ui.columns(),
         paint: ui.paint(),

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use mahabharatha_core::excerpt::summary;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::{JobEnd, Obstacle};
 use mahabharatha_core::run::{LevelFailure, LevelStatus, TaskStatus};
-use mahabharatha_core::view::{Next, RunView, Step, first_line};
+use mahabharatha_core::view::{Next, RunView, Step};
 use mahabharatha_engine::session::caller::{self, Caller, Claims, Finished};
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::worker::held::{self, Claimed};
@@ -254,7 +255,7 @@ impl Call<'_> {
             return Ok(ExitCode::Done);
         }
         for task in &view.tasks {
-            let reason = task.reason.as_deref().map(|reason| format!(": {}", first_line(reason))).unwrap_or_default();
+            let reason = task.reason.as_deref().map(|reason| format!(": {}", summary(reason))).unwrap_or_default();
             let place = worktrees.get(&task.id).map(|path| format!(" in {}", path.display())).unwrap_or_default();
             ui.data(&format!("L{} {:<11} {} {}{place}{reason}\n", task.level, task.status, task.id, task.title));
         }

@@ -35,7 +35,9 @@ fn eventful() -> Repo {
 fn the_report_is_true() {
     let repo = eventful();
     assert!(!repo.exists(".gsd/specs/x/COMPLETION.md"), "not before it is completed");
-    repo.run(&["run"]).code(0);
+    let start = repo.git(&["rev-parse", "main~1"]);
+    let review = format!("review with `git diff {} main`", &start[..10]);
+    repo.run(&["run"]).code(0).says("Next: read the report").says(&review).says("`mahabharatha cleanup -f x`");
     let report = report(&repo);
     for line in [
         "- **Base branch:** `main`",

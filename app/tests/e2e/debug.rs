@@ -236,3 +236,33 @@ fn a_projection_that_was_edited_by_hand_changes_nothing() {
     goes_on_to_the_end(&repo, "with an edited projection");
     assert!(repo.read(projection).contains("\"completed\""));
 }
+
+#[test]
+fn what_is_blocked_is_named_with_its_cause_whatever_that_is() {
+    let repo = Repo::new();
+    let spaced = with(
+        task("B", 1, "b.txt", "echo b > b.txt"),
+        json!({ "verification": { "command": "printf '%s  %s' a b\n\tfalse" } }),
+    );
+    repo.graph("x", &[task("A", 1, "a.txt", "echo looking; echo there is no key; exit 3"), spaced]);
+    repo.run(&["run", "--dry-run"]).code(0).says("printf '%s  %s' a b\n").says("\tfalse\n");
+    repo.run(&["run"]).code(3);
+    let told = repo.run(&["debug"]).code(0).says("A is blocked: there is no key").does_not_say("Nothing looks wrong");
+    told.says("verified by: printf '%s  %s' a b\n               \tfalse\n");
+    let found = repo.run(&["debug", "A", "--json"]).code(0).json();
+    assert_eq!(found["hypotheses"][0]["cause"], "A is blocked: there is no key");
+}
+
+#[test]
+fn a_level_that_failed_its_gate_is_named_with_its_cause() {
+    let repo = Repo::new();
+    repo.config(
+        "quality_gates: [{ name: lint, command: '! grep -Hn BAD *.txt' }]\nmerge: { remediation_attempts: 0 }\n",
+    );
+    repo.graph("x", &[task("A", 1, "a.txt", "echo BAD > a.txt")]);
+    repo.run(&["run"]).code(4);
+    let found = repo.run(&["debug", "--json"]).code(0).json();
+    let cause = found["hypotheses"][0]["cause"].as_str().unwrap();
+    assert!(cause.starts_with("level 1: gate lint failed: a.txt:1:BAD; "), "{cause}");
+    repo.run(&["debug"]).code(0).does_not_say("Nothing looks wrong");
+}

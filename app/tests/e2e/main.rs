@@ -31,6 +31,7 @@ mod preflight;
 mod progress;
 mod races;
 mod readers;
+mod reasons;
 mod resume;
 mod specs;
 mod state_files;

@@ -198,3 +198,15 @@ fn one_line_for_a_prompt_and_nothing_where_there_is_no_run() {
     repo.write(".mahabharatha/state/x.json", "{ no");
     assert_eq!(line(&[]), "");
 }
+
+#[test]
+fn a_refused_retry_makes_a_run_no_longer() {
+    let repo = Repo::new();
+    repo.graph("x", &[task("A", 1, "a", "echo no; exit 3"), simple("B", 1, "b")]);
+    repo.run(&["run"]).code(3);
+    let elapsed = || repo.status()["elapsed_seconds"].clone();
+    let (before, ended) = (elapsed(), repo.status()["ended_at"].clone());
+    assert!(before.as_f64().is_some_and(|seconds| seconds > 0.0), "{before}");
+    repo.run(&["retry", "NOPE"]).code(1);
+    assert_eq!((elapsed(), repo.status()["ended_at"].clone()), (before, ended));
+}

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::PromptInput;
 use super::markdown::{bound_text, code, embed, fenced, one_line, without_front_matter};
+use crate::excerpt::with_key_lines;
 use crate::spec::TaskSpec;
 
 /// Maximum characters each for the output of a failed attempt, a gate's output, a note and a rules file.
@@ -137,7 +138,7 @@ fn remedy(text: &mut String, input: &PromptInput<'_>) {
          failure was traced to your files:\n\n{}\n\nYour worktree contains the merged state. Fix the cause in the files that \
          you own, keep what works, and run the command again. Its output:\n\n{}",
         fenced(&failure.command, "sh"),
-        fenced(&bound_text(&failure.output, MAX_REPORT_CHARS), "text"),
+        fenced(&bound_text(&with_key_lines(&failure.output), MAX_REPORT_CHARS), "text"),
     );
     push(text, &format!("Fix the Gate {}", code(&failure.gate)), &body);
 }

@@ -371,6 +371,18 @@ pub struct GateFailure {
     pub task: Option<TaskId>,
 }
 
+impl GateFailure {
+    /// Returns what the gate printed, and how it ended, which stands below that in brackets.
+    pub fn output_and_end(&self) -> (&str, Option<&str>) {
+        let output = self.output.trim_end();
+        let (above, last) = output.rsplit_once('\n').unwrap_or(("", output));
+        match last.starts_with('[') && last.ends_with(']') {
+            true => (above.trim_end(), Some(last)),
+            false => (output, None),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {

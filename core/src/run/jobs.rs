@@ -125,12 +125,15 @@ impl Run {
         let attempt = self.tasks[task].next_attempt();
         let remedy = matches!(purpose, Purpose::Remedy { .. });
         self.workers[worker.0 as usize] = WorkerStatus::Running { task: id.clone(), attempt, since: now };
+        let started_work = self.work_clock();
         self.tasks[task].attempts.push(AttemptRecord {
             attempt,
             worker,
             started_at: now,
             pid: None,
             remedy,
+            started_work,
+            took: Duration::ZERO,
             ended: None,
         });
         let (by_agent, max_usd) = (doer.is_agent(), self.left_for(task));
@@ -236,12 +239,17 @@ impl Run {
 
     /// Records the end of an attempt and returns when it began. Includes tasks that are no longer in the graph: they may come back.
     fn close_record(&mut self, now: Time, job: &Job, report: JobReport) -> Time {
+        let (is_held, elapsed) = (matches!(job.doer, Doer::Session(_)), self.work_clock());
         let attempts = match self.graph.index(&job.task) {
             Some(index) => Some(&mut self.tasks[index].attempts),
             None => self.removed.get_mut(&job.task),
         };
         let record = attempts.and_then(|all| all.iter_mut().rfind(|record| record.attempt == job.attempt));
         record.map_or(now, |record| {
+            // A worker may go on while the run is idle, and says how long it lived; a session may hold a task of a run that ended.
+            let (held, lived) = (now.since(record.started_at), Duration::from_millis(report.ran_ms));
+            let driven = elapsed.saturating_sub(record.started_work);
+            record.took = if is_held { held } else { driven.max(lived.min(held)) };
             record.ended = Some((now, report));
             record.started_at
         })

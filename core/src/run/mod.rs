@@ -16,6 +16,7 @@ mod session;
 mod state;
 mod step;
 mod task_budget;
+mod work_time;
 
 pub use breaker::Breaker;
 pub use drive::{Host, Journal, drive, happen, record, replay, take_over, turn};

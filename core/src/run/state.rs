@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::breaker::Breaker;
 use super::effect::{Answer, Carry, Doer, Effect, EffectId, Job};
@@ -10,6 +11,7 @@ use super::event::{
     Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
 };
 use super::service::{Pause, Service};
+use super::work_time::WorkTime;
 use crate::cost::Cost;
 use crate::graph::TaskGraph;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
@@ -48,6 +50,7 @@ pub struct Run {
     pub(super) spent: Cost,
     pub(super) started_at: Time,
     pub(super) updated_at: Time,
+    pub(super) work_time: WorkTime,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -144,6 +147,10 @@ pub struct AttemptRecord {
     pub started_at: Time,
     pub pid: Option<u32>,
     pub remedy: bool,
+    /// The run's work time when it started.
+    pub(super) started_work: Duration,
+    /// The time that it took, once it has ended.
+    pub(super) took: Duration,
     pub ended: Option<(Time, JobReport)>,
 }
 
@@ -249,6 +256,7 @@ impl Run {
             spent: Cost::default(),
             started_at: now,
             updated_at: now,
+            work_time: WorkTime::default(),
         };
         run.tasks = run.graph.tasks().iter().map(|_| TaskState::default()).collect();
         run.levels = levels_of(&run.graph, &run.tasks);
@@ -400,6 +408,22 @@ impl Run {
 
     pub fn started_at(&self) -> Time {
         self.started_at
+    }
+
+    /// Returns when the run ended, while it has.
+    pub fn ended_at(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Ended { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
+
+    /// Returns the time that an attempt took, or has taken up to the latest event: without the time in which the run was idle.
+    pub fn attempt_elapsed(&self, record: &AttemptRecord) -> Duration {
+        match record.ended {
+            Some(_) => record.took,
+            None => self.elapsed().saturating_sub(record.started_work),
+        }
     }
 
     pub fn updated_at(&self) -> Time {

@@ -21,6 +21,8 @@ impl Run {
     pub fn step(&mut self, now: Time, event: &Event) -> Effects {
         // The run's time never goes back, even if the clock does.
         let now = now.max(self.updated_at);
+        let was_ended = self.ended().is_some();
+        self.count_work_time(now, event);
         self.updated_at = now;
         let mut effects = Effects::new();
         let answered = match event.answers() {
@@ -71,6 +73,9 @@ impl Run {
             Event::Noted { .. } | Event::Woke => {}
         }
         self.pursue(now, &mut effects);
+        if self.ended().is_some() && !was_ended {
+            self.confirm_work_time();
+        }
         effects
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::first_line;
+use crate::excerpt::{key_line, summary};
 use crate::ids::Level;
 use crate::run::event::{GateFailure, Obstacle};
 use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
@@ -55,13 +55,13 @@ pub(super) fn blockers_of(run: &Run) -> Vec<Blocker> {
 }
 
 fn blocked_task(id: &str, reason: &str) -> Blocker {
-    let cause = match first_line(reason) {
-        "" => "no reason was given",
+    let cause = match summary(reason) {
+        line if line.is_empty() => "no reason was given".to_string(),
         line => line,
     };
     Blocker {
         what: id.to_string(),
-        cause: cause.to_string(),
+        cause,
         resolution: format!(
             "mend the cause, then `mahabharatha retry {id}`; or go on without it: `mahabharatha skip {id} --reason TEXT`"
         ),
@@ -88,7 +88,9 @@ fn failed_level(level: Level, failure: &LevelFailure) -> Blocker {
 }
 
 fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
-    let cause = format!("gate {} failed; {}", failure.gate, first_line(why));
+    let mut cause = format!("gate {} failed", failure.gate);
+    cause.extend(key_line(failure.output_and_end().0).map(|line| format!(": {line}")));
+    cause.push_str(&format!("; {}", summary(why)));
     let resolution = "`mahabharatha run` has it mended once more; before that, `mahabharatha retry TASK` does a task \
                       anew, or commit a fix in the staging worktree";
     (cause, resolution.to_string())
@@ -127,7 +129,7 @@ fn stopped_run(end: &End) -> Option<Blocker> {
             why.clone(),
             "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
         ),
-        End::Failed { why } => (first_line(why).to_string(), "mend the cause, then `mahabharatha run` goes on"),
+        End::Failed { why } => (summary(why), "mend the cause, then `mahabharatha run` goes on"),
         End::RedBase { gates } => (
             format!("gates are red on the base before anything ran: {}", gates.join(", ")),
             "make them green and commit, or `mahabharatha run --allow-red-base`",

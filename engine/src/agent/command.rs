@@ -1,6 +1,7 @@
 //! Drives any program that takes a prompt on its standard input, or the task's own `run` command.
 
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::excerpt::{failure_report, last_words};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::proc::{Cmd, Ended, Exit, bounded_text};
 
@@ -43,14 +44,12 @@ impl Agent for Program {
             // A checkpoint needs a note to continue from; without one, 2 is also how a shell or `make` reports a
             // failure.
             Exit::Code(2) if !text().is_empty() => AgentOutcome::Checkpoint(text()),
-            Exit::Code(3) => AgentOutcome::Blocked(text()),
-            Exit::Code(4) => AgentOutcome::Escalated(text()),
+            Exit::Code(3) => AgentOutcome::Blocked(last_words_first(&text())),
+            Exit::Code(4) => AgentOutcome::Escalated(last_words_first(&text())),
             status => {
                 let output = [ended.stdout.as_slice(), ended.stderr.as_slice()].concat();
-                AgentOutcome::Failed(format!(
-                    "The agent failed with {status}.\n\n{}",
-                    bounded_text(&output, FEEDBACK_BYTES)
-                ))
+                let output = bounded_text(&output, FEEDBACK_BYTES);
+                AgentOutcome::Failed(failure_report(&format!("The agent failed with {status}"), None, &output))
             }
         }
     }
@@ -59,7 +58,20 @@ impl Agent for Program {
         None
     }
 
+    fn last_words(&self, ended: &Ended) -> Option<String> {
+        let of = |output: &[u8]| last_words(&String::from_utf8_lossy(output));
+        of(&ended.stdout).or_else(|| of(&ended.stderr))
+    }
+
     fn decisions(&self, ended: &Ended) -> Vec<String> {
         super::decisions_in(&String::from_utf8_lossy(&ended.stdout))
+    }
+}
+
+/// A program logs as it goes and says last why it cannot go on. Readers see the first paragraph first.
+fn last_words_first(output: &str) -> String {
+    match last_words(output) {
+        Some(words) if words != output => format!("{words}\n\n{output}"),
+        _ => output.to_owned(),
     }
 }

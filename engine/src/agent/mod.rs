@@ -135,6 +135,8 @@ pub trait Agent {
     fn outcome(&self, ended: &Ended) -> AgentOutcome;
     /// Returns the cost that the agent reported before it ended or was killed.
     fn reported_cost(&self) -> Option<Cost>;
+    /// Returns the agent's last words in one line, also if it was killed.
+    fn last_words(&self, ended: &Ended) -> Option<String>;
     /// Returns the agent's decisions that later tasks should know.
     fn decisions(&self, ended: &Ended) -> Vec<String>;
 }

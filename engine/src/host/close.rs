@@ -1,14 +1,19 @@
 //! The end of a feature: the checklist, the report, clearing away.
 
+use std::collections::BTreeMap;
+use std::fs;
+
+use mahabharatha_core::graph::{TracedCriterion, trace};
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Event, GateFailure, Note};
 use mahabharatha_core::run::{LevelStatus, Run};
+use mahabharatha_core::spec::Requirements;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::store::journal::Journal;
 
 use super::{Context, cleanup};
-use crate::report::completion_md::{GateResult, GateStatus};
+use crate::report::completion_md::{FailedGate, FileChange, Findings, GateResult, GateStatus};
 use crate::report::files;
 use crate::worker;
 
@@ -28,7 +33,7 @@ pub fn close(context: &Context, run: &Run) -> Result<()> {
             return Err(Error::new(ExitCode::Failed, message).hint(format!("Merge {commit} into {branch} again.")));
         }
     }
-    files::write_completion(&context.paths, run, &gate_results(context, run)?, &commits(context, &tip)?)?;
+    files::write_completion(&context.paths, run, &findings(context, run, &tip)?)?;
     crash::point(|| "close with the report written");
     if context.config.cleanup.on_completion {
         worker::save_leftovers(context.paths.dir())?;
@@ -38,6 +43,75 @@ pub fn close(context: &Context, run: &Run) -> Result<()> {
         cleanup::remove(&context.project, &context.paths, &things)?;
     }
     Ok(())
+}
+
+fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
+    let gates = gate_results(context, run)?;
+    let failed_gates = failed_gates(context, &gates)?;
+    let (commits, changes) = (commits(context, tip)?, changes(context, tip)?);
+    Ok(Findings { gates, failed_gates, commits, changes, criteria: criteria(context, run) })
+}
+
+/// Every run of a gate that failed, also of those that passed afterwards.
+fn failed_gates(context: &Context, results: &[GateResult]) -> Result<Vec<FailedGate>> {
+    let passed_later = |level: Level, failure: &GateFailure| {
+        let is_it = |result: &&GateResult| result.level == level && result.command == failure.command;
+        results.iter().find(is_it).is_some_and(|result| result.status == GateStatus::Passed)
+    };
+    let mut failed = Vec::new();
+    for entry in Journal::read(&context.paths.journal())? {
+        match entry.event {
+            Event::BaseChecked { red, .. } => {
+                failed.extend(red.into_iter().map(|failure| FailedGate { level: None, failure, passed_later: false }));
+            }
+            Event::GateFailed { level, failure, .. } => {
+                let passed_later = passed_later(level, &failure);
+                failed.push(FailedGate { level: Some(level), failure, passed_later });
+            }
+            Event::Noted { level, note: Note::OnlyReported { failure } } => {
+                let passed_later = level.is_some_and(|level| passed_later(level, &failure));
+                failed.push(FailedGate { level, failure, passed_later });
+            }
+            _ => {}
+        }
+    }
+    Ok(failed)
+}
+
+/// The acceptance criteria of the requirements, then those that only tasks have.
+fn criteria(context: &Context, run: &Run) -> Vec<TracedCriterion> {
+    let text = fs::read_to_string(context.paths.requirements()).unwrap_or_default();
+    let requirements = Requirements::parse(&text);
+    let mut all = trace(&requirements, &run.setup().graph).0;
+    let known =
+        |entry: &str| requirements.criteria().any(|it| entry.contains(&it.id) || it.text.trim() == entry.trim());
+    for task in run.graph().tasks() {
+        let own = task.spec.acceptance_criteria.iter().filter(|entry| !known(entry));
+        let served = |entry: &String| TracedCriterion {
+            id: String::new(),
+            criterion: entry.clone(),
+            tasks: vec![task.id.to_string()],
+        };
+        all.extend(own.map(served));
+    }
+    all
+}
+
+/// What the run's commits changed, file by file.
+fn changes(context: &Context, tip: &Oid) -> Result<Vec<FileChange>> {
+    let ours = format!("--grep=^Mahabharatha-Feature: {}$", context.paths.feature());
+    let range = format!("{}..{tip}", context.start);
+    let args = ["log", "--no-merges", "--no-renames", "--format=", "--numstat", &ours, &range];
+    let output = context.repository.run(args)?;
+    let mut files: BTreeMap<String, Option<(u64, u64)>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.bytes).lines() {
+        let mut parts = line.splitn(3, '\t');
+        let (Some(added), Some(removed), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let lines = added.parse::<u64>().ok().zip(removed.parse::<u64>().ok());
+        let sum = files.entry(path.to_owned()).or_insert(Some((0, 0)));
+        *sum = sum.zip(lines).map(|(sum, more)| (sum.0 + more.0, sum.1 + more.1));
+    }
+    Ok(files.into_iter().map(|(path, lines)| FileChange { path, lines }).collect())
 }
 
 /// What came of each gate at each level, as the journal has it.

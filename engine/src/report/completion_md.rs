@@ -2,13 +2,21 @@
 
 use std::fmt;
 
+use mahabharatha_core::excerpt::key_lines;
+use mahabharatha_core::graph::TracedCriterion;
 use mahabharatha_core::ids::Level;
+use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView};
 
 use super::human_duration;
-use super::markdown::{code, inline, table};
-use super::text::{amount, branch_name, feature_cost, few, headline, outcome, worked};
+use super::markdown::{block, code, inline, table};
+use super::text::{amount, branch_name, count, feature_cost, few, gate_gist, headline, outcome, report_lines, worked};
 use super::timeline::timeline;
+
+/// Lines that are quoted of an attempt that failed.
+const QUOTED_LINES: usize = 8;
+/// Changed files that are listed one by one.
+const LISTED_FILES: usize = 100;
 
 /// A gate, or a task's verification on the merged tree, and what came of its last run at a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,20 +36,96 @@ pub enum GateStatus {
     RedBefore,
 }
 
-/// `commits` are those that the run put onto the base branch, one line each, the newest first.
-pub fn render_completion(view: &RunView, gates: &[GateResult], commits: &[String]) -> String {
+/// One run of a gate that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedGate {
+    /// None: on the base, before the first level.
+    pub level: Option<Level>,
+    pub failure: GateFailure,
+    /// It passed at the same level afterwards.
+    pub passed_later: bool,
+}
+
+/// What the run's commits changed in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    pub path: String,
+    /// Lines added and removed; none of a binary file.
+    pub lines: Option<(u64, u64)>,
+}
+
+/// What the report is made from, besides the run itself.
+#[derive(Debug, Clone, Default)]
+pub struct Findings {
+    pub gates: Vec<GateResult>,
+    /// Every run of a gate that failed, the oldest first.
+    pub failed_gates: Vec<FailedGate>,
+    /// Commits that the run put onto the base branch, one line each, the newest first.
+    pub commits: Vec<String>,
+    pub changes: Vec<FileChange>,
+    pub criteria: Vec<TracedCriterion>,
+}
+
+pub fn render_completion(view: &RunView, findings: &Findings) -> String {
+    let Findings { gates, failed_gates, commits, changes, criteria } = findings;
+    let served = criteria.iter().map(|criterion| acceptance(view, criterion));
     let sections = [
         format!("# Completion: {}\n\n{}", view.feature, facts(view)),
         format!("## Verification Checklist\n\n{}", checklist(view, gates)),
+        format!("## Acceptance Criteria\n\n{}", list(served, "None were given.")),
         format!("## Levels\n\n{}", levels(view)),
         format!("## Tasks\n\n{}", tasks(view)),
         format!("## Quality Gates\n\n{}", gate_table(gates)),
+        format!("## Failed Gates\n\n{}", list(failed_gates.iter().map(failed_gate), "No gate failed.")),
+        format!("## Changes\n\n{}", diffstat(changes)),
         format!("## Commits\n\n{}", list(commits.iter().map(|commit| code(commit)), "None.")),
         format!("## Timeline\n\n{}", timeline(view)),
         format!("## Skipped\n\n{}", list(view.tasks.iter().filter_map(skipped), "Nothing.")),
         format!("## On the Way\n\n{}", list(view.tasks.iter().flat_map(detours), "Every attempt succeeded.")),
     ];
     sections.join("\n")
+}
+
+/// A criterion with the tasks that serve it. What shows that a task is done is its verification, so nothing is ticked here.
+fn acceptance(view: &RunView, criterion: &TracedCriterion) -> String {
+    let task = |id: &String| {
+        let task = view.tasks.iter().find(|task| task.id.as_str() == id);
+        format!("{id} {}", task.map_or("is not in the graph", |task| task.status))
+    };
+    let tasks: Vec<String> = criterion.tasks.iter().map(task).collect();
+    let tasks = if tasks.is_empty() { "no task names it".to_string() } else { tasks.join(", ") };
+    let id = if criterion.id.is_empty() { String::new() } else { format!("{}: ", criterion.id) };
+    format!("{id}{} ({tasks})", inline(&criterion.criterion))
+}
+
+fn failed_gate(failed: &FailedGate) -> String {
+    let FailedGate { level, failure, passed_later } = failed;
+    let at = level.map_or("On the base".to_string(), |level| format!("Level {level}"));
+    let later = if *passed_later { "; passed later" } else { "" };
+    let lines = key_lines(failure.output_and_end().0, QUOTED_LINES).0;
+    let quoted = if lines.len() > 1 { indented_block(&lines) } else { String::new() };
+    format!("{at}, {}: {}{later}{quoted}", inline(&failure.gate), inline(&gate_gist(failure)))
+}
+
+/// A code block below an item of a list.
+fn indented_block(lines: &[String]) -> String {
+    let block = block(&lines.join("\n"));
+    format!("\n\n{}", block.trim_end().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n"))
+}
+
+fn diffstat(changes: &[FileChange]) -> String {
+    let sum = |of: fn((u64, u64)) -> u64| changes.iter().filter_map(|change| change.lines).map(of).sum::<u64>();
+    let head =
+        format!("{}, {} lines added, {} removed.\n", count(changes.len(), "file"), sum(|it| it.0), sum(|it| it.1));
+    let row = |change: &FileChange| {
+        let (added, removed) =
+            change.lines.map_or(("binary".to_string(), String::new()), |(a, r)| (a.to_string(), r.to_string()));
+        vec![code(&change.path), added, removed]
+    };
+    let rows: Vec<Vec<String>> = changes.iter().take(LISTED_FILES).map(row).collect();
+    let more = changes.len().saturating_sub(LISTED_FILES);
+    let more = if more > 0 { format!("\nAnd {} more.\n", count(more, "file")) } else { String::new() };
+    if rows.is_empty() { head } else { format!("{head}\n{}{more}", table(&["File", "Added", "Removed"], &rows)) }
 }
 
 fn of_status(view: &RunView, status: &str) -> usize {
@@ -52,7 +136,7 @@ fn facts(view: &RunView) -> String {
     let attempts: usize = view.tasks.iter().map(|task| task.attempts.len()).sum();
     let (completed, skipped) = (of_status(view, "completed"), of_status(view, "skipped"));
     let tasks = format!("{completed} of {} completed, {skipped} skipped", view.tasks.len());
-    let took = human_duration(view.updated_at.0.since(view.started_at.0));
+    let took = human_duration(view.elapsed);
     let stamp = |stamp: Stamp| stamp.0.to_string();
     let mut facts = vec![
         ("Base branch", code(branch_name(&view.base_branch))),
@@ -161,7 +245,7 @@ fn tasks(view: &RunView) -> String {
             task.level.to_string(),
             task.status.to_string(),
             task.attempts.len().to_string(),
-            human_duration(worked(task, view.updated_at.0)),
+            human_duration(worked(view, task, view.updated_at.0)),
             if task.cost.is_zero() { String::new() } else { amount(task.cost) },
             task.commit.as_ref().map(|commit| code(commit.short())).unwrap_or_default(),
         ]
@@ -203,13 +287,20 @@ fn detours(task: &TaskView) -> Vec<String> {
     for attempt in &task.attempts {
         let who = format!("{}, attempt {}", task.id, attempt.attempt);
         if attempt.outcome != "done" {
-            detours.push(format!("{who}: {}{}", outcome(attempt.outcome, attempt.cause), details(attempt)));
+            let told = outcome(attempt.outcome, attempt.cause);
+            detours.push(format!("{who}: {told}{}{}", details(attempt), quoted(attempt).unwrap_or_default()));
         } else if attempt.remedy {
             detours.push(format!("{who}: fixed what made a gate fail"));
         }
         detours.extend(attempt.warnings.iter().map(|warning| format!("{who}: {}", inline(&headline(warning)))));
     }
     detours
+}
+
+/// The lines of a failed attempt's output that matter, as a block below its item.
+fn quoted(attempt: &AttemptView) -> Option<String> {
+    let lines = report_lines(attempt.detail.as_deref().filter(|_| attempt.strays.is_empty())?, QUOTED_LINES);
+    (lines.len() > 1).then(|| indented_block(&lines))
 }
 
 fn details(attempt: &AttemptView) -> String {
@@ -229,7 +320,7 @@ fn details(attempt: &AttemptView) -> String {
 mod tests {
     use mahabharatha_core::run::event::Command;
 
-    use super::super::support::{Story, id};
+    use super::super::support::{Story, failure, id};
     use super::*;
 
     fn gate(level: u32, status: GateStatus) -> GateResult {
@@ -240,8 +331,31 @@ mod tests {
     #[test]
     fn a_run_with_detours() {
         let gates = [gate(1, GateStatus::Passed), gate(2, GateStatus::Passed)];
-        let commits = ["cccccccccc Level 2: tables".to_string(), "dddddddddd Level 1: tables".to_string()];
-        insta::assert_snapshot!(render_completion(&Story::eventful().view(), &gates, &commits));
+        let commits = vec!["cccccccccc Level 2: tables".to_string(), "dddddddddd Level 1: tables".to_string()];
+        let output = "running\ntest a ... FAILED\n  left: 1\n\n[exit code 1]".to_string();
+        let failure = GateFailure { output, ..failure("test") };
+        let failed_gates = vec![
+            FailedGate {
+                level: None,
+                failure: GateFailure { output: String::new(), ..failure.clone() },
+                passed_later: false,
+            },
+            FailedGate { level: Some(Level(1)), failure, passed_later: true },
+        ];
+        let change = |path: &str, lines| FileChange { path: path.to_string(), lines };
+        let changes = vec![change("src/a.rs", Some((12, 3))), change("logo.png", None)];
+        let served = |id: &str, criterion: &str, tasks: &[&str]| TracedCriterion {
+            id: id.to_string(),
+            criterion: criterion.to_string(),
+            tasks: tasks.iter().map(|task| task.to_string()).collect(),
+        };
+        let criteria = vec![served("AC-1.1", "It <counts>", &["TASK-001"]), served("", "It is fast", &[])];
+        let findings = Findings { gates: gates.to_vec(), failed_gates, commits, changes, criteria };
+        insta::assert_snapshot!(render_completion(&Story::eventful().view(), &findings));
+    }
+
+    fn render(view: &RunView, gates: &[GateResult]) -> String {
+        render_completion(view, &Findings { gates: gates.to_vec(), ..Findings::default() })
     }
 
     fn ticked(text: &str) -> Vec<&str> {
@@ -256,15 +370,15 @@ mod tests {
             reason: "no time".to_string(),
             keep_dependents: false,
         });
-        let text = render_completion(&story.view(), &[], &[]);
+        let text = render(&story.view(), &[]);
         assert_eq!(ticked(&text), ["COMPLETION.md generated (this file)"]);
         assert!(text.contains("- TASK-003: no time\n"), "{text}");
         let view = Story::eventful().view();
         let mut gates = vec![gate(1, GateStatus::Passed), gate(2, GateStatus::RedBefore)];
-        let red = render_completion(&view, &gates, &[]);
+        let red = render(&view, &gates);
         assert!(red.contains("- [ ] All quality gates passed (1 of 2)"), "{red}");
         assert!(red.contains("- [ ] Tests pass on `main` (on the tree of the last level: 0 of 1)"), "{red}");
-        let untested = render_completion(&view, &gates[..1], &[]);
+        let untested = render(&view, &gates[..1]);
         assert!(
             untested.contains("- [ ] Tests pass on `main` (on the tree of the last level: none was run)"),
             "{untested}"
@@ -272,7 +386,7 @@ mod tests {
         assert_eq!(ticked(&untested).len(), 5);
         gates[1].status = GateStatus::Passed;
         gates.push(gate(2, GateStatus::NotRequired));
-        let not_required = render_completion(&view, &gates, &[]);
+        let not_required = render(&view, &gates);
         assert!(not_required.contains("- [x] All quality gates passed (2 of 2, and 1 failed that is not required)"));
         assert!(not_required.contains("| failed; it is not required |"), "{not_required}");
     }

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 use mahabharatha_sys::ui::{Paint, Style, clean, one_line};
 use serde::Serialize;
 
 use super::failure::wip_ref;
 use super::hypotheses::Hypothesis;
-use super::text::{count, headline, outcome};
+use super::text::{body_of, count, headline, outcome};
 
 /// Of an attempt's output so many lines are shown, the last ones.
 const SHOWN_LINES: usize = 6;
@@ -194,7 +195,8 @@ fn state_of_files(findings: &Findings) -> String {
 fn about_task(findings: &Findings, task: &TroubledTask, one: bool, paint: Paint) -> String {
     let mut text = format!("\n{}: {}", paint.apply(Style::Strong, &task.id), task.status);
     text.push_str(&task.reason.as_deref().map(|reason| format!(": {}", headline(reason))).unwrap_or_default());
-    text.push_str(&format!("\n  verified by: {}\n", one_line(&task.verification)));
+    let verification = clean(task.verification.trim()).replace('\n', "\n               ");
+    text.push_str(&format!("\n  verified by: {verification}\n"));
     for attempt in &task.attempts {
         let strays = if attempt.strays.is_empty() { String::new() } else { format!(": {}", attempt.strays.join(", ")) };
         let told = outcome(attempt.outcome, attempt.cause);
@@ -202,7 +204,7 @@ fn about_task(findings: &Findings, task: &TroubledTask, one: bool, paint: Paint)
         for warning in &attempt.warnings {
             text.push_str(&format!("    {}\n", headline(warning)));
         }
-        text.push_str(&last_lines(attempt.detail.as_deref().unwrap_or_default(), one));
+        text.push_str(&output_lines(attempt.detail.as_deref().unwrap_or_default(), one));
         if attempt.wip.is_some() {
             let name = wip_ref(&findings.feature, &task.id, attempt.attempt);
             text.push_str(&format!("    its work: git show {name}\n"));
@@ -212,12 +214,27 @@ fn about_task(findings: &Findings, task: &TroubledTask, one: bool, paint: Paint)
     text
 }
 
-fn last_lines(output: &str, one: bool) -> String {
-    let cleaned = clean(output);
-    let lines: Vec<&str> = cleaned.lines().filter(|line| !line.trim().is_empty()).collect();
-    let shown = if one { SHOWN_OF_ONE_TASK } else { SHOWN_LINES };
-    let cut = lines.len().saturating_sub(shown);
-    let left_out = (cut > 0).then(|| format!("    | … {cut} lines before\n"));
-    let shown = lines[cut..].iter().map(|line| format!("    | {}\n", one_line(line)));
-    left_out.into_iter().chain(shown).collect()
+/// The summary of an attempt's report and the lines of it that matter; of one task that is asked about, all that fits.
+fn output_lines(detail: &str, one: bool) -> String {
+    let mut lines: Vec<String> = detail.split("\n\n").next().into_iter().map(headline).collect();
+    let others = if one {
+        let body: Vec<String> = clean(detail)
+            .lines()
+            .skip(1)
+            .map(|line| line.trim_end().to_string())
+            .filter(|line| !line.is_empty())
+            .collect();
+        let cut = body.len().saturating_sub(SHOWN_OF_ONE_TASK);
+        lines.extend_from_slice(&body[cut..]);
+        cut
+    } else {
+        let (key, others) = key_lines(body_of(detail), SHOWN_LINES);
+        lines.extend(key.iter().map(|line| clean(line)));
+        others
+    };
+    if detail.trim().is_empty() {
+        return String::new();
+    }
+    let more = (others > 0).then(|| format!("    | … {} more\n", count(others, "line")));
+    lines.iter().map(|line| format!("    | {line}\n")).chain(more).collect()
 }

@@ -13,6 +13,7 @@ use mahabharatha_sys::ui::Ui;
 
 use super::log_lines::Line;
 use super::progress::Progress;
+use super::running_gate::GateProgress;
 
 /// Time that a slow reader has at the end of a run to take what is still to be printed.
 const READER_GRACE: Duration = Duration::from_secs(2);
@@ -28,6 +29,8 @@ pub struct Display {
 enum Output {
     Line(Line),
     Warning(String),
+    /// How far the gate is that runs now.
+    Gate(Option<GateProgress>),
     /// There is a newer view.
     View,
     Finish,
@@ -54,6 +57,10 @@ impl Display {
         let _ = self.output.send(Output::Warning(text));
     }
 
+    pub fn gate(&self, gate: Option<GateProgress>) {
+        let _ = self.output.send(Output::Gate(gate));
+    }
+
     pub fn update(&self, view: RunView) {
         if lock(&self.view).replace(view).is_none() {
             let _ = self.output.send(Output::View);
@@ -74,6 +81,7 @@ fn show(ui: &Ui, inbox: &Receiver<Output>, newest: &Mutex<Option<RunView>>) {
         match output {
             Output::Line(line) => progress.line(&line),
             Output::Warning(text) => ui.warn(&text),
+            Output::Gate(gate) => progress.gate(gate.as_ref()),
             Output::View => {
                 let view = lock(newest).take();
                 view.iter().for_each(|view| progress.update(view));

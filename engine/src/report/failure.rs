@@ -18,7 +18,7 @@ pub fn failure_analysis(feature: &str, task: &TaskView) -> String {
 
 fn about_attempt(feature: &str, task: &TaskView, attempt: &AttemptView) -> String {
     let mut text = format!("\n### Attempt {}: {}\n\n", attempt.attempt, outcome(attempt.outcome, attempt.cause));
-    let took = attempt.ended_at.map(|ended| format!(", {}", human_duration(ended.0.since(attempt.started_at.0))));
+    let took = attempt.ended_at.map(|_| format!(", {}", human_duration(attempt.elapsed)));
     let took = took.unwrap_or_default();
     text.push_str(&format!("- Started {} on worker {}{took}\n", attempt.started_at.0, attempt.worker));
     for stray in &attempt.strays {

@@ -13,7 +13,7 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::{sweep, write_atomic, write_projected};
 use mahabharatha_sys::store::locks::WorktreesLock;
 
-use super::completion_md::{GateResult, render_completion};
+use super::completion_md::{Findings, render_completion};
 use super::failure::failure_analysis;
 use super::markdown::block;
 use super::projection::projection;
@@ -120,6 +120,6 @@ fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
     write_projected(&path, text.as_bytes())
 }
 
-pub fn write_completion(paths: &FeaturePaths, run: &Run, gates: &[GateResult], commits: &[String]) -> Result<()> {
-    write_atomic(&paths.completion(), render_completion(&view(paths, run)?, gates, commits).as_bytes())
+pub fn write_completion(paths: &FeaturePaths, run: &Run, findings: &Findings) -> Result<()> {
+    write_atomic(&paths.completion(), render_completion(&view(paths, run)?, findings).as_bytes())
 }

@@ -2,11 +2,11 @@
 
 use mahabharatha_core::run::event::FailCause;
 use mahabharatha_core::view::AttemptView;
-use mahabharatha_sys::ui::one_line;
+use mahabharatha_sys::ui::clean;
 use serde::Serialize;
 
 use super::debug::{Findings, TroubledTask};
-use super::text::few;
+use super::text::{few, headline};
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Hypothesis {
@@ -25,8 +25,16 @@ pub fn hypotheses(findings: &Findings) -> Vec<Hypothesis> {
     let mut found = about_state(findings);
     found.extend(about_all_tasks(findings));
     let blocked = findings.tasks.iter().filter(|task| task.status == "blocked");
-    found.extend(blocked.filter_map(about_task));
+    found.extend(blocked.map(about_task));
+    found.extend(about_other_blockers(findings));
     found
+}
+
+/// What else keeps the run from going on: a level, a task that waits for a person, the run as a whole.
+fn about_other_blockers(findings: &Findings) -> impl Iterator<Item = Hypothesis> {
+    let is_blocked = |id: &str| findings.tasks.iter().any(|task| task.id == id && task.status == "blocked");
+    let others = findings.blockers.iter().filter(move |blocker| !is_blocked(&blocker.what));
+    others.map(|blocker| because(format!("{}: {}", blocker.what, headline(&blocker.cause)), blocker.resolution.clone()))
 }
 
 fn about_state(findings: &Findings) -> Vec<Hypothesis> {
@@ -91,7 +99,7 @@ fn about_all_tasks(findings: &Findings) -> Option<Hypothesis> {
     ))
 }
 
-fn about_task(task: &TroubledTask) -> Option<Hypothesis> {
+fn about_task(task: &TroubledTask) -> Hypothesis {
     let failed: Vec<&AttemptView> = task.attempts.iter().filter(|attempt| attempt.outcome == "failed").collect();
     let id = &task.id;
     let always = |cause: FailCause| !failed.is_empty() && failed.iter().all(|attempt| attempt.cause == Some(cause));
@@ -99,47 +107,54 @@ fn about_task(task: &TroubledTask) -> Option<Hypothesis> {
     let same_output = failed.len() > 1 && failed.iter().all(|attempt| attempt.detail.as_deref() == first_detail);
     if always(FailCause::Strays) {
         let strays: Vec<String> = failed.last().map(|attempt| attempt.strays.clone()).unwrap_or_default();
-        return Some(because(
+        return because(
             format!("{id} cannot be done with the files that it owns: each attempt changed {}.", few(&strays)),
             format!(
                 "Give it those files in task-graph.json, or have the task that owns them do it; then `mahabharatha retry {id}`."
             ),
-        ));
+        );
     }
     if always(FailCause::Verification) {
-        let command = one_line(&task.verification);
+        let command = clean(task.verification.trim());
         let cause = if same_output {
             format!("{id} fails its verification with the same output each time: the command or the spec may be wrong.")
         } else {
             format!("{id} does not pass its verification: the spec may ask for something else than the command checks.")
         };
-        return Some(because(cause, format!("Run it on the work that was kept: {command}")));
+        return because(cause, format!("Run it on the work that was kept: {command}"));
     }
     if always(FailCause::Timeout) || always(FailCause::Stalled) {
-        return Some(because(
+        return because(
             format!("{id} is too large for one attempt, or its agent waits for something."),
             "Divide it, or raise workers.timeout_minutes or workers.stall_minutes; its log shows what it was at.",
-        ));
+        );
     }
     if always(FailCause::Setup) {
-        return Some(because(
+        return because(
             format!(
                 "{id} could not be carried out: something is wrong with the disk or the repository, not with the task."
             ),
             "Read the output above; `mahabharatha doctor` checks the rest.",
-        ));
+        );
     }
     if task.attempts.iter().any(|attempt| attempt.outcome == "died") {
-        return Some(because(
+        return because(
             format!("The workers of {id} were killed: by a person, or by the system for want of memory."),
             "Look into the system's log (dmesg, journalctl -k); use fewer workers at once.",
-        ));
+        );
     }
     if always(FailCause::Agent) {
-        return Some(because(
+        return because(
             format!("The agent of {id} ends with an error before anything is checked."),
             format!("See what it says: mahabharatha logs --task {id}"),
-        ));
+        );
     }
-    None
+    let reason = task.reason.as_deref().map(headline).unwrap_or_default();
+    because(
+        format!("{id} is blocked: {reason}"),
+        format!(
+            "Mend the cause or change the task, then `mahabharatha retry {id}`; or go on without it: `mahabharatha skip {id} \
+             --reason TEXT`."
+        ),
+    )
 }

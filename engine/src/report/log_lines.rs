@@ -360,7 +360,7 @@ impl Telling<'_> {
         let run = self.run;
         let skipped = run.tasks().iter().filter(|task| matches!(task.status, TaskStatus::Skipped { .. })).count();
         let skipped = if skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
-        let took = human_duration(run.updated_at().since(run.started_at()));
+        let took = human_duration(run.elapsed());
         let is_measured = run.cost().known_usd() > 0.0 || run.cost().tokens() > 0;
         let cost = cost_phrase(run.cost()).filter(|_| is_measured).map(|cost| format!(", {cost}"));
         format!("{} completed: {}{skipped}, {took}{}", run.feature(), self.size(), cost.unwrap_or_default())

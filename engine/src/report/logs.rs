@@ -21,6 +21,14 @@ pub struct LogRecord {
     pub task: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// What a gate ran on: a level, `base`, or `blame` where it was tried on a part of a level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Which run of the gate there, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<u32>,
     /// What kind of record it is: `agent_started`, `output` …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
@@ -49,6 +57,7 @@ impl LogRecord {
 pub struct LogFilter {
     pub worker: Option<u32>,
     pub task: Option<String>,
+    pub gate: Option<String>,
     pub since: Option<Timestamp>,
     /// The least level.
     pub level: LogLevel,
@@ -61,6 +70,7 @@ impl LogFilter {
         let found = |text: &String| record.message.to_lowercase().contains(&text.to_lowercase());
         self.worker.is_none_or(|worker| record.worker == Some(worker))
             && self.task.as_ref().is_none_or(|task| record.task.as_ref() == Some(task))
+            && self.gate.as_ref().is_none_or(|gate| record.gate.as_ref() == Some(gate))
             && self.since.is_none_or(|since| record.ts >= since)
             && record.level >= self.level
             && self.search.as_ref().is_none_or(found)
@@ -98,10 +108,14 @@ pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
             read_lines(BufReader::new(fs::File::open(path)?), filter, logs)?;
         }
     }
+    // Each run of a gate has a log of its own.
+    for path in log_files(&directory.join("gates"))? {
+        read_lines(BufReader::new(fs::File::open(path)?), filter, &mut workers)?;
+    }
     Ok(Logs { records: merge(workers.records, tasks.records), unreadable: workers.unreadable + tasks.unreadable })
 }
 
-/// Reads what the workers' logs gain from one call to the next. Every record stands in one of them, and only once.
+/// Reads what the logs of workers and gates gain from one call to the next. Every record stands in one of them, and only once.
 pub struct Tail {
     directory: PathBuf,
     filter: LogFilter,
@@ -111,7 +125,7 @@ pub struct Tail {
 
 impl Tail {
     pub fn new(directory: &Path, filter: LogFilter) -> Tail {
-        Tail { directory: directory.join("workers"), filter, read: BTreeMap::new() }
+        Tail { directory: directory.to_owned(), filter, read: BTreeMap::new() }
     }
 
     /// Where it looks.
@@ -121,7 +135,8 @@ impl Tail {
 
     pub fn read_on(&mut self) -> io::Result<Logs> {
         let mut logs = Logs::default();
-        for path in log_files(&self.directory)? {
+        let (workers, gates) = (log_files(&self.directory.join("workers"))?, log_files(&self.directory.join("gates"))?);
+        for path in workers.into_iter().chain(gates) {
             let mut file = fs::File::open(&path)?;
             let from = self.read.entry(path).or_default();
             file.seek(SeekFrom::Start(*from))?;
@@ -199,10 +214,21 @@ pub fn render_record(record: &LogRecord, zone: &TimeZone, paint: Paint) -> Strin
     origin.extend(record.worker.map(|worker| format!("worker {worker}")));
     origin.extend(record.task.as_deref().map(mahabharatha_sys::ui::one_line));
     origin.extend(record.attempt.map(|attempt| format!("(attempt {attempt})")));
+    origin.extend(record.gate.as_deref().map(|gate| format!("gate {}", mahabharatha_sys::ui::one_line(gate))));
+    origin.extend(record.at.as_deref().zip(record.run).map(|(at, run)| format!("({}, run {run})", on(at))));
     let mut origin = if origin.is_empty() { String::new() } else { format!("{}: ", origin.join(" ")) };
     origin.extend(record.event.as_deref().map(|event| mahabharatha_sys::ui::one_line(event).replace('_', " ") + ": "));
     let message = clean(&record.message).trim_end().replace('\n', "\n    ");
     format!("{} {} {origin}{message}", paint.apply(Style::Dim, &time), paint.apply(style, &format!("{name:<5}")))
+}
+
+/// Where a gate ran, in words.
+fn on(at: &str) -> String {
+    if at.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("level {at}")
+    } else {
+        mahabharatha_sys::ui::one_line(at)
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +239,8 @@ mod tests {
         let ts = Timestamp::from_second(1_769_423_400 + second).unwrap();
         let (worker, task) = (Some(worker), Some(task.to_string()));
         let event = (second == 9).then(|| "agent_ended".to_string());
-        LogRecord { ts, level, worker, task, attempt: Some(1), event, message: message.to_string() }
+        let (gate, at, run) = (None, None, None);
+        LogRecord { ts, level, worker, task, attempt: Some(1), gate, at, run, event, message: message.to_string() }
     }
 
     fn sample() -> Vec<LogRecord> {
@@ -233,6 +260,7 @@ mod tests {
         assert_eq!(texts(LogFilter::default()), [0, 5, 7, 9]);
         assert_eq!(texts(LogFilter { worker: Some(1), ..Default::default() }), [5, 9]);
         assert_eq!(texts(LogFilter { task: Some("TASK-001".to_string()), ..Default::default() }), [0, 7]);
+        assert_eq!(texts(LogFilter { gate: Some("lint".to_string()), ..Default::default() }), [0_i64; 0]);
         assert_eq!(texts(LogFilter { since: Some(sample()[2].ts), ..Default::default() }), [7, 9]);
         assert_eq!(texts(LogFilter { level: LogLevel::Warn, ..Default::default() }), [7, 9]);
         assert_eq!(texts(LogFilter { search: Some("failed".to_string()), ..Default::default() }), [9]);

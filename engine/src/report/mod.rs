@@ -16,6 +16,7 @@ pub mod planned;
 mod progress;
 pub mod projection;
 mod reporter;
+pub mod running_gate;
 pub mod state_md;
 pub mod status;
 pub mod status_line;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::plan::{DEFAULT_ESTIMATE, LevelPlan, Plan, PlannedTask, TOKENS_PER_MINUTE};
-use mahabharatha_sys::ui::one_line;
+use mahabharatha_sys::ui::{clean, one_line};
 
 use super::human_duration;
 
@@ -132,7 +132,7 @@ fn write_commands(out: &mut String, commands: &[(String, String)]) {
     for (place, command) in &commands {
         let mut place = place.as_str();
         for line in command.trim_end().lines() {
-            let _ = writeln!(out, "  {place:place_width$}  {}", one_line(line));
+            let _ = writeln!(out, "  {place:place_width$}  {}", clean(line));
             place = "";
         }
     }

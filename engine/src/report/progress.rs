@@ -12,6 +12,7 @@ use mahabharatha_sys::ui::{Style, Ui, one_line};
 
 use super::human_duration;
 use super::log_lines::{Line, Severity};
+use super::running_gate::GateProgress;
 use super::text::amount;
 
 /// More workers than these are counted, not shown.
@@ -19,9 +20,12 @@ const SHOWN_WORKERS: usize = 12;
 /// Only the elapsed time changes by itself.
 const TICK: Duration = Duration::from_secs(1);
 
+/// A gate that takes longer is told of, and again after each such time.
+const GATE_LINE_PAUSE: Duration = Duration::from_secs(20);
+
 pub enum Progress<'ui> {
     Live(Live<'ui>),
-    Lines(Lines<'ui>),
+    Lines(Lines<'ui>, GateLines),
     /// Only what went wrong.
     Quiet(Lines<'ui>),
 }
@@ -30,6 +34,28 @@ pub enum Progress<'ui> {
 pub struct Lines<'ui> {
     ui: &'ui Ui,
     zone: TimeZone,
+}
+
+/// Which gate was told of last, and how often.
+#[derive(Debug, Default)]
+pub struct GateLines {
+    of: Option<(String, Time)>,
+    told: u32,
+}
+
+impl GateLines {
+    /// Returns the line that is due.
+    fn next(&mut self, gate: &GateProgress) -> Option<Line> {
+        let of = Some((gate.running.gate.clone(), gate.running.started_at));
+        if self.of != of {
+            (self.of, self.told) = (of, 0);
+        }
+        if gate.elapsed < GATE_LINE_PAUSE * (self.told + 1) {
+            return None;
+        }
+        self.told = (gate.elapsed.as_secs() / GATE_LINE_PAUSE.as_secs()) as u32;
+        Some(Line { at: gate.running.started_at + gate.elapsed, severity: Severity::Info, text: gate.text() })
+    }
 }
 
 /// Bars at the bottom of the screen, lines above them.
@@ -41,6 +67,8 @@ pub struct Live<'ui> {
     head: ProgressBar,
     /// One for each busy worker that is shown.
     workers: Vec<ProgressBar>,
+    /// While a gate runs.
+    gate: Option<ProgressBar>,
 }
 
 impl<'ui> Progress<'ui> {
@@ -49,13 +77,13 @@ impl<'ui> Progress<'ui> {
         match ui.open_bars() {
             Some(bars) => Progress::Live(Live::new(lines, bars)),
             None if ui.quiet() => Progress::Quiet(lines),
-            None => Progress::Lines(lines),
+            None => Progress::Lines(lines, GateLines::default()),
         }
     }
 
     pub fn line(&self, line: &Line) {
         match self {
-            Progress::Live(Live { lines, .. }) | Progress::Lines(lines) => lines.print(line),
+            Progress::Live(Live { lines, .. }) | Progress::Lines(lines, _) => lines.print(line),
             Progress::Quiet(lines) if line.severity > Severity::Info => lines.print(line),
             Progress::Quiet(_) => {}
         }
@@ -65,6 +93,15 @@ impl<'ui> Progress<'ui> {
     pub fn update(&mut self, view: &RunView) {
         if let Progress::Live(live) = self {
             live.update(view);
+        }
+    }
+
+    /// Shows which gate runs, for how long, and what it printed last.
+    pub fn gate(&mut self, gate: Option<&GateProgress>) {
+        match (self, gate) {
+            (Progress::Live(live), gate) => live.update_gate(gate),
+            (Progress::Lines(lines, told), Some(gate)) => told.next(gate).iter().for_each(|line| lines.print(line)),
+            _ => {}
         }
     }
 
@@ -105,12 +142,12 @@ impl<'ui> Live<'ui> {
         let head = bars.add(ProgressBar::no_length());
         head.set_style(style("{prefix} {bar:20} {pos}/{len} {wide_msg} {took}").progress_chars("█▌░"));
         head.enable_steady_tick(TICK);
-        Live { lines, bars, gap, head, workers: Vec::new() }
+        Live { lines, bars, gap, head, workers: Vec::new(), gate: None }
     }
 
     fn update(&mut self, view: &RunView) {
         let done = view.tasks.iter().filter(|task| matches!(task.status, "completed" | "skipped")).count();
-        self.head.set_elapsed(view.updated_at.0.since(view.started_at.0));
+        self.head.set_elapsed(view.elapsed);
         self.head.set_length(view.tasks.len() as u64);
         // The position is drawn with what is set after it.
         self.head.set_position(done as u64);
@@ -139,16 +176,33 @@ impl<'ui> Live<'ui> {
             self.workers.push(bar);
         }
         for (bar, (worker, task)) in self.workers.iter().zip(busy) {
-            let started = task.attempts.last().map_or(view.updated_at, |attempt| attempt.started_at);
-            bar.set_elapsed(view.updated_at.0.since(started.0));
+            bar.set_elapsed(task.attempts.last().map(|attempt| attempt.elapsed).unwrap_or_default());
             bar.set_prefix(format!("worker {worker}"));
             bar.set_message(job(task));
         }
     }
 
+    fn update_gate(&mut self, gate: Option<&GateProgress>) {
+        let Some(GateProgress { running, elapsed, last_line }) = gate else {
+            if let Some(bar) = self.gate.take() {
+                self.bars.remove(&bar);
+            }
+            return;
+        };
+        let bar = self.gate.get_or_insert_with(|| {
+            let bar = self.bars.add(ProgressBar::no_length());
+            bar.set_style(style("  gate {prefix} {took:>7}  {wide_msg}"));
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        bar.set_elapsed(*elapsed);
+        bar.set_prefix(one_line(&running.gate));
+        bar.set_message(one_line(last_line.as_deref().unwrap_or(&running.command)));
+    }
+
     fn finish(self) {
         self.lines.ui.close_bars();
-        for bar in self.workers.iter().chain([&self.head, &self.gap]) {
+        for bar in self.workers.iter().chain(&self.gate).chain([&self.head, &self.gap]) {
             bar.finish_and_clear();
         }
     }
@@ -193,6 +247,7 @@ mod tests {
     use mahabharatha_core::run::Event;
     use mahabharatha_core::run::event::FailCause;
 
+    use super::super::running_gate::RunningGate;
     use super::super::support::{START, Story, failed};
     use super::*;
     use mahabharatha_sys::ui::Flags;
@@ -201,6 +256,33 @@ mod tests {
     fn a_line_begins_with_the_time_of_day() {
         let line = Line { at: START, severity: Severity::Warn, text: "gate lint failed".to_string() };
         assert_eq!(stamped(&line, &TimeZone::fixed(jiff::tz::offset(2))), "12:30:00 gate lint failed");
+    }
+
+    #[test]
+    fn a_gate_that_takes_long_is_told_of_again_and_again() {
+        let running = RunningGate {
+            gate: "test".to_string(),
+            command: "npm test".to_string(),
+            at: "1".to_string(),
+            started_at: START,
+            pid: 1,
+            log: "log".into(),
+        };
+        let mut lines = GateLines::default();
+        let mut after = |seconds, last_line: Option<&str>, running: &RunningGate| {
+            let (elapsed, last_line) = (Duration::from_secs(seconds), last_line.map(str::to_string));
+            lines.next(&GateProgress { running: running.clone(), elapsed, last_line }).map(|line| line.text)
+        };
+        assert_eq!(after(19, None, &running), None);
+        let first = after(20, None, &running).unwrap();
+        assert_eq!(first, "gate test has been running for 20s: it has printed nothing");
+        assert_eq!(after(21, None, &running), None);
+        let later = after(65, Some("suite\t3"), &running).unwrap();
+        assert_eq!(later, "gate test has been running for 1m 05s: suite 3");
+        assert_eq!(after(79, None, &running), None);
+        let next = RunningGate { started_at: START + Duration::from_secs(80), ..running };
+        assert_eq!(after(5, None, &next), None);
+        assert!(after(20, None, &next).is_some());
     }
 
     fn screen(story: &Story, live: &mut Live<'_>, term: &InMemoryTerm) -> String {
@@ -222,10 +304,17 @@ mod tests {
         story.done("TASK-002");
         let one = screen(&story, &mut live, &term);
         story.done("TASK-001");
+        let (started_at, pid, log) = (START, 1, "log".into());
+        let (gate, command, at) = ("test".to_string(), "npm test".to_string(), "1".to_string());
+        let running = RunningGate { gate, command, at, started_at, pid, log };
+        let last_line = Some("suite 3".to_string());
+        live.update_gate(Some(&GateProgress { running, elapsed: Duration::from_secs(7), last_line }));
+        let gate = screen(&story, &mut live, &term);
+        live.update_gate(None);
         let none = screen(&story, &mut live, &term);
         // Times move on while the test runs.
         insta::with_settings!({filters => vec![(r" *(\d+m )?\d+s", " [time]")]}, {
-            insta::assert_snapshot!([both, one, none].join("\n\n"));
+            insta::assert_snapshot!([both, one, gate, none].join("\n\n"));
         });
     }
 }

@@ -77,12 +77,12 @@ fn completion(view: &RunView) -> Value {
     }
     let of = |status: &str| view.tasks.iter().filter(|task| task.status == status).count();
     let completion = json!({
-        "completed_at": view.updated_at,
+        "completed_at": view.ended_at,
         "commit": view.levels.last().and_then(|level| level.commit.as_ref()),
         "tasks_completed": of("completed"),
         "tasks_skipped": of("skipped"),
         "attempts": view.tasks.iter().map(|task| task.attempts.len()).sum::<usize>(),
-        "duration_seconds": view.updated_at.0.since(view.started_at.0).as_secs(),
+        "duration_seconds": view.elapsed.as_secs(),
     });
     extended(completion, view.cost)
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mahabharatha_core::ids::{TaskId, Time};
 use mahabharatha_core::run::event::{Command, JobEnd, JobReport};
-use mahabharatha_core::run::{Event, Run, TaskStatus};
+use mahabharatha_core::run::{Effect, Event, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::{FeaturePaths, Project};
@@ -19,12 +19,15 @@ use mahabharatha_sys::ui::Ui;
 use super::display::Display;
 use super::files;
 use super::log_lines::{Line, LogLines};
+use super::running_gate::RunningGate;
 use crate::claude::tasks::Mirror;
 
 /// Least time between two writes of the projection.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(250);
 /// Least time between two writes of the files that people read.
 const REPORT_PAUSE: Duration = Duration::from_secs(1);
+/// Time between two looks at the gate that runs.
+const GATE_PAUSE: Duration = Duration::from_secs(1);
 
 pub struct Reporter {
     messages: Sender<Message>,
@@ -69,6 +72,7 @@ impl Reporter {
             run: run.clone(),
             projection: Due::at_once(PROJECTION_PAUSE),
             reports: Due::at_once(REPORT_PAUSE),
+            gate: Due { wanted: runs_gates(run), ..Due::at_once(GATE_PAUSE) },
             mirror: None,
             complained: false,
         };
@@ -101,6 +105,8 @@ struct Follower {
     display: Display,
     projection: Due,
     reports: Due,
+    /// A look at the gate that runs, while one does.
+    gate: Due,
     mirror: Option<Box<Mirror>>,
     /// A file that cannot be written is told once, not four times a second.
     complained: bool,
@@ -142,6 +148,7 @@ impl Follower {
                 Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             }
             self.write_what_is_due();
+            self.look_at_gate();
         }
         self.write(|follower| files::write_files(&follower.project, &follower.paths, &follower.run));
         if let Some(mirror) = self.mirror.take() {
@@ -152,13 +159,17 @@ impl Follower {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        [&self.projection, &self.reports].into_iter().filter(|due| due.wanted).map(|due| due.next).min()
+        [&self.projection, &self.reports, &self.gate].into_iter().filter(|due| due.wanted).map(|due| due.next).min()
     }
 
     fn recorded(&mut self, now: Time, event: &Event) {
         self.run.step(now, event);
         self.tell(event);
         self.projection.wanted = true;
+        if !runs_gates(&self.run) && std::mem::take(&mut self.gate.wanted) {
+            self.display.gate(None);
+        }
+        self.gate.wanted = runs_gates(&self.run);
         self.reports.wanted |= is_worth_a_report(event);
         if let (Some(mirror), Event::Asked { request, command: Command::Adopt { .. } }) = (&self.mirror, event) {
             mirror.update(&RunView::of(&self.run), &self.run);
@@ -195,6 +206,16 @@ impl Follower {
         }
     }
 
+    fn look_at_gate(&mut self) {
+        if self.gate.is_due() {
+            self.gate.done();
+            self.gate.wanted = true;
+            let now = Time(jiff::Timestamp::now().as_millisecond());
+            let running = RunningGate::of_process(&self.paths, std::process::id());
+            self.display.gate(running.map(|running| running.progress(now)));
+        }
+    }
+
     /// These files can be made again from the journal: that one cannot be written does not stop the run.
     fn write(&mut self, write: impl FnOnce(&Follower) -> Result<()>) {
         if let Err(error) = write(self)
@@ -204,6 +225,13 @@ impl Follower {
             self.display.warn(error.to_string());
         }
     }
+}
+
+/// Whether commands of the repository run on what is merged.
+fn runs_gates(run: &Run) -> bool {
+    let is_gating =
+        |effect: &Effect| matches!(effect, Effect::CheckBase { .. } | Effect::Gate { .. } | Effect::Blame { .. });
+    run.outstanding().any(|(_, effect)| is_gating(effect))
 }
 
 /// By an agent or a session.

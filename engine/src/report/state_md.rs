@@ -33,7 +33,7 @@ impl StateSection {
                 task.status.to_string(),
                 task.worker.map_or_else(|| "-".to_string(), |worker| worker.to_string()),
                 if task.status == "completed" {
-                    human_duration(worked(task, view.updated_at.0))
+                    human_duration(worked(view, task, view.updated_at.0))
                 } else {
                     "-".to_string()
                 },

@@ -13,8 +13,10 @@ use super::columns::{Cell, cell, columns, styled};
 use super::failure::wip_ref;
 use super::human_duration;
 use super::logs::{LogRecord, render_record};
+use super::running_gate::GateProgress;
 use super::text::{
-    amount, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, task_counts, worked,
+    amount, attempt_took, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, task_counts,
+    worked,
 };
 use crate::claude::tasks::Mismatch;
 
@@ -56,6 +58,8 @@ pub struct Show<'a> {
     pub list: Option<&'a ListView>,
     /// What the workers' agents do, by worker.
     pub doing: &'a BTreeMap<u32, Doing>,
+    /// The gate that runs now.
+    pub gate: Option<&'a GateProgress>,
     /// With it, every attempt is shown too, with what is kept of it.
     pub details: Option<&'a Details>,
     /// The terminal's columns, where there is one.
@@ -64,8 +68,14 @@ pub struct Show<'a> {
 }
 
 /// As the contract has it.
-pub fn status_json(view: &RunView, doing: &BTreeMap<u32, Doing>, list: Option<&ListView>) -> Value {
+pub fn status_json(
+    view: &RunView,
+    doing: &BTreeMap<u32, Doing>,
+    gate: Option<&GateProgress>,
+    list: Option<&ListView>,
+) -> Value {
     let mut status = json!(view);
+    status["running_gate"] = json!(gate.map(GateProgress::to_json));
     for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
         let doing = doing.get(&worker.id);
         shown["doing"] = json!(doing.map(|doing| &doing.what));
@@ -91,7 +101,6 @@ pub fn status_text(view: &RunView, show: Show<'_>) -> String {
 }
 
 fn summary(view: &RunView, show: Show<'_>) -> String {
-    let until = if view.status == "running" { show.now } else { view.updated_at.0 };
     let level = match (view.level, view.levels.last()) {
         (Some(level), Some(last)) => format!(", level {level} of {}", last.level),
         _ => String::new(),
@@ -103,9 +112,12 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         one_line(&view.mode),
         one_line(branch_name(&view.landing_branch)),
         task_counts(view),
-        human_duration(until.since(view.started_at.0)),
+        human_duration(view.elapsed_by(show.now)),
         cost_phrase(view.cost).map(|cost| format!("; {cost}")).unwrap_or_default(),
     );
+    if let Some(gate) = show.gate {
+        text.push_str(&format!("{}\n", fit(&gate.text(), show.columns.unwrap_or(usize::MAX))));
+    }
     if let Some(breaker) = &view.breaker {
         text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &format!("breaker {breaker}"))));
     }
@@ -166,7 +178,7 @@ fn cost_cell(view: &RunView, cost: Cost) -> Option<Cell> {
 fn tasks(view: &RunView, show: Show<'_>) -> String {
     let blocked = blocked_tasks(view);
     let row = |task: &TaskView| {
-        let took = if task.attempts.is_empty() { String::new() } else { human_duration(worked(task, show.now)) };
+        let took = if task.attempts.is_empty() { String::new() } else { human_duration(worked(view, task, show.now)) };
         let mut row = vec![
             cell(&task.id),
             cell(&task.title),
@@ -243,7 +255,6 @@ fn attempts(view: &RunView, show: Show<'_>) -> Option<String> {
 }
 
 fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: Show<'_>) -> String {
-    let end = attempt.ended_at.map_or(show.now, |ended| ended.0);
     let ended = outcome(attempt.outcome, attempt.cause);
     let mut text = format!(
         "{} attempt {}: {}, worker {}, {}{}\n",
@@ -251,7 +262,7 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
         attempt.attempt,
         show.paint.apply(style_of(attempt.outcome), ended),
         attempt.worker,
-        human_duration(end.since(attempt.started_at.0)),
+        human_duration(attempt_took(view, attempt, show.now)),
         cost_phrase(attempt.cost).map(|cost| format!(", {cost}")).unwrap_or_default(),
     );
     if !attempt.strays.is_empty() {
@@ -306,7 +317,10 @@ mod tests {
 
     fn shown(story: &mut Story, details: Option<&Details>, columns: Option<usize>) -> String {
         let (now, doing) = (story.after(3.0).now, BTreeMap::new());
-        status_text(&story.view(), Show { now, list: None, doing: &doing, details, columns, paint: Paint::OFF })
+        status_text(
+            &story.view(),
+            Show { now, list: None, doing: &doing, gate: None, details, columns, paint: Paint::OFF },
+        )
     }
 
     #[test]
@@ -370,17 +384,17 @@ mod tests {
         let mismatch = Mismatch { task: id("TASK-001"), ours: "in_progress", claude: "completed".to_string() };
         let list = ListView { id: "x".to_string(), mismatches: vec![mismatch], ..ListView::default() };
         for story in [running, Story::stuck(), Story::eventful()] {
-            let status = status_json(&story.view(), &BTreeMap::new(), Some(&list));
+            let status = status_json(&story.view(), &BTreeMap::new(), None, Some(&list));
             assert_holds(&contract, &status, "");
             assert!(!status["tasks"].as_array().unwrap().is_empty());
         }
         let doing = Doing { what: "editing src/x.rs".to_string(), tokens: 1_200 };
-        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None);
+        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None, None);
         assert_eq!(status["workers"][0]["tokens"], 1_200);
         assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
         assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");
         assert_eq!(status["workers"][1]["doing"], Value::Null);
-        assert_eq!(status["blockers"], json!(["TASK-001: The API <v2> is not there"]));
+        assert_eq!(status["blockers"], json!(["TASK-001: The API <v2> is not there see docs"]));
     }
 
     #[test]

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::excerpt;
+use mahabharatha_core::ids::{Feature, TaskId, Time};
 use mahabharatha_core::run::event::{FailCause, GateFailure};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 use mahabharatha_sys::ui::{clean, fit, one_line};
 
 /// No line that is made from the text of others is longer, in columns.
 const LONGEST: usize = 200;
-/// Of a long list so many are named.
-const NAMED: usize = 5;
 
 /// `1 task`, `2 tasks`.
 pub fn count(number: usize, noun: &str) -> String {
@@ -84,40 +83,54 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
     }
 }
 
-/// The first line that says something.
+/// The first paragraph, which sums up a reason or a report, as one line.
 pub fn headline(text: &str) -> String {
-    let cleaned = clean(text);
-    let line = cleaned.lines().map(str::trim).find(|line| !line.is_empty());
-    fit(&one_line(line.unwrap_or("no reason was given")), LONGEST)
+    let summary = one_line(&excerpt::summary(text));
+    fit(if summary.is_empty() { "no reason was given" } else { &summary }, LONGEST)
 }
 
-/// The last line that a gate printed, where commands sum up what went wrong, and how it ended.
+/// The key lines of what a gate printed, as one line, and how it ended.
 pub fn gate_gist(failure: &GateFailure) -> String {
-    let cleaned = clean(&failure.output);
-    let mut lines = cleaned.lines().rev().map(str::trim).filter(|line| !line.is_empty()).peekable();
-    // How it ended is added below its output, in brackets.
-    let end = lines.next_if(|line| line.starts_with('[') && line.ends_with(']'));
+    let (output, end) = failure.output_and_end();
     let end = end.map(|end| format!(" {end}")).unwrap_or_default();
-    format!("{}{end}", fit(&one_line(lines.next().unwrap_or("it printed nothing")), LONGEST))
+    let line = excerpt::key_line(output).map(|line| one_line(&line));
+    format!("{}{}", fit(line.as_deref().unwrap_or("it printed nothing"), LONGEST), end)
 }
 
-/// How long a task was worked on, over all its attempts.
-pub fn worked(task: &TaskView, now: Time) -> Duration {
-    let of_attempt = |attempt: &AttemptView| match (attempt.ended_at, attempt.outcome) {
-        (Some(ended), _) => ended.0.since(attempt.started_at.0),
-        (None, "running") => now.since(attempt.started_at.0),
-        (None, _) => Duration::ZERO,
-    };
-    task.attempts.iter().map(of_attempt).sum()
+/// A report without the summary that it begins with.
+pub fn body_of(report: &str) -> &str {
+    report.trim_start().split_once("\n\n").map_or("", |(_, body)| body)
+}
+
+/// Key lines of a failed attempt's report, without the summary; nothing where that tells it all.
+pub fn report_lines(report: &str, max: usize) -> Vec<String> {
+    excerpt::key_lines(body_of(report), max)
+        .0
+        .iter()
+        .map(|line| fit(&clean(line).replace('\t', "    "), LONGEST))
+        .collect()
+}
+
+/// The command that shows what a gate printed.
+pub fn gate_logs(feature: &Feature, gate: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let gate = if gate.chars().all(plain) { gate.to_string() } else { format!("'{}'", gate.replace('\'', "'\\''")) };
+    format!("`mahabharatha logs -f {feature} --gate {gate}`")
+}
+
+/// How long a task was worked on by now, over all its attempts.
+pub fn worked(view: &RunView, task: &TaskView, now: Time) -> Duration {
+    task.attempts.iter().map(|attempt| attempt_took(view, attempt, now)).sum()
+}
+
+pub fn attempt_took(view: &RunView, attempt: &AttemptView, now: Time) -> Duration {
+    let since = if attempt.outcome == "running" { view.since_latest_event(now) } else { Duration::ZERO };
+    attempt.elapsed + since
 }
 
 /// `a, b and 3 more`.
 pub fn few(items: &[String]) -> String {
-    let named: Vec<String> = items.iter().take(NAMED).map(|item| fit(&one_line(item), LONGEST)).collect();
-    match items.len().saturating_sub(NAMED) {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    }
+    excerpt::few(&items.iter().map(|item| fit(&one_line(item), LONGEST)).collect::<Vec<_>>())
 }
 
 pub fn blocked_tasks(view: &RunView) -> BTreeSet<&TaskId> {
@@ -178,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_is_told_by_its_last_line_and_how_it_ended() {
+    fn a_gate_is_told_by_its_key_lines_and_how_it_ended() {
         let gist = |output: &str| {
             let staging = Oid::new("0".repeat(40)).unwrap();
             let (gate, command, output) = ("lint".to_string(), "lint".to_string(), output.to_string());
@@ -186,13 +199,14 @@ mod tests {
         };
         assert_eq!(gist("first\nlast\n \x1b[0m\n\n[exit code 1]"), "last [exit code 1]");
         assert_eq!(gist("\n[exit code 1]"), "it printed nothing [exit code 1]");
+        assert_eq!(gist("error: no x\n\ncompiled\n[exit code 1]"), "error: no x [exit code 1]");
         assert_eq!(gist("first\nlast"), "last");
         assert_eq!(gist(""), "it printed nothing");
     }
 
     #[test]
-    fn lines_without_a_word_are_passed_over() {
-        assert_eq!(headline("\x1b[0m\n  \nfirst\nlast"), "first");
+    fn the_first_paragraph_sums_up() {
+        assert_eq!(headline("\x1b[0m\n  \nfirst\nline\n\nlast"), "first line");
         assert_eq!(headline(" \n"), "no reason was given");
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::excerpt::few;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Doer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
@@ -38,8 +39,9 @@ pub struct Attempt<'a> {
 /// How the agent's part ended.
 pub enum AgentEnd {
     Finished(AgentOutcome),
-    TimedOut,
-    Stalled,
+    /// With its last words.
+    TimedOut(Option<String>),
+    Stalled(Option<String>),
     Interrupted,
 }
 
@@ -169,8 +171,8 @@ impl<'a> Attempt<'a> {
             self.log.write(Severity::Warn, "left_running", "the agent left processes running; they are ended");
         }
         Ok(match (stalled, ended.timed_out, ended.cancelled) {
-            (true, _, _) => AgentEnd::Stalled,
-            (_, true, _) => AgentEnd::TimedOut,
+            (true, _, _) => AgentEnd::Stalled(agent.last_words(&ended)),
+            (_, true, _) => AgentEnd::TimedOut(agent.last_words(&ended)),
             (_, _, true) => AgentEnd::Interrupted,
             _ => AgentEnd::Finished(agent.outcome(&ended)),
         })
@@ -190,20 +192,24 @@ impl<'a> Attempt<'a> {
             self.log.write(Severity::Warn, "strays", &strays.join(", "));
         }
         let seconds = |limit: Duration| format!("{:.0} s", limit.as_secs_f64());
+        let said_last =
+            |words: Option<String>| words.map(|words| format!(" It said last: {words}")).unwrap_or_default();
         let (cause, feedback) = match agent_end {
             AgentEnd::Interrupted => return Ok(Some(JobEnd::Interrupted)),
-            AgentEnd::TimedOut => (
+            AgentEnd::TimedOut(words) => (
                 FailCause::Timeout,
                 format!(
-                    "The agent was ended because it had not finished within {}.",
-                    seconds(self.spec.limits.attempt())
+                    "The agent was ended because it had not finished within {}.{}",
+                    seconds(self.spec.limits.attempt()),
+                    said_last(words)
                 ),
             ),
-            AgentEnd::Stalled => (
+            AgentEnd::Stalled(words) => (
                 FailCause::Stalled,
                 format!(
-                    "The agent was ended because it had written and changed nothing for {}.",
-                    seconds(self.spec.limits.stall())
+                    "The agent was ended because it had written and changed nothing for {}.{}",
+                    seconds(self.spec.limits.stall()),
+                    said_last(words)
                 ),
             ),
             AgentEnd::Finished(AgentOutcome::Failed(feedback)) => (FailCause::Agent, feedback),
@@ -240,7 +246,9 @@ impl<'a> Attempt<'a> {
     }
 
     fn stray_feedback(&self, planted: &Planted, changes: &Changes) -> String {
-        let mut text = String::from("The attempt changed what the task does not own, so nothing of it was taken:\n");
+        let all = planted.strays.iter().cloned().chain(changes.strays.iter().map(|stray| stray.path.to_string()));
+        let named = few(&all.collect::<Vec<_>>());
+        let mut text = format!("The attempt changed what the task does not own: {named}\n\nNothing of it was taken:\n");
         for name in &planted.strays {
             text.push_str(&format!("- {name} (put back)\n"));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use mahabharatha_sys::proc::Lines;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::job_spec::JobSpec;
 
@@ -23,9 +23,8 @@ pub struct Log(Arc<Inner>);
 
 struct Inner {
     files: Vec<File>,
-    worker: u32,
-    task: String,
-    attempt: u32,
+    /// The fields of every record that say what it is about.
+    origin: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,26 +48,24 @@ impl Severity {
 
 impl Log {
     pub fn open(spec: &JobSpec) -> Log {
-        let files = [&spec.logs.worker, &spec.logs.task].into_iter().filter_map(|path| append(path).ok()).collect();
-        Log(Arc::new(Inner {
-            files,
-            worker: spec.job.worker.0,
-            task: spec.job.task.to_string(),
-            attempt: spec.job.attempt.0,
-        }))
+        let job = &spec.job;
+        let origin = json!({ "worker": job.worker.0, "task": job.task, "attempt": job.attempt.0 });
+        Log::to(&[&spec.logs.worker, &spec.logs.task], origin)
+    }
+
+    /// Logs to these files; `origin` is an object whose fields every record gets.
+    pub fn to(paths: &[&Path], origin: Value) -> Log {
+        let files = paths.iter().filter_map(|path| append(path).ok()).collect();
+        let origin = origin.as_object().cloned().unwrap_or_default();
+        Log(Arc::new(Inner { files, origin }))
     }
 
     pub fn write(&self, level: Severity, event: &str, message: &str) {
-        let line = json!({
-            "ts": Timestamp::now(),
-            "level": level.as_str(),
-            "worker": self.0.worker,
-            "task": self.0.task,
-            "attempt": self.0.attempt,
-            "event": event,
-            "message": message,
-        });
-        let line = format!("{line}\n");
+        let mut record =
+            Map::from_iter([("ts".to_owned(), json!(Timestamp::now())), ("level".to_owned(), json!(level.as_str()))]);
+        record.extend(self.0.origin.clone());
+        record.extend([("event".to_owned(), json!(event)), ("message".to_owned(), json!(message))]);
+        let line = format!("{}\n", Value::Object(record));
         for mut file in &self.0.files {
             let _ = file.write_all(line.as_bytes());
         }
@@ -112,8 +109,7 @@ mod tests {
     fn logged(pieces: &[Vec<u8>]) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("logs/worker-0.jsonl");
-        let files = vec![append(&path).unwrap()];
-        let log = Log(Arc::new(Inner { files, worker: 0, task: "A".to_owned(), attempt: 1 }));
+        let log = Log::to(&[&path], json!({ "worker": 0, "task": "A", "attempt": 1 }));
         let mut lines = log.lines("output");
         pieces.iter().for_each(|piece| lines.write_all(piece).unwrap());
         drop(lines);
@@ -129,7 +125,7 @@ mod tests {
             let text = logged(&pieces);
             prop_assert_eq!(text.lines().count(), logged(std::slice::from_ref(&whole)).lines().count());
             for line in text.lines() {
-                let record: serde_json::Value = serde_json::from_str(line).unwrap();
+                let record: Value = serde_json::from_str(line).unwrap();
                 prop_assert!(record["message"].as_str().is_some_and(|message| !message.trim().is_empty()));
             }
         }

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 
 use attempt::Attempt;
-use log::{Log, Severity};
+pub use log::{Log, Severity};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::proc::{self, ProcessId};

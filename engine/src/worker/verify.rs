@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mahabharatha_core::excerpt::failure_report;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::git::{Found, Git};
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
@@ -50,7 +51,7 @@ pub fn verify(spec: &JobSpec, git: &Git, interrupt: &Interrupt, log: &Log) -> Re
         format!("failed with {}", ended.status)
     };
     let output = bounded_text(&ended.stdout, FEEDBACK);
-    Ok(Verdict::Failed { feedback: format!("The verification {how}: {command}\n\n{output}") })
+    Ok(Verdict::Failed { feedback: failure_report(&format!("The verification {how}"), Some(command), &output) })
 }
 
 fn run(spec: &JobSpec, command: &str, interrupt: &Interrupt, log: &Log) -> Result<Ended> {

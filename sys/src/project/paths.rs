@@ -125,12 +125,17 @@ impl FeaturePaths {
         self.logs().join("tasks").join(format!("{task}.jsonl"))
     }
 
-    /// Returns the log file of a gate. `at` is the level, or whatever else the gate ran on. In the gate's name, which
-    /// comes from the configuration, characters that are unsafe in a file name become `_`.
-    pub fn gate_log(&self, at: &impl Display, gate: &str) -> PathBuf {
-        let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ' ') { c } else { '_' };
+    /// Returns the log of one run of a gate. `at` is the level, or whatever else the gate ran on. In the gate's name,
+    /// which comes from the configuration, characters that are unsafe in a file name become `_`.
+    pub fn gate_log(&self, at: &impl Display, gate: &str, run: u32) -> PathBuf {
+        let safe = |c: char| if c.is_alphanumeric() || matches!(c, '_' | '-' | ' ') { c } else { '_' };
         let name: String = gate.chars().take(60).map(safe).collect();
-        self.logs().join("gates").join(format!("{at}-{name}.log"))
+        self.logs().join("gates").join(format!("{at}-{name}.{run}.jsonl"))
+    }
+
+    /// Shows which gate runs now.
+    pub fn running_gate(&self) -> PathBuf {
+        self.dir.join("slots").join("running.gate")
     }
 
     pub fn worktree(&self, worker: WorkerId) -> PathBuf {
@@ -189,7 +194,7 @@ mod tests {
             (at.projection(), "/p/.mahabharatha/state/user-auth.json"),
             (at.worker_log(worker), "/p/.mahabharatha/logs/user-auth/workers/worker-3.jsonl"),
             (at.task_log(&task), "/p/.mahabharatha/logs/user-auth/tasks/TASK-001.jsonl"),
-            (at.gate_log(&1, "lint/../x"), "/p/.mahabharatha/logs/user-auth/gates/1-lint_.._x.log"),
+            (at.gate_log(&1, "lint/../x", 2), "/p/.mahabharatha/logs/user-auth/gates/1-lint____x.2.jsonl"),
             (at.worktree(worker), "/p/.mahabharatha/worktrees/user-auth/worker-3"),
             (at.staging_worktree(), "/p/.mahabharatha/worktrees/user-auth/staging"),
         ];

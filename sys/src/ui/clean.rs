@@ -1,5 +1,6 @@
 //! Makes untrusted text safe for a terminal: it cannot move the cursor, set a title, or change the text direction.
 
+use mahabharatha_core::excerpt::control_sequence;
 use unicode_width::UnicodeWidthStr;
 
 /// Removes escape sequences and replaces control characters. Keeps line breaks and tabs.
@@ -62,19 +63,6 @@ fn filter(text: &str, keep: impl Fn(&str) -> bool) -> String {
         rest = &rest[c.len_utf8()..];
     }
     cleaned
-}
-
-/// Returns the length of the control sequence that the text starts with, or 0: `ESC [`, parameters, intermediates, a
-/// final byte.
-fn control_sequence(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    if !bytes.starts_with(b"\x1b[") {
-        return 0;
-    }
-    let parameters = bytes[2..].iter().take_while(|byte| (0x30..=0x3f).contains(*byte)).count();
-    let intermediates = bytes[2 + parameters..].iter().take_while(|byte| (0x20..=0x2f).contains(*byte)).count();
-    let end = 2 + parameters + intermediates;
-    if bytes.get(end).is_some_and(|byte| (0x40..=0x7e).contains(byte)) { end + 1 } else { 0 }
 }
 
 fn visible(c: char) -> char {

@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::excerpt::last_words;
 use mahabharatha_core::prompt::bound_text;
 use mahabharatha_core::spec::{Effort, TaskSpec};
 use serde::{Deserialize, Serialize};
@@ -211,6 +212,10 @@ impl Agent for Claude {
 
     fn reported_cost(&self) -> Option<Cost> {
         Some(self.conversation().cost())
+    }
+
+    fn last_words(&self, _ended: &Ended) -> Option<String> {
+        last_words(self.conversation().answer())
     }
 
     fn decisions(&self, _ended: &Ended) -> Vec<String> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::excerpt::{failure_report, key_line, last_words};
 use mahabharatha_core::ids::Time;
 use mahabharatha_sys::proc::{Ended, Exit, Feed, Lines, bounded_text};
 use serde_json::{Map, Value, json};
@@ -250,10 +251,8 @@ impl Conversation {
     pub fn agent_outcome(&self, ended: &Ended) -> AgentOutcome {
         let Some(outcome) = &self.outcome else {
             let output = bounded_text(&ended.stderr, FEEDBACK_BYTES);
-            return AgentOutcome::Failed(format!(
-                "The agent ended with {} and gave no result.\n\n{output}",
-                ended.status
-            ));
+            let what = format!("The agent ended with {} and without a result", ended.status);
+            return AgentOutcome::Failed(failure_report(&what, None, &output));
         };
         if self.tools_since_stop.is_some() && outcome.is_overflow() {
             return AgentOutcome::Checkpoint(self.overflow_note());
@@ -284,10 +283,10 @@ impl Conversation {
         if !completed {
             let reason = outcome.terminal_reason.as_deref().unwrap_or("no reason");
             let errors = outcome.errors.join("\n");
-            return AgentOutcome::Failed(format!(
-                "The agent did not finish ({}, {reason}).\n{errors}\n\n{answer}",
-                outcome.subtype
-            ));
+            let what = format!("The agent did not finish ({}, {reason})", outcome.subtype);
+            let said = key_line(&errors).or_else(|| last_words(&answer));
+            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+            return AgentOutcome::Failed(format!("{what}{said}\n\n{errors}\n\n{answer}").trim_end().to_owned());
         }
         let mark = |mark: &str| answer.strip_prefix(mark).map(|rest| rest.trim().to_owned());
         match (mark("BLOCKED:"), mark("ESCALATE:")) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mahabharatha_core::excerpt::summary;
 use mahabharatha_core::graph::{Task, TaskGraph};
 use mahabharatha_core::ids::{Feature, TaskId};
 use mahabharatha_core::view::{RunView, TaskView};
@@ -183,7 +184,7 @@ fn entry(view: &RunView, task: &TaskView, spec: &Task) -> Entry {
 /// Returns a suffix for the title with what the client's statuses cannot express.
 fn remark(task: &TaskView) -> String {
     let reason = task.reason.as_deref().unwrap_or_default();
-    let headline = reason.lines().map(one_line).find(|line| !line.is_empty()).unwrap_or_default();
+    let headline = one_line(&summary(reason));
     match task.status {
         "blocked" | "skipped" => format!(" ({}: {})", task.status, fit(&headline, MAX_REASON_COLUMNS)),
         "waiting" => " (waits for a person)".to_string(),

@@ -1,8 +1,6 @@
 //! One command of the repository on one tree.
 
 use std::fmt::Display;
-use std::fs::{self, File};
-use std::path::Path;
 use std::time::Duration;
 
 use mahabharatha_core::config::Gate;
@@ -12,6 +10,7 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::proc::{Cmd, end_orphans};
 
+use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
 use super::{CommandRun, Integration, Note, Verification};
 
@@ -76,9 +75,8 @@ impl Integration {
             cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
         }
         cmd = cmd.timeout(check.timeout).grace(GRACE).keep(KEEP.0, KEEP.1);
-        if let Some(log) = log_file(&self.paths.gate_log(at, &check.name)) {
-            cmd = cmd.copy_to(log);
-        }
+        let shown = GateRun::start(&self.paths, at, check);
+        cmd = cmd.copy_to(shown.output());
         let cannot = |error| Error::new(ExitCode::Failed, format!("{}: {error}", check.name));
         crash::point(|| format!("command {} of {at} before", check.name));
         let running = cmd.spawn().map_err(cannot)?;
@@ -89,6 +87,7 @@ impl Integration {
         end_orphans();
         crash::point(|| format!("command {} of {at} ended", check.name));
         let ended = ended.map_err(cannot)?;
+        shown.ended(&ended);
         if ended.cancelled {
             return Ok(Ran::CalledOff);
         }
@@ -109,10 +108,4 @@ impl Integration {
         }));
         Ok(if passed { Ran::Passed } else { Ran::Failed(output) })
     }
-}
-
-/// A log is for people: where it cannot be written the gate runs all the same.
-fn log_file(path: &Path) -> Option<File> {
-    fs::create_dir_all(path.parent()?).ok()?;
-    File::create(path).ok()
 }

@@ -7,6 +7,7 @@ mod cancel;
 mod checkout;
 mod command;
 mod gate;
+mod gate_run;
 mod index_lock;
 mod known;
 mod land;

@@ -28,7 +28,7 @@ impl Telling<'_> {
 
     pub(super) fn job_ended(&mut self, task: &TaskId, attempt: Attempt, report: &JobReport) {
         let Some(record) = self.record(task, attempt) else { return };
-        let (remedy, took) = (record.remedy, self.run.updated_at().since(record.started_at));
+        let (remedy, took) = (record.remedy, self.run.attempt_elapsed(record));
         for warning in &report.warnings {
             self.say(Severity::Warn, format!("{task}: {warning}"));
         }
@@ -47,11 +47,26 @@ impl Telling<'_> {
             }
             end => {
                 let text = format!("{task} {}{}", self.ending(end, report), self.counted(task, attempt, remedy));
-                self.say(Severity::Warn, text + &self.next_step(task));
+                let why = self.why(task, end, remedy).map(|why| format!(": {why}")).unwrap_or_default();
+                self.say(Severity::Warn, text + &self.next_step(task) + &why);
             }
         }
         if !remedy {
             self.blocked(task);
+        }
+    }
+
+    /// Why the attempt failed, where no other part of what is told says it.
+    fn why(&self, task: &TaskId, end: &JobEnd, remedy: bool) -> Option<String> {
+        let is_blocked = matches!(self.run.task(task)?.status, TaskStatus::Blocked { .. }) && !remedy;
+        match end {
+            JobEnd::Failed { cause: FailCause::Strays, .. } => None,
+            JobEnd::Failed { feedback: why, .. }
+            | JobEnd::Blocked { reason: why }
+            | JobEnd::Escalated { reason: why } => {
+                Some(headline(why)).filter(|_| !is_blocked && !why.trim().is_empty())
+            }
+            _ => None,
         }
     }
 

@@ -195,7 +195,7 @@ fn hostile_text_stays_on_its_line() {
     let reason = "\x1b[2J\r\nall done\n\u{202e}".to_string();
     story.ends("TASK-001", JobEnd::Blocked { reason });
     let text = &story.lines.last().unwrap().text;
-    assert_eq!(text, "TASK-001 is blocked: all done");
+    assert_eq!(text, "TASK-001 is blocked: all done \u{fffd}");
 }
 
 #[test]

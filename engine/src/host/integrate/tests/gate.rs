@@ -40,8 +40,7 @@ fn gates_run_on_exactly_the_tree_that_is_to_land() {
     assert_eq!(passed.len(), 5);
     assert!(passed.iter().all(|pass| pass.tree == candidate.tree));
     assert_eq!(lab.git(&["status", "--porcelain"]), "", "the user's checkout is not touched");
-    let log = lab.root.join(".mahabharatha/logs/x/gates/1-content.log");
-    assert!(log.exists());
+    assert!(lab.root.join(".mahabharatha/logs/x/gates/1-content.1.jsonl").exists());
 }
 
 #[test]
@@ -85,7 +84,30 @@ fn a_required_gate_that_fails_is_told_with_what_passed_before() {
     assert_eq!(failure.output, "a.txt is bad\non stderr\n\n[exit code 3]");
     assert_eq!(passed.iter().map(|pass| pass.command.as_str()).collect::<Vec<_>>(), ["true"]);
     assert_eq!(lab.ran(), ["first", "optional", "red before", "second"]);
-    assert_eq!(fs::read_to_string(lab.root.join(".mahabharatha/logs/x/gates/1-optional.log")).unwrap(), "may fail\n");
+    let log = fs::read_to_string(lab.root.join(".mahabharatha/logs/x/gates/1-optional.1.jsonl")).unwrap();
+    let record = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let told: Vec<String> = log.lines().map(|line| record(line)["event"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(told, ["gate_started", "gate_output", "gate_ended"]);
+    assert_eq!(record(log.lines().nth(1).unwrap())["message"], "may fail");
+    assert!(!lab.root.join(".git/mahabharatha/x/slots/running.gate").exists());
+}
+
+#[test]
+fn the_logs_of_the_latest_runs_are_kept() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.gates = vec![gate("one", "true"), gate("one.2", "false")];
+    for _ in 0..25 {
+        integration.gated(&lab, &base, &staging, &[]);
+    }
+    let names = |gate: &str| {
+        (1..=30)
+            .filter(|run| lab.root.join(format!(".mahabharatha/logs/x/gates/1-{gate}.{run}.jsonl")).exists())
+            .collect::<Vec<u32>>()
+    };
+    assert_eq!(names("one"), (6..=25).collect::<Vec<u32>>());
+    assert_eq!(names("one_2"), (6..=25).collect::<Vec<u32>>());
 }
 
 #[test]

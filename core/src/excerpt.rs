@@ -1,0 +1,275 @@
+//! What of a program's output to read first: the lines that tell of a failure, or its last words.
+
+/// Longest one-line excerpt, in characters.
+const MAX_LINE: usize = 240;
+/// Lines after one that tells of a failure that are shown with it: values, places.
+const CONTEXT: usize = 3;
+/// A line at least this long may be one that was wrapped, so that the next one continues it.
+const WRAPPED: usize = 40;
+/// Number of items of a list that are named.
+const NAMED: usize = 5;
+/// Output of more lines than this has its key lines repeated before it.
+const SHORT_OUTPUT: usize = 30;
+const KEY_LINES: usize = 15;
+
+/// Returns the lines of `output` that tell what failed, at most `max`; where none does, its last lines. The second value is
+/// the number of other lines.
+pub fn key_lines(output: &str, max: usize) -> (Vec<String>, usize) {
+    let lines = lines_of(output);
+    let picked = failure_lines(&lines);
+    let shown: Vec<String> = match picked.is_empty() {
+        true => lines[lines.len().saturating_sub(max)..].iter().map(|line| line.trim_end().to_string()).collect(),
+        false => picked.iter().take(max).map(|line| line.trim_end().to_string()).collect(),
+    };
+    let others = lines.iter().filter(|line| !line.trim().is_empty()).count().saturating_sub(shown.len());
+    (shown.into_iter().filter(|line| !line.trim().is_empty()).collect(), others)
+}
+
+/// Returns the key lines as one line; nothing where nothing was printed.
+pub fn key_line(output: &str) -> Option<String> {
+    let lines = lines_of(output);
+    let mut text = String::new();
+    for line in failure_lines(&lines).iter().map(|line| squeezed(line)) {
+        if !text.is_empty() && text.chars().count() + line.chars().count() > MAX_LINE {
+            break;
+        }
+        text.push_str(if text.is_empty() { "" } else { "; " });
+        text.push_str(&line);
+    }
+    if text.is_empty() { last_words(output) } else { Some(cut(&text)) }
+}
+
+/// Returns the last line that says something, with the lines before it that it continues.
+pub fn last_words(text: &str) -> Option<String> {
+    let lines = lines_of(text);
+    let mut before = lines.iter().rev().skip_while(|line| line.trim().is_empty()).map(|line| squeezed(line));
+    let mut words = before.next()?;
+    for line in before {
+        let is_wrapped = line.chars().count() >= WRAPPED && !line.ends_with(['.', '!', '?', ':', ';']);
+        if !is_wrapped || words.chars().count() + line.chars().count() > MAX_LINE {
+            break;
+        }
+        words = format!("{line} {words}");
+    }
+    Some(cut(&words))
+}
+
+/// Returns the first paragraph of a reason or a report, as one line: what happened, before the details.
+pub fn summary(text: &str) -> String {
+    let lines = lines_of(text);
+    let paragraph: Vec<String> = lines
+        .iter()
+        .skip_while(|line| line.trim().is_empty())
+        .take_while(|line| !line.trim().is_empty())
+        .map(|line| squeezed(line))
+        .collect();
+    paragraph.join(" ")
+}
+
+/// Returns a report of a command that failed: what happened with its key lines in the first paragraph, then the command,
+/// then its output.
+pub fn failure_report(what: &str, command: Option<&str>, output: &str) -> String {
+    let output = output.trim();
+    let mut report = match key_line(output) {
+        Some(line) => format!("{what}: {line}"),
+        None => format!("{what} and printed nothing."),
+    };
+    if let Some(command) = command {
+        report.push_str(&format!("\n\n$ {command}"));
+    }
+    report.push_str(&format!("\n\n{}", with_key_lines(output)));
+    report.trim_end().to_string()
+}
+
+/// Returns output with its key lines repeated before it where it is long and has any.
+pub fn with_key_lines(output: &str) -> String {
+    let lines = lines_of(output);
+    let picked = failure_lines(&lines);
+    if lines.len() <= SHORT_OUTPUT || picked.is_empty() {
+        return output.to_string();
+    }
+    let key: Vec<&str> = picked.into_iter().take(KEY_LINES).map(str::trim_end).collect();
+    format!("Key lines:\n{}\n\nOutput:\n{output}", key.join("\n"))
+}
+
+/// `a, b and 3 more`.
+pub fn few(items: &[String]) -> String {
+    let named = items.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match items.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// Lines without control sequences such as colours. A carriage return starts a line, as a progress bar does.
+fn lines_of(text: &str) -> Vec<String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = control_sequence(rest);
+        if length == 0 {
+            plain.push(if c == '\r' { '\n' } else { c });
+        }
+        rest = &rest[length.max(c.len_utf8())..];
+    }
+    plain.lines().filter(|line| !is_cut_mark(line)).map(str::to_string).collect()
+}
+
+/// Returns the length of the control sequence that the text begins with: `ESC [`, parameters, intermediates, a final byte.
+pub fn control_sequence(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    if !bytes.starts_with(b"\x1b[") {
+        return 0;
+    }
+    let parameters = bytes[2..].iter().take_while(|byte| (0x30..=0x3f).contains(*byte)).count();
+    let intermediates = bytes[2 + parameters..].iter().take_while(|byte| (0x20..=0x2f).contains(*byte)).count();
+    let end = 2 + parameters + intermediates;
+    if bytes.get(end).is_some_and(|byte| (0x40..=0x7e).contains(byte)) { end + 1 } else { 0 }
+}
+
+/// The mark where the middle of a long output was left out.
+fn is_cut_mark(line: &str) -> bool {
+    line.starts_with("[… ") && line.ends_with(" …]")
+}
+
+fn failure_lines(lines: &[String]) -> Vec<&str> {
+    let mut picked: Vec<&str> = Vec::new();
+    let mut context = 0;
+    for line in lines {
+        if tells_failure(line) {
+            context = CONTEXT;
+        } else if line.trim().is_empty() || tells_success(line) {
+            context = 0;
+            continue;
+        } else if context == 0 {
+            continue;
+        } else {
+            context -= 1;
+        }
+        // Test runners name a failure when it happens and again in their summary.
+        if line.chars().any(char::is_alphanumeric) && !picked.contains(&line.as_str()) {
+            picked.push(line);
+        }
+    }
+    picked
+}
+
+/// Whether a line says that something failed, rather than being a heading, a count of nothing or the name of a test that passed.
+fn tells_failure(line: &str) -> bool {
+    if tells_success(line) {
+        return false;
+    }
+    let words: Vec<String> = line
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .map(str::to_lowercase)
+        .filter(|w| !w.is_empty())
+        .collect();
+    let tells = |at: usize| is_failure_word(&words[at]) && (at == 0 || !matches!(words[at - 1].as_str(), "0" | "no"));
+    words.len() > 1 && (0..words.len()).any(tells)
+}
+
+fn is_failure_word(word: &str) -> bool {
+    const WORDS: [&str; 9] =
+        ["fail", "failed", "failure", "panicked", "assert", "assertion", "fatal", "errors", "cannot"];
+    let named = |end: &str| word.ends_with(end) && !word.contains('_');
+    WORDS.contains(&word) || named("error") || named("exception")
+}
+
+fn tells_success(line: &str) -> bool {
+    let line = line.trim();
+    let starts = ["ok ", "PASS", "✓", "✔", "√"].iter().any(|mark| line.starts_with(mark));
+    starts || ["... ok", " PASSED", "[ OK ]"].iter().any(|mark| line.ends_with(mark))
+}
+
+fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(MAX_LINE) {
+        None => line.to_string(),
+        Some((at, _)) => format!("{}…", &line[..at]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CARGO: &str = "running 2 tests\ntest tests::parse_error ... ok\ntest tests::adds ... \x1b[31mFAILED\x1b[0m\n\n\
+        failures:\n\n---- tests::adds stdout ----\n\nthread 'tests::adds' panicked at src/lib.rs:10:9:\n\
+        assertion `left == right` failed\n  left: 3\n right: 4\n\nfailures:\n    tests::adds\n\n\
+        test result: FAILED. 1 passed; 1 failed; 0 ignored\n\n";
+
+    #[test]
+    fn the_failing_test_is_picked_with_its_values() {
+        assert_eq!(
+            key_lines(CARGO, 20).0,
+            [
+                "test tests::adds ... FAILED",
+                "thread 'tests::adds' panicked at src/lib.rs:10:9:",
+                "assertion `left == right` failed",
+                "  left: 3",
+                " right: 4",
+                "test result: FAILED. 1 passed; 1 failed; 0 ignored",
+            ]
+        );
+        assert_eq!(key_lines(CARGO, 2).0.len(), 2);
+        let line = key_line(CARGO).unwrap();
+        assert!(
+            line.starts_with("test tests::adds ... FAILED; thread 'tests::adds' panicked at src/lib.rs:10:9:;"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn other_tools_are_understood_too() {
+        let pytest = "collected 1 item\n\n===== FAILURES =====\n____ test_x ____\n>   assert add(1, 2) == 4\nE   assert 3 == 4\n\n\
+            FAILED tests/test_a.py::test_x - assert 3 == 4\n===== 1 failed in 0.02s =====\n";
+        assert_eq!(key_lines(pytest, 1).0, [">   assert add(1, 2) == 4"]);
+        for line in [
+            "src/app.ts(3,5): error TS2322: Type 'string' is not assignable",
+            "error[E0308]: mismatched types",
+            "TypeError: undefined is not a function",
+            "--- FAIL: TestX (0.00s)",
+            "not ok 3 - it adds # failed",
+            "make: *** [all] Error 2",
+        ] {
+            assert_eq!(key_line(&format!("begin\n{line}\n\n\nend of the log\n")).unwrap(), squeezed(line));
+        }
+        for line in ["0 failed", "no errors found", "test fails_on_error ... ok", "PASS src/error.test.js", "Failures:"]
+        {
+            assert_eq!(key_line(&format!("{line}\n\nlast\n")).unwrap(), "last", "{line}");
+        }
+    }
+
+    #[test]
+    fn without_a_failure_the_last_words_are_taken() {
+        assert_eq!(key_lines("a\nb\n\nc\n", 2).0, ["c"]);
+        assert_eq!(last_words("starting\n\nthere is no key\n \x1b[0m\n").unwrap(), "there is no key");
+        let wrapped = "log line\nThe settings name a service that this machine\ndoes not reach.\n";
+        assert_eq!(last_words(wrapped).unwrap(), "The settings name a service that this machine does not reach.");
+        assert_eq!(last_words(" \n"), None);
+        assert_eq!(last_words(&"x".repeat(5_000)).unwrap().chars().count(), MAX_LINE + 1);
+        assert_eq!(last_words("one\n[… 99 bytes left out …]\n").unwrap(), "one");
+    }
+
+    #[test]
+    fn a_report_begins_with_what_matters() {
+        let report = failure_report("The verification failed with exit code 1", Some("cargo  test"), CARGO);
+        assert!(summary(&report).starts_with("The verification failed with exit code 1: test tests::adds ... FAILED;"));
+        assert!(report.contains("\n\n$ cargo  test\n\nrunning 2 tests\n"), "{report}");
+        let silent = failure_report("The agent failed with exit code 1", None, " \n");
+        assert_eq!(silent, "The agent failed with exit code 1 and printed nothing.");
+        let long = format!("{}error: no such file\n", "compiling\n".repeat(40));
+        assert!(with_key_lines(&long).starts_with("Key lines:\nerror: no such file\n\nOutput:\ncompiling\n"));
+        assert_eq!(with_key_lines("error: short"), "error: short");
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let items: Vec<String> = (1..=7).map(|number| format!("f{number}")).collect();
+        assert_eq!(few(&items[..2]), "f1, f2");
+        assert_eq!(few(&items), "f1, f2, f3, f4, f5 and 2 more");
+    }
+}

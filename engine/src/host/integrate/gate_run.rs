@@ -1,0 +1,86 @@
+//! One run of a gate, as people see it: a log of its own, and a file that shows it while it lasts.
+
+use std::fmt::Display;
+use std::fs;
+use std::io::Write;
+
+use jiff::Timestamp;
+use mahabharatha_core::ids::Time;
+use mahabharatha_sys::proc::Ended;
+use mahabharatha_sys::project::FeaturePaths;
+use serde_json::json;
+
+use super::command::Check;
+use crate::report::running_gate::{OUTPUT, RunningGate};
+use crate::worker::{Log, Severity};
+
+/// Runs of a gate at one level whose logs are kept; older ones are removed.
+const KEPT_RUNS: u32 = 20;
+
+pub(super) struct GateRun<'a> {
+    paths: &'a FeaturePaths,
+    log: Log,
+}
+
+impl<'a> GateRun<'a> {
+    pub fn start(paths: &'a FeaturePaths, at: &impl Display, check: &Check) -> GateRun<'a> {
+        let run = next_run(paths, at, &check.name);
+        let path = paths.gate_log(at, &check.name, run);
+        let mut origin = json!({ "gate": check.name, "at": at.to_string(), "run": run });
+        if let Some(task) = &check.task {
+            origin["task"] = json!(task);
+        }
+        let log = Log::to(&[&path], origin);
+        log.info("gate_started", &check.command);
+        let (gate, command, at) = (check.name.clone(), check.command.clone(), at.to_string());
+        let started_at = Time(Timestamp::now().as_millisecond());
+        RunningGate { gate, command, at, started_at, pid: std::process::id(), log: path }.show(paths);
+        GateRun { paths, log }
+    }
+
+    /// Returns a place for what the gate prints.
+    pub fn output(&self) -> impl Write + Send + 'static {
+        self.log.lines(OUTPUT)
+    }
+
+    pub fn ended(self, ended: &Ended) {
+        let after = format!("after {:.1} s", ended.duration.as_secs_f64());
+        if ended.cancelled {
+            self.log.write(Severity::Warn, "gate_ended", &format!("canceled {after}"));
+        } else if ended.timed_out {
+            self.log.write(Severity::Warn, "gate_ended", &format!("failed: its time limit was reached {after}"));
+        } else if ended.success() {
+            self.log.info("gate_ended", &format!("passed {after}"));
+        } else {
+            self.log.write(Severity::Warn, "gate_ended", &format!("failed with {} {after}", ended.status));
+        }
+    }
+}
+
+impl Drop for GateRun<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.paths.running_gate());
+    }
+}
+
+/// Returns the number of the next run, and removes logs of runs that are too long ago.
+fn next_run(paths: &FeaturePaths, at: &impl Display, gate: &str) -> u32 {
+    let first = paths.gate_log(at, gate, 1);
+    let prefix = |name: &str| {
+        name.strip_suffix(".jsonl")
+            .and_then(|name| name.rsplit_once('.'))
+            .map(|(stem, run)| (stem.to_owned(), run.parse::<u32>().ok()))
+    };
+    let stem = first.file_name().and_then(|name| prefix(&name.to_string_lossy())).map(|(stem, _)| stem);
+    let entries = first.parent().and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+    let runs: Vec<u32> = entries
+        .filter_map(|entry| prefix(&entry.file_name().to_string_lossy()))
+        .filter(|(found, _)| Some(found) == stem.as_ref())
+        .filter_map(|(_, run)| run)
+        .collect();
+    let next = runs.iter().max().map_or(1, |latest| latest.saturating_add(1));
+    for run in runs.into_iter().filter(|run| run.saturating_add(KEPT_RUNS) <= next) {
+        let _ = fs::remove_file(paths.gate_log(at, gate, run));
+    }
+    next
+}
