@@ -24,7 +24,7 @@ use crate::lease::{self, Lease};
 use crate::preflight::{self, Ground, Report};
 use crate::proc;
 use crate::project::{FeaturePaths, Project};
-use crate::report::{Opening, Reporter, files};
+use crate::report::{Display, Opening, Reporter, files};
 use crate::specs;
 use crate::store::atomic::{sweep, sweep_of, write_atomic};
 use crate::store::costs;
@@ -46,6 +46,8 @@ pub struct Options {
     pub allow_red_base: bool,
     /// Launch though the agents' service named a time, to an earlier process, before which it will not serve.
     pub no_wait: bool,
+    /// Print every change of the run as an event for programs.
+    pub streams: bool,
     /// Of the session that asks, if it drives the run.
     pub lease: Option<Lease>,
 }
@@ -61,6 +63,7 @@ impl Options {
             max_cost: None,
             allow_red_base: false,
             no_wait: false,
+            streams: false,
             lease: None,
         }
     }
@@ -296,7 +299,8 @@ impl Session<'_> {
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
         cleanup::remove_stale_locks(project, paths);
         cleanup::remove_half_made_worktrees(project, paths)?;
-        let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
+        let display = Display::start(ui, options.streams);
+        let reporter = Arc::new(Reporter::start(project, paths, &run, display, opening));
         let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, run.updated_at())?;
@@ -325,7 +329,7 @@ impl Session<'_> {
         let end = end?;
         if !is_read && end == Some(End::Stopped) {
             // A stopped run ends without waiting for the reader of its last lines.
-            ui.close_messages();
+            ui.close();
         }
         Ok((run, end))
     }

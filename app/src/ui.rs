@@ -5,6 +5,7 @@ mod clean;
 mod paste;
 mod screen;
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,7 +48,7 @@ pub struct Ui {
     bars: Mutex<Option<MultiProgress>>,
     /// Why data did not reach its reader.
     lost: Mutex<Option<io::Error>>,
-    /// Nothing more is written to stderr.
+    /// Nothing more is written.
     is_closed: AtomicBool,
 }
 
@@ -63,8 +64,8 @@ impl Ui {
         }
     }
 
-    /// Writes nothing more to stderr: its reader does not read, and a write would not return.
-    pub fn close_messages(&self) {
+    /// Writes nothing more: a reader does not read, and a write would not return.
+    pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
@@ -93,6 +94,9 @@ impl Ui {
 
     /// What the command was asked for. A terminal gets nothing but text and colours, a program gets every byte.
     pub fn data(&self, text: &str) {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
         let mut out = io::stdout();
         let mut text = if out.is_terminal() { clean::clean_but_colors(text) } else { text.to_string() };
         if !text.ends_with('\n') {
@@ -120,6 +124,9 @@ impl Ui {
 
     /// Whether all data arrived. A reader that went away has seen enough, so that is no error.
     pub fn finish(&self) -> io::Result<()> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         match locked(&self.lost).take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
@@ -154,6 +161,11 @@ impl Ui {
         if let Some(hint) = hint {
             self.tell_labelled(Style::Strong, "hint", hint);
         }
+    }
+
+    /// An error for programs: one line of JSON, the last on stderr.
+    pub fn print_json_error(&self, error: &impl fmt::Display) {
+        self.say(&error.to_string());
     }
 
     /// A line for people, however quiet it is to be.

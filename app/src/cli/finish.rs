@@ -1,12 +1,16 @@
 //! How a run ended: in one sentence that is true, with what is needed to go on, and with the code for scripts.
 
+use jiff::Timestamp;
+use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::{RunView, first_line};
+use serde_json::json;
 
 use super::control;
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
+use crate::report::stream::event_line;
 use crate::ui::{Ui, fit};
 
 /// Of a gate's output so many lines are shown, the last ones; the log has all.
@@ -21,6 +25,19 @@ pub enum Driver {
     Session,
     /// A session whose `task start` did not open the run.
     Opening,
+}
+
+/// Ends the events that a command printed, where it printed any, with its exit code and its error.
+pub fn end_stream(ui: &Ui, streams: bool, result: &Result<ExitCode>) {
+    if !streams {
+        return;
+    }
+    let (code, error) = match result {
+        Ok(code) => (*code, None),
+        Err(error) => (error.exit(), Some(error.to_json())),
+    };
+    let now = Time(Timestamp::now().as_millisecond());
+    ui.data(&event_line(now, "end", json!({ "code": code as u8, "kind": code.kind(), "error": error })));
 }
 
 pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitCode> {

@@ -7,7 +7,7 @@ use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 
-use super::finish::{Driver, finish};
+use super::finish::{Driver, end_stream, finish};
 use super::place::Place;
 use super::{Global, control, task};
 use crate::error::{Error, ExitCode, Result};
@@ -41,6 +41,12 @@ impl MergeArgs {
 }
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
+    let result = try_merge(global, ui, args);
+    end_stream(ui, ui.json() && !args.dry_run, &result);
+    result
+}
+
+fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.place(None)?;
     let session = task::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
@@ -84,6 +90,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
         Some(lease) => claims::options(&lease, Intent::Session(Some(level))),
         None => Options::new(Intent::Merge(level)),
     };
+    let options = Options { streams: ui.json(), ..options };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end, driver),

@@ -137,8 +137,12 @@ pub fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
-            // Help and usage errors are clap's to print, colours included.
-            let _ = error.print();
+            if code == ExitCode::Usage && std::env::args_os().any(|argument| argument == "--json") {
+                Ui::new(Flags::default()).print_json_error(&usage_error(&error).to_json());
+            } else {
+                // Help and usage errors are clap's to print, colours included.
+                let _ = error.print();
+            }
             return code.into();
         }
     };
@@ -148,10 +152,24 @@ pub fn main() -> std::process::ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            ui.print_error(error.message(), error.details(), error.what_to_do());
+            if ui.json() {
+                ui.print_json_error(&error.to_json());
+            } else {
+                ui.print_error(error.message(), error.details(), error.what_to_do());
+            }
             error.exit().into()
         }
     }
+}
+
+/// What clap says, as an error of ours.
+fn usage_error(error: &clap::Error) -> Error {
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let message = lines.next().unwrap_or("wrong usage").trim_start_matches("error: ").to_string();
+    let (hints, details): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("For more information"));
+    let hint = hints.first().copied().unwrap_or("For more information, try '--help'.");
+    details.into_iter().fold(Error::new(ExitCode::Usage, message), Error::detail).hint(hint)
 }
 
 fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode> {

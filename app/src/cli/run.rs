@@ -10,7 +10,7 @@ use mahabharatha_core::plan::Plan;
 use mahabharatha_core::run::event::Intent;
 
 use super::Global;
-use super::finish::{Driver, finish};
+use super::finish::{Driver, end_stream, finish};
 use super::place::Place;
 use crate::error::{Error, ExitCode, Result};
 use crate::report::plan::render_plan;
@@ -62,6 +62,12 @@ enum Mode {
 }
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
+    let result = try_run(global, ui, args);
+    end_stream(ui, ui.json() && !args.dry_run, &result);
+    result
+}
+
+fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
     let launcher = launcher(args.mode)?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
@@ -77,6 +83,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         max_cost: args.max_cost,
         allow_red_base: args.allow_red_base,
         no_wait: args.no_wait,
+        streams: ui.json(),
         ..Options::new(args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))))
     };
     match session::run(&place.project, &place.paths, ui, &options)? {

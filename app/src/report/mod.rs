@@ -3,7 +3,7 @@
 mod columns;
 pub mod completion_md;
 pub mod debug;
-pub mod display;
+mod display;
 mod failure;
 pub mod files;
 pub mod hypotheses;
@@ -19,6 +19,7 @@ mod reporter;
 pub mod state_md;
 pub mod status;
 pub mod status_line;
+pub mod stream;
 #[cfg(test)]
 mod support;
 pub mod text;
@@ -26,6 +27,7 @@ mod timeline;
 
 use std::time::Duration;
 
+pub use display::Display;
 pub use reporter::{Opening, Reporter};
 use serde::Serialize;
 use serde_json::{Value, json};

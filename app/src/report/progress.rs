@@ -11,6 +11,7 @@ use mahabharatha_core::view::{RunView, TaskView};
 
 use super::human_duration;
 use super::log_lines::{Line, Severity};
+use super::stream::log_event;
 use super::text::amount;
 use crate::ui::{Style, Ui, one_line};
 
@@ -24,6 +25,8 @@ pub enum Progress<'ui> {
     Lines(Lines<'ui>),
     /// Only what went wrong.
     Quiet(Lines<'ui>),
+    /// Lines as events for programs.
+    Events(&'ui Ui),
 }
 
 /// Lines with the time of day.
@@ -58,6 +61,7 @@ impl<'ui> Progress<'ui> {
             Progress::Live(Live { lines, .. }) | Progress::Lines(lines) => lines.print(line),
             Progress::Quiet(lines) if line.severity > Severity::Info => lines.print(line),
             Progress::Quiet(_) => {}
+            Progress::Events(ui) => ui.data(&log_event(line)),
         }
     }
 

@@ -21,6 +21,7 @@ mod hostile;
 mod hostile_books;
 mod inception;
 mod install;
+mod json_output;
 mod killed;
 mod landing;
 mod ownership;
