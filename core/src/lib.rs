@@ -7,6 +7,7 @@ pub mod cost;
 pub mod design;
 pub mod graph;
 pub mod ids;
+pub mod names;
 pub mod plan;
 pub mod prompt;
 pub mod run;

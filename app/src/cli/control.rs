@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::names::suggestion;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event};
 use mahabharatha_core::run::{Run, record};
@@ -101,6 +102,25 @@ pub fn print_answer(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
         }
     }
     if answer.refused.is_empty() { ExitCode::Done } else { ExitCode::Failed }
+}
+
+/// An error for a name that is no task of the run.
+pub fn no_such_task(run: &Run, name: &str) -> Error {
+    let message = format!("{} has no task {name}", run.feature());
+    Error::new(ExitCode::Usage, message).hint(task_suggestion(run, name))
+}
+
+fn task_suggestion(run: &Run, name: &str) -> String {
+    let known: Vec<&str> = run.graph().tasks().iter().map(|task| task.id.as_str()).collect();
+    suggestion(name, "tasks", &known)
+}
+
+/// Names the tasks that may have been meant where some are unknown.
+pub fn suggest_tasks(ui: &Ui, run: &Run, answer: &Answer) {
+    let unknown = answer.refused.iter().find(|refusal| run.task(&refusal.task).is_none());
+    if let Some(refusal) = unknown {
+        ui.note(&task_suggestion(run, refusal.task.as_str()));
+    }
 }
 
 /// Task ids as the command line has them.

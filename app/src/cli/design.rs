@@ -55,10 +55,10 @@ pub struct DesignArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
-    let place = global.place(args.feature.as_deref())?;
     if args.validate_only {
-        return validate::run(&place, ui);
+        return validate::run(&global.known_place(args.feature.as_deref())?, ui);
     }
+    let place = global.place(args.feature.as_deref())?;
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.asked());

@@ -56,7 +56,7 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
         },
     );
     preflight::check_programs(&mut report, &config);
-    let place = match global.place(None) {
+    let place = match global.known_place(None) {
         Ok(place) => place,
         Err(error) if error.exit() == ExitCode::Usage && !global.names_a_feature() => {
             let hint = "Its graph, agents and branches were not checked; name it with --feature <name>.";

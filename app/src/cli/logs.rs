@@ -3,16 +3,23 @@
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use mahabharatha_core::ids::TaskId;
 
-use super::Global;
+use super::place::Place;
+use super::{Global, control};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
 use crate::report::text::count;
+use crate::session;
+use crate::store::journal::Journal;
 use crate::store::watch;
 use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {
+    /// The feature
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
     /// Only what this worker did
     #[arg(long, value_name = "N")]
     worker: Option<u32>,
@@ -34,7 +41,7 @@ pub struct LogsArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(args.feature.as_deref())?;
     let zone = TimeZone::system();
     let since = match &args.since {
         Some(text) => Some(
@@ -50,6 +57,9 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
         level: args.level.unwrap_or_default(),
         search: args.search.clone(),
     };
+    if let Some(task) = &args.task {
+        check_task(&place, task)?;
+    }
     let dir = place.paths.logs();
     if args.follow {
         return follow(ui, &zone, Tail::new(&dir, filter));
@@ -62,6 +72,13 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
         ui.note(&format!("{nothing} {feature}"));
     }
     Ok(ExitCode::Done)
+}
+
+/// A task is known from the run's graph, or from its log where it was dropped from the graph since.
+fn check_task(place: &Place, task: &str) -> Result<()> {
+    let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else { return Ok(()) };
+    let is_known = TaskId::new(task).is_ok_and(|id| run.task(&id).is_some() || place.paths.task_log(&id).exists());
+    if is_known { Ok(()) } else { Err(control::no_such_task(&run, task)) }
 }
 
 /// Until the reader leaves, or the person has seen enough.

@@ -47,7 +47,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
 }
 
 fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(None)?;
     let session = task::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
     let own = lease.as_ref().filter(|lease| lease.session == session);

@@ -10,6 +10,7 @@ mod finish;
 mod hook;
 mod init;
 mod install;
+mod list;
 mod logs;
 mod man;
 mod merge;
@@ -60,7 +61,7 @@ pub struct Global {
     /// Work as if started in this directory
     #[arg(short = 'C', global = true, value_name = "DIR", default_value = ".", hide_default_value = true)]
     directory: PathBuf,
-    /// The feature that is meant [else ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature, the newest state]
+    /// The feature that is meant [else ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature, the newest state, the only spec]
     #[arg(short, long, global = true, value_name = "NAME")]
     feature: Option<String>,
     /// Print data as JSON on stdout
@@ -91,6 +92,8 @@ enum Command {
     /// Run a feature's task graph to the end, or on from where it stopped
     #[command(visible_alias = "run")]
     Kurukshetra(run::RunArgs),
+    /// List all features: state, progress, cost and age
+    List(list::ListArgs),
     /// Show how far a feature is
     Status(status::StatusArgs),
     /// Show what workers and tasks logged
@@ -176,6 +179,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
     match command {
         Command::Init(args) => init::run(global, ui, &args),
         Command::Kurukshetra(args) => run::run(global, ui, &args),
+        Command::List(args) => list::run(global, ui, &args),
         Command::Status(args) => status::run(global, ui, &args),
         Command::Logs(args) => logs::run(global, ui, &args),
         Command::Stop(args) => stop::run(global, ui, &args),

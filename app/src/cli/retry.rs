@@ -27,7 +27,7 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
             Error::new(ExitCode::Usage, "no task is named").hint("Name tasks, or use --all for every blocked one.")
         );
     }
-    let place = global.place(None)?;
+    let place = global.known_place(None)?;
     let before = control::read_run(&place)?;
     let max_usd = specs::load_config(&place.project)?.budget.max_usd_per_task;
     let command = Command::Retry { tasks: control::task_ids(&args.tasks)?, budget: Some(TaskBudget { max_usd }) };
@@ -37,6 +37,7 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
         ui.note("no task is blocked");
     }
     let code = control::print_answer(ui, &answer, "queued again");
+    control::suggest_tasks(ui, &before, &answer);
     control::say_how_to_go_on(&place, ui, &answer)?;
     let is_over =
         |task: &TaskId| before.task(task).is_some_and(|state| max_usd.is_some_and(|limit| state.spent_usd() >= limit));

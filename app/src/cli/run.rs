@@ -68,7 +68,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
 }
 
 fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
-    let place = global.place(args.feature.as_deref())?;
+    let place = global.known_place(args.feature.as_deref())?;
     let launcher = launcher(args.mode)?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
         return Err(Error::new(ExitCode::Usage, "--max-cost takes an amount of 0 or more"));

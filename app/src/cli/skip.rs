@@ -22,9 +22,10 @@ pub struct SkipArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(None)?;
     let tasks = control::task_ids(&args.tasks)?;
-    let graph = control::read_run(&place)?.graph().clone();
+    let run = control::read_run(&place)?;
+    let graph = run.graph();
     let mut dependents: Vec<TaskId> = tasks.iter().flat_map(|task| graph.dependents(task)).collect();
     dependents.sort();
     dependents.dedup();
@@ -43,6 +44,7 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
     let answer = control::send(&place, &command)?;
     let code = control::print_answer(ui, &answer, "skipped");
+    control::suggest_tasks(ui, &run, &answer);
     control::say_how_to_go_on(&place, ui, &answer)?;
     Ok(code)
 }

@@ -34,6 +34,9 @@ const LOG_TAIL: usize = 3;
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
+    /// The feature
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
     /// Go on showing it until the run ends
     #[arg(long)]
     watch: bool,
@@ -44,9 +47,9 @@ pub struct StatusArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     if args.line {
-        return Ok(status_line::run(global, ui));
+        return Ok(status_line::run(global, ui, args.feature.as_deref()));
     }
-    let place = global.place(None)?;
+    let place = global.known_place(args.feature.as_deref())?;
     if !args.watch {
         ui.data(&look(&place, ui)?.text);
         return Ok(ExitCode::Done);

@@ -20,6 +20,9 @@ use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
+    /// The feature to stop
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
     /// Only this worker; the others go on
     #[arg(long, value_name = "N")]
     worker: Option<u32>,
@@ -32,7 +35,7 @@ pub struct StopArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(args.feature.as_deref())?;
     let run = control::read_run(&place)?;
     let worker = args.worker.map(WorkerId);
     if let Some(worker) = worker

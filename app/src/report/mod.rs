@@ -7,6 +7,7 @@ mod display;
 mod failure;
 pub mod files;
 pub mod hypotheses;
+pub mod list;
 pub mod log_lines;
 pub mod logs;
 pub mod markdown;

@@ -126,7 +126,7 @@ fn style_of(status: &str) -> Style {
     }
 }
 
-fn status_cell(status: &str) -> Cell {
+pub(super) fn status_cell(status: &str) -> Cell {
     styled(style_of(status), status)
 }
 

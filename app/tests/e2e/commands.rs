@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "init",
     "kurukshetra",
     "run",
+    "list",
     "status",
     "logs",
     "stop",

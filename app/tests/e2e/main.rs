@@ -24,6 +24,7 @@ mod install;
 mod json_output;
 mod killed;
 mod landing;
+mod names;
 mod ownership;
 mod peers_control;
 mod peers_integration;

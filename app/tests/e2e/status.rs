@@ -52,7 +52,6 @@ fn a_run_is_told_from_its_beginning_to_its_end() {
     repo.config("workers: { count: 2 }\n");
     let person = with(task("B-2", 2, "b2", "true"), serde_json::json!({ "foreground": true }));
     repo.graph("x", &[held("A-1", 1, "a1"), simple("A-2", 1, "a2"), simple("B-1", 2, "b1"), person]);
-    repo.run(&["status", "-f", "y"]).code(6).says("there has been no run of y").says("mahabharatha run y");
 
     let run = repo.run_until_up(&["A-1"]);
     repo.wait_until("A-2 is done", || repo.task_status("A-2") == "completed");

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::ConfigProblem;
 use super::yaml::{Key, Node, Place, Value};
+use crate::names::nearest;
 
 /// A mapping being read. What nobody asked for by the end is an unknown key.
 pub struct Table<'a> {
@@ -249,13 +250,6 @@ fn report_duplicates(path: &str, entries: &[(Key, Rc<Node>)], problems: &mut Vec
             }
         }
     }
-}
-
-/// The known key that a slip of the finger would turn into `key`.
-fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
-    let distances = known.iter().map(|&known| (strsim::damerau_levenshtein(key, known), known));
-    let (distance, known) = distances.min_by_key(|&(distance, _)| distance)?;
-    (distance <= (known.len() / 2).max(2)).then_some(known)
 }
 
 fn must_be(path: &str, node: &Node, rule: &str) -> ConfigProblem {
