@@ -38,7 +38,8 @@ pub fn list_text(listed: &[Listed], now: Time, limit: Option<usize>, paint: Pain
     let since = |stamp: Option<Stamp>| stamp.map(|stamp| human_duration(now.since(stamp.0))).unwrap_or_default();
     let row = |one: &Listed| -> Vec<Cell> {
         vec![
-            cell(format!("{} {}", if one.is_current { "*" } else { " " }, one.feature)),
+            cell(if one.is_current { "*" } else { "" }),
+            cell(&one.feature),
             status_cell(one.status),
             cell(if one.total == 0 { String::new() } else { format!("{}/{}", one.completed, one.total) }),
             cell(if one.cost.is_zero() { String::new() } else { amount(one.cost) }),
@@ -48,7 +49,7 @@ pub fn list_text(listed: &[Listed], now: Time, limit: Option<usize>, paint: Pain
         ]
     };
     let rows: Vec<Vec<Cell>> = listed.iter().map(row).collect();
-    columns(&["  Feature", "Status", "Done", "Cost", "Age", "Last change", "Problem"], &rows, &[6], limit, paint)
+    columns(&["", "Feature", "Status", "Done", "Cost", "Age", "Last change", "Problem"], &rows, &[7], limit, paint)
 }
 
 #[cfg(test)]

@@ -105,5 +105,5 @@ fn every_feature_is_listed() {
     );
     assert!(told.iter().all(|one| one["created_at"].is_string() && one.get("cost_usd").is_some()), "{list}");
     assert!(told[3]["problem"].as_str().unwrap().starts_with("FIND-1: "), "{list}");
-    repo.run(&["list"]).code(0).says("* search").says("blocked").says("0/1");
+    repo.run(&["list"]).code(0).says("*  search").says("blocked").says("0/1");
 }
