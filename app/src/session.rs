@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 
 use jiff::Timestamp;
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, LauncherKind};
-use mahabharatha_core::graph::{Severity, TaskGraph};
+use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
@@ -209,9 +209,7 @@ impl Session<'_> {
         let tree = specs::start_tree(&project.git(), &start)?;
         let file = specs::load_graph(paths, &tree)?;
         let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
-        for warning in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
-            ui.warn(&specs::problem_line(warning));
-        }
+        specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
         check_intent(options.intent, &graph, None)?;
         let ground = self.ground(&graph, false);
         preflight::check(&ground)?.tell(ui)?;

@@ -74,6 +74,11 @@ pub fn load_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> 
     Ok(graph)
 }
 
+/// Returns the warnings among the problems of a graph, each as one line.
+pub fn warnings(problems: &[Problem]) -> impl Iterator<Item = String> {
+    problems.iter().filter(|problem| problem.severity == Severity::Warning).map(problem_line)
+}
+
 /// The feature's graph as written; where there is none, made from hand-written task files.
 pub fn read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> {
     try_read_graph(paths, start)?.map_err(|unreadable| cannot_read(paths, &unreadable))

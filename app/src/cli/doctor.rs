@@ -84,8 +84,11 @@ fn examine_feature(report: &mut Report, place: &Place, config: &Config, run: Opt
     let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
-    let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
     report.ok("graph", size(&graph));
+    for warning in specs::warnings(&problems) {
+        report.warn("graph", warning, "A run goes on all the same.");
+    }
     let (project, paths) = (&place.project, &place.paths);
     let ground = Ground {
         project,
