@@ -108,10 +108,19 @@ impl Ui {
         }
     }
 
+    /// Whether `screen` draws over what it showed before.
+    pub fn has_screen(&self) -> bool {
+        self.screen_size().is_some()
+    }
+
+    fn screen_size(&self) -> Option<rustix::termios::Winsize> {
+        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
+        (size.ws_row > 1).then_some(size)
+    }
+
     /// Data that takes the place of what it showed before: on a terminal on the same screen, elsewhere after it.
     pub fn screen(&self, text: &str) {
-        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
-        match size.filter(|size| size.ws_row > 1) {
+        match self.screen_size() {
             None => self.data(text),
             Some(size) => {
                 let mut lost = locked(&self.lost);

@@ -87,7 +87,7 @@ fn follow(ui: &Ui, zone: &TimeZone, mut tail: Tail) -> Result<ExitCode> {
     while !ui.reader_left() {
         let logs = tail.read_on().map_err(io("read", tail.directory()))?;
         print(ui, zone, &logs);
-        changes.wait();
+        changes.wait(None);
     }
     Ok(ExitCode::Done)
 }
