@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mahabharatha::project::Project;
-use mahabharatha::report::{Opening, Reporter};
-use mahabharatha::store::journal::Journal;
-use mahabharatha::store::locks::FeatureLock;
-use mahabharatha::ui::{Color, Flags, Ui};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Feature, Oid, Time};
 use mahabharatha_core::run::event::{Backoff, BackoffStrategy, Event, JobEnd, JobReport, Policy, Setup};
 use mahabharatha_core::run::{Effect, Run};
 use mahabharatha_core::spec::GraphFile;
+use mahabharatha_engine::report::{Opening, Reporter};
+use mahabharatha_sys::project::Project;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::{Color, Flags, Ui};
 
 const ROUNDS: usize = 5;
 const EVENTS_A_ROUND: usize = 18;

@@ -209,7 +209,7 @@ fn every_problem_code_is_documented() {
         known.extend(literals(&code).filter(is_code).filter(|text| *text != "snake_case").map(str::to_owned));
         assert!(known.len() > before || !path.ends_with("spec/path.rs"), "no codes in {}", path.display());
     }
-    for (_, code) in sources("app/src") {
+    for (_, code) in sources("engine/src") {
         let codes = code.lines().filter_map(|line| line.trim().strip_prefix("code: \"")?.split('"').next());
         known.extend(codes.map(str::to_owned));
     }
@@ -317,7 +317,7 @@ fn keys_without_effect_are_used_by_nothing() {
     let marked: Vec<&str> =
         rows.iter().filter(|row| row[3].contains(NO_EFFECT)).filter_map(|row| code(row[0])).collect();
     assert!(!marked.is_empty());
-    let sources = sources("core/src").into_iter().chain(sources("app/src"));
+    let sources = ["core/src", "sys/src", "engine/src", "setup/src", "app/src"].into_iter().flat_map(sources);
     for (path, code) in sources.filter(|(path, _)| !path.to_string_lossy().contains("/config/")) {
         for key in &marked {
             let field = key.rsplit('.').next().filter(|field| field.contains('_'));
@@ -337,19 +337,21 @@ fn the_environment_is_as_documented() {
         // What only tests set is not for people.
         text.starts_with("MAHABHARATHA_") && !text.starts_with("MAHABHARATHA_TEST_") && text.chars().all(in_name)
     };
-    let (tests, sources): (Vec<_>, Vec<_>) =
-        sources("app/src").into_iter().partition(|(path, _)| path.ends_with("crash.rs"));
+    let (tests, sources): (Vec<_>, Vec<_>) = ["sys/src", "engine/src", "setup/src", "app/src"]
+        .into_iter()
+        .flat_map(sources)
+        .partition(|(path, _)| path.ends_with("crash.rs"));
     let named = |sources: &[(PathBuf, String)]| -> BTreeSet<String> {
         sources.iter().flat_map(|(_, code)| literals(code)).filter(ours).map(str::to_owned).collect()
     };
     let (for_tests, set) = (named(&tests), named(&sources));
-    let reliability = read("docs/reliability.md");
-    assert!(for_tests.len() == 3 && for_tests.iter().all(|name| reliability.contains(&format!("`{name}"))));
+    let testing = read("docs/testing.md");
+    assert!(for_tests.len() == 3 && for_tests.iter().all(|name| testing.contains(&format!("`{name}"))));
     let documented: BTreeSet<String> =
         first_cells(environment).into_iter().filter(|name| ours(&name.as_str())).collect();
     assert_eq!(documented, set);
 
-    let env = read("app/src/proc/env.rs");
+    let env = read("sys/src/proc/env.rs");
     let (_, always) = env.split_once("const ALWAYS").unwrap();
     let always = always.split(';').nth(1).unwrap();
     let names: Vec<&str> = literals(always).collect();

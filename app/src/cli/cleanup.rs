@@ -5,18 +5,18 @@ use std::time::Duration;
 use clap::Args;
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::End;
+use mahabharatha_engine::claude::tasks::TaskList;
+use mahabharatha_engine::host::cleanup::{self, Leftover, What};
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::session;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
 
 use super::Global;
-use super::place::Place;
-use crate::claude::tasks::TaskList;
-use crate::error::{Error, ExitCode, Result};
-use crate::host::cleanup::{self, Leftover, What};
-use crate::host::jobs;
-use crate::lease::Lease;
-use crate::session;
-use crate::store::journal::Journal;
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct CleanupArgs {

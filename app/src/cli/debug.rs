@@ -6,26 +6,26 @@ use std::path::Path;
 use clap::Args;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::RunView;
-use serde_json::json;
-
-use super::place::Place;
-use super::{Global, control};
-use crate::error::{Error, ExitCode, Result};
-use crate::host::{cleanup, jobs};
-use crate::lease::Lease;
-use crate::report::debug::{
+use mahabharatha_engine::host::{cleanup, jobs};
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::report::debug::{
     Alive, Findings, JournalState, KeptWork, LockState, SessionState, TroubledTask, WorktreeState, blockers_of, render,
 };
-use crate::report::files;
-use crate::report::hypotheses::hypotheses;
-use crate::report::projection::projection;
-use crate::report::text::count;
-use crate::session;
-use crate::store::atomic::sweep;
-use crate::store::disk::lack_of_space;
-use crate::store::journal::{Examined, Health, Repair, Repaired, examine};
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
+use mahabharatha_engine::report::files;
+use mahabharatha_engine::report::hypotheses::hypotheses;
+use mahabharatha_engine::report::projection::projection;
+use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::session::{self, control};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::atomic::sweep;
+use mahabharatha_sys::store::disk::lack_of_space;
+use mahabharatha_sys::store::journal::{Examined, Health, Repair, Repaired, examine};
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
+use serde_json::json;
+
+use super::Global;
 
 #[derive(Debug, Args)]
 pub struct DebugArgs {

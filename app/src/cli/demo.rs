@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use mahabharatha_core::run::event::Intent;
+use mahabharatha_engine::session::{self, Options, Outcome};
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::git::{self, First, Git, Identity};
+use mahabharatha_sys::project::Project;
+use mahabharatha_sys::ui::Ui;
 
 use super::Global;
 use super::finish::{Driver, finish};
-use crate::error::{Error, ExitCode, Result, io};
-use crate::git::{self, First, Git, Identity};
-use crate::project::Project;
-use crate::session::{self, Options, Outcome};
-use crate::ui::Ui;
 
 const FEATURE: &str = "statistics";
 
@@ -60,7 +60,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     ));
     ui.note("$ mahabharatha run statistics");
     let options = Options::new(Intent::Complete);
-    let place = super::place::Place { project, feature, paths };
+    let place = mahabharatha_sys::project::Place { project, feature, paths };
     let code = match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => ExitCode::Done,
         Outcome::Ended(end) => finish(&place, ui, &end, Driver::Run)?,

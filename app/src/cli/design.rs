@@ -10,24 +10,26 @@ use mahabharatha_core::graph::{Problem, StartTree};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{GraphFile, Requirements};
+use mahabharatha_engine::claude::tasks::Phase;
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::report::files::{self, Checkpoint};
+use mahabharatha_engine::report::plan::render_plan;
+use mahabharatha_engine::report::text::{branch_name, cost_phrase, count};
+use mahabharatha_engine::report::{extended, human_duration};
+use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::specs;
+use mahabharatha_setup::planning::{
+    self, Asker, Colophon, Commit, Designed, Laid, Role, ScratchCheckout, Source, Standing,
+};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
-use super::place::Place;
-use super::{Global, control, validate};
-use crate::claude::tasks::Phase;
-use crate::error::{Error, ExitCode, Result};
-use crate::host::jobs;
-use crate::planning::{self, Asker, Colophon, Commit, Designed, Laid, Role, ScratchCheckout, Source, Standing};
-use crate::proc;
-use crate::report::files::{self, Checkpoint};
-use crate::report::plan::render_plan;
-use crate::report::text::{branch_name, cost_phrase, count};
-use crate::report::{extended, human_duration};
-use crate::session;
-use crate::specs;
-use crate::store::journal::Journal;
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
+use super::{Global, validate};
 
 #[derive(Debug, Args)]
 pub struct DesignArgs {
@@ -63,7 +65,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
-    planning::end_on_signals();
+    planning::end_on_signals()?;
     let designing = Designing::new(&place, ui, args, &config)?;
     let mut code = ExitCode::Done;
     let drawn = planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || {

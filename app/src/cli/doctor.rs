@@ -1,19 +1,19 @@
 //! `doctor`: every preflight check, with what to do.
 
 use clap::Args;
+use mahabharatha_engine::preflight::{self, CheckStatus, Ground, Report};
+use mahabharatha_engine::session;
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::ui::Ui;
 
 use mahabharatha_core::config::Config;
 use mahabharatha_core::run::{End, Run};
 
 use super::Global;
-use super::place::Place;
 use super::validate::size;
-use crate::error::{ExitCode, Result};
-use crate::preflight::{self, CheckStatus, Ground, Report};
-use crate::session;
-use crate::specs;
-use crate::store::journal::Journal;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {}

@@ -5,13 +5,12 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::{RunView, first_line};
+use mahabharatha_engine::report::stream::event_line;
+use mahabharatha_engine::session::control;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::ui::{Ui, fit};
 use serde_json::json;
-
-use super::control;
-use super::place::Place;
-use crate::error::{Error, ExitCode, Result};
-use crate::report::stream::event_line;
-use crate::ui::{Ui, fit};
 
 /// Of a gate's output so many lines are shown, the last ones; the log has all.
 const SHOWN_LINES: usize = 20;

@@ -7,20 +7,19 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::TaskStatus;
+use mahabharatha_engine::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
+use mahabharatha_engine::claude::tasks::{Listed, TaskCompleted};
+use mahabharatha_engine::lease::{self, Lease};
+use mahabharatha_engine::session::{caller, claims, control};
+use mahabharatha_engine::worker::subagents::{self, Session};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::{Place, Project};
+use mahabharatha_sys::ui::Ui;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::place::Place;
-use super::{Cli, Command, Global, control, task};
-use crate::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
-use crate::claude::tasks::{Listed, TaskCompleted};
-use crate::error::{Error, ExitCode, Result};
-use crate::lease::{self, Lease};
-use crate::project::Project;
-use crate::session::claims;
-use crate::ui::Ui;
-use crate::worker::subagents::{self, Session};
+use super::{Cli, Command, Global};
 
 /// More than a client sends for any file that an agent writes.
 const MAX_INPUT_BYTES: u64 = 256 << 20;
@@ -207,10 +206,10 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
         if session != call.session_id {
             return refused(&format!("another session ({session}) is at it"));
         }
-        let check = task::check(&place, &place.paths.job(&task, job.attempt))?;
+        let check = caller::check(&place, &place.paths.job(&task, job.attempt))?;
         return match check.passed() {
             true => Ok(ExitCode::Done),
-            false => refused(&task::objections(&check).join("\n")),
+            false => refused(&check.objections().join("\n")),
         };
     }
     match run.task(&task).map(|task| &task.status) {

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mahabharatha_engine::claude::groups::{Action, Group, Selection};
+use mahabharatha_engine::report::placed::{self, Operation, Tense};
+use mahabharatha_setup::init::{self, Outcome, Request};
+use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
 
 use super::Global;
 use super::selection::GroupArgs;
-use crate::claude::groups::{Action, Group, Selection};
-use crate::error::{ExitCode, Result};
-use crate::init::{self, Outcome, Request};
-use crate::report::placed::{self, Operation, Tense};
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct InitArgs {

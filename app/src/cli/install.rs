@@ -4,21 +4,21 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use mahabharatha_engine::claude::commands::Home;
+use mahabharatha_engine::claude::groups::{Action, Group, Selection, count_files};
+use mahabharatha_engine::claude::install::{self, PROGRAM, Plan};
+use mahabharatha_engine::report::placed::{self, Operation, Tense};
+use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::specs;
+use mahabharatha_setup::init;
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::proc::find_program;
+use mahabharatha_sys::project::Project;
+use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::Global;
 use super::selection::GroupArgs;
-use crate::claude::commands::Home;
-use crate::claude::groups::{Action, Group, Selection, count_files};
-use crate::claude::install::{self, PROGRAM, Plan};
-use crate::error::{Error, ExitCode, Result, io};
-use crate::init;
-use crate::proc::find_program;
-use crate::project::Project;
-use crate::report::placed::{self, Operation, Tense};
-use crate::report::text::count;
-use crate::specs;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct InstallArgs {

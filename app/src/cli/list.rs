@@ -8,19 +8,18 @@ use jiff::Timestamp;
 use mahabharatha_core::graph::StartTree;
 use mahabharatha_core::ids::{Feature, Time};
 use mahabharatha_core::view::{PlannedView, Stamp, TaskView};
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::report::list::{Listed, list_text};
+use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::specs;
+use mahabharatha_setup::planning::{self, Standing};
+use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_sys::project::{Place, Project};
+use mahabharatha_sys::store::costs;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::ui::Ui;
 
-use super::place::Place;
-use super::{Global, control};
-use crate::error::{ExitCode, Result};
-use crate::lease::Lease;
-use crate::planning::{self, Standing};
-use crate::project::Project;
-use crate::report::list::{Listed, list_text};
-use crate::session;
-use crate::specs;
-use crate::store::costs;
-use crate::store::journal::Journal;
-use crate::ui::Ui;
+use super::Global;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {}
@@ -48,8 +47,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &ListArgs) -> Result<ExitCode> {
 
 /// A feature whose files cannot be read is listed with the reason.
 fn look(project: &Project, feature: Feature, start: &StartTree) -> Listed {
-    let paths = project.feature(&feature);
-    let place = Place { project: project.clone(), feature, paths };
+    let place = Place::new(project.clone(), feature);
     let listed = of_run(&place).and_then(|run| run.map_or_else(|| of_spec(&place, start), Ok));
     listed.unwrap_or_else(|error| Listed {
         feature: place.feature.to_string(),

@@ -4,16 +4,16 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mahabharatha_core::ids::TaskId;
+use mahabharatha_engine::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
+use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::session::{self, control};
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::watch;
+use mahabharatha_sys::ui::Ui;
 
-use super::place::Place;
-use super::{Global, control};
-use crate::error::{Error, ExitCode, Result, io};
-use crate::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
-use crate::report::text::count;
-use crate::session;
-use crate::store::journal::Journal;
-use crate::store::watch;
-use crate::ui::Ui;
+use super::Global;
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {

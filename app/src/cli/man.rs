@@ -2,8 +2,7 @@
 
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
-
-use crate::error::ExitCode;
+use mahabharatha_sys::error::ExitCode;
 
 const EXIT_CODES: [(ExitCode, &str); 11] = [
     (ExitCode::Done, "done"),

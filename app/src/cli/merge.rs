@@ -6,16 +6,16 @@ use clap::Args;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control};
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
 
+use super::Global;
 use super::finish::{Driver, end_stream, finish};
-use super::place::Place;
-use super::{Global, control, task};
-use crate::error::{Error, ExitCode, Result};
-use crate::lease::Lease;
-use crate::session::{self, Options, Outcome, claims};
-use crate::specs;
-use crate::store::locks::FeatureLock;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
@@ -48,7 +48,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
 
 fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
     let place = global.known_place(None)?;
-    let session = task::session_name(args.session.as_deref());
+    let session = caller::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
     let own = lease.as_ref().filter(|lease| lease.session == session);
     if !args.dry_run && FeatureLock::holder(place.paths.dir())?.is_some() {

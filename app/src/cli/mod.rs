@@ -1,7 +1,7 @@
 //! One file per command: its arguments and `run`. Nothing depends on this room.
 
+mod answer;
 mod cleanup;
-mod control;
 mod debug;
 mod demo;
 mod design;
@@ -33,9 +33,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-
-use crate::error::{Error, ExitCode, Result};
-use crate::ui::{Color, Flags, Ui};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::{Color, Flags, Ui};
 
 /// Turns a written spec into verified, merged code with many coding agents at once.
 #[derive(Debug, Parser)]

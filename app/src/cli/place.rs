@@ -1,16 +1,9 @@
-//! Where a command works: the project and the feature that are meant.
+//! The project and the feature that a command is about.
 
-use mahabharatha_core::ids::Feature;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::{Place, Project};
 
 use super::Global;
-use crate::error::{Error, ExitCode, Result};
-use crate::project::{FeaturePaths, Project};
-
-pub struct Place {
-    pub project: Project,
-    pub feature: Feature,
-    pub paths: FeaturePaths,
-}
 
 impl Global {
     pub fn project(&self) -> Result<Project> {
@@ -38,8 +31,7 @@ impl Global {
         }
         let project = self.project()?;
         let feature = project.which_feature(argument.or(self.feature.as_deref()), std::env::var_os)?;
-        let paths = project.feature(&feature);
-        Ok(Place { project, feature, paths })
+        Ok(Place::new(project, feature))
     }
 
     /// By flag; a feature may also be meant without being named.

@@ -7,23 +7,23 @@ use clap::Args;
 use mahabharatha_core::config::Config;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::spec::{Gap, Requirements};
+use mahabharatha_engine::claude::tasks::Phase;
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::report::extended;
+use mahabharatha_engine::report::files::{self, Checkpoint};
+use mahabharatha_engine::report::text::cost_phrase;
+use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::specs;
+use mahabharatha_setup::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::{Style, Ui};
 use serde_json::json;
 
-use super::place::Place;
-use super::{Global, control};
-use crate::claude::tasks::Phase;
-use crate::error::{Error, ExitCode, Result};
-use crate::host::jobs;
-use crate::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
-use crate::report::extended;
-use crate::report::files::{self, Checkpoint};
-use crate::report::text::cost_phrase;
-use crate::session;
-use crate::specs;
-use crate::store::atomic::write_atomic;
-use crate::store::journal::Journal;
-use crate::store::locks::FeatureLock;
-use crate::ui::{Style, Ui};
+use super::Global;
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -60,7 +60,7 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.asked());
     let config = specs::load_config(&place.project)?;
-    planning::end_on_signals();
+    planning::end_on_signals()?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let run_cost = run.map(|run| run.attempts_cost()).unwrap_or_default();
     let planning = Planning { place: &place, ui, args, config: &config, run_cost, written: RefCell::default() };

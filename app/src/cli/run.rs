@@ -8,16 +8,17 @@ use mahabharatha_core::graph::Task;
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::run::event::Intent;
+use mahabharatha_engine::agent;
+use mahabharatha_engine::report::plan::render_plan;
+use mahabharatha_engine::session::{self, Options, Outcome};
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::ui::Ui;
 
 use super::Global;
 use super::finish::{Driver, end_stream, finish};
-use super::place::Place;
-use crate::error::{Error, ExitCode, Result};
-use crate::report::plan::render_plan;
-use crate::session::{self, Options, Outcome};
-use crate::specs;
-use crate::store::journal::Journal;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -147,7 +148,7 @@ pub fn commands(
 ) -> Result<Vec<(String, String)>> {
     let mut commands = Vec::new();
     for task in tasks.iter().filter(|task| !task.spec.foreground) {
-        let (name, agent) = session::agent_for(config, &task.spec, asked)?;
+        let (name, agent) = agent::choose(config, &task.spec, asked)?;
         match (&task.spec.run, agent.command.is_empty()) {
             (Some(run), true) => commands.push((format!("{} (run)", task.id), run.clone())),
             _ => commands.push((format!("{} (agent {name})", task.id), agent.command.join(" "))),

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-
-use crate::claude::groups::{Group, Selection};
+use mahabharatha_engine::claude::groups::{Group, Selection};
 
 /// The choice of groups. Each command has a `--minimal` of its own.
 #[derive(Debug, Args)]

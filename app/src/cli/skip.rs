@@ -3,10 +3,11 @@
 use clap::Args;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::Command;
+use mahabharatha_engine::session::control;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
 
-use super::{Global, control};
-use crate::error::{Error, ExitCode, Result};
-use crate::ui::Ui;
+use super::{Global, answer};
 
 #[derive(Debug, Args)]
 pub struct SkipArgs {
@@ -23,7 +24,7 @@ pub struct SkipArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     let place = global.known_place(None)?;
-    let tasks = control::task_ids(&args.tasks)?;
+    let tasks = answer::task_ids(&args.tasks)?;
     let run = control::read_run(&place)?;
     let graph = run.graph();
     let mut dependents: Vec<TaskId> = tasks.iter().flat_map(|task| graph.dependents(task)).collect();
@@ -43,8 +44,8 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     }
     let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
     let answer = control::send(&place, &command)?;
-    let code = control::print_answer(ui, &answer, "skipped");
-    control::suggest_tasks(ui, &run, &answer);
-    control::say_how_to_go_on(&place, ui, &answer)?;
+    let code = answer::print(ui, &answer, "skipped");
+    answer::suggest_tasks(ui, &run, &answer);
+    answer::print_next_command(&place, ui, &answer)?;
     Ok(code)
 }

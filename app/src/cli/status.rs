@@ -9,26 +9,26 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Time, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
+use mahabharatha_engine::claude::tasks::{self, TaskList};
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::report::extended;
+use mahabharatha_engine::report::logs::{LogFilter, read_logs};
+use mahabharatha_engine::report::planned::planned_text;
+use mahabharatha_engine::report::status::{Details, Doing, ListView, Show, status_json, status_text};
+use mahabharatha_engine::report::text::cost_fact;
+use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::specs;
+use mahabharatha_engine::worker::{JobSpec, Progress};
+use mahabharatha_setup::planning::{self, Standing};
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::costs;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::watch::{self, Changes};
+use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
-use super::place::Place;
-use super::{Global, control, status_line};
-use crate::claude::tasks::{self, TaskList};
-use crate::error::{Error, ExitCode, Result, io};
-use crate::lease::Lease;
-use crate::planning::{self, Standing};
-use crate::report::extended;
-use crate::report::logs::{LogFilter, read_logs};
-use crate::report::planned::planned_text;
-use crate::report::status::{Details, Doing, ListView, Show, status_json, status_text};
-use crate::report::text::cost_fact;
-use crate::session;
-use crate::specs;
-use crate::store::costs;
-use crate::store::journal::Journal;
-use crate::store::watch::{self, Changes};
-use crate::ui::Ui;
-use crate::worker::{JobSpec, Progress};
+use super::{Global, status_line};
 
 /// Interval at which the clocks on a screen move on while nothing happens.
 const CLOCK_TICK: Duration = Duration::from_secs(1);
@@ -127,7 +127,7 @@ fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
 
 /// Shows a feature that is planned or designed; an error where nothing is known of it.
 fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, setup: Cost) -> Result<String> {
-    let planning = costs::total(&place.paths.planning_costs())?;
+    let planning = place.paths.planning_cost()?;
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start)?;
     let has_requirements = standing != Standing::Missing;

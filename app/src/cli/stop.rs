@@ -7,16 +7,16 @@ use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::run::End;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::Command;
+use mahabharatha_engine::host::jobs;
+use mahabharatha_engine::lease::{self, Lease};
+use mahabharatha_engine::session::{claims, control};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::store::spool::{self, Asked};
+use mahabharatha_sys::ui::Ui;
 
-use super::place::Place;
-use super::{Global, control};
-use crate::error::{Error, ExitCode, Result};
-use crate::host::jobs;
-use crate::lease::{self, Lease};
-use crate::session::claims;
-use crate::store::locks::FeatureLock;
-use crate::store::spool::{self, Asked};
-use crate::ui::Ui;
+use super::Global;
 
 #[derive(Debug, Args)]
 pub struct StopArgs {

@@ -2,17 +2,15 @@
 
 use mahabharatha_core::graph::{Severity, TaskGraph, trace};
 use mahabharatha_core::spec::Requirements;
+use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::session;
+use mahabharatha_engine::specs;
+use mahabharatha_setup::planning::{self, Standing};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::{FeaturePaths, Place};
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::ui::Ui;
 use serde::Serialize;
-
-use super::place::Place;
-use crate::error::{Error, ExitCode, Result};
-use crate::planning::{self, Standing};
-use crate::project::FeaturePaths;
-use crate::report::text::count;
-use crate::session;
-use crate::specs;
-use crate::store::journal::Journal;
-use crate::ui::Ui;
 
 pub fn run(place: &Place, ui: &Ui) -> Result<ExitCode> {
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
+use mahabharatha_engine::claude::validate::{Files, Problem, validate};
+use mahabharatha_engine::report::text::count;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
 
 use super::{Cli, Global};
-use crate::claude::validate::{Files, Problem, validate};
-use crate::error::{Error, ExitCode, Result};
-use crate::report::text::count;
-use crate::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct ValidateCommandsArgs {

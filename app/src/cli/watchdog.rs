@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::error::{ExitCode, Result};
-use crate::host::jobs;
-use crate::ui::Ui;
+use mahabharatha_engine::host::jobs;
+use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
 
 #[derive(Debug, Args)]
 pub struct WatchdogArgs {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mahabharatha_engine::worker;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
 
 use super::Global;
-use crate::error::{Error, ExitCode, Result};
-use crate::ui::Ui;
-use crate::worker;
 
 #[derive(Debug, Args)]
 pub struct WorkerArgs {

@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use mahabharatha::store::journal::Journal;
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::replay;
 use mahabharatha_core::view::RunView;
+use mahabharatha_sys::store::journal::Journal;
 use serde_json::{Value, json};
 
 use crate::agents::{doing, held};

@@ -4,13 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mahabharatha::agent::{AgentKind, AgentSpec};
-use mahabharatha::proc::{Ended, Exit};
-use mahabharatha::report::logs::{LogFilter, read_logs};
-use mahabharatha::report::state_md;
-use mahabharatha::store::journal::{FILE_NAME, Health, Journal, Repair, examine};
-use mahabharatha::store::locks::FeatureLock;
-use mahabharatha::worker;
 use mahabharatha_core::charter::{Answers, recommend};
 use mahabharatha_core::config::Config;
 use mahabharatha_core::graph::{TaskGraph, trace};
@@ -20,6 +13,13 @@ use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
 use mahabharatha_core::run::replay;
 use mahabharatha_core::spec::{self, GraphFile, TaskSpec, import_tasks, parse_task_file, write_task_file};
 use mahabharatha_core::view::RunView;
+use mahabharatha_engine::agent::{AgentKind, AgentSpec};
+use mahabharatha_engine::report::logs::{LogFilter, read_logs};
+use mahabharatha_engine::report::state_md;
+use mahabharatha_engine::worker;
+use mahabharatha_sys::proc::{Ended, Exit};
+use mahabharatha_sys::store::journal::{FILE_NAME, Health, Journal, Repair, examine};
+use mahabharatha_sys::store::locks::FeatureLock;
 use tempfile::TempDir;
 
 pub trait Reader {
@@ -447,7 +447,7 @@ impl Reader for AgentStream {
             let said = format!("{:?}", agent.agent().said(&ended));
             assert!(said.len() < 400_000, "{} bytes", said.len());
         }
-        let cleaned = mahabharatha::ui::clean(&text(input));
+        let cleaned = mahabharatha_sys::ui::clean(&text(input));
         assert!(cleaned.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')), "{cleaned:?}");
     }
 }
@@ -482,7 +482,7 @@ impl Reader for ResultFile {
     fn read(&self, input: &[u8]) {
         fs::write(self.0.path().join("result.json"), input).unwrap();
         let _ = worker::read_result(self.0.path());
-        fs::write(self.0.path().join(worker::ORDER), input).unwrap();
+        fs::write(self.0.path().join(worker::JOB_SPEC), input).unwrap();
         let _ = worker::JobSpec::read(self.0.path());
     }
 }

@@ -177,3 +177,23 @@ fn what_planning_costs_after_a_run_is_shown_everywhere() {
     let examined = repo.run(&["debug", "--json", "-f", "shop"]).json();
     assert_eq!(examined["projection"], "current", "{examined}");
 }
+
+#[test]
+fn the_first_feature_pays_for_setting_up_the_project() {
+    let repo = with_agent("exit 3\n");
+    let setup =
+        json!({ "record": "answered", "id": "1", "cost": { "cost_usd": 2.5, "known_cost_usd": 2.5, "tokens": 7 } });
+    repo.write(".git/mahabharatha/setup.jsonl", &format!("{setup}\n"));
+    repo.graph("shop", &[simple("A", 1, "a.txt")]);
+    repo.graph("second", &[simple("B", 1, "b.txt")]);
+    repo.commit("graphs");
+    repo.config("budget: { max_usd: 2 }\n");
+    repo.run(&["run", "shop"]).code(9).says("budget");
+    repo.config("");
+    repo.run(&["run", "shop"]).code(0);
+    repo.run(&["run", "second"]).code(0);
+    let cost = |feature: &str| repo.run(&["status", "--json", "-f", feature]).code(0).json()["cost_usd"].clone();
+    assert_eq!([cost("shop"), cost("second")], [json!(2.5), json!(0.0)]);
+    let completion = repo.read(".gsd/specs/shop/COMPLETION.md");
+    assert!(completion.contains("2.50 USD"), "{completion}");
+}

@@ -4,20 +4,18 @@ use serde_json::{Value, json};
 
 use crate::support::Repo;
 
-/// A task by its command.
-fn task(
-    id: &str,
-    level: u32,
-    create: &str,
-    dependencies: &[&str],
-    criteria: &[&str],
-    run: &str,
-    verify: &str,
-) -> Value {
+/// A task that creates one file by a command, and how that is verified.
+fn task(id: &str, level: u32, create: &str, [run, verify]: [&str; 2]) -> Value {
     json!({
         "id": id, "title": format!("Make {create}"), "level": level, "files": { "create": [create] },
-        "dependencies": dependencies, "acceptance_criteria": criteria, "run": run, "verification": { "command": verify },
+        "dependencies": [], "acceptance_criteria": [], "run": run, "verification": { "command": verify },
     })
+}
+
+fn with(mut task: Value, dependencies: &[&str], criteria: &[&str]) -> Value {
+    task["dependencies"] = json!(dependencies);
+    task["acceptance_criteria"] = json!(criteria);
+    task
 }
 
 /// The phases that Claude Code's task list shows.
@@ -46,11 +44,11 @@ fn an_idea_becomes_merged_code() {
     repo.write(
         ".git/graph.json",
         &json!({ "feature": "shop", "tasks": [
-            task("L0-001", 0, "books", &[], &[], "echo '1 Mahabharata' > books", "grep -q 1 books"),
-            task("L1-001", 1, "shop", &["L0-001"], &["AC-1.1", "AC-1.2"],
-                "echo 'grep -q \"^$2 \" books && echo sold || exit 2' > shop", "[ \"$(sh shop buy 1)\" = sold ]"),
-            task("L2-001", 2, "tests/shop.sh", &["L1-001"], &["AC-1.2"],
-                "mkdir -p tests; echo 'sh shop buy 9; [ $? = 2 ]' > tests/shop.sh", "sh tests/shop.sh"),
+            task("L0-001", 0, "books", ["echo '1 Mahabharata' > books", "grep -q 1 books"]),
+            with(task("L1-001", 1, "shop", ["echo 'grep -q \"^$2 \" books && echo sold || exit 2' > shop",
+                "[ \"$(sh shop buy 1)\" = sold ]"]), &["L0-001"], &["AC-1.1", "AC-1.2"]),
+            with(task("L2-001", 2, "tests/shop.sh", ["mkdir -p tests; echo 'sh shop buy 9; [ $? = 2 ]' > tests/shop.sh",
+                "sh tests/shop.sh"]), &["L1-001"], &["AC-1.2"]),
         ] })
         .to_string(),
     );

@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use mahabharatha::agent::{AgentKind, AgentSpec};
-use mahabharatha::git::{Git, Identity};
-use mahabharatha::worker::{JobSpec, Limits, Logs, PromptContext, Rules, read_result};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, Feature, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Carry, Doer, Job, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_core::spec::{FileLists, TaskSpec, Verification};
+use mahabharatha_engine::agent::{AgentKind, AgentSpec};
+use mahabharatha_engine::worker::{JobSpec, Limits, Logs, PromptContext, Rules, read_result};
+use mahabharatha_sys::git::{Git, Identity};
 use tempfile::TempDir;
 
 pub struct Bench {

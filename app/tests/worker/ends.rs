@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-use mahabharatha::proc::{ProcessId, find_marked};
 use mahabharatha_core::run::event::{FailCause, JobEnd};
+use mahabharatha_sys::proc::{ProcessId, find_marked};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{Bench, created, verification, wait_until};

@@ -299,7 +299,7 @@ fn modes_links_and_odd_names_are_committed_as_they_are() {
     assert!(bench.git(&["ls-tree", commit.as_str(), "src/own.rs"]).starts_with("100755 "));
     assert_eq!(bench.show(commit, "lib/with space/ä ö.txt").unwrap(), "s\n");
     assert_eq!(bench.show(commit, "lib/new\nline").unwrap(), "n");
-    let tree = mahabharatha::git::Git::repository(bench.common()).ls_tree(commit).unwrap();
+    let tree = mahabharatha_sys::git::Git::repository(bench.common()).ls_tree(commit).unwrap();
     assert!(tree.iter().any(|entry| entry.path.as_path().as_os_str().as_bytes() == b"lib/\xff"));
 }
 

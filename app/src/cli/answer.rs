@@ -1,0 +1,54 @@
+//! What a run answers to a command, as text and as JSON.
+
+use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::Run;
+use mahabharatha_core::run::effect::Answer;
+use mahabharatha_engine::lease::Lease;
+use mahabharatha_engine::session::control::{is_driven, suggested_task};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::ui::Ui;
+
+/// Prints the command that continues a run which no process drives.
+pub fn print_next_command(place: &Place, ui: &Ui, answer: &Answer) -> Result<()> {
+    if answer.accepted.is_empty() || is_driven(place)? {
+        return Ok(());
+    }
+    if let Some(lease) = Lease::driving(place.paths.dir()) {
+        ui.note(&format!("Session {} goes on with: mahabharatha task next -f {}", lease.session, place.feature));
+    } else {
+        ui.note(&format!("Nothing runs now; go on with: mahabharatha run {}", place.feature));
+    }
+    Ok(())
+}
+
+/// Prints which tasks were accepted and which refused. Any refusal is a failure.
+pub fn print(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
+    if ui.json() {
+        ui.data(&serde_json::to_string_pretty(answer).expect("an answer has string keys only"));
+    } else {
+        for task in &answer.accepted {
+            ui.note(&format!("{task}: {done}"));
+        }
+        for refusal in &answer.refused {
+            ui.warn(&format!("{}: not {done}: {}", refusal.task, refusal.why));
+        }
+    }
+    if answer.refused.is_empty() { ExitCode::Done } else { ExitCode::Failed }
+}
+
+/// Prints the tasks that may have been meant where some are unknown.
+pub fn suggest_tasks(ui: &Ui, run: &Run, answer: &Answer) {
+    let unknown = answer.refused.iter().find(|refusal| run.task(&refusal.task).is_none());
+    if let Some(refusal) = unknown {
+        ui.note(&suggested_task(run, refusal.task.as_str()));
+    }
+}
+
+/// Parses task ids from the command line.
+pub fn task_ids(names: &[String]) -> Result<Vec<TaskId>> {
+    names
+        .iter()
+        .map(|name| TaskId::new(name.clone()).map_err(|bad| Error::new(ExitCode::Usage, bad.to_string())))
+        .collect()
+}

@@ -1,0 +1,285 @@
+//! The slash commands and agents, as files below a `.claude` directory.
+
+use std::path::{Path, PathBuf};
+
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+
+/// Where commands and agents lie below a directory, and how commands name the agents.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// For `/mahabharatha:x` and for `/z:x`.
+    pub commands: [&'static str; 2],
+    pub agents: &'static str,
+    /// Where commands have their details apart. Not below `commands`, where the client takes every file for a command.
+    pub details: Option<&'static str>,
+    pub agent_prefix: &'static str,
+}
+
+/// Below a `.claude` directory.
+pub const DOT_CLAUDE: Layout = Layout {
+    commands: ["commands/mahabharatha", "commands/z"],
+    agents: "agents",
+    details: Some("mahabharatha"),
+    agent_prefix: "",
+};
+
+/// Below a directory that holds our two plugins. Agents are in the first, whose name the client puts before theirs.
+pub const PLUGINS: Layout = Layout {
+    commands: ["mahabharatha/commands", "z/commands"],
+    agents: "mahabharatha/agents",
+    details: None,
+    agent_prefix: "mahabharatha:",
+};
+
+struct Command {
+    name: &'static str,
+    core: &'static str,
+    /// What is needed only now and then, so that the command itself stays short.
+    details: Option<&'static str>,
+}
+
+macro_rules! asset {
+    ($($path:literal),+) => {
+        include_str!(concat!("../../assets/claude/", $($path),+))
+    };
+}
+
+macro_rules! command {
+    ($name:literal) => {
+        Command { name: $name, core: asset!("commands/", $name, ".md"), details: None }
+    };
+    ($name:literal, details) => {
+        Command {
+            name: $name,
+            core: asset!("commands/", $name, ".md"),
+            details: Some(asset!("commands/", $name, ".details.md")),
+        }
+    };
+}
+
+const COMMANDS: [Command; 10] = [
+    command!("init"),
+    command!("plan", details),
+    command!("design", details),
+    command!("kurukshetra", details),
+    command!("status"),
+    command!("worker"),
+    command!("merge"),
+    command!("stop"),
+    command!("retry"),
+    command!("cleanup"),
+];
+
+const AGENT_FILES: [(&str, &str); 5] = [
+    ("scout", asset!("agents/scout.md")),
+    ("product-owner", asset!("agents/product-owner.md")),
+    ("architect", asset!("agents/architect.md")),
+    ("worker", asset!("agents/worker.md")),
+    ("gatekeeper", asset!("agents/gatekeeper.md")),
+];
+
+const PREFLIGHT: &str = asset!("preflight.md");
+
+/// A `.claude` directory: a project's, or the one that counts for all projects of a user.
+#[derive(Debug, Clone)]
+pub struct Home {
+    root: PathBuf,
+    /// From the root to the directory.
+    prefix: &'static str,
+    /// As commands name it to the model.
+    shown: String,
+}
+
+impl Home {
+    pub fn of_project(root: &Path) -> Home {
+        Home { root: root.to_owned(), prefix: ".claude", shown: ".claude".to_owned() }
+    }
+
+    /// The directory that the client reads too.
+    pub fn of_user() -> Result<Home> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let dir = set("CLAUDE_CONFIG_DIR").or_else(|| set("HOME").map(|home| home.join(".claude")));
+        let root = dir.ok_or_else(|| {
+            Error::new(ExitCode::Failed, "cannot tell where your Claude Code directory is: HOME is not set")
+                .hint("Set HOME or CLAUDE_CONFIG_DIR, or install into the project: mahabharatha install.")
+        })?;
+        Ok(Home { shown: root.display().to_string(), root, prefix: "" })
+    }
+
+    /// What paths are shown from: the project, or the user's `.claude` directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn dir(&self) -> PathBuf {
+        self.root.join(self.prefix)
+    }
+
+    /// From the root to the directory.
+    pub fn prefix(&self) -> &'static str {
+        self.prefix
+    }
+
+    pub fn is_project(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+}
+
+/// How commands are written.
+#[derive(Debug, Clone, Copy)]
+struct Style<'a> {
+    layout: &'static Layout,
+    /// The directory of the details as commands name it to the model; else they stand in the command.
+    details: Option<&'a str>,
+}
+
+pub fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|command| command.name)
+}
+
+pub fn agents() -> impl Iterator<Item = &'static str> {
+    AGENT_FILES.iter().map(|(name, _)| *name)
+}
+
+/// Every file, by its path below a `.claude` directory. `split`: details are files of their own.
+pub fn files(home: &Home, split: bool) -> Vec<(PathBuf, String)> {
+    let details = format!("{}/{}", home.shown, DOT_CLAUDE.details.unwrap_or_default());
+    rendered(Style { layout: &DOT_CLAUDE, details: split.then_some(details.as_str()) })
+}
+
+/// Every command and agent, by its path below a directory of plugins. Each command holds its details: a plugin's
+/// directory differs from machine to machine, and reading there would need the user's permission.
+pub fn plugin_files() -> Vec<(PathBuf, String)> {
+    rendered(Style { layout: &PLUGINS, details: None })
+}
+
+fn rendered(style: Style<'_>) -> Vec<(PathBuf, String)> {
+    let layout = style.layout;
+    let mut files = Vec::new();
+    for command in &COMMANDS {
+        let text = render(command, style);
+        let name = format!("{}.md", command.name);
+        files.extend(layout.commands.map(|folder| (Path::new(folder).join(&name), text.clone())));
+        if let (Some(details), Some(_), Some(folder)) = (command.details, style.details, layout.details) {
+            let text = with_agents(details, layout);
+            files.push((Path::new(folder).join(details_name(command.name)), text));
+        }
+    }
+    let agents = AGENT_FILES.iter();
+    files.extend(agents.map(|(name, text)| (Path::new(layout.agents).join(format!("{name}.md")), (*text).to_owned())));
+    files
+}
+
+pub fn details_name(command: &str) -> String {
+    format!("{command}.details.md")
+}
+
+fn render(command: &Command, style: Style<'_>) -> String {
+    let core = command.core.replace("{{preflight}}\n", PREFLIGHT);
+    let text = match (command.details, style.details) {
+        (None, _) => core,
+        (Some(_), Some(dir)) => core.replace("{{details}}", &format!("`{dir}/{}`", details_name(command.name))),
+        (Some(details), None) => {
+            format!("{}\n{}", core.replace("{{details}}", "the last section"), one_deeper(details))
+        }
+    };
+    with_agents(&text, style.layout)
+}
+
+/// Puts an agent's name in place of `{{agent:worker}}`.
+fn with_agents(text: &str, layout: &Layout) -> String {
+    let names = agents().map(|name| (format!("{{{{agent:{name}}}}}"), format!("{}{name}", layout.agent_prefix)));
+    names.fold(text.to_owned(), |text, (placeholder, name)| text.replace(&placeholder, &name))
+}
+
+/// With headings one deeper, to stand below a command's own.
+fn one_deeper(text: &str) -> String {
+    let lines = lines(text).map(|line| match line.example {
+        None if line.text.starts_with('#') => format!("#{}\n", line.text),
+        _ => format!("{}\n", line.text),
+    });
+    lines.collect()
+}
+
+/// A line of Markdown.
+pub struct Line<'a> {
+    /// From 1.
+    pub number: usize,
+    pub text: &'a str,
+    /// The language of the example that it stands in, fences included.
+    pub example: Option<&'a str>,
+}
+
+pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    // How many ticks the open fence has, and its language.
+    let mut open: Option<(usize, &str)> = None;
+    text.lines().enumerate().map(move |(at, text)| {
+        let language = text.trim_start().trim_start_matches('`');
+        let ticks = text.trim_start().len() - language.len();
+        let was = open;
+        match open {
+            None if ticks >= 3 => open = Some((ticks, language)),
+            Some((opened, _)) if ticks >= opened && language.is_empty() => open = None,
+            _ => {}
+        }
+        Line { number: at + 1, text, example: was.or(open).map(|(_, language)| language) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(split: bool, name: &str) -> Option<String> {
+        let files = files(&Home::of_project(Path::new("/p")), split);
+        files.into_iter().find(|(path, _)| path == Path::new(name)).map(|(_, text)| text)
+    }
+
+    #[test]
+    fn both_names_get_the_same_and_nothing_is_left_to_fill_in() {
+        for name in names() {
+            let ours = file(true, &format!("commands/mahabharatha/{name}.md")).unwrap();
+            assert_eq!(file(true, &format!("commands/z/{name}.md")).unwrap(), ours);
+            assert!(ours.contains("ZERG_FEATURE") && !ours.contains("{{"), "{ours}");
+        }
+    }
+
+    #[test]
+    fn headings_in_examples_are_not_touched() {
+        let joined = file(false, "commands/z/plan.md").unwrap();
+        assert!(
+            joined.contains("\n## The form of requirements\n") && joined.contains("\n# Feature: <name>\n"),
+            "{joined}"
+        );
+        assert!(joined.contains("\n## Problem Statement\n") && joined.contains("\n### Story 1: "), "{joined}");
+        assert_eq!(one_deeper("# a\n````x\n# b\n```\n# c\n````\n# d\n"), "## a\n````x\n# b\n```\n# c\n````\n## d\n");
+    }
+
+    #[test]
+    fn details_stand_apart_or_in_the_command() {
+        let place = "commands/z/kurukshetra.md";
+        let (apart, joined) = (file(true, place).unwrap(), file(false, place).unwrap());
+        assert!(
+            apart.contains("`.claude/mahabharatha/kurukshetra.details.md`")
+                && !apart.contains("## Task mode in detail")
+        );
+        assert!(
+            joined.contains("\n## Task mode in detail\n") && !joined.contains("{{") && !joined.contains(".details.md")
+        );
+        let details = file(true, "mahabharatha/kurukshetra.details.md").unwrap();
+        assert!(details.contains("subagent `worker`") && !details.contains("{{"), "{details}");
+        assert!(file(false, "mahabharatha/kurukshetra.details.md").is_none());
+    }
+
+    #[test]
+    fn in_a_plugin_agents_have_its_name_before_theirs_and_nothing_is_left_to_fill_in() {
+        let files: std::collections::BTreeMap<_, _> = plugin_files().into_iter().collect();
+        assert_eq!(files.len(), 2 * COMMANDS.len() + AGENT_FILES.len());
+        for (path, text) in &files {
+            assert!(!text.contains("{{") && !text.contains(".details.md"), "{}: {text}", path.display());
+        }
+        let text = &files[Path::new("z/commands/kurukshetra.md")];
+        assert!(text.contains("Agent(mahabharatha:worker)") && text.contains("`mahabharatha:worker`"), "{text}");
+        assert!(!text.contains("Agent(worker)") && !text.contains("`worker`"), "{text}");
+    }
+}

@@ -1,0 +1,371 @@
+//! Puts commands, agents and hooks in place, or takes them out again, and never touches what the user changed.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::changes::{Changes, read};
+use super::commands::{self, DOT_CLAUDE, Home};
+use super::groups::{Action, Group, Placed, Selection};
+use super::plugin;
+use super::settings::{self, Added, Edit, Edited, Entries};
+
+/// As commands and hooks call it.
+pub const PROGRAM: &str = "mahabharatha";
+const SETTINGS: &str = "settings.json";
+/// The settings of one user in a project.
+const LOCAL_SETTINGS: &str = "settings.local.json";
+
+/// A directory that files of ours are installed in.
+struct Target {
+    /// What paths are shown from.
+    root: PathBuf,
+    /// From the root to the directory, empty or without a final `/`.
+    prefix: &'static str,
+    /// What we wrote, by its name below the directory.
+    manifest: &'static str,
+    /// The only places below the directory that a manifest may name.
+    folders: Vec<&'static str>,
+    /// Whether nothing may be written out of the directory through a link.
+    is_confined: bool,
+}
+
+impl Target {
+    fn home(home: &Home) -> Target {
+        let [ours, short] = DOT_CLAUDE.commands;
+        Target {
+            root: home.root().to_owned(),
+            prefix: home.prefix(),
+            manifest: "mahabharatha/installed.json",
+            folders: vec![ours, short, DOT_CLAUDE.agents, "mahabharatha"],
+            is_confined: home.is_project(),
+        }
+    }
+
+    fn plugins(dir: &Path) -> Target {
+        Target {
+            root: dir.to_owned(),
+            prefix: "",
+            manifest: ".claude-plugin/installed.json",
+            folders: vec![".claude-plugin", "mahabharatha", "z"],
+            is_confined: true,
+        }
+    }
+
+    fn shown(&self, name: &Path) -> String {
+        Path::new(self.prefix).join(name).display().to_string()
+    }
+
+    fn path(&self, name: &Path) -> PathBuf {
+        self.root.join(self.prefix).join(name)
+    }
+
+    /// Anybody can change a manifest: it names nothing outside of our folders.
+    fn may_hold(&self, name: &Path) -> bool {
+        let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
+        is_plain && self.folders.iter().any(|folder| name.starts_with(folder))
+    }
+}
+
+/// What we wrote, so that it can be told from what the user changed since.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Manifest {
+    files: BTreeMap<PathBuf, String>,
+    #[serde(default, skip_serializing_if = "Added::is_nothing")]
+    settings: Added,
+}
+
+/// What is to be done, all of it or nothing.
+#[derive(Debug)]
+pub struct Plan {
+    root: PathBuf,
+    pub files: Vec<Placed>,
+    pub warnings: Vec<String>,
+    changes: Changes,
+}
+
+impl Plan {
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn changes_nothing(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The files that there will be and that there are not yet.
+    pub fn created(&self) -> Vec<PathBuf> {
+        self.changes.created()
+    }
+
+    pub fn carry_out(&self) -> Result<()> {
+        self.changes.carry_out()?;
+        self.changes.remove_empty_dirs(&self.root);
+        Ok(())
+    }
+
+    /// Also removes a file, by its path from the root.
+    pub fn remove(&mut self, group: Group, path: &str) -> Result<()> {
+        self.changes.remove(self.root.join(path))?;
+        self.files.push(Placed { group, path: path.to_owned(), action: Action::Removed, beside: None });
+        Ok(())
+    }
+
+    /// Also takes our part out of a file.
+    pub fn rewrite(&mut self, group: Group, path: &str, text: String) -> Result<()> {
+        self.changes.write(self.root.join(path), text)?;
+        self.files.push(Placed { group, path: path.to_owned(), action: Action::Merged, beside: None });
+        Ok(())
+    }
+
+    /// Says that a file stays since the user changed it.
+    pub fn keep(&mut self, group: Group, path: &str) {
+        self.files.push(Placed { group, path: path.to_owned(), action: Action::Kept, beside: None });
+    }
+
+    pub fn removes(&self, path: &Path) -> bool {
+        self.changes.removes(path)
+    }
+}
+
+/// Plans to bring a `.claude` directory up to date. Done twice it changes nothing.
+pub fn plan(home: &Home, split: bool, selection: &Selection) -> Result<Plan> {
+    let mut draft = Draft::begin(Target::home(home))?;
+    draft.install_files(commands::files(home, split), selection)?;
+    draft.add_settings(selection)?;
+    draft.finish()
+}
+
+/// Plans to write our plugins into a directory, whatever else is in it.
+pub fn plan_plugins(dir: &Path) -> Result<Plan> {
+    let mut draft = Draft::begin(Target::plugins(dir))?;
+    draft.install_files(plugin::files(), &Selection::all())?;
+    draft.finish()
+}
+
+/// Plans to take out of a `.claude` directory what `plan` puts there.
+pub fn plan_removal(home: &Home, selection: &Selection) -> Result<Plan> {
+    let mut draft = Draft::begin(Target::home(home))?;
+    draft.remove_files(selection)?;
+    draft.remove_settings(selection)?;
+    draft.finish()
+}
+
+pub fn plan_plugin_removal(dir: &Path) -> Result<Plan> {
+    let mut draft = Draft::begin(Target::plugins(dir))?;
+    draft.remove_files(&Selection::all())?;
+    draft.finish()
+}
+
+struct Draft {
+    target: Target,
+    /// As it was found.
+    known: Manifest,
+    manifest: Manifest,
+    changes: Changes,
+    files: Vec<Placed>,
+    warnings: Vec<String>,
+}
+
+impl Draft {
+    fn begin(target: Target) -> Result<Draft> {
+        let known = read(&target.path(Path::new(target.manifest)))?;
+        let known: Manifest = known.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let changes = Changes::new(target.is_confined.then_some(target.root.as_path()));
+        let manifest = known.clone();
+        Ok(Draft { target, known, manifest, changes, files: Vec::new(), warnings: Vec::new() })
+    }
+
+    fn placed(&mut self, name: &Path, action: Action, beside: Option<&Path>) {
+        let group = Group::of_claude_file(&name.to_string_lossy());
+        let beside = beside.map(|name| self.target.shown(name));
+        self.files.push(Placed { group, path: self.target.shown(name), action, beside });
+    }
+
+    fn install_files(&mut self, files: Vec<(PathBuf, String)>, selection: &Selection) -> Result<()> {
+        let is_selected = |name: &Path| selection.has(Group::of_claude_file(&name.to_string_lossy()));
+        // What we wrote once and write no more is obsolete. The files of groups left out stay as they are.
+        let mut obsolete: Vec<PathBuf> = self.known.files.keys().filter(|name| is_selected(name)).cloned().collect();
+        for (name, text) in files.into_iter().filter(|(name, _)| is_selected(name)) {
+            obsolete.retain(|other| *other != name);
+            if let Some(beside) = self.install_file(&name, text)? {
+                obsolete.retain(|other| *other != beside);
+            }
+        }
+        for name in obsolete {
+            let ours = self.manifest.files.remove(&name);
+            let found = read(&self.target.path(&name))?;
+            if self.target.may_hold(&name) && found.map(|found| fingerprint(&found)) == ours {
+                self.changes.remove(self.target.path(&name))?;
+                self.placed(&name, Action::Removed, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the name of the new version beside a file that the user changed.
+    fn install_file(&mut self, name: &Path, text: String) -> Result<Option<PathBuf>> {
+        let path = self.target.path(name);
+        let ours = self.known.files.get(name);
+        let print = fingerprint(text.as_bytes());
+        match read(&path)? {
+            Some(found) if found == text.as_bytes() => self.placed(name, Action::Unchanged, None),
+            Some(found) if ours.is_none_or(|ours| *ours != fingerprint(&found)) => {
+                let beside = beside(name);
+                let new = self.target.path(&beside);
+                if read(&new)?.as_deref() != Some(text.as_bytes()) {
+                    self.changes.write(new, text)?;
+                }
+                self.manifest.files.insert(beside.clone(), print);
+                self.placed(name, Action::Kept, Some(&beside));
+                return Ok(Some(beside));
+            }
+            found => {
+                self.changes.write(path, text)?;
+                self.placed(name, if found.is_some() { Action::Updated } else { Action::Created }, None);
+            }
+        }
+        self.manifest.files.insert(name.to_owned(), print);
+        Ok(None)
+    }
+
+    fn remove_files(&mut self, selection: &Selection) -> Result<()> {
+        for (name, ours) in self.known.files.clone() {
+            if !selection.has(Group::of_claude_file(&name.to_string_lossy())) {
+                continue;
+            }
+            self.manifest.files.remove(&name);
+            match read(&self.target.path(&name))?.filter(|_| self.target.may_hold(&name)) {
+                Some(found) if fingerprint(&found) == ours => {
+                    self.changes.remove(self.target.path(&name))?;
+                    self.placed(&name, Action::Removed, None);
+                }
+                Some(_) => self.placed(&name, Action::Kept, None),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn add_settings(&mut self, selection: &Selection) -> Result<()> {
+        let Some((path, old, entries)) = self.settings(selection)? else { return Ok(()) };
+        let edit = settings::add(&path, old.as_deref(), entries, &mut self.manifest.settings)?;
+        let theirs = old.as_deref().and_then(|old| serde_json::from_str(old).ok()).unwrap_or_default();
+        if entries.status_line && settings::has_other_status_line(&theirs) {
+            self.warnings.push(format!("{} already has a statusLine; it was kept", path.display()));
+        }
+        let unchanged = entries.groups().into_iter().filter(|group| !edit.changed.groups().contains(group));
+        self.place_settings(unchanged.collect(), Action::Unchanged);
+        self.edit_settings(&path, edit, if old.is_some() { Action::Merged } else { Action::Created })
+    }
+
+    fn remove_settings(&mut self, selection: &Selection) -> Result<()> {
+        let Some((path, Some(old), entries)) = self.settings(selection)? else { return Ok(()) };
+        let edit = settings::remove(&path, &old, entries, &mut self.manifest.settings)?;
+        self.edit_settings(&path, edit, Action::Merged)
+    }
+
+    /// The file, what is in it, and which of our entries are selected; nothing where none is.
+    fn settings(&self, selection: &Selection) -> Result<Option<(PathBuf, Option<String>, Entries)>> {
+        let entries = Entries::selected(selection);
+        if entries == Entries::default() {
+            return Ok(None);
+        }
+        let path = self.target.path(Path::new(SETTINGS));
+        let old = read(&path)?.map(String::from_utf8).transpose().map_err(|_| {
+            Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display()))
+                .hint("Correct the file, then run the same command again; nothing was changed.")
+        })?;
+        Ok(Some((path, old, entries)))
+    }
+
+    /// `action` is what becomes of a file that has text after the edit.
+    fn edit_settings(&mut self, path: &Path, edit: Edit, action: Action) -> Result<()> {
+        // The target of a link, such as into a collection of settings, is written; the link stays.
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let action = match edit.result {
+            Edited::Unchanged => return Ok(()),
+            Edited::Text(text) => {
+                self.changes.write(target, text)?;
+                action
+            }
+            Edited::Gone => {
+                self.changes.remove(target)?;
+                Action::Removed
+            }
+        };
+        self.place_settings(edit.changed.groups(), action);
+        Ok(())
+    }
+
+    /// The file has the entries of two groups, and is listed under each.
+    fn place_settings(&mut self, groups: Vec<Group>, action: Action) {
+        let path = self.target.shown(Path::new(SETTINGS));
+        self.files.extend(groups.into_iter().map(|group| Placed { group, path: path.clone(), action, beside: None }));
+    }
+
+    fn finish(mut self) -> Result<Plan> {
+        let name = Path::new(self.target.manifest);
+        let path = self.target.path(name);
+        let was_there = read(&path)?.is_some();
+        let is_empty = self.manifest == Manifest::default();
+        let action = match (was_there, is_empty) {
+            (true, true) => {
+                self.changes.remove(path)?;
+                Some(Action::Removed)
+            }
+            (true, false) if self.manifest == self.known => Some(Action::Unchanged),
+            (false, true) => None,
+            _ => {
+                let text = serde_json::to_string_pretty(&self.manifest).expect("a manifest is plain data");
+                self.changes.write(path, text + "\n")?;
+                Some(if was_there { Action::Updated } else { Action::Created })
+            }
+        };
+        if let Some(action) = action {
+            let path = self.target.shown(name);
+            self.files.push(Placed { group: Group::Record, path, action, beside: None });
+        }
+        let Draft { target, changes, files, warnings, .. } = self;
+        Ok(Plan { root: target.root, files, warnings, changes })
+    }
+}
+
+/// Whether Claude Code shows a status line already, by these settings or by those of the user.
+pub fn has_status_line(home: &Home) -> bool {
+    let dirs = [Some(home.dir()), Home::of_user().ok().map(|home| home.dir())];
+    let paths = dirs.into_iter().flatten().flat_map(|dir| [SETTINGS, LOCAL_SETTINGS].map(|name| dir.join(name)));
+    let texts = paths.filter_map(|path| read(&path).ok().flatten());
+    let mut settings = texts.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
+    settings.any(|settings| settings.get("statusLine").is_some())
+}
+
+/// What the user should know before the first use; `on_path` is where the program was found.
+pub fn warning(on_path: Option<&Path>) -> Option<String> {
+    on_path.is_none().then(|| {
+        format!(
+            "`{PROGRAM}` is not on the PATH: the slash commands cannot call it, and the hooks do nothing until it is"
+        )
+    })
+}
+
+/// `init.md.new`, which the client does not take for a command.
+fn beside(name: &Path) -> PathBuf {
+    let mut name = name.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// Length and 64-bit FNV-1a, the same in every version: enough to notice a change, no defence against a forger.
+pub fn fingerprint(bytes: &[u8]) -> String {
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{}-{hash:016x}", bytes.len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! What every effect needs to know.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::graph::{Task, TaskGraph};
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::effect::Job;
+use mahabharatha_core::run::event::Event;
+use mahabharatha_core::run::{Run, TaskStatus};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::git::{Git, Identity, Pinned};
+use mahabharatha_sys::proc::{self, MARKER};
+use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::ports::PortLease;
+
+use super::integrate::{Cancel, Integration, KnownFiles, Note, Outcome, Verification, objection};
+use crate::agent::{self, AgentSpec, claude};
+use crate::launch::subprocess;
+use crate::report::state_md;
+use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules};
+
+/// How long agents have to end by themselves when nobody says otherwise.
+const GRACE: Duration = Duration::from_secs(10);
+
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+pub struct Inner {
+    pub project: Project,
+    pub paths: FeaturePaths,
+    pub config: Config,
+    pub repository: Git,
+    pub program: PathBuf,
+    pub cancel: Cancel,
+    known: KnownFiles,
+    pub start: Oid,
+    graph: Arc<TaskGraph>,
+    base_branch: String,
+    pinned: Pinned,
+    identity: Identity,
+    agent: Option<String>,
+    max_attempts: u32,
+    ports: Vec<PortLease>,
+}
+
+impl std::ops::Deref for Context {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Context {
+    pub fn new(
+        project: &Project,
+        paths: &FeaturePaths,
+        config: Config,
+        agent: Option<String>,
+        run: &Run,
+        ports: Vec<PortLease>,
+    ) -> Result<Context> {
+        let repository = Git::repository(project.common_dir());
+        Ok(Context(Arc::new(Inner {
+            identity: project.identity()?,
+            project: project.clone(),
+            paths: paths.clone(),
+            program: subprocess::own_program()?,
+            cancel: Cancel::default(),
+            known: KnownFiles::default(),
+            start: run.setup().start.clone(),
+            graph: Arc::clone(run.graph()),
+            base_branch: run.setup().base_branch.clone(),
+            pinned: Pinned(run.setup().git_config.clone()),
+            max_attempts: run.policy().max_attempts,
+            config,
+            repository,
+            agent,
+            ports,
+        })))
+    }
+}
+
+impl Inner {
+    pub fn grace(&self) -> Duration {
+        GRACE
+    }
+
+    /// What belongs to integration: its git directory, and the mark of the commands that it runs.
+    pub fn integration_dir(&self) -> PathBuf {
+        self.paths.dir().join("integration")
+    }
+
+    /// What it takes to integrate, with a git directory of its own written now.
+    pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
+        let dir = self.integration_dir();
+        Ok(Integration {
+            project: self.project.clone(),
+            paths: self.paths.clone(),
+            repository: self.repository.clone(),
+            objects: Git::objects(&dir, self.project.common_dir(), &self.pinned)?,
+            identity: self.identity.clone(),
+            base_branch: self.base_branch.clone(),
+            target: self.config.merge.target,
+            prepare: self.config.merge.prepare.clone(),
+            gates: self.config.quality_gates.clone(),
+            owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
+            env: self.integration_env(),
+            cancel: self.cancel.clone(),
+            known: self.known.clone(),
+            report: Box::new(report),
+        })
+    }
+
+    /// What gates and verifications see: what an attempt does, as far as staging has it. No worker is at work meanwhile, so
+    /// the ports of the first are free.
+    fn integration_env(&self) -> BTreeMap<OsString, OsString> {
+        let mut env = proc::base_env(&self.config.env.pass);
+        let ports: Vec<String> = self.ports.iter().take(1).flat_map(|lease| &lease.ports).map(u16::to_string).collect();
+        env.extend(ports.first().map(|port| ("MAHABHARATHA_PORT".into(), port.into())));
+        env.extend((!ports.is_empty()).then(|| ("MAHABHARATHA_PORTS".into(), ports.join(",").into())));
+        let branch = self.paths.staging_branch();
+        let texts: [(&str, OsString); 5] = [
+            (MARKER, self.integration_dir().into()),
+            ("MAHABHARATHA_FEATURE", self.paths.feature().as_str().into()),
+            ("MAHABHARATHA_WORKTREE", self.paths.staging_worktree().into()),
+            ("MAHABHARATHA_BRANCH", branch.trim_start_matches("refs/heads/").into()),
+            ("MAHABHARATHA_SPEC_DIR", self.paths.specs().into()),
+        ];
+        env.extend(texts.map(|(key, value)| (key.into(), value)));
+        env
+    }
+
+    /// The verifications of all tasks that were done, to be run where they have come together.
+    pub fn verifications(&self, run: &Run) -> Vec<Verification> {
+        let done = run.graph().tasks().iter().zip(run.tasks()).filter(|(task, state)| {
+            matches!(state.status, TaskStatus::Completed { .. }) && !task.spec.verification.command.is_empty()
+        });
+        done.map(|(task, _)| Verification {
+            task: task.id.clone(),
+            command: task.spec.verification.command.clone(),
+            timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
+        })
+        .collect()
+    }
+
+    /// A task of a lower level did not change: whoever broke it is of this level, and to be found.
+    pub fn open_to_blame(&self, outcome: &mut Outcome) {
+        if let Outcome::Answer(Event::GateFailed { level, failure, .. }) = outcome
+            && let Some(task) = failure.task.as_ref().and_then(|task| self.graph.task(task))
+            && task.level != *level
+        {
+            failure.task = None;
+        }
+    }
+
+    /// What speaks against taking the commit as this job's.
+    pub fn objections_to(&self, job: &Job, commit: &Oid) -> Result<Vec<String>> {
+        let commits = std::slice::from_ref(commit);
+        let owned = self.graph.task(&job.task).map_or(&[][..], |task| task.owned.as_slice());
+        let texts = self.repository.read_commits(commits)?;
+        let mut found: Vec<String> = Vec::new();
+        if texts.iter().any(|text| text.parents != [job.base.clone()]) {
+            found.push(format!("{} was not made on {}", commit.short(), job.base.short()));
+        }
+        let changes = self.repository.diff_commits(commits)?.into_iter().flatten();
+        found.extend(changes.filter_map(|change| Some(format!("{} {}", change.path, objection(&change, owned)?))));
+        Ok(found)
+    }
+
+    /// What the run's agents decided, and what people noted in `STATE.md` so far.
+    fn decisions(&self, run: &Run) -> Vec<String> {
+        let state = fs::read(self.project.state_file()).unwrap_or_default();
+        state_md::decisions(&state, run)
+    }
+
+    fn task(&self, job: &Job) -> Result<&Task> {
+        let missing = || Error::new(ExitCode::Failed, format!("there is no task {}", job.task));
+        self.graph.task(&job.task).ok_or_else(missing)
+    }
+
+    /// What a worker needs to know about its job.
+    pub fn spec(&self, job: &Job, run: &Run) -> Result<JobSpec> {
+        let task = self.task(job)?;
+        let worktree = self.paths.worktree(job.worker);
+        let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
+            Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
+        })?;
+        let engineering = &self.config.plugins.context_engineering;
+        Ok(JobSpec {
+            feature: self.paths.feature().clone(),
+            job: job.clone(),
+            task: task.spec.clone(),
+            owned: task.owned.clone(),
+            root: self.project.root().to_owned(),
+            common_dir: self.project.common_dir().to_owned(),
+            worktree,
+            worktree_git_dir,
+            branch: self.paths.worker_branch(job.worker),
+            spec_dir: self.paths.specs().to_owned(),
+            pinned: self.pinned.clone(),
+            identity: self.identity.clone(),
+            agent: self.agent_spec(job)?,
+            env_pass: self.config.env.pass.clone(),
+            ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
+            task_list_id: Some(self.paths.feature().to_string()),
+            limits: Limits {
+                attempt_ms: millis(self.config.workers.timeout),
+                stall_ms: millis(self.config.workers.stall),
+                grace_ms: millis(GRACE),
+            },
+            generated: self.config.ownership.generated.added().map(str::to_owned).collect(),
+            context: PromptContext {
+                project: self.project.project_file(),
+                requirements: self.paths.requirements(),
+                design: self.paths.design(),
+                decisions: self.decisions(run),
+                max_attempts: self.max_attempts,
+                budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
+                rules: if engineering.security_rule_filtering { Rules::OfTheTask } else { Rules::All },
+            },
+            logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
+        })
+    }
+}
+
+impl Inner {
+    /// Returns the agent that the configuration names for a job.
+    pub fn agent_spec(&self, job: &Job) -> Result<AgentSpec> {
+        let (_, agent) = agent::choose(&self.config, &self.task(job)?.spec, self.agent.as_deref())?;
+        let (command, mut env_pass) = (agent.command.clone(), agent.env.clone());
+        let kind = match agent.kind {
+            AgentKind::Command => agent::AgentKind::Command,
+            AgentKind::Claude => {
+                env_pass.extend(claude::OWN_ENV.iter().map(|name| (*name).to_owned()));
+                agent::AgentKind::Claude(self.claude_terms(agent, job))
+            }
+        };
+        Ok(AgentSpec { kind, command, env_pass })
+    }
+
+    fn claude_terms(&self, agent: &AgentConfig, job: &Job) -> claude::Terms {
+        let gates = self.config.quality_gates.iter().map(|gate| gate.command.clone());
+        claude::Terms {
+            model: agent.model.clone(),
+            effort: agent.effort,
+            fallback_model: agent.fallback_model.clone(),
+            max_usd: job.max_usd,
+            context_threshold: self.config.workers.context_threshold,
+            task_tools: self.config.claude_tasks.worker_tools,
+            commands: gates.chain(self.config.merge.prepare.clone()).collect(),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,127 @@
+//! Which task made a gate fail: by the files that the output names, else by trying.
+
+use mahabharatha_core::config::MergeTarget;
+use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_core::ids::{Level, Oid, TaskId};
+use mahabharatha_core::run::event::{Event, GateFailure, TaskCommit};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::Merged;
+
+use super::command::{Check, PREPARE, Ran};
+use super::named::owners_named;
+use super::prepare::Prepared;
+use super::worktree::{StagingWorktree, short_name};
+use super::{Integration, Outcome};
+
+/// What trying a tree has shown.
+enum Tried {
+    Green,
+    Red,
+    /// It cannot be tried, and why.
+    Not(String),
+    CalledOff,
+}
+
+impl Integration {
+    /// `commits` are the level's, as they were staged. → `Blamed`
+    pub fn blame(&self, level: Level, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome> {
+        let blamed =
+            |task: Option<TaskId>, why: String| Ok(Outcome::Answer(Event::Blamed { effect: None, level, task, why }));
+        if let Some(task) = &failure.task {
+            return blamed(Some(task.clone()), "its own verification fails".into());
+        }
+        let owners = commits.iter().filter_map(|commit| {
+            let owned = self.owners.get(&commit.task)?;
+            Some((&commit.task, owned.as_slice() as &[OwnedPath]))
+        });
+        let root = self.paths.staging_worktree().display().to_string();
+        let named = owners_named(&failure.output, &root, owners);
+        if let (Some((task, path)), 1) = (named.first_key_value(), named.len()) {
+            return blamed(Some((*task).clone()), format!("the output names {path}"));
+        }
+        if commits.is_empty() {
+            return blamed(None, "the level has no commits".into());
+        }
+        let outcome = self.bisect(level, base, failure, commits)?;
+        self.show_staging(&failure.staging)?;
+        Ok(outcome)
+    }
+
+    fn bisect(&self, level: Level, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome> {
+        let blamed = |task: Option<&TaskId>, why| {
+            Ok(Outcome::Answer(Event::Blamed { effect: None, level, task: task.cloned(), why }))
+        };
+        let moved = match self.target {
+            MergeTarget::Base => self.current_base(base)?.ok().filter(|tip| tip != base),
+            MergeTarget::Staging => None,
+        };
+        let worktree = StagingWorktree::open(self, &failure.staging)?;
+        let check = self.check_of(failure);
+        if let Some(tip) = &moved {
+            // What was green before may be red by somebody else's commits.
+            let branch = short_name(&self.base_branch);
+            match self.try_tree(&worktree, &check, &self.tree_of(tip)?)? {
+                Tried::Green => {}
+                Tried::Red => return blamed(None, format!("it fails on {branch} itself, at {}", tip.short())),
+                Tried::Not(why) => return blamed(None, why),
+                Tried::CalledOff => return Ok(Outcome::Interrupted),
+            }
+        }
+        // Green without any of the level's commits, red with all of them.
+        let (mut green, mut red) = (0, commits.len());
+        while red - green > 1 {
+            let middle = green + (red - green) / 2;
+            let tried = match self.tree_up_to(&commits[middle - 1].commit, moved.as_ref())? {
+                Ok(tree) => self.try_tree(&worktree, &check, &tree)?,
+                Err(why) => Tried::Not(why),
+            };
+            match tried {
+                Tried::Green => green = middle,
+                Tried::Red => red = middle,
+                Tried::Not(why) => return blamed(None, why),
+                Tried::CalledOff => return Ok(Outcome::Interrupted),
+            }
+        }
+        let task = &commits[red - 1].task;
+        let why = match commits.len() {
+            1 => "it is the level's only task".into(),
+            _ => format!("it passes without {task}'s commit and fails with it"),
+        };
+        blamed(Some(task), why)
+    }
+
+    fn tree_up_to(&self, commit: &Oid, moved: Option<&Oid>) -> Result<Result<Oid, String>> {
+        let Some(tip) = moved else { return self.tree_of(commit).map(Ok) };
+        match self.merge_base_into(commit, tip)? {
+            Merged::Clean(tree) => Ok(Ok(tree)),
+            Merged::Conflict { .. } => {
+                Ok(Err(format!("a part of the level conflicts with {}", short_name(&self.base_branch))))
+            }
+        }
+    }
+
+    fn try_tree(&self, worktree: &StagingWorktree, check: &Check, tree: &Oid) -> Result<Tried> {
+        let tree = if check.name == PREPARE {
+            tree.clone()
+        } else {
+            match self.prepare_tree(worktree, &"blame", tree)? {
+                Prepared::Tree(tree) => tree,
+                Prepared::Failed(..) => return Ok(Tried::Not(format!("{PREPARE} fails on a part of the level"))),
+                Prepared::CalledOff => return Ok(Tried::CalledOff),
+            }
+        };
+        worktree.set_to(&tree)?;
+        Ok(match self.run(worktree, &"blame", check)? {
+            Ran::Passed => Tried::Green,
+            Ran::Failed(_) => Tried::Red,
+            Ran::CalledOff => Tried::CalledOff,
+        })
+    }
+
+    /// The gate as it is configured; one that is not any more has only its command.
+    fn check_of(&self, failure: &GateFailure) -> Check {
+        let configured = self.gates.iter().find(|gate| gate.name == failure.gate && gate.command == failure.command);
+        let check = configured.map_or_else(|| Check::prepare(&failure.command), Check::from);
+        Check { name: failure.gate.clone(), ..check }
+    }
+}

@@ -1,0 +1,118 @@
+//! One command of the repository on one tree.
+
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use mahabharatha_core::config::Gate;
+use mahabharatha_core::ids::{Oid, TaskId};
+use mahabharatha_core::run::event::GateFailure;
+use mahabharatha_sys::crash;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::proc::{Cmd, end_orphans};
+
+use super::worktree::StagingWorktree;
+use super::{CommandRun, Integration, Note, Verification};
+
+/// What of the output goes into a prompt: how it began, and more of how it ended.
+const KEEP: (usize, usize) = (4 << 10, 12 << 10);
+/// Between SIGTERM and SIGKILL when the time is up.
+const GRACE: Duration = Duration::from_secs(2);
+/// `merge.prepare` has no time of its own in the configuration.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(1800);
+pub(super) const PREPARE: &str = "merge.prepare";
+
+/// A gate, a verification or `merge.prepare`: all are run alike.
+#[derive(Debug, Clone)]
+pub(super) struct Check {
+    pub name: String,
+    pub command: String,
+    pub timeout: Duration,
+    pub required: bool,
+    pub task: Option<TaskId>,
+}
+
+pub(super) enum Ran {
+    Passed,
+    /// With what it said, bounded.
+    Failed(String),
+    CalledOff,
+}
+
+impl Check {
+    pub fn prepare(command: &str) -> Self {
+        Check { name: PREPARE.into(), command: command.into(), timeout: PREPARE_TIMEOUT, required: true, task: None }
+    }
+
+    pub fn failure(&self, output: String, staging: &Oid) -> GateFailure {
+        let (gate, command, task) = (self.name.clone(), self.command.clone(), self.task.clone());
+        GateFailure { gate, command, output, staging: staging.clone(), task }
+    }
+}
+
+impl From<&Gate> for Check {
+    fn from(gate: &Gate) -> Self {
+        let Gate { name, command, timeout, required } = gate.clone();
+        Check { name, command, timeout, required, task: None }
+    }
+}
+
+impl From<&Verification> for Check {
+    fn from(verification: &Verification) -> Self {
+        let Verification { task, command, timeout } = verification.clone();
+        Check { name: format!("verify {task}"), command, timeout, required: true, task: Some(task) }
+    }
+}
+
+impl Integration {
+    /// Runs the command where the worktree stands; when this returns, nothing of it runs on. `at` names the log.
+    pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
+        if self.cancel.is_called_off() {
+            return Ok(Ran::CalledOff);
+        }
+        let mut cmd = Cmd::shell(&check.command).cwd(&worktree.path).envs(self.env.clone()).merged();
+        if let Some(task) = &check.task {
+            cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
+        }
+        cmd = cmd.timeout(check.timeout).grace(GRACE).keep(KEEP.0, KEEP.1);
+        if let Some(log) = log_file(&self.paths.gate_log(at, &check.name)) {
+            cmd = cmd.copy_to(log);
+        }
+        let cannot = |error| Error::new(ExitCode::Failed, format!("{}: {error}", check.name));
+        crash::point(|| format!("command {} of {at} before", check.name));
+        let running = cmd.spawn().map_err(cannot)?;
+        crash::point(|| format!("command {} of {at} begun", check.name));
+        self.cancel.watch(running.canceller());
+        let ended = running.wait();
+        self.cancel.unwatch();
+        end_orphans();
+        crash::point(|| format!("command {} of {at} ended", check.name));
+        let ended = ended.map_err(cannot)?;
+        if ended.cancelled {
+            return Ok(Ran::CalledOff);
+        }
+        let mut output = String::from_utf8_lossy(&ended.stdout).into_owned();
+        if ended.timed_out {
+            output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());
+        } else if !ended.success() {
+            output += &format!("\n[{}]", ended.status);
+        }
+        let passed = ended.success();
+        (self.report)(Note::Ran(CommandRun {
+            name: check.name.clone(),
+            command: check.command.clone(),
+            required: check.required,
+            passed,
+            duration: ended.duration,
+            output: output.clone(),
+        }));
+        Ok(if passed { Ran::Passed } else { Ran::Failed(output) })
+    }
+}
+
+/// A log is for people: where it cannot be written the gate runs all the same.
+fn log_file(path: &Path) -> Option<File> {
+    fs::create_dir_all(path.parent()?).ok()?;
+    File::create(path).ok()
+}

@@ -1,0 +1,62 @@
+//! `merge.prepare`: makes lock files anew where all tasks have come together.
+
+use std::fmt::Display;
+
+use mahabharatha_core::ids::{Level, Oid};
+use mahabharatha_core::run::event::Candidate;
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::{CommitText, NewCommit};
+
+use super::Integration;
+use super::command::{Check, Ran};
+use super::worktree::StagingWorktree;
+
+pub(super) enum Prepared {
+    /// The tree with its lock files; other changes are dropped.
+    Tree(Oid),
+    Failed(Check, String),
+    CalledOff,
+}
+
+impl Integration {
+    /// Runs it on the tree, where there is one to run.
+    pub(super) fn prepare_tree(&self, worktree: &StagingWorktree, at: &impl Display, tree: &Oid) -> Result<Prepared> {
+        let Some(command) = &self.prepare else { return Ok(Prepared::Tree(tree.clone())) };
+        let check = Check::prepare(command);
+        worktree.set_to(tree)?;
+        Ok(match self.run(worktree, at, &check)? {
+            Ran::Passed => Prepared::Tree(worktree.tree_with_lock_files()?),
+            Ran::Failed(output) => Prepared::Failed(check, output),
+            Ran::CalledOff => Prepared::CalledOff,
+        })
+    }
+
+    /// Puts the lock files of the prepared tree onto staging as a commit of its own, where they changed.
+    pub(super) fn commit_lock_files(&self, level: Level, before: Candidate, tree: Oid) -> Result<Candidate> {
+        if tree == before.tree {
+            return Ok(before);
+        }
+        let changes = self.objects.diff_tree(&before.tree, &tree)?;
+        let below = self.objects.read_commits(std::slice::from_ref(&before.staging))?;
+        // The time of the commit below, so that the same files make the same commit.
+        let signature = below.first().map_or_else(Vec::new, |below| self.signature_as_of(below));
+        let message = format!("Prepare level {level}: {}\n\n{}", self.paths.feature(), self.trailers(level));
+        let text = CommitText {
+            parents: Vec::new(),
+            author: signature.clone(),
+            committer: signature,
+            message: message.into_bytes(),
+        };
+        let made = self.objects.pile_commits(&before.staging, &[NewCommit { text: &text, changes: &changes }])?;
+        let staging = made.into_iter().next().unwrap_or_else(|| before.staging.clone());
+        self.repository.update_ref(&self.paths.staging_branch(), &staging, Some(&before.staging))?;
+        Ok(Candidate { staging, tree, ..before })
+    }
+
+    fn signature_as_of(&self, commit: &CommitText) -> Vec<u8> {
+        let after_email = commit.committer.iter().rposition(|&byte| byte == b'>').map_or(0, |at| at + 1);
+        let mut signature = format!("{} <{}>", self.identity.name, self.identity.email).into_bytes();
+        signature.extend_from_slice(&commit.committer[after_email..]);
+        signature
+    }
+}

@@ -1,0 +1,258 @@
+//! Real git in temporary repositories.
+
+mod blame;
+mod gate;
+mod land;
+mod plant;
+mod stage;
+mod together;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use mahabharatha_core::ids::Feature;
+use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle, TaskCommit};
+use mahabharatha_sys::git::Pinned;
+use mahabharatha_sys::proc::base_env;
+use mahabharatha_sys::store::locks::IntegrationLock;
+use tempfile::TempDir;
+
+use super::*;
+
+const LEVEL: Level = Level(1);
+
+/// A repository on the branch `trunk` with one commit, and a level of the feature `x` in the making.
+struct Lab {
+    _dir: TempDir,
+    root: PathBuf,
+    notes: Arc<Mutex<Vec<Note>>>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap().join("re pö");
+        fs::create_dir_all(root.join("dir/deep ü")).unwrap();
+        let lab = Lab { _dir: dir, root, notes: Arc::default() };
+        lab.git(&["init", "-q", "-b", "trunk"]);
+        for name in ["a.txt", "b.txt", "c.txt", "dir/f", "dir/deep ü/g.txt", "tool.sh"] {
+            lab.write(name, &format!("{name}\n"));
+        }
+        lab.write(".gitignore", "ignored\nbuild/\n.mahabharatha\n");
+        symlink("a.txt", lab.root.join("link")).unwrap();
+        lab.commit("start");
+        lab
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.root.join(name)).unwrap()
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        git_in(&self.root, args)
+    }
+
+    fn oid(&self, revision: &str) -> Oid {
+        Oid::new(self.git(&["rev-parse", revision])).unwrap()
+    }
+
+    /// Everything in the user's checkout, as the user commits it.
+    fn commit(&self, message: &str) -> Oid {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", message]);
+        self.oid("HEAD")
+    }
+
+    /// What a worker would have committed on `base`.
+    fn task_commit(&self, id: &str, base: &Oid, work: impl FnOnce(&Path)) -> TaskCommit {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("work");
+        let path = dir.to_str().unwrap();
+        self.git(&["worktree", "add", "-q", "--detach", path, base.as_str()]);
+        work(&dir);
+        git_in(&dir, &["add", "-A", "-f"]);
+        let message = format!("feat({id}): do {id}\n\nMahabharatha-Feature: x\nMahabharatha-Task: {id}");
+        git_in(&dir, &["commit", "-q", "--allow-empty", "--author=Wörker <w@x>", "-m", &message]);
+        let commit = Oid::new(git_in(&dir, &["rev-parse", "HEAD"])).unwrap();
+        self.git(&["worktree", "remove", "--force", path]);
+        TaskCommit { task: task(id), commit }
+    }
+
+    /// A task that writes one file.
+    fn writes(&self, id: &str, base: &Oid, name: &str, text: &str) -> TaskCommit {
+        self.task_commit(id, base, |dir| {
+            fs::create_dir_all(dir.join(name).parent().unwrap()).unwrap();
+            fs::write(dir.join(name), text).unwrap();
+        })
+    }
+
+    fn project(&self) -> Project {
+        Project::find(&self.root).unwrap()
+    }
+
+    /// Tasks A, B, … own `a.txt`, `b.txt`, … and the directory of their name.
+    fn integration(&self) -> Integration {
+        let project = self.project();
+        let feature = Feature::new("x").unwrap();
+        let paths = project.feature(&feature);
+        let repository = project.git();
+        let pinned = repository.settings().unwrap().pinned().unwrap();
+        let notes = Arc::clone(&self.notes);
+        Integration {
+            objects: self.objects(&pinned),
+            repository,
+            identity: Identity { name: "Us".into(), email: "us@x".into() },
+            base_branch: "refs/heads/trunk".into(),
+            target: MergeTarget::Base,
+            prepare: None,
+            gates: Vec::new(),
+            owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
+            env: base_env(&[]),
+            cancel: Cancel::default(),
+            known: KnownFiles::default(),
+            report: Box::new(move |note| notes.lock().unwrap().push(note)),
+            project,
+            paths,
+        }
+    }
+
+    fn objects(&self, pinned: &Pinned) -> Git {
+        let project = self.project();
+        Git::objects(&project.shared_dir().join("x/git"), project.common_dir(), pinned).unwrap()
+    }
+
+    fn lock(&self) -> IntegrationLock {
+        IntegrationLock::wait(&self.project().shared_dir()).unwrap()
+    }
+
+    fn staging(&self, name: &str) -> PathBuf {
+        self.root.join(".mahabharatha/worktrees/x/staging").join(name)
+    }
+
+    fn ran(&self) -> Vec<String> {
+        let notes = self.notes.lock().unwrap();
+        notes.iter().filter_map(|note| if let Note::Ran(run) = note { Some(run.name.clone()) } else { None }).collect()
+    }
+}
+
+impl Integration {
+    fn staged(&self, base: &Oid, tasks: &[TaskCommit]) -> (Oid, Vec<TaskCommit>) {
+        match self.stage(LEVEL, base, tasks).unwrap() {
+            Event::Staged { staging, commits, .. } => (staging, commits),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn gated(&self, lab: &Lab, base: &Oid, staging: &Oid, passed: &[GatePass]) -> Event {
+        let call = GateCall { level: LEVEL, base, staging, passed, ignore: &[], verify: &[] };
+        answer(self.gate(&lab.lock(), call).unwrap())
+    }
+
+    fn candidate_of(&self, lab: &Lab, base: &Oid, staging: &Oid) -> Candidate {
+        match self.gated(lab, base, staging, &[]) {
+            Event::GatesPassed { candidate, .. } => candidate,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn landed(&self, lab: &Lab, candidate: &Candidate) -> Result<Oid, Obstacle> {
+        match self.land(&lab.lock(), LEVEL, candidate).unwrap() {
+            Event::Landed { commit, .. } => Ok(commit),
+            Event::NotLanded { obstacle, .. } => Err(obstacle),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A level with one task that writes `a.txt`, ready to land.
+    fn ready(&self, lab: &Lab, text: &str) -> Candidate {
+        let base = lab.oid("trunk");
+        let (staging, _) = self.staged(&base, &[lab.writes("A", &base, "a.txt", text)]);
+        self.candidate_of(lab, &base, &staging)
+    }
+}
+
+fn git_in(dir: &Path, args: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=User", "-c", "user.email=user@x", "-c", "core.quotePath=false"])
+        .args(args)
+        .current_dir(dir)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Runs the test in a process of its own, which takes in orphans as the program does: in one that is shared with
+/// other tests their processes would be ended as well.
+fn alone(name: &str, test: impl FnOnce()) {
+    const ALONE: &str = "INTEGRATION_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        mahabharatha_sys::proc::become_subreaper().unwrap();
+        return test();
+    }
+    let name = format!("host::integrate::tests::{name}");
+    let test = std::env::current_exe().unwrap();
+    let status = Command::new(test).args([&name, "--exact", "--nocapture"]).env(ALONE, "1").status().unwrap();
+    assert!(status.success());
+}
+
+fn is_dead(pid: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
+    status.is_empty() || status.contains("State:\tZ")
+}
+
+fn task(id: &str) -> TaskId {
+    TaskId::new(id).unwrap()
+}
+
+fn owned_by(id: &str) -> Vec<OwnedPath> {
+    let name = id.to_lowercase();
+    let file = OwnedPath { path: format!("{name}.txt"), directory: false, create: false };
+    let directory = OwnedPath { path: format!("{name} ünd mehr"), directory: true, create: true };
+    vec![file, directory]
+}
+
+fn owns(path: &str) -> Vec<OwnedPath> {
+    let directory = path.ends_with('/');
+    vec![OwnedPath { path: path.trim_end_matches('/').into(), directory, create: false }]
+}
+
+fn gate(name: &str, command: &str) -> Gate {
+    Gate { name: name.into(), command: command.into(), timeout: Duration::from_secs(60), required: true }
+}
+
+fn answer(outcome: Outcome) -> Event {
+    match outcome {
+        Outcome::Answer(event) => event,
+        Outcome::Interrupted => panic!("interrupted"),
+    }
+}
+
+fn failure(event: Event) -> GateFailure {
+    match event {
+        Event::GateFailed { failure, .. } => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn obstacle(event: Event) -> Obstacle {
+    match event {
+        Event::NotLanded { obstacle, .. } => obstacle,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn make_executable(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}

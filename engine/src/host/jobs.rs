@@ -1,0 +1,213 @@
+//! Jobs: started, watched, adopted from an orchestrator that died, cancelled.
+//!
+//! Called by the host for `RunJob`. `settle` decides what a worker that is gone has left, `survivors` ends workers whose
+//! orchestrator is gone. Nothing here changes the user's checkout or a branch.
+
+mod settle;
+mod survivors;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use mahabharatha_core::cost::Cost;
+use mahabharatha_core::run::Run;
+use mahabharatha_core::run::effect::{Doer, Job};
+use mahabharatha_core::run::event::{Event, JobEnd};
+use mahabharatha_sys::crash;
+use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::proc::{self, Canceller, ProcessId};
+use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::store::locks::JobLock;
+
+use super::{Context, slots};
+use crate::launch::subprocess;
+use crate::lease;
+use crate::worker::heartbeat::Watch;
+use crate::worker::{self, FENCE, JobSpec};
+use settle::{
+    MIN_LIFETIME, Watched, checked, conclude, ended, finished_commit, report_of, send_end, settle, unreported_cost,
+    when_gone,
+};
+pub use survivors::{
+    alive, end_escaped, end_survivors, end_working_in, is_alive, runs_commands_in_staging, wait_for_end,
+};
+use survivors::{end_holder, holder};
+
+/// Extra time after the agent's grace period for the worker to save its work in progress.
+const SAVE_PERIOD: Duration = Duration::from_secs(5);
+/// Poll interval for detecting that a session's client has exited.
+const LEASE_POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A running job, ours or adopted.
+pub enum Control {
+    Child(Canceller),
+    /// By its directory: its worker may not have written its identity yet.
+    Adopted(PathBuf),
+    /// Held by a session. Sending ends the attempt.
+    Held(Sender<()>),
+}
+
+impl Control {
+    /// Asks the worker to end, and kills it with all its descendants after the grace period.
+    pub fn interrupt(&self, job_dir: &Path, force: bool, grace: Duration) {
+        let limit = if force { Duration::ZERO } else { grace + SAVE_PERIOD };
+        // The worker reads the file when the signal arrives; without it, its agent gets the usual grace period.
+        let file = job_dir.join(worker::GRACE);
+        if write_atomic(&file, grace.as_millis().to_string().as_bytes()).is_err() {
+            // A full disk still has room for a name, which says that the worker did not end by itself.
+            let _ = fs::File::create(&file);
+        }
+        match self {
+            Control::Child(canceller) => canceller.cancel(limit),
+            Control::Adopted(dir) => {
+                let dir = dir.clone();
+                thread::spawn(move || end_holder(&dir, limit));
+            }
+            Control::Held(given_up) => drop(given_up.send(())),
+        }
+    }
+}
+
+/// Starts the worker and sends events when it has started and when it has ended.
+pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Option<Control> {
+    match try_start(context, job, run, events) {
+        Ok(control) => Some(control),
+        Err(error) => {
+            let lack = error.is_lack_of_space().then(|| error.message().to_owned());
+            let end = if lack.is_some() { JobEnd::Interrupted } else { JobEnd::Died { started: false } };
+            let mut report = report_of(end, Duration::ZERO).with_cost(Cost::default());
+            report.warnings.push(error.to_string());
+            send_end(events, lack, ended(job, report));
+            None
+        }
+    }
+}
+
+fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Result<Control> {
+    if let Doer::Session(session) = &job.doer {
+        write_job_spec(context, job, run)?;
+        return Ok(await_session(context, job, session, events));
+    }
+    let dir = context.paths.job(&job.task, job.attempt);
+    let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
+    let spec = write_job_spec(context, job, run)?;
+    let pass = [&spec.env_pass[..], &spec.agent.env_pass[..]].concat();
+    let running = subprocess::start(&context.program, &dir, job, &pass)?;
+    point("has a worker");
+    let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
+    let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
+    let watch = Watch::start(&dir, spec.limits.stall(), move || canceller.cancel(Duration::ZERO));
+    let (context, job, events) = (context.clone(), job.clone(), events.clone());
+    thread::spawn(move || {
+        let seen = running.wait().ok();
+        let end = Watched { seen, silent: watch.end() };
+        if !matches!(worker::read_result(&dir), Ok(Some(_))) {
+            // Processes that the worker left behind are our children now.
+            proc::end_orphans();
+        }
+        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, &end));
+        conclude(&context, &job, &events, report);
+    });
+    Ok(control)
+}
+
+fn write_job_spec(context: &Context, job: &Job, run: &Run) -> Result<JobSpec> {
+    let dir = context.paths.job(&job.task, job.attempt);
+    let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
+    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
+    point("has a directory");
+    if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
+        // The slot was never prepared, or a person has pruned its worktree since.
+        slots::prepare(context, job.worker)?;
+    }
+    let spec = context.spec(job, run)?;
+    spec.write(&dir)?;
+    point("has a job spec");
+    Ok(spec)
+}
+
+/// Waits until the lease of the session that holds the task runs out, or the attempt is cancelled. Any other end the
+/// session reports itself.
+fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Event>) -> Control {
+    let (give_up, told) = mpsc::channel();
+    let (context, job, session, events) = (context.clone(), job.clone(), session.to_owned(), events.clone());
+    thread::spawn(move || {
+        while let Some(left) = lease::time_left(context.paths.dir(), &session) {
+            // The lease may be renewed and the client may exit at any time.
+            match told.recv_timeout(left.min(LEASE_POLL_INTERVAL)) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) => break,
+                // The run no longer waits for this job.
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        let dir = context.paths.job(&job.task, job.attempt);
+        let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, &Watched::default()));
+        conclude(&context, &job, &events, report);
+    });
+    Control::Held(give_up)
+}
+
+/// Finds out what became of a job that an earlier process may have started: its result, a live worker, or nothing.
+pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Option<Control> {
+    let dir = context.paths.job(&job.task, job.attempt);
+    if JobSpec::read(&dir).is_err() {
+        // The job never began, unless a power loss took its spec.
+        let Some(commit) = finished_commit(context, job) else { return start(context, job, run, events) };
+        let cost = unreported_cost(context, job, &dir);
+        let report = report_of(JobEnd::Done { commit }, MIN_LIFETIME).with_cost(cost);
+        let _ = events.send(ended(job, checked(context, job, report, &Watched::default())));
+        return None;
+    }
+    match JobLock::try_acquire(&dir) {
+        Ok(Some(lock)) => {
+            if let Some(session) = live_session(context, job) {
+                return Some(await_session(context, job, session, events));
+            }
+            conclude(context, job, events, settle(context, job, &dir, &lock, &Watched::default()));
+            None
+        }
+        Ok(None) => Some(match &job.doer {
+            // The session is ending the attempt.
+            Doer::Session(session) => await_session(context, job, session, events),
+            _ => adopt(context, job, events),
+        }),
+        Err(error) => {
+            let mut report = report_of(JobEnd::Died { started: true }, MIN_LIFETIME);
+            report.warnings.push(error.to_string());
+            let _ = events.send(ended(job, report));
+            None
+        }
+    }
+}
+
+/// Returns the live session that holds an unfinished attempt.
+fn live_session<'a>(context: &Context, job: &'a Job) -> Option<&'a str> {
+    let Doer::Session(session) = &job.doer else { return None };
+    let dir = context.paths.job(&job.task, job.attempt);
+    let ended = dir.join(FENCE).exists() || !matches!(worker::read_result(&dir), Ok(None));
+    let lives = lease::time_left(context.paths.dir(), session).is_some();
+    (lives && !ended).then_some(session)
+}
+
+/// Lets a worker that outlived its orchestrator go on, and waits for its lock.
+fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
+    let dir = context.paths.job(&job.task, job.attempt);
+    let (control, at) = (Control::Adopted(dir.clone()), dir.clone());
+    let watch = Watch::start(&dir, context.config.workers.stall, move || end_holder(&at, Duration::ZERO));
+    let (context, job, events) = (context.clone(), job.clone(), events.clone());
+    thread::spawn(move || {
+        if let Some(ProcessId { pid, .. }) = holder(&dir) {
+            let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
+        }
+        let report = when_gone(&dir, |lock| {
+            let end = Watched { seen: None, silent: watch.end() };
+            settle(&context, &job, &dir, lock, &end)
+        });
+        conclude(&context, &job, &events, report);
+    });
+    control
+}

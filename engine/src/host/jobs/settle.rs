@@ -1,0 +1,162 @@
+//! What a worker that is gone has left, and what the run is told of it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, SystemTime};
+
+use mahabharatha_core::cost::Cost;
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::effect::{Doer, Job, Purpose};
+use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
+use mahabharatha_sys::proc::{Ended, Exit};
+use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::store::disk::lack_of_space;
+use mahabharatha_sys::store::locks::JobLock;
+
+use super::survivors::{end_left_of, read_identity};
+use crate::host::Context;
+use crate::worker::{self, FENCE, JobSpec, Progress, result_ref, subagents};
+
+/// Lifetime assumed for a worker whose end this process did not watch, so that it does not count as one that died at its
+/// start.
+pub(super) const MIN_LIFETIME: Duration = Duration::from_secs(2);
+
+/// How a worker ended, as far as this process watched it.
+#[derive(Default)]
+pub(super) struct Watched {
+    pub seen: Option<Ended>,
+    /// Killed because its heartbeat stopped.
+    pub silent: bool,
+}
+
+/// Waits for the job's lock, which is free once its worker is gone.
+pub(super) fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) -> JobReport {
+    match JobLock::wait(dir) {
+        Ok(lock) => report(&lock),
+        Err(_) => report_of(JobEnd::Died { started: true }, MIN_LIFETIME),
+    }
+}
+
+/// Reports what a worker that is gone has left: its result, its commit, or nothing. In that case the attempt is fenced, so
+/// that a late worker cannot commit.
+pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watched) -> JobReport {
+    if let Ok(Some(report)) = worker::read_result(dir) {
+        return checked(context, job, report, end);
+    }
+    let of_session = matches!(job.doer, Doer::Session(_));
+    if !of_session {
+        // Orphans may have been adopted by init; the next attempt must be alone in its worktree.
+        end_left_of(dir);
+    }
+    let since = fs::metadata(dir.join(worker::JOB_SPEC)).and_then(|spec| spec.modified());
+    let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
+    if let Some(commit) = finished_commit(context, job) {
+        let cost = unreported_cost(context, job, dir);
+        return checked(context, job, report_of(JobEnd::Done { commit }, ran).with_cost(cost), end);
+    }
+    let lived = end.seen.as_ref().map_or(ran.max(MIN_LIFETIME), |seen| seen.duration);
+    let end = match of_session {
+        true => JobEnd::Interrupted,
+        false => end_without_result(dir, end.silent.then_some(context.config.workers.stall)),
+    };
+    let never_started = end == JobEnd::Died { started: false };
+    let cost = if never_started { Cost::default() } else { unreported_cost(context, job, dir) };
+    let mut report = report_of(end, lived).with_cost(cost);
+    if let Err(error) = write_atomic(&dir.join(FENCE), b"") {
+        report.warnings.push(error.to_string());
+    }
+    report
+}
+
+/// Returns what is known of the cost of an attempt that left no result.
+pub(super) fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost {
+    match &job.doer {
+        Doer::Session(_) => Cost::of(None, subagents::tokens(dir)),
+        Doer::Nobody { .. } => Cost::default(),
+        Doer::Agent => {
+            // A power loss may have taken the job spec; the configuration names the same agent.
+            let agent = JobSpec::read(dir).map(|spec| spec.agent).or_else(|_| context.agent_spec(job));
+            let cost = agent.map_or_else(|_| Cost::unknown(), |agent| agent.unreported_cost());
+            let progress = Progress::read(context.paths.dir(), job.worker, &job.task, job.attempt);
+            cost + Cost::of(Some(0.0), progress.map_or(0, |progress| progress.tokens))
+        }
+    }
+}
+
+/// Sends how a job ended. An attempt that failed on a full disk counts as cancelled and uses up no retry; the run pauses
+/// until there is room.
+pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: JobReport) {
+    let mut lack = None;
+    if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. }) {
+        let places = [context.paths.job(&job.task, job.attempt), context.paths.worktrees()];
+        lack = places.iter().find_map(|dir| lack_of_space(dir));
+    }
+    if lack.is_some()
+        && let JobEnd::Failed { feedback, .. } = std::mem::replace(&mut report.end, JobEnd::Interrupted)
+    {
+        report.warnings.push(feedback);
+    }
+    send_end(events, lack, ended(job, report));
+}
+
+/// How a worker without a result ended. One that we cancelled did not die by itself and uses up no retry.
+fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
+    if dir.join(worker::GRACE).exists() {
+        return JobEnd::Interrupted;
+    }
+    match silent_for {
+        None => JobEnd::Died { started: read_identity(dir).is_some() },
+        Some(limit) => JobEnd::Failed {
+            cause: FailCause::Stalled,
+            feedback: format!("The worker gave no sign of life for {:.0} s, so it was ended.", limit.as_secs_f64()),
+            strays: Vec::new(),
+        },
+    }
+}
+
+/// Checks the commit of a result that this process did not see its worker exit with, and of a fix, which is staged as it
+/// is. All other commits are checked when they are staged.
+pub(super) fn checked(context: &Context, job: &Job, mut report: JobReport, end: &Watched) -> JobReport {
+    let JobEnd::Done { commit } = &report.end else { return report };
+    let by_itself = end.seen.as_ref().is_some_and(|seen| seen.status == Exit::Code(worker::exit_code(&report.end)));
+    if by_itself && job.purpose == Purpose::Build {
+        return report;
+    }
+    let (feedback, strays) = match context.objections_to(job, commit) {
+        Ok(strays) if strays.is_empty() => {
+            if let Some(seen) = end.seen.as_ref().filter(|_| !by_itself) {
+                report.warnings.push(format!("its worker ended with {}, after it had left a result", seen.status));
+            }
+            return report;
+        }
+        Ok(strays) => (format!("The commit of the attempt is not taken:\n{}", strays.join("\n")), strays),
+        Err(error) => (format!("The commit of the attempt cannot be read: {error}"), vec![commit.to_string()]),
+    };
+    report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays };
+    report
+}
+
+pub(super) fn report_of(end: JobEnd, ran: Duration) -> JobReport {
+    JobReport::new(end, ran.as_millis() as u64)
+}
+
+pub(super) fn ended(job: &Job, report: JobReport) -> Event {
+    Event::JobEnded { task: job.task.clone(), attempt: job.attempt, report }
+}
+
+/// Sends the lack of space first, so that no attempt is retried before there is room.
+pub(super) fn send_end(events: &Sender<Event>, lack_of_space: Option<String>, event: Event) {
+    let lack = lack_of_space.map(|why| Event::OutOfSpace { why });
+    for event in lack.into_iter().chain([event]) {
+        let _ = events.send(event);
+    }
+}
+
+/// Returns the commit of an attempt that was killed between its commit and its result.
+pub(super) fn finished_commit(context: &Context, job: &Job) -> Option<Oid> {
+    let commit = context.repository.resolve_ref(&result_ref(context.paths.feature(), job)).ok()??;
+    let format = "--format=%P %(trailers:key=Mahabharatha-Attempt,valueonly)";
+    let output = context.repository.run(["log", "-1", format, commit.as_str()]).ok()?;
+    (output.text().ok()?.trim() == format!("{} {}", job.base, job.attempt)).then_some(commit)
+}

@@ -1,0 +1,54 @@
+//! Worktrees of workers. Git loses some when they are made side by side, so that is done one at a time.
+
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_core::ids::{Oid, WorkerId};
+use mahabharatha_core::run::event::Event;
+use mahabharatha_sys::crash;
+use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::git::Git;
+use mahabharatha_sys::project::Project;
+use mahabharatha_sys::store::locks::WorktreesLock;
+
+use super::Context;
+
+/// Makes the worker's worktree, empty: its first job puts it on its branch and checks out what it needs.
+pub fn prepare(context: &Context, worker: WorkerId) -> Result<Event> {
+    ensure(&context.project, &context.paths.worktree(worker), &context.start)?;
+    Ok(Event::SlotReady { worker })
+}
+
+/// Makes a worktree where there is none; one that is there stays as it is, with what lies in it.
+pub fn ensure(project: &Project, path: &Path, commit: &Oid) -> Result<()> {
+    let git = Git::repository(project.common_dir());
+    let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
+    match (git.worktree_git_dir(path).is_some(), path.is_dir()) {
+        (true, true) => return Ok(()),
+        // Git has forgotten it; what lies there may be saved nowhere else.
+        (false, true) => return add_around(&git, path, commit),
+        _ => {}
+    }
+    let name = path.file_name().unwrap_or_default().display();
+    crash::point(|| format!("add {name} before"));
+    git.worktree_remove(path)?;
+    git.worktree_add(path, commit)?;
+    crash::point(|| format!("add {name} after"));
+    Ok(())
+}
+
+/// Makes the repository know a directory with files as a worktree again.
+fn add_around(git: &Git, path: &Path, commit: &Oid) -> Result<()> {
+    // By this name `cleanup` knows it as somebody's work, should we die in between.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = path.with_file_name(format!("left-{name}"));
+    fs::rename(path, &aside).map_err(io("move", path))?;
+    git.worktree_add(path, commit)?;
+    let link = aside.join(".git");
+    if fs::symlink_metadata(&link).is_ok_and(|found| found.is_dir()) {
+        fs::remove_dir_all(&link).map_err(io("remove", &link))?;
+    }
+    fs::rename(path.join(".git"), &link).map_err(io("write", &link))?;
+    fs::remove_dir(path).map_err(io("remove", path))?;
+    fs::rename(&aside, path).map_err(io("move", &aside))
+}

@@ -1,0 +1,12 @@
+//! Carries out what the core decides: agents, workers, integration, reports.
+
+pub mod agent;
+pub mod claude;
+pub mod host;
+mod launch;
+pub mod lease;
+pub mod preflight;
+pub mod report;
+pub mod session;
+pub mod specs;
+pub mod worker;

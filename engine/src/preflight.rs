@@ -1,0 +1,329 @@
+//! What must hold before the first launch. Every check says what to do.
+
+use std::collections::BTreeSet;
+
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::run::event::Event;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::git::Git;
+use mahabharatha_sys::proc;
+use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::ui::Ui;
+use serde::Serialize;
+
+use crate::agent::{self, claude};
+
+/// `merge-tree --write-tree` came with 2.38, its `--merge-base` and fixes with 2.40.
+const OLDEST_GIT: [u32; 3] = [2, 40, 0];
+const LEAST_SPACE: u64 = 200 << 20;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Check {
+    pub name: &'static str,
+    pub status: CheckStatus,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckStatus {
+    Ok,
+    Warning,
+    Failed,
+}
+
+#[derive(Debug, Default)]
+pub struct Report {
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    pub fn ok(&mut self, name: &'static str, message: impl Into<String>) {
+        self.checks.push(Check { name, status: CheckStatus::Ok, message: message.into(), hint: None });
+    }
+
+    pub fn warn(&mut self, name: &'static str, message: impl Into<String>, hint: impl Into<String>) {
+        let (message, hint) = (message.into(), Some(hint.into()));
+        self.checks.push(Check { name, status: CheckStatus::Warning, message, hint });
+    }
+
+    pub fn fail(&mut self, name: &'static str, message: impl Into<String>, hint: impl Into<String>) {
+        let (message, hint) = (message.into(), Some(hint.into()));
+        self.checks.push(Check { name, status: CheckStatus::Failed, message, hint });
+    }
+
+    /// An error that says itself what to do becomes a failed check; any other is none of ours.
+    pub fn fail_with(&mut self, name: &'static str, error: Error) -> Result<()> {
+        if !matches!(error.exit(), ExitCode::Preflight | ExitCode::Invalid) {
+            return Err(error);
+        }
+        let message = [&[format!("{}.", error.message())], error.details()].concat().join("\n  ");
+        self.checks.push(Check {
+            name,
+            status: CheckStatus::Failed,
+            message,
+            hint: error.what_to_do().map(str::to_owned),
+        });
+        Ok(())
+    }
+
+    fn with(&self, status: CheckStatus) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(move |check| check.status == status)
+    }
+
+    pub fn failed(&self) -> bool {
+        self.with(CheckStatus::Failed).next().is_some()
+    }
+
+    /// Prints the warnings; failures become the error that ends the command.
+    pub fn tell(&self, ui: &Ui) -> Result<()> {
+        for check in self.with(CheckStatus::Warning) {
+            ui.warn(&format!("{} {}", check.message, check.hint.as_deref().unwrap_or_default()));
+        }
+        let mut failed = self.with(CheckStatus::Failed).peekable();
+        if failed.peek().is_none() {
+            return Ok(());
+        }
+        Err(failed.fold(
+            Error::new(ExitCode::Preflight, "a preflight check failed; nothing was started"),
+            |error, check| {
+                error.detail(format!("{}: {} {}", check.name, check.message, check.hint.as_deref().unwrap_or_default()))
+            },
+        ))
+    }
+}
+
+/// What a run would stand on.
+pub struct Ground<'a> {
+    pub project: &'a Project,
+    pub paths: &'a FeaturePaths,
+    pub config: &'a Config,
+    pub graph: &'a TaskGraph,
+    /// Whether agents are launched, rather than a session does the work.
+    pub launches: bool,
+    /// The agent that was asked for.
+    pub agent: Option<&'a str>,
+    pub workers: u32,
+    /// Whether the run has begun already, so that what lies about is its own.
+    pub resumed: bool,
+}
+
+/// Checks the machine, the repository, the agents and the ground that the graph stands on.
+pub fn check(ground: &Ground<'_>) -> Result<Report> {
+    let mut report = check_machine(ground.project)?;
+    check_ground(&mut report, ground)?;
+    Ok(report)
+}
+
+/// What depends on the feature.
+pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    check_repository(report, ground)?;
+    check_branches(report, ground)?;
+    if ground.launches {
+        check_agents(report, ground)?;
+    }
+    check_ports(report, ground)?;
+    check_dirty(report, ground)?;
+    check_other_features(report, ground)
+}
+
+/// What does not depend on a feature.
+pub fn check_machine(project: &Project) -> Result<Report> {
+    let mut report = Report::default();
+    match Git::version() {
+        Ok(version) if version >= OLDEST_GIT => report.ok("git", format!("version {}", dotted(version))),
+        Ok(version) => report.fail(
+            "git",
+            format!("version {} is too old.", dotted(version)),
+            format!("Install {} or newer.", dotted(OLDEST_GIT)),
+        ),
+        Err(error) => report.fail("git", error.to_string(), "Install git and put it on PATH."),
+    }
+    match rustix::fs::statvfs(project.root()) {
+        Ok(space) => {
+            let free = space.f_bavail.saturating_mul(space.f_frsize);
+            if free < LEAST_SPACE {
+                report.fail("disk", format!("only {} MB are free.", free >> 20), "Free some space first.");
+            } else {
+                report.ok("disk", format!("{} MB free", free >> 20));
+            }
+        }
+        Err(error) => {
+            report.warn("disk", format!("free space cannot be told ({error})."), "Make sure there is enough.")
+        }
+    }
+    Ok(report)
+}
+
+/// Gates whose program is not installed. Only what a command begins with is looked at, so it is no more than a warning.
+pub fn check_programs(report: &mut Report, config: &Config) {
+    let gates = config.quality_gates.iter().map(|gate| (gate.name.as_str(), gate.command.as_str()));
+    let prepare = config.merge.prepare.iter().map(|command| ("merge.prepare", command.as_str()));
+    for (name, command) in gates.chain(prepare) {
+        let missing = proc::called_by(command).filter(|program| proc::find_program(program).is_none());
+        if let Some(program) = missing {
+            report.warn(
+                "gates",
+                format!("{name} calls {program}, which was not found on PATH."),
+                "Install it, or change the command in .mahabharatha/config.yaml.",
+            );
+        }
+    }
+}
+
+fn dotted(version: [u32; 3]) -> String {
+    version.map(|number| number.to_string()).join(".")
+}
+
+/// An operation that git is in the middle of would be mixed up with what lands.
+fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    let project = ground.project;
+    for (what, finish) in project.under_way() {
+        report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
+    }
+    if let Err(error) = project.pinned_config() {
+        report.fail_with("repository", error)?;
+    }
+    // In the middle of something HEAD may be anywhere.
+    if !ground.resumed && !report.failed() {
+        match project.head_branch() {
+            Ok(branch) => {
+                report.ok("repository", format!("levels land on {}", branch.trim_start_matches("refs/heads/")))
+            }
+            Err(error) => report.fail_with("repository", error)?,
+        }
+    }
+    Ok(())
+}
+
+/// A branch named like a directory of ours keeps git from making ours.
+fn check_branches(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    let (git, staging) = (ground.project.git(), ground.paths.staging_branch());
+    let short = |name: &str| name.trim_start_matches("refs/heads/").to_owned();
+    let feature = staging.trim_end_matches("staging");
+    let ours = git.for_each_ref(&["refs/heads/mahabharatha"])?.into_iter().map(|(name, _)| name);
+    let (below, others): (Vec<String>, Vec<String>) = ours.partition(|name| name.starts_with(feature));
+    for name in others.iter().filter(|name| feature.starts_with(&format!("{name}/"))).map(|name| short(name)) {
+        report.fail(
+            "branches",
+            format!("the branch {name} is in the way of {}.", short(&staging)),
+            format!("Rename it: `git branch -m {name} <other name>`."),
+        );
+    }
+    if !ground.resumed && !below.is_empty() {
+        let names: Vec<String> = below.iter().map(|name| short(name)).collect();
+        report.fail(
+            "branches",
+            format!("branches of an earlier run, or of yours, are in the way: {}.", names.join(", ")),
+            "Rename what you need, delete the rest: `git branch -D …`.",
+        );
+    }
+    Ok(())
+}
+
+fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for task in ground.graph.tasks().iter().filter(|task| !task.spec.foreground) {
+        let (name, agent) = agent::choose(ground.config, &task.spec, ground.agent)?;
+        let without_run = agent.kind == AgentKind::Command && agent.command.is_empty() && task.spec.run.is_none();
+        if without_run {
+            report.fail(
+                "agent",
+                format!("{}: the agent {name} has no command, and the task has no `run`.", task.id),
+                format!("Set agents.{name}.command, or give the task a `run`."),
+            );
+        } else if seen.insert(name.clone()) {
+            check_agent(report, ground.project, &name, agent);
+        }
+    }
+    Ok(())
+}
+
+fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &AgentConfig) {
+    if agent.kind == AgentKind::Claude {
+        match claude::check(project.root(), &agent.command, &agent.env) {
+            Ok(client) => {
+                report.ok("agent", format!("{name}: {}", client.found));
+                if let Some(note) = client.note {
+                    report.warn("agent", format!("{name}: {}.", note.what), note.hint);
+                }
+            }
+            Err(trouble) => report.fail("agent", format!("{name}: {}.", trouble.what), trouble.hint),
+        }
+        return;
+    }
+    let missing = agent.command.first().filter(|program| agent::find_program(project.root(), program).is_none());
+    match missing {
+        None => report.ok("agent", format!("{name} can be started")),
+        Some(program) => {
+            let place = if program.contains('/') { "is no program that can be run" } else { "was not found on PATH" };
+            report.fail(
+                "agent",
+                format!("{name}: {program} {place}."),
+                format!("Put it there, executable, or change agents.{name}.command in .mahabharatha/config.yaml."),
+            );
+        }
+    }
+}
+
+/// As many as the workers will be given; all are free again when this returns.
+fn check_ports(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    match ground.project.lease_ports(&ground.config.ports, ground.workers) {
+        Ok(leases) => {
+            let ports = leases.iter().map(|lease| lease.ports.len()).sum::<usize>();
+            report.ok("ports", format!("{ports} free for the workers"));
+            Ok(())
+        }
+        Err(error) => report.fail_with("ports", error),
+    }
+}
+
+/// Changes of a person in files that a task owns will be in the way when the level lands.
+fn check_dirty(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    if ground.resumed {
+        return Ok(());
+    }
+    let changed = ground.project.changed_files()?.into_iter();
+    let dirty: Vec<String> = changed.filter(|path| ground.graph.owner_of(path).is_some()).collect();
+    if !dirty.is_empty() {
+        report.warn(
+            "checkout",
+            format!("you have uncommitted changes in files that tasks own: {}.", dirty.join(", ")),
+            "They are safe, but the run will pause when it would have to change them. Commit or stash them.",
+        );
+    }
+    Ok(())
+}
+
+/// Two features that own one file will conflict when the second lands.
+fn check_other_features(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
+    for feature in ground.project.features()? {
+        let paths = ground.project.feature(&feature);
+        if feature == *ground.paths.feature() || FeatureLock::holder(paths.dir())?.is_none() {
+            continue;
+        }
+        let Ok(records) = Journal::read(&paths.journal()) else { continue };
+        let Some(Event::Started(setup)) = records.into_iter().next().map(|record| record.event) else { continue };
+        let (Some(other), _) = TaskGraph::check(&setup.graph, None) else { continue };
+        let shared: Vec<&str> = other
+            .tasks()
+            .iter()
+            .flat_map(|task| &task.owned)
+            .filter(|owned| ground.graph.tasks().iter().flat_map(|task| &task.owned).any(|mine| mine.overlaps(owned)))
+            .map(|owned| owned.path.as_str())
+            .collect();
+        if !shared.is_empty() {
+            report.warn(
+                "features",
+                format!("{feature}, which runs now, owns the same files: {}.", shared.join(", ")),
+                "The one that lands second may conflict.",
+            );
+        }
+    }
+    Ok(())
+}

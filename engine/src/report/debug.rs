@@ -1,0 +1,223 @@
+//! `debug`: what stands in the way, what was kept, in which state everything is, and what the cause may be.
+
+use std::path::PathBuf;
+
+use mahabharatha_core::view::{AttemptView, RunView, TaskView};
+use mahabharatha_sys::ui::{Paint, Style, clean, one_line};
+use serde::Serialize;
+
+use super::failure::wip_ref;
+use super::hypotheses::Hypothesis;
+use super::text::{count, headline, outcome};
+
+/// Of an attempt's output so many lines are shown, the last ones.
+const SHOWN_LINES: usize = 6;
+const SHOWN_OF_ONE_TASK: usize = 60;
+
+/// Everything that was found out about a feature.
+#[derive(Debug, Serialize)]
+pub struct Findings {
+    pub feature: String,
+    /// In one word; nothing where no run can be made out.
+    pub status: Option<&'static str>,
+    pub journal: JournalState,
+    pub lock: LockState,
+    pub sessions: Vec<SessionState>,
+    /// `current`, `outdated`, `missing`, `unreadable` or `in use`.
+    pub projection: &'static str,
+    /// What keeps us from writing, where the disk is full.
+    pub lack_of_space: Option<String>,
+    pub workers: Vec<Alive>,
+    pub worktrees: Vec<WorktreeState>,
+    pub wip: Vec<KeptWork>,
+    pub tasks: Vec<TroubledTask>,
+    pub blockers: Vec<BlockerState>,
+    pub hypotheses: Vec<Hypothesis>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct JournalState {
+    pub path: PathBuf,
+    /// `good`, `missing`, `torn`, `damaged`, `newer`, `foreign` or `senseless`.
+    pub health: &'static str,
+    pub problem: Option<String>,
+    pub records: usize,
+    /// Where the good part ends.
+    pub good_bytes: u64,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct LockState {
+    pub held: bool,
+    pub pid: Option<u32>,
+    /// For people.
+    pub holder: Option<String>,
+    /// The file that shows the holder to people is there, though nobody holds the feature.
+    pub stale_sign: bool,
+}
+
+/// A session that is alive and holds tasks.
+#[derive(Debug, Serialize)]
+pub struct SessionState {
+    pub session: String,
+    /// It runs the feature's tasks level by level.
+    pub drives: bool,
+}
+
+/// A worker that is at work now.
+#[derive(Debug, Serialize)]
+pub struct Alive {
+    /// `<task>.<attempt>`
+    pub job: String,
+    pub pid: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct WorktreeState {
+    pub path: PathBuf,
+    /// Its files are there, and git knows it.
+    pub files: bool,
+    pub known_to_git: bool,
+    /// Why it must not be removed.
+    pub precious: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct KeptWork {
+    pub name: String,
+    pub commit: String,
+    pub task: String,
+}
+
+/// A task that did not simply go well.
+#[derive(Debug, Serialize)]
+pub struct TroubledTask {
+    pub id: String,
+    pub status: &'static str,
+    pub reason: Option<String>,
+    pub verification: String,
+    pub attempts: Vec<AttemptView>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct BlockerState {
+    pub what: String,
+    pub cause: String,
+    pub resolution: String,
+}
+
+impl TroubledTask {
+    /// Whether there is anything to tell of it.
+    pub fn is_troubled(task: &TaskView) -> bool {
+        let went_wrong =
+            |attempt: &AttemptView| !matches!(attempt.outcome, "done" | "running") || !attempt.warnings.is_empty();
+        task.status == "blocked" || task.attempts.iter().any(went_wrong)
+    }
+}
+
+pub fn blockers_of(view: &RunView) -> Vec<BlockerState> {
+    let state = |blocker: &mahabharatha_core::view::Blocker| BlockerState {
+        what: blocker.what.clone(),
+        cause: blocker.cause.clone(),
+        resolution: blocker.resolution.clone(),
+    };
+    view.blockers.iter().map(state).collect()
+}
+
+/// `one` says that a single task is asked about, so that all of it is shown.
+pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
+    let mut text = format!(
+        "{}: {}\n",
+        paint.apply(Style::Strong, &findings.feature),
+        findings.status.unwrap_or("cannot be told, since its journal tells of no run")
+    );
+    text.push_str(&state_of_files(findings));
+    for task in &findings.tasks {
+        text.push_str(&about_task(findings, task, one, paint));
+    }
+    let heading = |title: &str| format!("\n{}\n", paint.apply(Style::Strong, title));
+    if !findings.wip.is_empty() {
+        text.push_str(&heading("Work that is kept and not merged"));
+        for kept in &findings.wip {
+            text.push_str(&format!("  git show {}  ({:.10})\n", one_line(&kept.name), kept.commit));
+        }
+    }
+    if !findings.blockers.is_empty() {
+        text.push_str(&heading("Blockers"));
+        for blocker in &findings.blockers {
+            let BlockerState { what, cause, resolution } = blocker;
+            text.push_str(&format!("  {}: {}\n    {resolution}\n", one_line(what), headline(cause)));
+        }
+    }
+    text.push_str(&heading("What it may be"));
+    for hypothesis in &findings.hypotheses {
+        text.push_str(&format!("  {}\n    {}\n", hypothesis.cause, hypothesis.next));
+    }
+    if findings.hypotheses.is_empty() {
+        text.push_str("  Nothing looks wrong.\n");
+    }
+    text
+}
+
+fn state_of_files(findings: &Findings) -> String {
+    let Findings { journal, lock, .. } = findings;
+    let mut text =
+        format!("  journal: {}, {} ({})\n", journal.health, count(journal.records, "record"), journal.path.display());
+    if let Some(problem) = &journal.problem {
+        text.push_str(&format!("    {}\n", one_line(problem)));
+        text.push_str(&format!("    {} of its {} bytes are good\n", journal.good_bytes, journal.bytes));
+    }
+    let holder = lock.holder.as_deref().map_or("free".to_owned(), |holder| format!("held by {holder}"));
+    let stale = if lock.stale_sign { "; the file .lock shows somebody who is gone" } else { "" };
+    text.push_str(&format!("  lock: {holder}{stale}\n  projection: {}\n", findings.projection));
+    text.push_str(&format!("  disk: {}\n", findings.lack_of_space.as_deref().unwrap_or("has room")));
+    for SessionState { session, drives } in &findings.sessions {
+        text.push_str(&format!("  session {session}: {}\n", if *drives { "runs the tasks" } else { "holds tasks" }));
+    }
+    for worker in &findings.workers {
+        let pid = worker.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+        text.push_str(&format!("  worker at work: {}{pid}\n", one_line(&worker.job)));
+    }
+    for worktree in &findings.worktrees {
+        let state = match (worktree.files, worktree.known_to_git, &worktree.precious) {
+            (false, _, _) => "its files are gone".to_owned(),
+            (true, false, None) => "git does not know it".to_owned(),
+            (true, _, Some(why)) => why.clone(),
+            (true, true, None) => "ok".to_owned(),
+        };
+        text.push_str(&format!("  worktree: {}: {state}\n", worktree.path.display()));
+    }
+    text
+}
+
+fn about_task(findings: &Findings, task: &TroubledTask, one: bool, paint: Paint) -> String {
+    let mut text = format!("\n{}: {}", paint.apply(Style::Strong, &task.id), task.status);
+    text.push_str(&task.reason.as_deref().map(|reason| format!(": {}", headline(reason))).unwrap_or_default());
+    text.push_str(&format!("\n  verified by: {}\n", one_line(&task.verification)));
+    for attempt in &task.attempts {
+        let strays = if attempt.strays.is_empty() { String::new() } else { format!(": {}", attempt.strays.join(", ")) };
+        let told = outcome(attempt.outcome, attempt.cause);
+        text.push_str(&format!("  attempt {}: {told}{}\n", attempt.attempt, one_line(&strays)));
+        for warning in &attempt.warnings {
+            text.push_str(&format!("    {}\n", headline(warning)));
+        }
+        text.push_str(&last_lines(attempt.detail.as_deref().unwrap_or_default(), one));
+        if attempt.wip.is_some() {
+            let name = wip_ref(&findings.feature, &task.id, attempt.attempt);
+            text.push_str(&format!("    its work: git show {name}\n"));
+        }
+    }
+    text.push_str(&format!("  its log: mahabharatha logs -f {} --task {}\n", findings.feature, task.id));
+    text
+}
+
+fn last_lines(output: &str, one: bool) -> String {
+    let cleaned = clean(output);
+    let lines: Vec<&str> = cleaned.lines().filter(|line| !line.trim().is_empty()).collect();
+    let shown = if one { SHOWN_OF_ONE_TASK } else { SHOWN_LINES };
+    let cut = lines.len().saturating_sub(shown);
+    let left_out = (cut > 0).then(|| format!("    | … {cut} lines before\n"));
+    let shown = lines[cut..].iter().map(|line| format!("    | {}\n", one_line(line)));
+    left_out.into_iter().chain(shown).collect()
+}

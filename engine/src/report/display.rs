@@ -1,0 +1,103 @@
+//! Prints a run's log lines and its live progress, or its events for programs, on a thread of its own.
+//!
+//! A terminal or pipe whose reader has stopped reading holds up this thread and nothing else: the run, its files and its
+//! end do not wait for it.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use mahabharatha_core::view::RunView;
+use mahabharatha_sys::ui::Ui;
+
+use super::log_lines::Line;
+use super::progress::Progress;
+
+/// Time that a slow reader has at the end of a run to take what is still to be printed.
+const READER_GRACE: Duration = Duration::from_secs(2);
+
+pub struct Display {
+    output: Sender<Output>,
+    streams: bool,
+    /// The newest view that is not shown yet: a reader that falls behind is shown only that.
+    view: Arc<Mutex<Option<RunView>>>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
+}
+
+enum Output {
+    Line(Line),
+    /// A line for programs.
+    Event(String),
+    Warning(String),
+    /// There is a newer view.
+    View,
+    Finish,
+}
+
+impl Display {
+    /// With `streams` it prints events on stdout, and no log lines elsewhere.
+    pub fn start(ui: &Arc<Ui>, streams: bool) -> Display {
+        let (output, inbox) = mpsc::channel();
+        let (running, ended) = mpsc::channel::<()>();
+        let view = Arc::new(Mutex::new(None));
+        let (ui, newest) = (Arc::clone(ui), Arc::clone(&view));
+        thread::spawn(move || {
+            let _running = running;
+            show(&ui, streams, &inbox, &newest);
+        });
+        Display { output, streams, view, ended }
+    }
+
+    /// Whether it prints events for programs.
+    pub fn streams(&self) -> bool {
+        self.streams
+    }
+
+    pub fn line(&self, line: Line) {
+        let _ = self.output.send(Output::Line(line));
+    }
+
+    pub fn event(&self, event: String) {
+        let _ = self.output.send(Output::Event(event));
+    }
+
+    pub fn warn(&self, text: String) {
+        let _ = self.output.send(Output::Warning(text));
+    }
+
+    pub fn update(&self, view: RunView) {
+        if lock(&self.view).replace(view).is_none() {
+            let _ = self.output.send(Output::View);
+        }
+    }
+
+    /// Leaves the lines and takes the progress bars away; whether the reader took everything. One that does not read is
+    /// left behind.
+    pub fn finish(self) -> bool {
+        let _ = self.output.send(Output::Finish);
+        self.ended.recv_timeout(READER_GRACE) != Err(RecvTimeoutError::Timeout)
+    }
+}
+
+fn show(ui: &Ui, streams: bool, inbox: &Receiver<Output>, newest: &Mutex<Option<RunView>>) {
+    let mut progress = if streams { Progress::Events(ui) } else { Progress::new(ui) };
+    for output in inbox {
+        match output {
+            Output::Line(line) => progress.line(&line),
+            Output::Event(event) => ui.data(&event),
+            Output::Warning(text) => ui.warn(&text),
+            Output::View => {
+                let view = lock(newest).take();
+                view.iter().for_each(|view| progress.update(view));
+            }
+            Output::Finish => break,
+        }
+    }
+    progress.finish();
+}
+
+fn lock(view: &Mutex<Option<RunView>>) -> std::sync::MutexGuard<'_, Option<RunView>> {
+    view.lock().unwrap_or_else(PoisonError::into_inner)
+}

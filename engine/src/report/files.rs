@@ -1,0 +1,125 @@
+//! The files that are made from a run and can be made again at any time.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use jiff::Timestamp;
+use mahabharatha_core::run::Run;
+use mahabharatha_core::spec::{write_continued_task_file, write_task_file};
+use mahabharatha_core::view::{RunView, TaskView};
+use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::atomic::{sweep, write_atomic, write_projected};
+use mahabharatha_sys::store::locks::WorktreesLock;
+
+use super::completion_md::{GateResult, render_completion};
+use super::failure::failure_analysis;
+use super::markdown::block;
+use super::projection::projection;
+use super::state_md::{self, StateSection};
+use super::text::cost_fact;
+use crate::claude::tasks;
+
+/// Returns the run with what planning has cost by now: an agent may have been asked since the run was last resumed.
+pub fn view(paths: &FeaturePaths, run: &Run) -> Result<RunView> {
+    let (view, planning) = (RunView::of(run), paths.planning_cost()?);
+    Ok(if planning.is_zero() { view } else { view.with_planning(run, planning) })
+}
+
+/// Everything, as it is where nobody drives the run.
+pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    write_files(project, paths, run)?;
+    if let Some(Ok(list)) = tasks::list_of(project, paths.feature()) {
+        // `status` says where it differs.
+        let _ = list.write(&RunView::of(run), run.graph());
+    }
+    Ok(())
+}
+
+/// As `write_all`, without the task list in Claude Code.
+pub fn write_files(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    write_costs(project, paths, run)?;
+    write_tasks(paths, run)
+}
+
+/// Writes the files that show what the run and its planning have cost.
+pub fn write_costs(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    write_projection(paths, &view(paths, run)?)?;
+    write_state(project, paths, run)
+}
+
+pub fn write_tasks(paths: &FeaturePaths, run: &Run) -> Result<()> {
+    RunView::of(run).tasks.iter().try_for_each(|task| write_task(paths, run, task))
+}
+
+pub fn write_projection(paths: &FeaturePaths, view: &RunView) -> Result<()> {
+    mahabharatha_sys::store::projection::write_projection(&paths.projection(), &projection(view))
+}
+
+/// This feature's section of `STATE.md`; those of others stay as they are.
+pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
+    let (path, feature) = (project.state_file(), paths.feature().as_str());
+    let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
+    if let Some(dir) = path.parent() {
+        sweep(dir);
+    }
+    let before = read_state(&path)?;
+    let view = view(paths, run)?;
+    let section = StateSection::of(&view, state_md::decisions(&before, run));
+    let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
+    write_projected(&path, &after)
+}
+
+/// As bytes: whatever a person wrote there, in whatever encoding, stays.
+fn read_state(path: &Path) -> Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        found => found.map_err(io("read", path)),
+    }
+}
+
+/// How far a feature is that has not been run yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Checkpoint<'a> {
+    pub phase: &'a str,
+    pub status: &'a str,
+}
+
+/// This feature's section of `STATE.md`, as long as no run has one to tell of.
+pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Checkpoint<'_>) -> Result<()> {
+    if paths.journal().exists() {
+        return Ok(());
+    }
+    let (path, feature) = (project.state_file(), paths.feature().as_str());
+    let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
+    let before = read_state(&path)?;
+    let mut facts = vec![
+        ("Phase", checkpoint.phase.to_owned()),
+        ("Status", checkpoint.status.to_owned()),
+        ("Last Update", format!("{:.0}", Timestamp::now())),
+    ];
+    facts.extend(cost_fact(paths.planning_cost()?).map(|cost| ("Cost", cost)));
+    let section = StateSection::before_a_run(feature, facts, state_md::decisions_in(&before, feature));
+    let after = state_md::replace_section(&before, feature, &state_md::render_section(&section));
+    write_projected(&path, &after)
+}
+
+/// `tasks/<id>.md`, with the failure analysis of a task that is blocked, or the note of one that is to be continued.
+fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
+    let Some(task) = run.graph().task(&view.id) else { return Ok(()) };
+    let analysis = (view.status == "blocked").then(|| failure_analysis(paths.feature().as_str(), view));
+    let text = match view.checkpoint_note() {
+        Some(note) => write_continued_task_file(&task.spec, &block(note)),
+        None => write_task_file(&task.spec, analysis.as_deref()),
+    };
+    let path = paths.task_file(&view.id);
+    if fs::read_to_string(&path).is_ok_and(|before| before == text) {
+        return Ok(());
+    }
+    write_projected(&path, text.as_bytes())
+}
+
+pub fn write_completion(paths: &FeaturePaths, run: &Run, gates: &[GateResult], commits: &[String]) -> Result<()> {
+    write_atomic(&paths.completion(), render_completion(&view(paths, run)?, gates, commits).as_bytes())
+}

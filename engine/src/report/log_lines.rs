@@ -1,0 +1,382 @@
+//! A run in plain lines, told as it happens. Nothing is said before it happened, and nothing that changed nothing.
+
+mod jobs;
+mod levels;
+
+use std::collections::BTreeSet;
+
+use mahabharatha_core::ids::{Attempt, Level, TaskId, Time};
+use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
+use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Pause, Phase, Run, TaskStatus};
+use mahabharatha_sys::ui::one_line;
+
+use super::human_duration;
+use super::text::{branch_name, cost_phrase, count, few, gate_gist, headline};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub at: Time,
+    pub severity: Severity,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Info,
+    Warn,
+    Error,
+}
+
+/// Tells what each event changed. What it remembers of the run does not grow with the number of tasks.
+#[derive(Debug, Default)]
+pub struct LogLines {
+    before: Glimpse,
+    requests: BTreeSet<RequestId>,
+}
+
+/// As much of a run as is needed to see what an event changed.
+#[derive(Debug, Default)]
+struct Glimpse {
+    outstanding: Vec<EffectId>,
+    jobs: Vec<GlimpsedJob>,
+    merged_levels: usize,
+    running_level: Option<Level>,
+    breaker: Option<Breaker>,
+    /// The pause that the agents' service asks for.
+    pause: Option<Pause>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct GlimpsedJob {
+    effect: EffectId,
+    task: TaskId,
+    attempt: Attempt,
+    pid: Option<u32>,
+}
+
+impl Glimpse {
+    /// Whether there was one before the event.
+    fn is_of_a_run(&self) -> bool {
+        self.breaker.is_some()
+    }
+
+    fn of(run: &Run) -> Self {
+        let job = |(effect, of): (EffectId, &Effect)| match of {
+            Effect::RunJob(job) => {
+                let record = run.task(&job.task).and_then(|task| task.attempts.last());
+                let pid = record.filter(|record| record.attempt == job.attempt).and_then(|record| record.pid);
+                Some(GlimpsedJob { effect, task: job.task.clone(), attempt: job.attempt, pid })
+            }
+            _ => None,
+        };
+        let current = run.current_level();
+        let is_merged = |status: &LevelStatus| matches!(status, LevelStatus::Merged { .. });
+        Glimpse {
+            outstanding: run.outstanding().map(|(id, _)| id).collect(),
+            jobs: run.outstanding().filter_map(job).collect(),
+            merged_levels: run.levels().iter().take_while(|level| is_merged(&level.status)).count(),
+            running_level: current
+                .filter(|level| matches!(level.status, LevelStatus::Running))
+                .map(|level| level.level),
+            breaker: Some(*run.breaker()),
+            pause: run.service_pause().cloned(),
+            ended: run.ended().is_some(),
+        }
+    }
+}
+
+impl LogLines {
+    /// For a run that was told, up to here, by an earlier process.
+    pub fn of(run: &Run) -> Self {
+        LogLines { before: Glimpse::of(run), requests: BTreeSet::new() }
+    }
+
+    /// What the event changed; `run` is as it stands after it.
+    pub fn tell(&mut self, event: &Event, run: &Run) -> Vec<Line> {
+        if matches!(event, Event::Resumed { .. }) {
+            // By another process, which tells where it begins and how it ends.
+            self.before.running_level = None;
+            self.before.ended = false;
+            self.before.pause = None;
+        }
+        let after = Glimpse::of(run);
+        let mut telling = Telling { run, before: &self.before, after: &after, lines: Vec::new() };
+        match event {
+            Event::Asked { request, command } => {
+                if self.requests.insert(request.clone()) {
+                    telling.asked(request, command);
+                }
+            }
+            _ => telling.event(event),
+        }
+        telling.breaker();
+        telling.pause(event);
+        telling.empty_levels(event);
+        telling.level_begun();
+        // Between two processes the run is still as the earlier one left it.
+        if !matches!(event, Event::Started(_) | Event::Replanned { .. }) {
+            telling.end();
+        }
+        let lines = telling.lines;
+        self.before = after;
+        lines
+    }
+}
+
+/// One event being told.
+struct Telling<'a> {
+    run: &'a Run,
+    before: &'a Glimpse,
+    after: &'a Glimpse,
+    lines: Vec<Line>,
+}
+
+impl Telling<'_> {
+    fn say(&mut self, severity: Severity, text: impl AsRef<str>) {
+        self.lines.push(Line { at: self.run.updated_at(), severity, text: one_line(text.as_ref()) });
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Started(_) if self.before.is_of_a_run() => self.started_again(),
+            Event::Started(_) => self.started(),
+            Event::Resumed { .. } => self.resumed(),
+            Event::Replanned { .. } => self.replanned(),
+            Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
+            Event::Noted { level, note } => self.noted(*level, note),
+            Event::OutOfSpace { why } => self.effect_failed(why),
+            Event::Woke | Event::SlotReady { .. } | Event::Closed | Event::Asked { .. } => {}
+            // The others answer an effect; one that answers none came late and was not heeded.
+            _ if !self.is_heeded() => {}
+            Event::BaseChecked { red, .. } => self.base_checked(red),
+            Event::JobEnded { task, attempt, report } => self.job_ended(task, *attempt, report),
+            Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits.len()),
+            Event::GatesPassed { level, passed, .. } => self.gates_passed(*level, passed),
+            Event::GateFailed { level, failure, .. } => self.gate_failed(*level, failure),
+            Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
+            Event::Landed { level, commit, .. } => self.landed(*level, commit),
+            Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
+            Event::Interrupted { effect } => self.interrupted(*effect),
+            Event::EffectFailed { error, .. } => self.effect_failed(error),
+        }
+    }
+
+    /// Whether the event answered something that was under way.
+    fn is_heeded(&self) -> bool {
+        self.before.outstanding.iter().any(|id| !self.after.outstanding.contains(id))
+    }
+
+    fn base_branch(&self) -> &str {
+        branch_name(&self.run.setup().base_branch)
+    }
+
+    fn landing_branch(&self) -> String {
+        branch_name(&self.run.landing_branch()).to_string()
+    }
+
+    /// Whether this process starts nothing more.
+    fn is_winding_down(&self) -> bool {
+        matches!(self.run.phase(), Phase::Draining { .. } | Phase::Ended { .. })
+    }
+
+    fn size(&self) -> String {
+        let (tasks, levels) = (self.run.tasks().len(), self.run.levels().len());
+        format!("{} in {}", count(tasks, "task"), count(levels, "level"))
+    }
+
+    fn started(&mut self) {
+        let (feature, mode) = (self.run.feature(), self.run.mode());
+        let workers = count(self.run.policy().workers as usize, "worker");
+        let text = format!("{feature}: {}, {workers} ({mode}), onto {}", self.size(), self.landing_branch());
+        self.say(Severity::Info, text);
+        self.checking_base();
+    }
+
+    fn started_again(&mut self) {
+        let start = self.run.setup().start.short();
+        self.say(Severity::Info, format!("nothing had begun yet: {} starts from {start} now", self.run.feature()));
+    }
+
+    fn resumed(&mut self) {
+        let closed = self.run.tasks().iter().filter(|task| !task.is_open()).count();
+        let tasks = count(self.run.tasks().len(), "task");
+        let level = self.run.current_level().map(|level| format!(", level {}", level.level)).unwrap_or_default();
+        let text = format!("{} resumed: {closed} of {tasks} done{level}", self.run.feature());
+        self.say(Severity::Info, text);
+        for job in &self.after.jobs {
+            let text = format!("{} was under way (attempt {})", job.task, job.attempt);
+            self.lines.push(Line { at: self.run.updated_at(), severity: Severity::Info, text });
+        }
+        self.checking_base();
+    }
+
+    fn checking_base(&mut self) {
+        if matches!(self.run.phase(), Phase::CheckingBase) {
+            let text = format!("running the gates on {} before anything is started", self.base_branch());
+            self.say(Severity::Info, text);
+        }
+    }
+
+    fn replanned(&mut self) {
+        let text = format!("the graph was changed: now {}", self.size());
+        self.say(Severity::Info, text);
+    }
+
+    fn base_checked(&mut self, red: &[GateFailure]) {
+        let base = self.base_branch().to_string();
+        let allowed = self.run.policy().allow_red_base;
+        for gate in red {
+            let what = format!("gate {} is red on {base} already", gate.gate);
+            if allowed {
+                self.say(Severity::Warn, format!("{what}: from now on it is only reported"));
+            } else {
+                self.say(Severity::Error, format!("{what}: {}", gate_gist(gate)));
+            }
+        }
+        if red.is_empty() {
+            self.say(Severity::Info, format!("{base} passed its gates"));
+        }
+    }
+
+    fn interrupted(&mut self, effect: EffectId) {
+        if let Some(job) = self.before.jobs.iter().find(|job| job.effect == effect) {
+            let text = format!("{} was called off (attempt {})", job.task, job.attempt);
+            self.say(Severity::Warn, text);
+        }
+    }
+
+    fn effect_failed(&mut self, error: &str) {
+        if self.run.ended().is_none() {
+            self.say(Severity::Error, format!("no new launches: {}", headline(error)));
+        }
+    }
+
+    fn asked(&mut self, request: &str, command: &Command) {
+        let Some(answer) = self.run.answer(request) else { return };
+        if let Command::Finish { task, attempt, report } = command {
+            if self.is_heeded() {
+                self.job_ended(task, *attempt, report);
+            }
+            return;
+        }
+        for task in &answer.accepted {
+            let text = match command {
+                Command::Skip { reason, .. } => format!("{task} is skipped: {reason}"),
+                Command::Claim { .. } => format!("{task} is claimed"),
+                Command::Adopt { .. } => format!("{task} is said to be done; what there is of it is looked at"),
+                _ => format!("{task} is to be tried again"),
+            };
+            self.say(Severity::Info, text);
+        }
+        let verb = match command {
+            Command::Skip { .. } => "skipped",
+            Command::Claim { .. } => "claimed",
+            Command::Adopt { .. } => "taken for done",
+            _ => "retried",
+        };
+        for refusal in &answer.refused {
+            self.say(Severity::Warn, format!("{} cannot be {verb}: {}", refusal.task, refusal.why));
+        }
+        match (command, &answer.message) {
+            (Command::Stop { force: true, worker: None, .. }, _) => {
+                self.say(Severity::Warn, "asked to stop at once: no new launches, workers are ended");
+            }
+            (Command::Stop { grace_ms, worker: None, .. }, _) => {
+                let grace = human_duration(std::time::Duration::from_millis(*grace_ms));
+                self.say(Severity::Warn, format!("asked to stop: no new launches, workers get {grace} to end"));
+            }
+            (_, Some(message)) => self.say(Severity::Warn, message),
+            (_, None) => {}
+        }
+    }
+
+    fn pause(&mut self, event: &Event) {
+        let (before, now) = (self.before.pause.as_ref(), self.run.service_pause());
+        match (before, now) {
+            (_, Some(pause)) if before.is_none_or(|before| before.until < pause.until) => {
+                let lasts = human_duration(pause.until.since(self.run.updated_at()));
+                let text = format!("no launches until {} (for {lasts}): {}", pause.until, headline(&pause.why));
+                self.say(Severity::Warn, text);
+                if matches!(event, Event::Resumed { .. }) {
+                    self.say(
+                        Severity::Info,
+                        "to try at once, as with another account: stop it, then `mahabharatha run --no-wait`",
+                    );
+                }
+            }
+            (Some(_), None) if self.run.ended().is_none() => self.say(Severity::Info, "launches go on"),
+            _ => {}
+        }
+    }
+
+    fn breaker(&mut self) {
+        let now = self.run.breaker();
+        match (self.before.breaker, now) {
+            (before, Breaker::Open { until }) if before != Some(*now) => {
+                let pause = human_duration(until.since(self.run.updated_at()));
+                let text = format!("workers die as soon as they start: no launches for {pause} (breaker open)");
+                self.say(Severity::Error, text);
+            }
+            (Some(Breaker::Open { .. }), Breaker::HalfOpen { .. }) => {
+                self.say(Severity::Info, "one worker is tried (breaker half open)");
+            }
+            (Some(Breaker::HalfOpen { .. }), Breaker::Closed { .. }) => {
+                self.say(Severity::Info, "workers live again (breaker closed)");
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self) {
+        let Some(end) = self.run.ended().filter(|_| !self.before.ended) else { return };
+        let (severity, text) = match end {
+            End::Completed => (Severity::Info, self.completed()),
+            End::LevelMerged { level } => (Severity::Info, format!("level {level} is merged, as was asked")),
+            End::Blocked => (Severity::Error, self.only_stuck_tasks()),
+            End::RedBase { gates } => {
+                (Severity::Error, format!("nothing was started: red on {}: {}", self.base_branch(), gates.join(", ")))
+            }
+            End::GateFailed { level, gate } => {
+                (Severity::Error, format!("level {level} failed: gate {gate} does not pass"))
+            }
+            End::Conflict { level, files, worktree } => (
+                Severity::Error,
+                format!(
+                    "level {level} conflicts with {} in {}: resolve and commit in {worktree}, then \
+                     `mahabharatha merge --retry`",
+                    self.base_branch(),
+                    few(files)
+                ),
+            ),
+            End::Paused { why } => (Severity::Warn, format!("paused: {why}")),
+            End::Stopped => (Severity::Warn, "stopped; `mahabharatha run` goes on from here".to_string()),
+            End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
+        };
+        self.say(severity, text);
+    }
+
+    fn completed(&self) -> String {
+        let run = self.run;
+        let skipped = run.tasks().iter().filter(|task| matches!(task.status, TaskStatus::Skipped { .. })).count();
+        let skipped = if skipped > 0 { format!(" ({skipped} skipped)") } else { String::new() };
+        let took = human_duration(run.updated_at().since(run.started_at()));
+        let is_measured = run.cost().known_usd() > 0.0 || run.cost().tokens() > 0;
+        let cost = cost_phrase(run.cost()).filter(|_| is_measured).map(|cost| format!(", {cost}"));
+        format!("{} completed: {}{skipped}, {took}{}", run.feature(), self.size(), cost.unwrap_or_default())
+    }
+
+    fn only_stuck_tasks(&self) -> String {
+        let is_stuck = |status: &TaskStatus| matches!(status, TaskStatus::Blocked { .. } | TaskStatus::Waiting);
+        let all = self.run.graph().tasks().iter().zip(self.run.tasks());
+        let stuck: Vec<&str> =
+            all.filter(|(_, state)| is_stuck(&state.status)).map(|(task, _)| task.id.as_str()).collect();
+        if stuck.is_empty() {
+            return "nothing can go on: the level has tasks that are not done".to_string();
+        }
+        format!("only blocked or waiting tasks remain: {}", stuck.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

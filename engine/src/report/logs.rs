@@ -1,0 +1,319 @@
+//! The logs of workers and tasks: one record a line, merged by time when they are read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+use mahabharatha_sys::ui::{Paint, Style, clean};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LogRecord {
+    pub ts: Timestamp,
+    pub level: LogLevel,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// What kind of record it is: `agent_started`, `output` …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    #[default]
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl LogRecord {
+    /// As it stands in the file, with its line break.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self).map(|line| line + "\n")
+    }
+}
+
+/// What `logs` was asked for.
+#[derive(Debug, Clone, Default)]
+pub struct LogFilter {
+    pub worker: Option<u32>,
+    pub task: Option<String>,
+    pub since: Option<Timestamp>,
+    /// The least level.
+    pub level: LogLevel,
+    /// In the message, in upper or lower case.
+    pub search: Option<String>,
+}
+
+impl LogFilter {
+    pub fn accepts(&self, record: &LogRecord) -> bool {
+        let found = |text: &String| record.message.to_lowercase().contains(&text.to_lowercase());
+        self.worker.is_none_or(|worker| record.worker == Some(worker))
+            && self.task.as_ref().is_none_or(|task| record.task.as_ref() == Some(task))
+            && self.since.is_none_or(|since| record.ts >= since)
+            && record.level >= self.level
+            && self.search.as_ref().is_none_or(found)
+    }
+}
+
+/// A time, or how long ago: `2026-01-26T10:30:00Z`, `2026-01-26 10:30`, `90s`, `10m`, `2h`, `1d`.
+pub fn parse_since(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, String> {
+    let text = text.trim();
+    let ago = |span: Span| now.to_zoned(zone.clone()).checked_sub(span.abs()).ok().map(|time| time.timestamp());
+    let found = text
+        .parse::<Timestamp>()
+        .ok()
+        .or_else(|| text.parse::<DateTime>().ok()?.to_zoned(zone.clone()).ok().map(|time| time.timestamp()))
+        .or_else(|| text.parse::<Span>().ok().and_then(ago));
+    found.ok_or_else(|| {
+        format!("{text:?} is no time: give one such as 2026-01-26T10:30:00Z, or how long ago, such as 10m, 2h or 1d")
+    })
+}
+
+/// What was read, oldest first.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Logs {
+    pub records: Vec<LogRecord>,
+    /// How many lines could not be read as records.
+    pub unreadable: usize,
+}
+
+/// The records under a feature's log directory that the filter accepts. A directory that is not there holds none.
+pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
+    let mut workers = Logs::default();
+    let mut tasks = Logs::default();
+    for (name, logs) in [("workers", &mut workers), ("tasks", &mut tasks)] {
+        for path in log_files(&directory.join(name))? {
+            read_lines(BufReader::new(fs::File::open(path)?), filter, logs)?;
+        }
+    }
+    Ok(Logs { records: merge(workers.records, tasks.records), unreadable: workers.unreadable + tasks.unreadable })
+}
+
+/// Reads what the workers' logs gain from one call to the next. Every record stands in one of them, and only once.
+pub struct Tail {
+    directory: PathBuf,
+    filter: LogFilter,
+    /// How far each file was read.
+    read: BTreeMap<PathBuf, u64>,
+}
+
+impl Tail {
+    pub fn new(directory: &Path, filter: LogFilter) -> Tail {
+        Tail { directory: directory.join("workers"), filter, read: BTreeMap::new() }
+    }
+
+    /// Where it looks.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub fn read_on(&mut self) -> io::Result<Logs> {
+        let mut logs = Logs::default();
+        for path in log_files(&self.directory)? {
+            let mut file = fs::File::open(&path)?;
+            let from = self.read.entry(path).or_default();
+            file.seek(SeekFrom::Start(*from))?;
+            let mut reader = BufReader::new(file);
+            let mut line = Vec::new();
+            // A line without its end is still being written.
+            while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+                *from += line.len() as u64;
+                take_line(&line, &self.filter, &mut logs);
+                line.clear();
+            }
+        }
+        logs.records.sort_by_key(|record| record.ts);
+        Ok(logs)
+    }
+}
+
+fn log_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    paths.sort();
+    Ok(paths)
+}
+
+fn read_lines(mut reader: impl BufRead, filter: &LogFilter, logs: &mut Logs) -> io::Result<()> {
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        take_line(&line, filter, logs);
+        line.clear();
+    }
+    Ok(())
+}
+
+fn take_line(line: &[u8], filter: &LogFilter, logs: &mut Logs) {
+    match serde_json::from_slice::<LogRecord>(line) {
+        Ok(record) if filter.accepts(&record) => logs.records.push(record),
+        Ok(_) => {}
+        Err(_) => logs.unreadable += usize::from(!line.trim_ascii().is_empty()),
+    }
+}
+
+/// By time; what stands in a worker's and in a task's log alike is taken once.
+fn merge(workers: Vec<LogRecord>, tasks: Vec<LogRecord>) -> Vec<LogRecord> {
+    let mut seen: BTreeMap<&LogRecord, usize> = BTreeMap::new();
+    for record in &workers {
+        *seen.entry(record).or_default() += 1;
+    }
+    let mut new = Vec::new();
+    for record in &tasks {
+        match seen.get_mut(record) {
+            Some(left) if *left > 0 => *left -= 1,
+            _ => new.push(record.clone()),
+        }
+    }
+    let mut merged = workers;
+    merged.extend(new);
+    merged.sort_by_key(|record| record.ts);
+    merged
+}
+
+/// `01-26 10:30:00 WARN  worker 0 TASK-001 (attempt 2): agent ended: what it says`
+pub fn render_record(record: &LogRecord, zone: &TimeZone, paint: Paint) -> String {
+    let time = record.ts.to_zoned(zone.clone()).strftime("%m-%d %H:%M:%S").to_string();
+    let (name, style) = match record.level {
+        LogLevel::Debug => ("DEBUG", Style::Dim),
+        LogLevel::Info => ("INFO", Style::Plain),
+        LogLevel::Warn => ("WARN", Style::Warn),
+        LogLevel::Error => ("ERROR", Style::Bad),
+    };
+    let mut origin = Vec::new();
+    origin.extend(record.worker.map(|worker| format!("worker {worker}")));
+    origin.extend(record.task.as_deref().map(mahabharatha_sys::ui::one_line));
+    origin.extend(record.attempt.map(|attempt| format!("(attempt {attempt})")));
+    let mut origin = if origin.is_empty() { String::new() } else { format!("{}: ", origin.join(" ")) };
+    origin.extend(record.event.as_deref().map(|event| mahabharatha_sys::ui::one_line(event).replace('_', " ") + ": "));
+    let message = clean(&record.message).trim_end().replace('\n', "\n    ");
+    format!("{} {} {origin}{message}", paint.apply(Style::Dim, &time), paint.apply(style, &format!("{name:<5}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(second: i64, worker: u32, task: &str, level: LogLevel, message: &str) -> LogRecord {
+        let ts = Timestamp::from_second(1_769_423_400 + second).unwrap();
+        let (worker, task) = (Some(worker), Some(task.to_string()));
+        let event = (second == 9).then(|| "agent_ended".to_string());
+        LogRecord { ts, level, worker, task, attempt: Some(1), event, message: message.to_string() }
+    }
+
+    fn sample() -> Vec<LogRecord> {
+        vec![
+            record(0, 0, "TASK-001", LogLevel::Info, "started"),
+            record(5, 1, "TASK-002", LogLevel::Debug, "prompt of 900 tokens"),
+            record(7, 0, "TASK-001", LogLevel::Warn, "changed src/b.rs,\nwhich it does not own \x1b[2J"),
+            record(9, 1, "TASK-002", LogLevel::Error, "Verification FAILED"),
+        ]
+    }
+
+    #[test]
+    fn filters_narrow_what_is_shown() {
+        let texts = |filter: LogFilter| -> Vec<i64> {
+            sample().iter().filter(|record| filter.accepts(record)).map(|record| record.ts.as_second() % 60).collect()
+        };
+        assert_eq!(texts(LogFilter::default()), [0, 5, 7, 9]);
+        assert_eq!(texts(LogFilter { worker: Some(1), ..Default::default() }), [5, 9]);
+        assert_eq!(texts(LogFilter { task: Some("TASK-001".to_string()), ..Default::default() }), [0, 7]);
+        assert_eq!(texts(LogFilter { since: Some(sample()[2].ts), ..Default::default() }), [7, 9]);
+        assert_eq!(texts(LogFilter { level: LogLevel::Warn, ..Default::default() }), [7, 9]);
+        assert_eq!(texts(LogFilter { search: Some("failed".to_string()), ..Default::default() }), [9]);
+    }
+
+    #[test]
+    fn since_is_a_time_or_a_length() {
+        let now: Timestamp = "2026-01-26T10:30:00Z".parse().unwrap();
+        let zone = TimeZone::fixed(jiff::tz::offset(1));
+        let at = |text: &str| parse_since(text, now, &zone).map(|time| time.to_string());
+        assert_eq!(at("2026-01-26T09:00:00Z").unwrap(), "2026-01-26T09:00:00Z");
+        assert_eq!(at("2026-01-26 09:00").unwrap(), "2026-01-26T08:00:00Z");
+        assert_eq!(at("2026-01-25").unwrap(), "2026-01-24T23:00:00Z");
+        assert_eq!(at(" 10m ").unwrap(), "2026-01-26T10:20:00Z");
+        assert_eq!(at("1d 2h").unwrap(), "2026-01-25T08:30:00Z");
+        for bad in ["", "soon", "10", "99999999999999y"] {
+            assert!(at(bad).is_err_and(|error| error.contains("10m")), "{bad}");
+        }
+    }
+
+    #[test]
+    fn files_are_merged_by_time_and_nothing_is_shown_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, records: &[&LogRecord], tail: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let lines: String = records.iter().map(|record| record.to_line().unwrap()).collect();
+            fs::write(path, lines + tail).unwrap();
+        };
+        let all = sample();
+        let twice = record(7, 0, "TASK-001", LogLevel::Info, "again");
+        write("workers/worker-0.jsonl", &[&all[0], &all[2], &twice, &twice], "{\"ts\": torn");
+        write("workers/worker-1.jsonl", &[&all[1]], "\n");
+        write("workers/notes.txt", &[], "not a log");
+        write("tasks/TASK-001.jsonl", &[&all[0], &all[2], &twice, &twice, &twice], "");
+        write("tasks/TASK-002.jsonl", &[&all[1], &all[3]], "");
+        let logs = read_logs(dir.path(), &LogFilter::default()).unwrap();
+        assert_eq!(logs.records, [&all[0], &all[1], &all[2], &twice, &twice, &twice, &all[3]].map(Clone::clone));
+        assert_eq!(logs.unreadable, 1);
+        assert_eq!(read_logs(&dir.path().join("none"), &LogFilter::default()).unwrap(), Logs::default());
+    }
+
+    #[test]
+    fn a_tail_shows_every_record_once_however_late_it_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = sample();
+        let append = |worker: u32, text: &str| {
+            let path = dir.path().join(format!("workers/worker-{worker}.jsonl"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+        };
+        let mut tail = Tail::new(dir.path(), LogFilter::default());
+        assert_eq!(tail.read_on().unwrap(), Logs::default());
+        append(1, &all[3].to_line().unwrap());
+        let (begin, end) = all[2].to_line().map(|line| (line[..20].to_string(), line[20..].to_string())).unwrap();
+        append(0, &begin);
+        assert_eq!(tail.read_on().unwrap().records, [all[3].clone()]);
+        // Older than what was shown already, and its line was half written then.
+        append(0, &end);
+        assert_eq!(tail.read_on().unwrap(), Logs { records: vec![all[2].clone()], unreadable: 0 });
+        assert_eq!(tail.read_on().unwrap(), Logs::default());
+    }
+
+    #[test]
+    fn for_people() {
+        let lines: Vec<String> =
+            sample().iter().map(|record| render_record(record, &TimeZone::UTC, Paint::OFF)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        01-26 10:30:00 INFO  worker 0 TASK-001 (attempt 1): started
+        01-26 10:30:05 DEBUG worker 1 TASK-002 (attempt 1): prompt of 900 tokens
+        01-26 10:30:07 WARN  worker 0 TASK-001 (attempt 1): changed src/b.rs,
+            which it does not own
+        01-26 10:30:09 ERROR worker 1 TASK-002 (attempt 1): agent ended: Verification FAILED
+        ");
+    }
+
+    #[test]
+    fn a_record_is_one_line_of_json() {
+        let line = sample()[2].to_line().unwrap();
+        insta::assert_snapshot!(line, @r#"{"ts":"2026-01-26T10:30:07Z","level":"warn","worker":0,"task":"TASK-001","attempt":1,"message":"changed src/b.rs,\nwhich it does not own \u001b[2J"}"#);
+        assert_eq!(serde_json::from_str::<LogRecord>(&line).unwrap(), sample()[2]);
+    }
+}

@@ -1,0 +1,77 @@
+//! `status` of a feature that has not been run yet.
+
+use mahabharatha_core::view::{PlannedView, TaskView};
+use mahabharatha_sys::ui::{Paint, Style, one_line};
+
+use super::columns::{cell, columns};
+use super::text::{cost_phrase, count, few};
+
+/// `requirements` says how they stand, where there are any.
+pub fn planned_text(view: &PlannedView, requirements: Option<&str>, limit: Option<usize>, paint: Paint) -> String {
+    let mut facts = vec![format!("{}, not run yet", view.status)];
+    if !view.tasks.is_empty() {
+        let (tasks, levels) = (count(view.tasks.len(), "task"), count(view.levels.len(), "level"));
+        facts.push(format!("{tasks} on {levels}"));
+    }
+    facts.extend(requirements.map(|standing| format!("the requirements are {standing}")));
+    facts.extend(cost_phrase(view.cost));
+    let mut parts = vec![format!("{}: {}\n", paint.apply(Style::Strong, &view.feature), facts.join("; "))];
+    if !view.tasks.is_empty() {
+        let rows: Vec<_> = view.tasks.iter().map(row).collect();
+        parts.push(columns(&["Level", "Task", "Title", "Status", "Needs"], &rows, &[2, 4], limit, paint));
+    }
+    if view.status == "designed" {
+        parts.push(format!("Next: mahabharatha run {}\n", view.feature));
+    }
+    for blocker in &view.blockers {
+        let what = paint.apply(Style::Bad, &one_line(&blocker.to_string()));
+        parts.push(format!("{what}\n  {}\n", one_line(&blocker.resolution)));
+    }
+    parts.join("\n")
+}
+
+fn row(task: &TaskView) -> Vec<super::columns::Cell> {
+    let needs: Vec<String> = task.dependencies.iter().map(ToString::to_string).collect();
+    vec![cell(task.level), cell(&task.id), cell(&task.title), cell(task.status), cell(few(&needs))]
+}
+
+#[cfg(test)]
+mod tests {
+    use mahabharatha_core::cost::Cost;
+    use mahabharatha_core::view::Blocker;
+
+    use super::super::support::Story;
+    use super::*;
+
+    fn shown(view: &PlannedView, requirements: Option<&str>) -> String {
+        planned_text(view, requirements, Some(80), Paint::OFF)
+    }
+
+    #[test]
+    fn a_design_is_shown_with_its_tasks() {
+        let story = Story::unattended();
+        let view = PlannedView::of("tables", Some(story.run.graph()), Cost::of(Some(0.4), 2_000));
+        insta::assert_snapshot!(shown(&view, Some("approved")), @r"
+        tables: designed, not run yet; 3 tasks on 2 levels; the requirements are approved; 0.40 USD, 2000 tokens
+
+        Level  Task      Title                    Status   Needs
+        1      TASK-001  Parse the configuration  pending
+        1      TASK-002  Render tables | columns  pending
+        2      TASK-003  Wire it together         pending  TASK-001, TASK-002
+
+        Next: mahabharatha run tables
+        ");
+    }
+
+    #[test]
+    fn without_a_design_it_is_one_line_and_what_is_in_the_way() {
+        let mut view = PlannedView::of("tables", None, Cost::unknown());
+        assert_eq!(
+            shown(&view, Some("a draft")),
+            "tables: planned, not run yet; the requirements are a draft; cost unknown\n"
+        );
+        let (cause, resolution) = ("it is not valid".to_string(), "mend it".to_string());
+        view.blockers.push(Blocker { what: "design".to_string(), cause, resolution });
+        assert!(shown(&view, None).ends_with("not run yet; cost unknown\n\ndesign: it is not valid\n  mend it\n"));
+    }
+}

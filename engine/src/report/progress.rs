@@ -1,0 +1,235 @@
+//! A run while it is on: a live display on a terminal, plain lines elsewhere.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use mahabharatha_core::ids::Time;
+use mahabharatha_core::view::{RunView, TaskView};
+use mahabharatha_sys::ui::{Style, Ui, one_line};
+
+use super::human_duration;
+use super::log_lines::{Line, Severity};
+use super::stream::log_event;
+use super::text::amount;
+
+/// More workers than these are counted, not shown.
+const SHOWN_WORKERS: usize = 12;
+/// Only the elapsed time changes by itself.
+const TICK: Duration = Duration::from_secs(1);
+
+pub enum Progress<'ui> {
+    Live(Live<'ui>),
+    Lines(Lines<'ui>),
+    /// Only what went wrong.
+    Quiet(Lines<'ui>),
+    /// Lines as events for programs.
+    Events(&'ui Ui),
+}
+
+/// Lines with the time of day.
+pub struct Lines<'ui> {
+    ui: &'ui Ui,
+    zone: TimeZone,
+}
+
+/// Bars at the bottom of the screen, lines above them.
+pub struct Live<'ui> {
+    lines: Lines<'ui>,
+    bars: MultiProgress,
+    /// An empty line. A terminal that echoes `^C` moves all of this down by one, and one line stays behind.
+    gap: ProgressBar,
+    head: ProgressBar,
+    /// One for each busy worker that is shown.
+    workers: Vec<ProgressBar>,
+}
+
+impl<'ui> Progress<'ui> {
+    pub fn new(ui: &'ui Ui) -> Self {
+        let lines = Lines { ui, zone: TimeZone::system() };
+        match ui.open_bars() {
+            Some(bars) => Progress::Live(Live::new(lines, bars)),
+            None if ui.quiet() => Progress::Quiet(lines),
+            None => Progress::Lines(lines),
+        }
+    }
+
+    pub fn line(&self, line: &Line) {
+        match self {
+            Progress::Live(Live { lines, .. }) | Progress::Lines(lines) => lines.print(line),
+            Progress::Quiet(lines) if line.severity > Severity::Info => lines.print(line),
+            Progress::Quiet(_) => {}
+            Progress::Events(ui) => ui.data(&log_event(line)),
+        }
+    }
+
+    /// Costs as much as the run has tasks: a few times a second is often enough.
+    pub fn update(&mut self, view: &RunView) {
+        if let Progress::Live(live) = self {
+            live.update(view);
+        }
+    }
+
+    /// Leaves the lines and takes the bars away.
+    pub fn finish(self) {
+        if let Progress::Live(live) = self {
+            live.finish();
+        }
+    }
+}
+
+impl Lines<'_> {
+    fn print(&self, line: &Line) {
+        let style = match line.severity {
+            Severity::Info => Style::Plain,
+            Severity::Warn => Style::Warn,
+            Severity::Error => Style::Bad,
+        };
+        self.ui.tell(style, &stamped(line, &self.zone));
+    }
+}
+
+/// `12:03:44 what happened`
+fn stamped(line: &Line, zone: &TimeZone) -> String {
+    format!("{} {}", time_of_day(line.at, zone), line.text)
+}
+
+fn time_of_day(time: Time, zone: &TimeZone) -> String {
+    let timestamp = Timestamp::from_millisecond(time.0).unwrap_or_default();
+    timestamp.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
+}
+
+impl<'ui> Live<'ui> {
+    fn new(lines: Lines<'ui>, bars: MultiProgress) -> Self {
+        let gap = bars.add(ProgressBar::no_length());
+        gap.set_style(style(" "));
+        gap.tick();
+        let head = bars.add(ProgressBar::no_length());
+        head.set_style(style("{prefix} {bar:20} {pos}/{len} {wide_msg} {took}").progress_chars("█▌░"));
+        head.enable_steady_tick(TICK);
+        Live { lines, bars, gap, head, workers: Vec::new() }
+    }
+
+    fn update(&mut self, view: &RunView) {
+        let done = view.tasks.iter().filter(|task| matches!(task.status, "completed" | "skipped")).count();
+        self.head.set_elapsed(view.updated_at.0.since(view.started_at.0));
+        self.head.set_length(view.tasks.len() as u64);
+        // The position is drawn with what is set after it.
+        self.head.set_position(done as u64);
+        self.head.set_prefix(stage(view));
+        self.head.set_message(counts(view));
+        self.update_workers(view);
+    }
+
+    fn update_workers(&mut self, view: &RunView) {
+        let busy: Vec<(u32, &TaskView)> = view
+            .workers
+            .iter()
+            .filter_map(|worker| Some((worker.id, worker.task.as_ref()?)))
+            .filter_map(|(worker, id)| Some((worker, view.tasks.iter().find(|task| task.id == *id)?)))
+            .take(SHOWN_WORKERS)
+            .collect();
+        while self.workers.len() > busy.len() {
+            if let Some(bar) = self.workers.pop() {
+                self.bars.remove(&bar);
+            }
+        }
+        while self.workers.len() < busy.len() {
+            let bar = self.bars.add(ProgressBar::no_length());
+            bar.set_style(style("  {prefix:<9} {took:>7}  {wide_msg}"));
+            bar.enable_steady_tick(TICK);
+            self.workers.push(bar);
+        }
+        for (bar, (worker, task)) in self.workers.iter().zip(busy) {
+            let started = task.attempts.last().map_or(view.updated_at, |attempt| attempt.started_at);
+            bar.set_elapsed(view.updated_at.0.since(started.0));
+            bar.set_prefix(format!("worker {worker}"));
+            bar.set_message(job(task));
+        }
+    }
+
+    fn finish(self) {
+        self.lines.ui.close_bars();
+        for bar in self.workers.iter().chain([&self.head, &self.gap]) {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let took = |state: &ProgressState, text: &mut dyn Write| {
+        // A text in memory takes whatever is written.
+        let _ = text.write_str(&human_duration(Duration::from_secs(state.elapsed().as_secs())));
+    };
+    ProgressStyle::with_template(template).expect("the templates are constants of this file").with_key("took", took)
+}
+
+fn stage(view: &RunView) -> String {
+    let current = view.levels.iter().find(|level| Some(level.level) == view.level);
+    match (current, view.levels.last()) {
+        (Some(current), Some(last)) => format!("level {} of {} {}", current.level, last.level, current.status),
+        _ => String::new(),
+    }
+}
+
+fn counts(view: &RunView) -> String {
+    let of = |status: &str| view.tasks.iter().filter(|task| task.status == status).count();
+    let busy = view.workers.iter().filter(|worker| worker.status == "running").count();
+    let all = [(busy, "running"), (of("waiting"), "waiting"), (of("blocked"), "blocked"), (of("skipped"), "skipped")];
+    let mut parts: Vec<String> =
+        all.iter().filter(|(number, _)| *number > 0).map(|(number, word)| format!("{number} {word}")).collect();
+    if view.cost.known_usd() > 0.0 {
+        parts.push(amount(view.cost));
+    }
+    parts.join(", ")
+}
+
+fn job(task: &TaskView) -> String {
+    let attempt = if task.attempt > 1 { format!(" (attempt {})", task.attempt) } else { String::new() };
+    format!("{}{attempt}  {}", task.id, one_line(&task.title))
+}
+
+#[cfg(test)]
+mod tests {
+    use indicatif::{InMemoryTerm, ProgressDrawTarget};
+    use mahabharatha_core::run::Event;
+    use mahabharatha_core::run::event::FailCause;
+
+    use super::super::support::{START, Story, failed};
+    use super::*;
+    use mahabharatha_sys::ui::Flags;
+
+    #[test]
+    fn a_line_begins_with_the_time_of_day() {
+        let line = Line { at: START, severity: Severity::Warn, text: "gate lint failed".to_string() };
+        assert_eq!(stamped(&line, &TimeZone::fixed(jiff::tz::offset(2))), "12:30:00 gate lint failed");
+    }
+
+    fn screen(story: &Story, live: &mut Live<'_>, term: &InMemoryTerm) -> String {
+        live.update(&story.view());
+        live.head.force_draw();
+        term.contents()
+    }
+
+    #[test]
+    fn the_screen_shows_levels_workers_and_counts() {
+        let ui = Ui::new(Flags::default());
+        let term = InMemoryTerm::new(24, 80);
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::term_like(Box::new(term.clone())));
+        let mut live = Live::new(Lines { ui: &ui, zone: TimeZone::UTC }, bars);
+        let mut story = Story::unattended();
+        story.base_is_green().starts("TASK-001").starts("TASK-002").after(65.0);
+        let both = screen(&story, &mut live, &term);
+        story.ends("TASK-001", failed(FailCause::Verification, "no", &[])).after(5.0).happens(Event::Woke);
+        story.done("TASK-002");
+        let one = screen(&story, &mut live, &term);
+        story.done("TASK-001");
+        let none = screen(&story, &mut live, &term);
+        // Times move on while the test runs.
+        insta::with_settings!({filters => vec![(r" *(\d+m )?\d+s", " [time]")]}, {
+            insta::assert_snapshot!([both, one, none].join("\n\n"));
+        });
+    }
+}

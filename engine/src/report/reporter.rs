@@ -1,0 +1,229 @@
+//! Follows a run on a thread of its own and keeps the files that are made from it.
+//!
+//! It replays the same events, so it has the run without slowing down the loop that decides. What people see goes through
+//! a `Display`, which may be held up by its reader; nothing here waits for it.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mahabharatha_core::ids::{TaskId, Time};
+use mahabharatha_core::run::event::{Command, JobEnd, JobReport};
+use mahabharatha_core::run::{Event, Run, TaskStatus};
+use mahabharatha_core::view::RunView;
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::project::{FeaturePaths, Project};
+
+use super::display::Display;
+use super::files;
+use super::log_lines::{Line, LogLines};
+use super::stream::Stream;
+use crate::claude::tasks::Mirror;
+
+/// Least time between two writes of the projection.
+const PROJECTION_PAUSE: Duration = Duration::from_millis(250);
+/// Least time between two writes of the files that people read.
+const REPORT_PAUSE: Duration = Duration::from_secs(1);
+
+pub struct Reporter {
+    messages: Sender<Message>,
+    thread: Mutex<Option<JoinHandle<bool>>>,
+}
+
+enum Message {
+    Recorded(Time, Box<Event>),
+    Mirror(Box<Mirror>),
+    Finish,
+}
+
+/// What this process did to the run before there was anybody to follow it.
+#[derive(Debug, Default)]
+pub struct Opening {
+    log_lines: LogLines,
+    lines: Vec<Line>,
+}
+
+impl Opening {
+    /// Of a run that an earlier process told up to here.
+    pub fn of(run: &Run) -> Opening {
+        Opening { log_lines: LogLines::of(run), lines: Vec::new() }
+    }
+
+    pub fn tell(&mut self, event: &Event, run: &Run) {
+        self.lines.extend(self.log_lines.tell(event, run));
+    }
+}
+
+impl Reporter {
+    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, display: Display, opening: Opening) -> Reporter {
+        let (messages, inbox) = mpsc::channel();
+        display.update(RunView::of(run));
+        let stream = display.streams().then(|| {
+            let (stream, first) = Stream::open(run);
+            display.event(first);
+            stream
+        });
+        opening.lines.into_iter().for_each(|line| display.line(line));
+        let follower = Follower {
+            project: project.clone(),
+            paths: paths.clone(),
+            log_lines: opening.log_lines,
+            stream,
+            display,
+            run: run.clone(),
+            projection: Due::at_once(PROJECTION_PAUSE),
+            reports: Due::at_once(REPORT_PAUSE),
+            mirror: None,
+            complained: false,
+        };
+        let thread = thread::spawn(move || follower.follow(&inbox));
+        Reporter { messages, thread: Mutex::new(Some(thread)) }
+    }
+
+    pub fn recorded(&self, now: Time, event: &Event) {
+        let _ = self.messages.send(Message::Recorded(now, Box::new(event.clone())));
+    }
+
+    /// Keeps the feature's task list in Claude Code too, from now on.
+    pub fn mirror(&self, mirror: Mirror) {
+        let _ = self.messages.send(Message::Mirror(Box::new(mirror)));
+    }
+
+    /// Brings every file up to date and takes the display down; whether its reader took everything.
+    pub fn finish(&self) -> bool {
+        let _ = self.messages.send(Message::Finish);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread.is_none_or(|thread| thread.join().unwrap_or(true))
+    }
+}
+
+struct Follower {
+    project: Project,
+    paths: FeaturePaths,
+    run: Run,
+    log_lines: LogLines,
+    /// Where programs are told of every change.
+    stream: Option<Stream>,
+    display: Display,
+    projection: Due,
+    reports: Due,
+    mirror: Option<Box<Mirror>>,
+    /// A file that cannot be written is told once, not four times a second.
+    complained: bool,
+}
+
+/// Something to be done soon, but not too often.
+struct Due {
+    pause: Duration,
+    wanted: bool,
+    next: Instant,
+}
+
+impl Due {
+    fn at_once(pause: Duration) -> Due {
+        Due { pause, wanted: true, next: Instant::now() }
+    }
+
+    fn is_due(&self) -> bool {
+        self.wanted && self.next <= Instant::now()
+    }
+
+    fn done(&mut self) {
+        self.wanted = false;
+        self.next = Instant::now() + self.pause;
+    }
+}
+
+impl Follower {
+    fn follow(mut self, inbox: &Receiver<Message>) -> bool {
+        loop {
+            let message = match self.next_due() {
+                None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => inbox.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match message {
+                Ok(Message::Recorded(now, event)) => self.recorded(now, &event),
+                Ok(Message::Mirror(mirror)) => self.mirror = Some(mirror),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.write_what_is_due();
+        }
+        self.write(|follower| files::write_files(&follower.project, &follower.paths, &follower.run));
+        if let Some(mirror) = self.mirror.take() {
+            mirror.update(&RunView::of(&self.run), &self.run);
+            mirror.finish();
+        }
+        self.display.finish()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        [&self.projection, &self.reports].into_iter().filter(|due| due.wanted).map(|due| due.next).min()
+    }
+
+    fn recorded(&mut self, now: Time, event: &Event) {
+        self.run.step(now, event);
+        self.tell(event);
+        self.projection.wanted = true;
+        self.reports.wanted |= is_worth_a_report(event);
+        if let (Some(mirror), Event::Asked { request, command: Command::Adopt { .. } }) = (&self.mirror, event) {
+            mirror.update(&RunView::of(&self.run), &self.run);
+            self.run.answer(request).into_iter().for_each(|answer| mirror.answered(answer));
+        }
+        if let Some((task, report)) = ended_job(event)
+            && (matches!(report.end, JobEnd::Checkpoint { .. })
+                || self.run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Blocked { .. })))
+        {
+            self.write(|follower| files::write_tasks(&follower.paths, &follower.run));
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        for line in self.log_lines.tell(event, &self.run) {
+            self.display.line(line);
+        }
+        let events = self.stream.as_mut().map(|stream| stream.lines(event, &self.run));
+        events.into_iter().flatten().for_each(|event| self.display.event(event));
+    }
+
+    fn write_what_is_due(&mut self) {
+        if self.projection.is_due() {
+            self.projection.done();
+            // `status` reports a file of costs that cannot be read.
+            let view = files::view(&self.paths, &self.run).unwrap_or_else(|_| RunView::of(&self.run));
+            if let Some(mirror) = &self.mirror {
+                mirror.update(&view, &self.run);
+            }
+            self.write(|follower| files::write_projection(&follower.paths, &view));
+            self.display.update(view);
+        }
+        if self.reports.is_due() {
+            self.reports.done();
+            self.write(|follower| files::write_state(&follower.project, &follower.paths, &follower.run));
+        }
+    }
+
+    /// These files can be made again from the journal: that one cannot be written does not stop the run.
+    fn write(&mut self, write: impl FnOnce(&Follower) -> Result<()>) {
+        if let Err(error) = write(self)
+            && !self.complained
+        {
+            self.complained = true;
+            self.display.warn(error.to_string());
+        }
+    }
+}
+
+/// By an agent or a session.
+fn ended_job(event: &Event) -> Option<(&TaskId, &JobReport)> {
+    match event {
+        Event::JobEnded { task, report, .. } => Some((task, report)),
+        Event::Asked { command: Command::Finish { task, report, .. }, .. } => Some((task, report)),
+        _ => None,
+    }
+}
+
+fn is_worth_a_report(event: &Event) -> bool {
+    !matches!(event, Event::Woke | Event::SlotReady { .. } | Event::JobStarted { .. })
+}

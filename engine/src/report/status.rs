@@ -1,0 +1,416 @@
+//! `status`: where a run stands, for people and for programs.
+
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
+use mahabharatha_core::cost::Cost;
+use mahabharatha_core::ids::Time;
+use mahabharatha_core::view::{AttemptView, LevelView, RunView, TaskView, WorkerView};
+use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
+use serde_json::{Value, json};
+
+use super::columns::{Cell, cell, columns, styled};
+use super::failure::wip_ref;
+use super::human_duration;
+use super::logs::{LogRecord, render_record};
+use super::text::{
+    amount, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, task_counts, worked,
+};
+use crate::claude::tasks::Mismatch;
+
+/// So many are named.
+const SHOWN_MISMATCHES: usize = 10;
+
+/// What `-v` adds to a view, by worker.
+#[derive(Debug, Clone, Default)]
+pub struct Details {
+    pub ports: BTreeMap<u32, Vec<u16>>,
+    /// The last of each worker's log.
+    pub logs: BTreeMap<u32, Vec<LogRecord>>,
+}
+
+/// The feature's task list in Claude Code, held against the run.
+#[derive(Debug, Clone, Default)]
+pub struct ListView {
+    pub id: String,
+    pub mismatches: Vec<Mismatch>,
+    /// The list that is shown instead in the session that asks.
+    pub shown_instead: Option<String>,
+    /// Why it cannot be read.
+    pub trouble: Option<String>,
+}
+
+/// What an agent is at, and what it has used so far, which no total has yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doing {
+    /// Such as `editing src/x.rs`.
+    pub what: String,
+    pub tokens: u64,
+}
+
+/// How `status` is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Show<'a> {
+    pub now: Time,
+    /// Where it is kept.
+    pub list: Option<&'a ListView>,
+    /// What the workers' agents do, by worker.
+    pub doing: &'a BTreeMap<u32, Doing>,
+    /// With it, every attempt is shown too, with what is kept of it.
+    pub details: Option<&'a Details>,
+    /// The terminal's columns, where there is one.
+    pub columns: Option<usize>,
+    /// Blockers and workers come first, since what does not fit on the screen is cut off at its end.
+    pub for_screen: bool,
+    pub paint: Paint,
+}
+
+/// As the contract has it.
+pub fn status_json(view: &RunView, doing: &BTreeMap<u32, Doing>, list: Option<&ListView>) -> Value {
+    let mut status = json!(view);
+    for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
+        let doing = doing.get(&worker.id);
+        shown["doing"] = json!(doing.map(|doing| &doing.what));
+        shown["tokens"] = json!(doing.map(|doing| doing.tokens));
+    }
+    status["mismatches"] = json!(list.map(|list| &list.mismatches[..]).unwrap_or_default());
+    status["task_list"] = json!(
+        list.map(|list| { json!({ "id": list.id, "shown_instead": list.shown_instead, "trouble": list.trouble }) })
+    );
+    status
+}
+
+pub fn status_text(view: &RunView, show: Show<'_>) -> String {
+    let summary = [summary(view, show)];
+    let work = [levels(view, show), tasks(view, show)];
+    let attempts = show.details.and_then(|_| attempts(view, show));
+    let workers = [workers(view, show)];
+    let rest = [show.details.and_then(|details| logs(details, show)), show.list.and_then(|list| task_list(list, show))];
+    let rest = rest.into_iter().flatten();
+    let blockers = blockers(view, show);
+    let parts: Vec<String> = if show.for_screen {
+        summary.into_iter().chain(blockers).chain(workers).chain(work).chain(attempts).chain(rest).collect()
+    } else {
+        summary.into_iter().chain(work).chain(attempts).chain(workers).chain(rest).chain(blockers).collect()
+    };
+    parts.join("\n")
+}
+
+fn summary(view: &RunView, show: Show<'_>) -> String {
+    let until = if view.status == "running" { show.now } else { view.updated_at.0 };
+    let level = match (view.level, view.levels.last()) {
+        (Some(level), Some(last)) => format!(", level {level} of {}", last.level),
+        _ => String::new(),
+    };
+    let mut text = format!(
+        "{}: {}{level} ({}, onto {})\n{}; {}{}\n",
+        show.paint.apply(Style::Strong, &view.feature),
+        show.paint.apply(style_of(view.status), view.status),
+        one_line(&view.mode),
+        one_line(branch_name(&view.landing_branch)),
+        task_counts(view),
+        human_duration(until.since(view.started_at.0)),
+        cost_phrase(view.cost).map(|cost| format!("; {cost}")).unwrap_or_default(),
+    );
+    if let Some(breaker) = &view.breaker {
+        text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &format!("breaker {breaker}"))));
+    }
+    if let Some(pause) = &view.pause {
+        let why = format!("no launches until {}: {}", pause.until.0, headline(&pause.why));
+        text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &why)));
+    }
+    text
+}
+
+fn style_of(status: &str) -> Style {
+    match status {
+        "completed" | "merged" | "done" => Style::Good,
+        "blocked" | "failed" | "died" | "escalated" => Style::Bad,
+        "waiting" | "paused" | "skipped" | "interrupted" => Style::Warn,
+        "pending" | "idle" | "stopped" => Style::Dim,
+        _ => Style::Plain,
+    }
+}
+
+pub(super) fn status_cell(status: &str) -> Cell {
+    styled(style_of(status), status)
+}
+
+/// Nothing rather than a nought, so that what there is stands out.
+fn some(number: usize) -> Cell {
+    cell(if number == 0 { String::new() } else { number.to_string() })
+}
+
+fn levels(view: &RunView, show: Show<'_>) -> String {
+    let row = |level: &LevelView| {
+        let mut row = vec![
+            cell(level.level),
+            status_cell(level.status),
+            cell(format!("{}/{}", level.completed, level.total)),
+            some(level.blocked),
+            some(level.skipped),
+            cell(level.commit.as_ref().map(|commit| commit.short()).unwrap_or_default()),
+        ];
+        row.extend(cost_cell(view, level.cost));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = view.levels.iter().map(row).collect();
+    let mut head = vec!["Level", "Status", "Done", "Blocked", "Skipped", "Commit"];
+    head.extend(has_cost_column(view).then_some("Cost"));
+    columns(&head, &rows, &[], show.columns, show.paint)
+}
+
+/// A column that says `unknown` in every row would be noise.
+fn has_cost_column(view: &RunView) -> bool {
+    view.levels.iter().any(|level| level.cost.known_usd() > 0.0)
+}
+
+fn cost_cell(view: &RunView, cost: Cost) -> Option<Cell> {
+    has_cost_column(view).then(|| cell(if cost.is_zero() { String::new() } else { amount(cost) }))
+}
+
+fn tasks(view: &RunView, show: Show<'_>) -> String {
+    let blocked = blocked_tasks(view);
+    let row = |task: &TaskView| {
+        let took = if task.attempts.is_empty() { String::new() } else { human_duration(worked(task, show.now)) };
+        let mut row = vec![
+            cell(&task.id),
+            cell(&task.title),
+            status_cell(task.status),
+            cell(task.worker.map(|worker| worker.to_string()).unwrap_or_default()),
+            some(task.attempt as usize),
+            cell(took),
+        ];
+        row.extend(show.details.and_then(|_| cost_cell(view, task.cost)));
+        row.push(cell(note(task, &blocked)));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = view.tasks.iter().map(row).collect();
+    let mut head = vec!["Task", "Title", "Status", "Worker", "Attempt", "Duration"];
+    head.extend((show.details.is_some() && has_cost_column(view)).then_some("Cost"));
+    head.push("Note");
+    columns(&head, &rows, &[1, head.len() - 1], show.columns, show.paint)
+}
+
+fn workers(view: &RunView, show: Show<'_>) -> String {
+    let ports = |worker: u32| show.details.and_then(|details| details.ports.get(&worker));
+    let said = |doing: &Doing| match doing.tokens {
+        0 => one_line(&doing.what),
+        tokens => format!("{} ({} so far)", one_line(&doing.what), count(tokens as usize, "token")),
+    };
+    let row = |worker: &WorkerView| {
+        let ports: Vec<String> = ports(worker.id).into_iter().flatten().map(u16::to_string).collect();
+        let mut row = vec![
+            cell(worker.id),
+            status_cell(worker.status),
+            cell(worker.task.as_ref().map(|task| task.as_str()).unwrap_or_default()),
+            cell(worker.pid.map(|pid| pid.to_string()).unwrap_or_default()),
+        ];
+        row.extend(show.details.map(|_| cell(ports.join(","))));
+        if !show.doing.is_empty() {
+            row.push(cell(show.doing.get(&worker.id).map(said).unwrap_or_default()));
+        }
+        row.push(cell(&worker.branch));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = view.workers.iter().map(row).collect();
+    let mut head = vec!["Worker", "Status", "Task", "Pid"];
+    head.extend(show.details.map(|_| "Ports"));
+    let mut shrinking = vec![head.len()];
+    if !show.doing.is_empty() {
+        head.push("Doing");
+        shrinking.push(head.len());
+    }
+    head.push("Branch");
+    columns(&head, &rows, &shrinking, show.columns, show.paint)
+}
+
+fn logs(details: &Details, show: Show<'_>) -> Option<String> {
+    let zone = TimeZone::system();
+    let line = |record: &LogRecord| {
+        let empty = LogRecord { message: String::new(), ..record.clone() };
+        let room = show.columns.map(|columns| columns.saturating_sub(width(&render_record(&empty, &zone, Paint::OFF))));
+        let message = fit(&one_line(&record.message), room.unwrap_or(usize::MAX));
+        render_record(&LogRecord { message, ..empty }, &zone, show.paint) + "\n"
+    };
+    let lines: String = details.logs.values().flatten().map(line).collect();
+    (!lines.is_empty()).then(|| format!("{}\n{lines}", show.paint.apply(Style::Strong, "Latest logs")))
+}
+
+fn attempts(view: &RunView, show: Show<'_>) -> Option<String> {
+    let mut text = format!("{}\n", show.paint.apply(Style::Strong, "Attempts"));
+    let before = text.len();
+    for task in &view.tasks {
+        for attempt in &task.attempts {
+            text.push_str(&about_attempt(view, task, attempt, show));
+        }
+    }
+    (text.len() > before).then_some(text)
+}
+
+fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: Show<'_>) -> String {
+    let end = attempt.ended_at.map_or(show.now, |ended| ended.0);
+    let ended = outcome(attempt.outcome, attempt.cause);
+    let mut text = format!(
+        "{} attempt {}: {}, worker {}, {}{}\n",
+        task.id,
+        attempt.attempt,
+        show.paint.apply(style_of(attempt.outcome), ended),
+        attempt.worker,
+        human_duration(end.since(attempt.started_at.0)),
+        cost_phrase(attempt.cost).map(|cost| format!(", {cost}")).unwrap_or_default(),
+    );
+    if !attempt.strays.is_empty() {
+        text.push_str(&format!("  changed without owning it: {}\n", few(&attempt.strays)));
+    }
+    for warning in &attempt.warnings {
+        text.push_str(&format!("  {}\n", one_line(warning)));
+    }
+    if attempt.wip.is_some() {
+        text.push_str(&format!("  work kept: {}\n", wip_ref(&view.feature, task.id.as_str(), attempt.attempt)));
+    }
+    text
+}
+
+/// Nothing where all is well.
+fn task_list(list: &ListView, show: Show<'_>) -> Option<String> {
+    let mut lines: Vec<String> = list.trouble.iter().map(|trouble| one_line(trouble)).collect();
+    lines.extend(list.shown_instead.as_ref().map(|other| {
+        let id = &list.id;
+        format!("this session shows the list {other}; start it with CLAUDE_CODE_TASK_LIST_ID={id} to see that of {id}")
+    }));
+    let differs = |mismatch: &Mismatch| {
+        let Mismatch { task, ours, claude } = mismatch;
+        format!("{task} is {} there, {ours} here", one_line(claude))
+    };
+    lines.extend(list.mismatches.iter().take(SHOWN_MISMATCHES).map(differs));
+    let more = list.mismatches.len().saturating_sub(SHOWN_MISMATCHES);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines.extend((!list.mismatches.is_empty()).then(|| "what drives the run puts that right".to_string()));
+    let head = show.paint.apply(Style::Strong, "Task list in Claude Code");
+    (!lines.is_empty()).then(|| format!("{head}\n{}\n", lines.join("\n")))
+}
+
+fn blockers(view: &RunView, show: Show<'_>) -> Option<String> {
+    if view.blockers.is_empty() {
+        return None;
+    }
+    let mut text = format!("{}\n", show.paint.apply(Style::Strong, "Blockers"));
+    for blocker in &view.blockers {
+        let what = show.paint.apply(Style::Bad, &one_line(&blocker.to_string()));
+        text.push_str(&format!("{what}\n  {}\n", one_line(&blocker.resolution)));
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use mahabharatha_core::run::event::{Command, FailCause, JobEnd};
+
+    use super::super::support::{Story, failed, id};
+    use super::*;
+
+    fn shown(story: &mut Story, details: Option<&Details>, columns: Option<usize>) -> String {
+        shown_on(story, details, columns, false)
+    }
+
+    fn shown_on(story: &mut Story, details: Option<&Details>, columns: Option<usize>, for_screen: bool) -> String {
+        let (now, doing) = (story.after(3.0).now, BTreeMap::new());
+        status_text(
+            &story.view(),
+            Show { now, list: None, doing: &doing, details, columns, for_screen, paint: Paint::OFF },
+        )
+    }
+
+    #[test]
+    fn for_people() {
+        insta::assert_snapshot!(shown(&mut Story::stuck(), None, Some(80)));
+    }
+
+    #[test]
+    fn with_every_attempt() {
+        let mut story = Story::new();
+        story.base_is_green().starts("TASK-001").starts("TASK-002").after(9.0);
+        story.ends("TASK-001", failed(FailCause::Strays, "undo", &["a.rs", "b.rs"]));
+        story.ends("TASK-002", JobEnd::Escalated { reason: "which colour?".to_string() });
+        story.asked(Command::Skip {
+            tasks: vec![id("TASK-003")],
+            reason: "too\tlong".to_string(),
+            keep_dependents: true,
+        });
+        let details = Details { ports: [(0, vec![49_152, 49_153])].into(), logs: BTreeMap::new() };
+        insta::assert_snapshot!(shown(&mut story, Some(&details), None));
+    }
+
+    #[test]
+    fn a_screen_shows_blockers_and_workers_before_the_rest() {
+        let text = shown_on(&mut Story::stuck(), None, Some(80), true);
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in\n{text}"));
+        let order = ["tables: ", "Blockers", "Worker  Status", "Level  Status", "Task      Title"].map(place);
+        assert!(order.is_sorted(), "{text}");
+    }
+
+    /// The example of the contract, with one value of each alternative.
+    const CONTRACT: &str = r#"
+        {"feature":"x","status":"running","mode":"subprocess","level":1,
+         "levels":[{"level":1,"status":"pending","total":8,"completed":3,"blocked":0,"commit":null}],
+         "tasks":[{"id":"TASK-001","title":"…","level":1,"status":"pending","worker":0,
+                   "attempt":1,"started_at":"…","completed_at":null,"commit":null,"cost_usd":0.0,"tokens":0,"reason":null,"strays":[]}],
+         "workers":[{"id":0,"status":"idle","task":"TASK-001","pid":123,"branch":"…"}],
+         "mismatches":[{"task":"TASK-001","ours":"in_progress","claude":"completed"}],
+         "cost_usd":0.0,"blockers":["…"]}"#;
+
+    /// Every field of the contract is there, with a value of its kind or null.
+    fn assert_holds(contract: &Value, ours: &Value, at: &str) {
+        match (contract, ours) {
+            (Value::Object(fields), Value::Object(_)) => {
+                for (name, value) in fields {
+                    let ours = ours.get(name).unwrap_or_else(|| panic!("{at}.{name} is missing"));
+                    assert_holds(value, ours, &format!("{at}.{name}"));
+                }
+            }
+            (Value::Array(wanted), Value::Array(ours)) => {
+                for (wanted, ours) in
+                    wanted.first().into_iter().flat_map(|wanted| ours.iter().map(move |ours| (wanted, ours)))
+                {
+                    assert_holds(wanted, ours, at);
+                }
+            }
+            (Value::Null, _) | (_, Value::Null) => {}
+            (wanted, ours) => {
+                assert_eq!(std::mem::discriminant(wanted), std::mem::discriminant(ours), "{at}: {ours}");
+            }
+        }
+    }
+
+    #[test]
+    fn for_programs_as_the_contract_has_it() {
+        let contract: Value = serde_json::from_str(CONTRACT).unwrap();
+        let mut running = Story::unattended();
+        running.base_is_green().starts("TASK-001").done("TASK-002");
+        let mismatch = Mismatch { task: id("TASK-001"), ours: "in_progress", claude: "completed".to_string() };
+        let list = ListView { id: "x".to_string(), mismatches: vec![mismatch], ..ListView::default() };
+        for story in [running, Story::stuck(), Story::eventful()] {
+            let status = status_json(&story.view(), &BTreeMap::new(), Some(&list));
+            assert_holds(&contract, &status, "");
+            assert!(!status["tasks"].as_array().unwrap().is_empty());
+        }
+        let doing = Doing { what: "editing src/x.rs".to_string(), tokens: 1_200 };
+        let status = status_json(&Story::stuck().view(), &[(0, doing)].into(), None);
+        assert_eq!(status["workers"][0]["tokens"], 1_200);
+        assert_eq!(status["tasks"][0]["started_at"], "2026-01-26T10:30:02Z");
+        assert_eq!(status["workers"][0]["doing"], "editing src/x.rs");
+        assert_eq!(status["workers"][1]["doing"], Value::Null);
+        assert_eq!(status["blockers"], json!(["TASK-001: The API <v2> is not there"]));
+    }
+
+    #[test]
+    fn an_attempt_that_was_called_off_is_not_under_way() {
+        let mut story = Story::unattended();
+        story.base_is_green().starts("TASK-001");
+        let (effect, _) = story.attempt("TASK-001");
+        assert_eq!(story.view().tasks[0].attempts[0].outcome, "running");
+        story.happens(mahabharatha_core::run::Event::Interrupted { effect });
+        assert_eq!(story.view().tasks[0].attempts[0].outcome, "interrupted");
+    }
+}

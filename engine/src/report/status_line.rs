@@ -1,0 +1,84 @@
+//! A run in one short line, made from its projection.
+
+use mahabharatha_core::cost::Cost;
+use mahabharatha_core::ids::Feature;
+use mahabharatha_sys::ui::one_line;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::text::usd_phrase;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StatusLine {
+    pub feature: String,
+    pub status: String,
+    pub completed: usize,
+    pub total: usize,
+    pub level: Option<u64>,
+    #[serde(flatten)]
+    pub cost: Cost,
+    pub blocked: usize,
+}
+
+impl StatusLine {
+    /// Whatever the projection lacks counts as unknown.
+    pub fn of(feature: &Feature, projection: &Value) -> StatusLine {
+        let tasks = projection["tasks"].as_object();
+        let with =
+            |status: &str| tasks.map_or(0, |tasks| tasks.values().filter(|task| task["status"] == status).count());
+        StatusLine {
+            feature: feature.to_string(),
+            status: projection["status"].as_str().unwrap_or("unknown").to_owned(),
+            completed: with("completed"),
+            total: tasks.map_or(0, serde_json::Map::len),
+            level: projection["current_level"].as_u64(),
+            cost: Cost::deserialize(projection).unwrap_or_else(|_| Cost::unknown()),
+            blocked: with("blocked"),
+        }
+    }
+}
+
+/// Such as `auth 5/12, level 2, 0.84 USD, 1 blocked`.
+pub fn text(line: &StatusLine) -> String {
+    let mut parts = vec![format!("{} {}/{}", line.feature, line.completed, line.total)];
+    match (line.status.as_str(), line.level) {
+        ("in_progress" | "blocked", level) => parts.extend(level.map(|level| format!("level {level}"))),
+        (status, _) => parts.push(one_line(status)),
+    }
+    parts.extend(usd_phrase(line.cost));
+    if line.blocked > 0 {
+        parts.push(format!("{} blocked", line.blocked));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::projection::projection;
+    use super::super::support::Story;
+    use super::*;
+    use serde_json::json;
+
+    fn shown(projection: &Value) -> String {
+        text(&StatusLine::of(&Feature::new("auth").unwrap(), projection))
+    }
+
+    #[test]
+    fn a_run_is_one_line() {
+        let mut story = Story::unattended();
+        story.after(2.0).base_is_green().starts("TASK-001").starts("TASK-002").after(5.0).done("TASK-001");
+        assert_eq!(shown(&projection(&story.view())), "auth 1/3, level 1, 0.25 USD");
+    }
+
+    #[test]
+    fn what_is_blocked_unknown_or_over_is_said() {
+        let task = |status: &str| json!({ "status": status });
+        let tasks = json!({ "A": task("completed"), "B": task("blocked"), "C": task("pending") });
+        let run = |status: &str, cost: Value| json!({ "status": status, "current_level": 2, "cost_usd": cost, "tasks": tasks });
+        assert_eq!(shown(&run("in_progress", json!(0.84))), "auth 1/3, level 2, 0.84 USD, 1 blocked");
+        assert_eq!(shown(&run("blocked", json!(null))), "auth 1/3, level 2, cost unknown, 1 blocked");
+        assert_eq!(shown(&run("paused", json!(0.0))), "auth 1/3, paused, 1 blocked");
+        assert_eq!(shown(&run("completed\n\u{1b}[2J", json!(1))), "auth 1/3, completed, 1.00 USD, 1 blocked");
+        assert_eq!(shown(&json!([])), "auth 0/0, unknown, cost unknown");
+    }
+}

@@ -1,0 +1,455 @@
+//! One process's part in a run: lock, check, journal, drive, tell.
+
+pub mod caller;
+mod changed_graph;
+pub mod claims;
+pub mod control;
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use jiff::Timestamp;
+use mahabharatha_core::config::{Config, LauncherKind};
+use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
+use mahabharatha_core::plan::{Plan, worker_assignments};
+use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
+use mahabharatha_core::run::{End, LevelStatus, Run, drive, record, replay};
+use mahabharatha_core::spec::GraphFile;
+use mahabharatha_core::view::RunView;
+use mahabharatha_sys::crash;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::atomic::{sweep, sweep_of, write_atomic};
+use mahabharatha_sys::store::journal::{Journal, Record};
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::store::ports::PortLease;
+use mahabharatha_sys::store::projection;
+use mahabharatha_sys::ui::Ui;
+
+use crate::claude::tasks::{self, Mirror, TaskList};
+use crate::host::{self, Context, LocalHost, cleanup};
+use crate::lease::{self, Lease};
+use crate::preflight::{self, Ground, Report};
+use crate::report::{Display, Opening, Reporter, files};
+use crate::specs;
+
+/// How a process means to take part.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where workers run; nothing: as the configuration says.
+    pub launcher: Option<LauncherKind>,
+    pub workers: Option<u32>,
+    pub intent: Intent,
+    pub agent: Option<String>,
+    pub max_cost: Option<f64>,
+    pub allow_red_base: bool,
+    /// Launch though the agents' service named a time, to an earlier process, before which it will not serve.
+    pub no_wait: bool,
+    /// Print every change of the run as an event for programs.
+    pub streams: bool,
+    /// Of the session that asks, if it drives the run.
+    pub lease: Option<Lease>,
+}
+
+impl Options {
+    /// The rest is as the configuration has it.
+    pub fn new(intent: Intent) -> Self {
+        Options {
+            launcher: None,
+            workers: None,
+            intent,
+            agent: None,
+            max_cost: None,
+            allow_red_base: false,
+            no_wait: false,
+            streams: false,
+            lease: None,
+        }
+    }
+}
+
+/// What became of it.
+pub enum Outcome {
+    /// There was nothing to do: the feature is completed.
+    AlreadyCompleted,
+    Ended(End),
+    /// It is open for the session that asked.
+    Open,
+}
+
+/// The commit that a run starts from. Where nothing has begun the base may have gained one meanwhile, such as one that
+/// makes its gates green.
+pub fn start_commit(project: &Project, run: Option<&Run>) -> Result<Oid> {
+    let Some(run) = run else { return project.head_commit() };
+    let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
+    Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
+}
+
+/// The run that a journal adds up to.
+pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> {
+    replay(records.iter().map(|record| (record.at, &record.event))).map_err(|why| {
+        Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display())).hint(format!(
+            "It was changed by hand, or belongs to another version of this program: put a good copy in its place, or \
+                 `mahabharatha debug --repair -f {}`, which keeps the original.",
+            paths.feature()
+        ))
+    })
+}
+
+/// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
+pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
+    let paused = |error: Error| if error.is_lack_of_space() { error.with_exit(ExitCode::Paused) } else { error };
+    try_run(project, paths, ui, options).map_err(paused)
+}
+
+fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
+    let lock = lock(paths, options.lease.as_ref())?;
+    crash::point(|| "session with the lock");
+    host::jobs::end_escaped(&paths.asked());
+    refuse_another_session(paths, options.lease.as_ref())?;
+    lease::end_expired(paths.dir())?;
+    let config = specs::load_config(project)?;
+    check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
+    let session = Session { project, paths, ui, options, config };
+    paths.take_over_setup_costs(project)?;
+    projection::make_home(&project.home(), &project.shared_dir())?;
+    for dir in [paths.dir(), paths.specs(), &paths.task_files()] {
+        sweep(dir);
+    }
+    sweep_of(&paths.projection());
+    let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
+    crash::point(|| "session with the journal open");
+    let begun = match rebuild(paths, &records)? {
+        None => session.start(&mut journal)?,
+        Some(run) => {
+            let start = start_commit(project, Some(&run))?;
+            let changed = changed_graph::find(project, paths, &run, &start, ui)?;
+            if changed.is_none() && run.ended() == Some(&End::Completed) {
+                return Ok(Outcome::AlreadyCompleted);
+            }
+            session.resume(&mut journal, run, start, changed)?
+        }
+    };
+    drop(records);
+    if let Some(lease) = &options.lease {
+        lease.write(paths.dir())?;
+    }
+    let leases = project.lease_ports(&session.config.ports, begun.run.workers().len() as u32)?;
+    crash::point(|| "session with its ports");
+    write_plan(paths, &begun.run, &leases)?;
+    crash::point(|| "session with its plan");
+    let (_, end) = session.carry_on(journal, begun, leases, Vec::new())?;
+    drop(lock);
+    Ok(end.map_or(Outcome::Open, Outcome::Ended))
+}
+
+/// The feature's lock. Where an earlier call of the same session has it, one that its client moved to the background, that is
+/// waited for.
+pub fn lock(paths: &FeaturePaths, own: Option<&Lease>) -> Result<FeatureLock> {
+    let drives = || own.and_then(|own| Lease::of(paths.dir(), &own.session)).is_some_and(|lease| lease.drives);
+    match FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? {
+        Ok(lock) => Ok(lock),
+        Err(_) if drives() => {
+            let lock = FeatureLock::wait(paths.dir(), &paths.lock_sign())?;
+            let run = rebuild(paths, &Journal::read(&paths.journal())?)?;
+            if !drives() || run.is_some_and(|run| run.ended() == Some(&End::Stopped)) {
+                return Err(Error::new(ExitCode::Stopped, format!("{} was stopped meanwhile", paths.feature())));
+            }
+            Ok(lock)
+        }
+        Err(holder) => Err(holder.refusal(paths.feature())),
+    }
+}
+
+/// While a session runs the feature's tasks, nobody else does.
+fn refuse_another_session(paths: &FeaturePaths, own: Option<&Lease>) -> Result<()> {
+    match Lease::driving(paths.dir()) {
+        Some(other) if own.is_none_or(|own| own.session != other.session) => Err(other.refusal(paths.feature())),
+        _ => Ok(()),
+    }
+}
+
+/// What cannot be had is an error, never something else instead.
+pub fn check_launcher(kind: LauncherKind) -> Result<()> {
+    if kind != LauncherKind::Container {
+        return Ok(());
+    }
+    Err(Error::new(ExitCode::Preflight, "workers in containers are not available in this version")
+        .hint("Use --mode subprocess, or launcher.type: subprocess in .mahabharatha/config.yaml."))
+}
+
+/// What a process works with while it holds the feature.
+struct Session<'a> {
+    project: &'a Project,
+    paths: &'a FeaturePaths,
+    ui: &'a Arc<Ui>,
+    options: &'a Options,
+    config: Config,
+}
+
+/// A run that this process is about to carry on, and what it did to it so far.
+struct Begun {
+    run: Run,
+    opening: Opening,
+}
+
+impl Begun {
+    /// Lets something happen before anybody carries the run on.
+    fn note(&mut self, journal: &mut Journal, event: &Event) -> Result<()> {
+        record(&mut self.run, journal, now(), event)?;
+        self.opening.tell(event, &self.run);
+        Ok(())
+    }
+}
+
+impl Session<'_> {
+    fn start(&self, journal: &mut Journal) -> Result<Begun> {
+        let Session { project, paths, ui, options, .. } = *self;
+        let start = project.head_commit()?;
+        let tree = specs::start_tree(&project.git(), &start)?;
+        let file = specs::load_graph(paths, &tree)?;
+        let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
+        specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
+        check_intent(options.intent, &graph, None)?;
+        let ground = self.ground(&graph, false);
+        preflight::check(&ground)?.tell(ui)?;
+        let setup = setup(&ground, file, project.head_branch()?, start, self.policy())?;
+        let mut run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+        let mut opening = Opening::default();
+        let started = Event::Started(Box::new(setup));
+        journal.append(run.started_at(), &started)?;
+        if options.intent != Intent::Complete {
+            let event = self.resumed(options.intent)?;
+            record(&mut run, journal, now(), &event)?;
+        }
+        opening.tell(&started, &run);
+        Ok(Begun { run, opening })
+    }
+
+    fn resume(
+        &self,
+        journal: &mut Journal,
+        run: Run,
+        start: Oid,
+        changed: Option<(GraphFile, TaskGraph)>,
+    ) -> Result<Begun> {
+        let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
+        check_intent(self.options.intent, graph, Some(&run))?;
+        check_target(&run, &self.policy())?;
+        preflight::check(&self.ground(graph, true))?.tell(self.ui)?;
+        let mut events = Vec::new();
+        if start != run.setup().start {
+            let git_config = self.project.pinned_config()?.0;
+            events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
+        }
+        events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
+        events.push(self.resumed(self.options.intent)?);
+        let opening = Opening::of(&run);
+        let mut begun = Begun { run, opening };
+        for event in &events {
+            begun.note(journal, event)?;
+        }
+        if begun.run.ended() == Some(&End::Blocked) {
+            for task in self.said_to_be_done(&begun.run) {
+                begun.note(journal, &tasks::adopt(task))?;
+            }
+        }
+        Ok(begun)
+    }
+
+    /// By people, in the feature's task list. While a run goes on, the list's mirror hears it.
+    fn said_to_be_done(&self, run: &Run) -> Vec<TaskId> {
+        let list = self.config.claude_tasks.enabled.then(|| TaskList::of(self.project, self.paths.feature()).ok());
+        let claims = list.flatten().and_then(|list| list.claims(&RunView::of(run), run.graph()).ok());
+        claims.unwrap_or_default()
+    }
+
+    fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
+        let Session { project, paths, ref config, options, .. } = *self;
+        let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
+        Ground { project, paths, config, graph, launches: !options.intent.is_session(), agent, workers, resumed }
+    }
+
+    /// The event by which this process takes the run over.
+    fn resumed(&self, intent: Intent) -> Result<Event> {
+        let planning = self.paths.planning_cost()?;
+        Ok(Event::Resumed { policy: self.policy(), intent, planning })
+    }
+
+    fn policy(&self) -> Policy {
+        let Options { workers, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
+        let policy = self.config.policy(workers, allow_red_base, max_cost);
+        let policy = Policy { heeds_limits: !no_wait, ..policy };
+        if intent.is_session() { claims::policy(policy) } else { policy }
+    }
+
+    /// Lets what was asked happen, then goes on to the end; for a session, until nothing but what it holds is under way.
+    fn carry_on(
+        self,
+        journal: Journal,
+        begun: Begun,
+        leases: Vec<PortLease>,
+        asked: Vec<Event>,
+    ) -> Result<(Run, Option<End>)> {
+        let Session { project, paths, ui, options, config } = self;
+        let Begun { mut run, opening } = begun;
+        // Whatever a dying worker leaves behind falls to us.
+        proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+        cleanup::remove_stale_locks(project, paths);
+        cleanup::remove_half_made_worktrees(project, paths)?;
+        let display = Display::start(ui, options.streams);
+        let reporter = Arc::new(Reporter::start(project, paths, &run, display, opening));
+        let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
+        let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
+        let mut host = LocalHost::new(context, run.updated_at())?;
+        match list {
+            Some(Ok(list)) => reporter.mirror(Mirror::start(list, &run, ui, host.sender())),
+            Some(Err(error)) => ui.warn(&error.to_string()),
+            None => {}
+        }
+        let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };
+        let end = match options.intent {
+            Intent::Session(None) => {
+                let drives = options.lease.as_ref().is_some_and(|lease| lease.drives);
+                claims::take_part(&mut run, &mut recorder, &mut host, asked, drives).map(|()| run.ended().cloned())
+            }
+            _ => drive(&mut run, &mut recorder, &mut host).map(Some),
+        };
+        crash::point(|| "session at the end");
+        if end.is_err() {
+            host.give_up();
+        }
+        // When the command returns, nothing runs.
+        host.finish();
+        proc::end_descendants(std::time::Duration::ZERO);
+        let is_read = reporter.finish();
+        crash::point(|| "session with its files written");
+        let end = end?;
+        if !is_read && end == Some(End::Stopped) {
+            // A stopped run ends without waiting for the reader of its last lines.
+            ui.close();
+        }
+        Ok((run, end))
+    }
+}
+
+fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid, policy: Policy) -> Result<Setup> {
+    Ok(Setup {
+        feature: ground.paths.feature().clone(),
+        graph,
+        base_branch,
+        start,
+        mode: "subprocess".to_string(),
+        git_config: ground.project.pinned_config()?.0,
+        policy,
+        planning: ground.paths.planning_cost()?,
+    })
+}
+
+/// Runs the gates on the base as the start of a run does, where nothing runs now, and leaves nothing behind.
+pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
+    let (project, paths, config) = (ground.project, ground.paths, ground.config);
+    let policy = config.policy(None, false, None);
+    if !policy.has_gates {
+        return Ok(());
+    }
+    let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? {
+        Ok(lock) => lock,
+        Err(holder) => {
+            report.warn("gates", format!("not checked: a run is on ({holder})."), "It has checked them.");
+            return Ok(());
+        }
+    };
+    let base_branch = project.head_branch()?;
+    ui.note(&format!("running the gates on {}", base_branch.trim_start_matches("refs/heads/")));
+    let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
+    let run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+    proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+    let context = Context::new(project, paths, config.clone(), None, &run, Vec::new())?;
+    let red = host::check_base(&context)?;
+    if red.is_empty() {
+        report.ok("gates", "green on the base");
+    }
+    for failure in red {
+        let log = paths.gate_log(&"base", &failure.gate);
+        report.fail(
+            "gates",
+            format!("{} fails on the base.", failure.gate),
+            format!("Its output is in {}. Mend it, or run with --allow-red-base.", log.display()),
+        );
+    }
+    Ok(())
+}
+
+/// Levels that are merged stay where they are, and the others have to follow them.
+fn check_target(run: &Run, policy: &Policy) -> Result<()> {
+    let merged = run.levels().iter().find(|level| matches!(level.status, LevelStatus::Merged { .. }));
+    let Some(level) = merged.filter(|_| policy.onto_staging != run.policy().onto_staging) else { return Ok(()) };
+    let (branch, before) = (run.landing_branch(), if policy.onto_staging { "base" } else { "staging" });
+    let (level, branch) = (level.level, branch.trim_start_matches("refs/heads/"));
+    let message = format!("merge.target was changed, and level {level} is merged into {branch} already");
+    Err(Error::new(ExitCode::Invalid, message).hint(format!("Put it back for this run: merge.target: {before}.")))
+}
+
+/// Whether the level that was asked for can be next.
+fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<()> {
+    let (Intent::Level(goal) | Intent::Merge(goal) | Intent::Session(Some(goal))) = intent else { return Ok(()) };
+    let levels = graph.levels();
+    if !levels.contains(&goal) {
+        let names: Vec<String> = levels.iter().map(Level::to_string).collect();
+        return Err(Error::new(ExitCode::Invalid, format!("there is no level {goal}")).hint(format!(
+            "The levels of {} are: {}.",
+            graph.feature,
+            names.join(", ")
+        )));
+    }
+    let is_merged = |level: &Level| {
+        let states = run.map(Run::levels).unwrap_or_default();
+        states.iter().any(|state| state.level == *level && matches!(state.status, LevelStatus::Merged { .. }))
+    };
+    match levels.iter().find(|level| **level < goal && !is_merged(level)) {
+        None => Ok(()),
+        Some(first) => {
+            Err(Error::new(ExitCode::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
+                .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature)))
+        }
+    }
+}
+
+/// Appends to the journal, then lets everybody know.
+struct Recorder {
+    journal: Journal,
+    reporter: Arc<Reporter>,
+    events: Sender<Event>,
+}
+
+impl mahabharatha_core::run::Journal for Recorder {
+    type Error = Error;
+
+    fn append(&mut self, now: Time, event: &Event) -> Result<()> {
+        self.journal.append(now, event)?;
+        self.reporter.recorded(now, event);
+        if let Some(aside) = self.journal.take_put_back() {
+            let note = Note::JournalPutBack { aside: aside.display().to_string() };
+            let _ = self.events.send(Event::Noted { level: None, note });
+        }
+        Ok(())
+    }
+}
+
+/// Writes what the plan says for people: the task files and who is to do what.
+fn write_plan(paths: &FeaturePaths, run: &Run, leases: &[PortLease]) -> Result<()> {
+    let graph = run.graph();
+    let plan = Plan::new(graph, run.policy().workers);
+    let ports: Vec<Vec<u16>> = leases.iter().map(|lease| lease.ports.clone()).collect();
+    let assignments = worker_assignments(&plan, graph, &ports);
+    let text = serde_json::to_string_pretty(&assignments).expect("assignments have string keys only") + "\n";
+    write_atomic(&paths.assignments(), text.as_bytes())?;
+    files::write_tasks(paths, run)
+}
+
+fn now() -> Time {
+    Time(Timestamp::now().as_millisecond())
+}

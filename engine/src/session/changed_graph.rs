@@ -1,0 +1,76 @@
+//! A graph that was changed since its run began.
+
+use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::{End, Run};
+use mahabharatha_core::spec::{GraphFile, TaskSpec};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::ui::Ui;
+
+use crate::specs;
+
+/// The graph as it is written now, where it is not the run's any more. Every difference is told; one that comes too
+/// late is an error.
+pub fn find(
+    project: &Project,
+    paths: &FeaturePaths,
+    run: &Run,
+    start: &Oid,
+    ui: &Ui,
+) -> Result<Option<(GraphFile, TaskGraph)>> {
+    if !paths.graph().exists() {
+        if run.ended() == Some(&End::Completed) {
+            return Ok(None);
+        }
+        ui.warn(&format!("{} is gone; the run goes on with the graph that it began with", paths.graph().display()));
+        return Ok(None);
+    }
+    // What the run itself has merged since must not count.
+    let tree = specs::start_tree(&project.git(), start)?;
+    let file = specs::read_graph(paths, &tree)?;
+    if file == run.setup().graph && *start == run.setup().start {
+        return Ok(None);
+    }
+    let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
+    specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
+    for difference in differences(run.graph(), &graph) {
+        ui.note(&format!("graph changed: {difference}"));
+    }
+    let too_late = run.cannot_replan(&file);
+    if too_late.is_empty() {
+        return Ok(Some((file, graph)).filter(|(file, _)| *file != run.setup().graph));
+    }
+    let error = Error::new(ExitCode::Invalid, "the graph changed in what is done already");
+    Err(too_late
+        .into_iter()
+        .fold(error, Error::detail)
+        .hint("Put those tasks back as they were; new work goes into new tasks on a level that is not merged."))
+}
+
+fn differences(old: &TaskGraph, new: &TaskGraph) -> Vec<String> {
+    let mut found = Vec::new();
+    for task in old.tasks() {
+        match new.task(&task.id) {
+            None => found.push(format!("{} was removed", task.id)),
+            Some(now) if now.spec != task.spec => {
+                found.push(format!("{} was changed ({})", task.id, changed_fields(&task.spec, &now.spec).join(", ")));
+            }
+            Some(_) => {}
+        }
+    }
+    let added = new.tasks().iter().filter(|task| old.task(&task.id).is_none());
+    found.extend(added.map(|task| format!("{} is new on level {}", task.id, task.level)));
+    found
+}
+
+fn changed_fields(old: &TaskSpec, new: &TaskSpec) -> Vec<String> {
+    let fields = |spec: &TaskSpec| match serde_json::to_value(spec) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (old, new) = (fields(old), fields(new));
+    let gone = old.keys().filter(|name| !new.contains_key(*name));
+    let other = new.iter().filter(|(name, value)| old.get(*name) != Some(*value)).map(|(name, _)| name);
+    other.chain(gone).cloned().collect()
+}

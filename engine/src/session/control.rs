@@ -1,0 +1,103 @@
+//! Commands to a run from another process, and to a run that no process drives.
+
+use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::names::suggestion;
+use mahabharatha_core::run::effect::Answer;
+use mahabharatha_core::run::event::{Command, Event, TaskBudget};
+use mahabharatha_core::run::{Run, TaskStatus, record};
+use mahabharatha_core::view::RunView;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::git::Git;
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::store::spool::{self, Asked};
+
+use super::{now, rebuild};
+use crate::host::jobs;
+use crate::lease::Lease;
+use crate::report::files;
+
+/// Reads the run from its journal; an error if there has been none.
+pub fn read_run(place: &Place) -> Result<Run> {
+    rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?.ok_or_else(|| no_run(place))
+}
+
+pub fn no_run(place: &Place) -> Error {
+    Error::new(ExitCode::Invalid, format!("there has been no run of {}", place.feature))
+        .hint(format!("Start one: mahabharatha run {}", place.feature))
+}
+
+/// Returns the error for a name that is no task of the run.
+pub fn no_such_task(run: &Run, name: &str) -> Error {
+    let message = format!("{} has no task {name}", run.feature());
+    Error::new(ExitCode::Usage, message).hint(suggested_task(run, name))
+}
+
+/// Names the tasks that may have been meant by a name that is none.
+pub fn suggested_task(run: &Run, name: &str) -> String {
+    let known: Vec<&str> = run.graph().tasks().iter().map(|task| task.id.as_str()).collect();
+    suggestion(name, "tasks", &known)
+}
+
+/// Returns the run as people see it now. Whether a process drives it, or a session holds its tasks, is not in the journal.
+pub fn view(place: &Place, run: &Run, driven: bool) -> Result<RunView> {
+    let view = files::view(&place.paths, run)?;
+    if driven {
+        return Ok(view);
+    }
+    let is_held = |task: &TaskId| {
+        let holder = run.held().find(|(job, _)| job.task == *task);
+        holder.is_some_and(|(_, session)| Lease::of(place.paths.dir(), session).is_some())
+    };
+    Ok(view.undriven(|task, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt)))
+}
+
+/// Updates the cost in the files of an earlier run after planning. The caller holds the feature's lock.
+pub fn show_planning_cost(place: &Place) -> Result<()> {
+    match rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? {
+        Some(run) => files::write_costs(&place.project, &place.paths, &run),
+        None => Ok(()),
+    }
+}
+
+/// Sends a command to the process that drives the run, or applies it here if there is none.
+pub fn send(place: &Place, command: &Command) -> Result<Answer> {
+    read_run(place)?;
+    match spool::ask(place.paths.dir(), &place.paths.lock_sign(), command)? {
+        Asked::Answered(answer) => Ok(answer),
+        Asked::TookLock { lock, request } => apply(place, &lock, request, command),
+    }
+}
+
+fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) -> Result<Answer> {
+    let (mut journal, records) = Journal::open_for_append(lock, &place.feature)?;
+    let mut run = rebuild(&place.paths, &records)?.ok_or_else(|| no_run(place))?;
+    if run.answer(&request).is_none() {
+        let event = Event::Asked { request: request.clone(), command: command.clone() };
+        record(&mut run, &mut journal, now(), &event)?;
+        files::write_all(&place.project, &place.paths, &run)?;
+    }
+    Ok(run.answer(&request).cloned().unwrap_or_default())
+}
+
+/// Whether a process drives the run now.
+pub fn is_driven(place: &Place) -> Result<bool> {
+    Ok(FeatureLock::holder(place.paths.dir())?.is_some())
+}
+
+/// Queues tasks again, all blocked ones if none is named, and deletes the refs of the commits that are to be made anew.
+pub fn retry(place: &Place, tasks: Vec<TaskId>, max_usd: Option<f64>) -> Result<Answer> {
+    let before = read_run(place)?;
+    let answer = send(place, &Command::Retry { tasks, budget: Some(TaskBudget { max_usd }) })?;
+    let git = Git::repository(place.project.common_dir());
+    for task in &answer.accepted {
+        if let Some(TaskStatus::Completed { commit, .. }) = before.task(task).map(|state| &state.status)
+            && git.resolve_ref(&place.paths.task_ref(task))?.as_ref() == Some(commit)
+        {
+            // Fails if the run has set the ref to a new commit meanwhile, which then stays.
+            let _ = git.delete_ref(&place.paths.task_ref(task), Some(commit));
+        }
+    }
+    Ok(answer)
+}

@@ -1,0 +1,286 @@
+//! What the main checkout says about a feature: its graph, or the task files that one is made from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::config::Config;
+use mahabharatha_core::design::unfilled;
+use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, TaskGraph};
+use mahabharatha_core::ids::{Feature, Oid};
+use mahabharatha_core::spec::{self, GraphFile, SpecError};
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::git::{EntryType, Git};
+use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::atomic::write_atomic;
+use serde::Serialize;
+
+pub fn load_config(project: &Project) -> Result<Config> {
+    read_config(&project.config_file())
+}
+
+/// What holds where there is no such file.
+pub fn read_config(path: &Path) -> Result<Config> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
+        }
+        Err(error) => return Err(io("read", path)(error)),
+    };
+    Config::parse(&text).map_err(|problems| {
+        let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));
+        problems
+            .iter()
+            .fold(start, |error, problem| error.detail(problem.to_string()))
+            .hint("docs/config.md lists every key.")
+    })
+}
+
+/// What stands in a commit, as the graph is checked against it.
+pub fn start_tree(git: &Git, commit: &Oid) -> Result<StartTree> {
+    let entries = git.ls_tree(commit)?;
+    let links: Vec<&Oid> =
+        entries.iter().filter(|entry| entry.kind == EntryType::Symlink).map(|entry| &entry.oid).collect();
+    let mut targets = git.read_blobs(&links)?.into_iter();
+    let mut tree = BTreeMap::new();
+    for entry in entries {
+        let kind = match entry.kind {
+            EntryType::File => EntryKind::File,
+            EntryType::Submodule => EntryKind::Submodule,
+            EntryType::Symlink => {
+                let target = targets.next().unwrap_or_default();
+                EntryKind::Symlink { target: String::from_utf8_lossy(&target).into_owned() }
+            }
+        };
+        // A path that is not UTF-8 cannot be named in a spec.
+        if let Some(path) = entry.path.as_str() {
+            tree.insert(path.to_owned(), kind);
+        }
+    }
+    Ok(StartTree { entries: tree })
+}
+
+/// As `read_graph`; a graph that was made from task files is kept.
+pub fn load_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> {
+    let graph = read_graph(paths, start)?;
+    if !paths.graph().exists() {
+        write_atomic(&paths.graph(), graph.to_json().as_bytes())?;
+    }
+    Ok(graph)
+}
+
+/// Returns the warnings among the problems of a graph, each as one line.
+pub fn warnings(problems: &[Problem]) -> impl Iterator<Item = String> {
+    problems.iter().filter(|problem| problem.severity == Severity::Warning).map(problem_line)
+}
+
+/// The feature's graph as written; where there is none, made from hand-written task files.
+pub fn read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> {
+    try_read_graph(paths, start)?.map_err(|unreadable| cannot_read(paths, &unreadable))
+}
+
+/// Everything that cannot be read, as one error.
+pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
+    if let [Unreadable { code: NO_GRAPH, message, .. }] = unreadable {
+        return Error::new(ExitCode::Invalid, format!("{} has no task graph", paths.feature()))
+            .detail(message.clone())
+            .hint(format!(
+                "Have one made: mahabharatha plan {0}, then mahabharatha design {0}. Or write it there: docs/task-graph.md tells \
+                 the form, `mahabharatha demo` shows one.",
+                paths.feature()
+            ));
+    }
+    let error = Error::new(ExitCode::Invalid, "the task graph cannot be read");
+    let error = unreadable.iter().fold(error, |error, one| error.detail(one.to_string()));
+    error.hint("Mend what is named at that place; docs/task-graph.md tells the form.")
+}
+
+const NO_GRAPH: &str = "no_graph";
+
+/// The feature's design, as far as it can be shown.
+pub enum FoundDesign {
+    /// Neither a graph nor task files are there.
+    Missing,
+    /// It cannot be run; the first problem says why.
+    Invalid(String),
+    Valid(Box<TaskGraph>),
+}
+
+/// Looks at the feature's graph without asking whether it fits what is committed.
+pub fn find_design(paths: &FeaturePaths, start: &StartTree) -> Result<FoundDesign> {
+    let file = match try_read_graph(paths, start)? {
+        Ok(file) => file,
+        Err(unreadable) if matches!(unreadable[..], [Unreadable { code: NO_GRAPH, .. }]) => {
+            return Ok(FoundDesign::Missing);
+        }
+        Err(unreadable) => {
+            return Ok(FoundDesign::Invalid(unreadable.first().map(ToString::to_string).unwrap_or_default()));
+        }
+    };
+    let (graph, problems) = check_graph(paths.feature(), &file, None);
+    Ok(match graph {
+        Some(graph) => FoundDesign::Valid(Box::new(graph)),
+        None => {
+            let error = problems.iter().find(|problem| problem.severity == Severity::Error);
+            FoundDesign::Invalid(error.map(problem_line).unwrap_or_default())
+        }
+    })
+}
+
+/// A file that a graph cannot be made from.
+#[derive(Debug, Serialize)]
+pub struct Unreadable {
+    code: &'static str,
+    severity: Severity,
+    /// As with every problem; which one a file that cannot be read is about is not known.
+    task: (),
+    path: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+    message: String,
+}
+
+impl Unreadable {
+    fn new(code: &'static str, path: &Path, at: Option<(usize, usize)>, message: String) -> Self {
+        let (line, column) = at.unzip();
+        Unreadable { code, severity: Severity::Error, task: (), path: path.to_owned(), line, column, message }
+    }
+
+    fn spec(path: &Path, cause: &SpecError) -> Self {
+        Unreadable::new("unreadable", path, cause.at, cause.message.clone())
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.path.display())?;
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            write!(f, "{line}:{column}:")?;
+        }
+        write!(f, " {}", self.message)
+    }
+}
+
+/// As `read_graph`, with everything that cannot be read.
+pub fn try_read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, Vec<Unreadable>>> {
+    let path = paths.graph();
+    match read_text(&path)? {
+        Some(text) => Ok(text
+            .map_err(|error| vec![error])
+            .and_then(|text| GraphFile::parse(&text).map_err(|error| vec![Unreadable::spec(&path, &error)]))),
+        None => import(paths, start),
+    }
+}
+
+/// Nothing where there is no such file.
+fn read_text(path: &Path) -> Result<Option<Result<String, Unreadable>>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(Ok(text))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            Ok(Some(Err(Unreadable::new("unreadable", path, None, "not UTF-8 text".to_owned()))))
+        }
+        Err(error) => Err(io("read", path)(error)),
+    }
+}
+
+fn import(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, Vec<Unreadable>>> {
+    let (mut files, mut unreadable) = (Vec::new(), Vec::new());
+    for path in task_files(paths)? {
+        match read_text(&path)? {
+            Some(Ok(text)) => files.push((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text)),
+            Some(Err(error)) => unreadable.push(error),
+            None => {}
+        }
+    }
+    if files.is_empty() && unreadable.is_empty() {
+        let message = format!("neither {} nor {}/*.md is there", paths.graph().display(), paths.task_files().display());
+        return Ok(Err(vec![Unreadable::new(NO_GRAPH, &paths.graph(), None, message)]));
+    }
+    let exists = |path: &str| start.contains(path);
+    match spec::import_tasks(paths.feature().as_str(), &files, exists) {
+        Ok(graph) if unreadable.is_empty() => Ok(Ok(graph)),
+        Ok(_) => Ok(Err(unreadable)),
+        Err(errors) => {
+            unreadable
+                .extend(errors.iter().map(|(file, cause)| Unreadable::spec(&paths.task_files().join(file), cause)));
+            Ok(Err(unreadable))
+        }
+    }
+}
+
+fn task_files(paths: &FeaturePaths) -> Result<Vec<PathBuf>> {
+    let dir = paths.task_files();
+    let entries = match fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io("read", &dir)(error)),
+    };
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// Every problem of a graph; the caller decides what to do about warnings.
+pub fn check_graph(
+    feature: &Feature,
+    file: &GraphFile,
+    start: Option<&StartTree>,
+) -> (Option<TaskGraph>, Vec<Problem>) {
+    let (graph, mut problems) = TaskGraph::check(file, start);
+    if file.feature != feature.as_str() {
+        problems.push(Problem {
+            code: "feature_mismatch",
+            severity: Severity::Error,
+            task: None,
+            path: None,
+            message: format!(
+                "the graph says that it is of feature {:?}, but it stands in that of {feature}",
+                file.feature
+            ),
+        });
+        return (None, problems);
+    }
+    let unfilled = unfilled(file);
+    let graph = graph.filter(|_| unfilled.is_empty());
+    problems.extend(unfilled);
+    (graph, problems)
+}
+
+/// A graph that holds, or all that is wrong with it as one error.
+pub fn valid_graph(
+    paths: &FeaturePaths,
+    file: &GraphFile,
+    start: Option<&StartTree>,
+) -> Result<(TaskGraph, Vec<Problem>)> {
+    let (graph, problems) = check_graph(paths.feature(), file, start);
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    match graph {
+        Some(graph) => Ok((graph, problems)),
+        None => Err(errors
+            .fold(
+                Error::new(ExitCode::Invalid, format!("{} is not valid", paths.graph().display())),
+                |error, problem| error.detail(problem_line(problem)),
+            )
+            .hint("Mend the graph; `mahabharatha design --validate-only` checks it without running anything.")),
+    }
+}
+
+pub fn problem_line(problem: &Problem) -> String {
+    let place = [problem.task.as_deref(), problem.path.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if place.is_empty() {
+        format!("[{}] {}", problem.code, problem.message)
+    } else {
+        format!("[{}] {place}: {}", problem.code, problem.message)
+    }
+}

@@ -1,0 +1,361 @@
+//! One attempt, step by step.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mahabharatha_core::cost::Cost;
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::effect::{Doer, Purpose};
+use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
+use mahabharatha_sys::crash;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::git::{Git, RefChange};
+use mahabharatha_sys::proc;
+
+use super::guard::{Guard, Planted};
+use super::job_spec::JobSpec;
+use super::log::{Log, Severity};
+use super::ownership::{self, Changes};
+use super::start::{self, Pristine, private_git};
+use super::verify::{self, Verdict};
+use super::warmup::Warmup;
+use super::watch::{self, Interrupt};
+use super::wip::{self, WipRef};
+use super::{FENCE, found, progress, prompt};
+use crate::agent::{Said, Session};
+
+pub struct Attempt<'a> {
+    pub spec: &'a JobSpec,
+    pub job_dir: &'a Path,
+    pub interrupt: &'a Interrupt,
+    pub log: &'a Log,
+    pub warnings: Vec<String>,
+    pub cost: Cost,
+    pub decisions: Vec<String>,
+}
+
+/// How the agent's part ended.
+pub enum AgentEnd {
+    Said(Said),
+    TimedOut,
+    Stalled,
+    Interrupted,
+}
+
+impl<'a> Attempt<'a> {
+    pub fn new(spec: &'a JobSpec, job_dir: &'a Path, interrupt: &'a Interrupt, log: &'a Log) -> Attempt<'a> {
+        let (warnings, cost, decisions) = (Vec::new(), Cost::default(), Vec::new());
+        Attempt { spec, job_dir, interrupt, log, warnings, cost, decisions }
+    }
+
+    pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
+        let (pristine, warnings) = start::start(self.spec, self.job_dir)?;
+        self.warnings.extend(warnings);
+        crash::point(|| "with the worktree set");
+        let guard = Guard::look(self.spec);
+        start::occupy(self.spec, &guard)?;
+        crash::point(|| "before the agent");
+        let agent_end = match self.spec.job.doer {
+            Doer::Nobody { .. } => {
+                found::take(self.spec, self.job_dir)?;
+                AgentEnd::Said(Said::Done)
+            }
+            _ => self.run_agent()?,
+        };
+        crash::point(|| "after the agent");
+        self.conclude(agent_end, &pristine, &guard)
+    }
+
+    /// Looks at what the agent, or whoever did the work, has left.
+    pub fn conclude(
+        &mut self,
+        agent_end: AgentEnd,
+        pristine: &Pristine,
+        guard: &Guard<'_>,
+    ) -> Result<(JobEnd, Option<Oid>)> {
+        if !proc::end_descendants(Duration::ZERO) {
+            return Err(Error::new(ExitCode::Failed, "the agent left processes that cannot be ended"));
+        }
+        if !fs::symlink_metadata(&self.spec.worktree).is_ok_and(|found| found.is_dir()) {
+            start::vacate(self.spec)?;
+            let text = format!("{} was removed while the agent ran", self.spec.worktree.display());
+            return Err(Error::new(ExitCode::Failed, text));
+        }
+        if let Some(tip) = start::moved_branch(self.spec) {
+            let branch = self.spec.branch.trim_start_matches("refs/heads/");
+            self.log.info("branch_moved", &format!("{branch} was moved to {tip}; nothing is merged through it"));
+        }
+        let index = self.spec.slot_file("scratch");
+        let git = private_git(self.spec)?.index(&index);
+        pristine.write(&index)?;
+        let planted = guard.restore(&git, self.job_dir)?;
+        let changes = ownership::look(&git, self.spec)?;
+        crash::point(|| "with the changes known");
+        self.warnings.extend(planted.warnings.iter().cloned());
+        let end = match self.judge(agent_end, &git, &planted, &changes)? {
+            Some(end) => Err(end),
+            None => self.verify_and_commit(&git, guard, &changes)?,
+        };
+        if end == Err(JobEnd::Interrupted) && matches!(self.spec.job.doer, Doer::Session(_)) {
+            // Who holds the task goes on with it.
+            return Err(Error::new(ExitCode::Stopped, "called off; the task is held as before"));
+        }
+        let (end, wip) = match end {
+            Ok(commit) => (JobEnd::Done { commit }, None),
+            Err(end) => {
+                let wip = self.keep(pristine, &changes)?;
+                crash::point(|| "with the work kept");
+                (end, wip)
+            }
+        };
+        changes.take_out(self.spec, self.job_dir)?;
+        start::vacate(self.spec)?;
+        crash::point(|| "with nothing unsaved");
+        Ok((end, wip))
+    }
+
+    pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
+        let Attempt { warnings, decisions, cost, .. } = self;
+        let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
+        JobReport { wip, warnings, decisions, ..bare }.with_cost(cost)
+    }
+
+    fn run_agent(&mut self) -> Result<AgentEnd> {
+        let spec = self.spec;
+        let prompt = prompt::prompt(spec);
+        if !prompt.cut.is_empty() {
+            self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
+        }
+        let warmup = Warmup::default();
+        let session = Session {
+            prompt: &prompt,
+            task: &spec.task,
+            owned: &spec.owned,
+            root: &spec.root,
+            worktree: &spec.worktree,
+            spec_dir: &spec.spec_dir,
+            job_dir: self.job_dir,
+            env: spec.agent_environment(),
+            tell: warmup.teller(progress::teller(self.log, spec)),
+        };
+        let agent = spec.agent.agent();
+        if let Some(prefix) = agent.shared_prefix(&session) {
+            warmup.wait_for_turn(&spec.prompt_cache_file(&prefix), self.interrupt, self.log);
+        }
+        if self.interrupt.called_off() {
+            return Ok(AgentEnd::Interrupted);
+        }
+        let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
+        let command = agent.command(session)?;
+        // Until the agent has told.
+        self.cost = spec.agent.unreported_cost();
+        let running = command
+            .timeout(spec.limits.attempt())
+            .grace(spec.limits.grace())
+            .copy_to(self.log.lines("output"))
+            .spawn()
+            .map_err(failed)?;
+        crash::point(|| "with the agent begun");
+        self.log.info("agent_started", &format!("pid {}", running.id().pid));
+        let (stall, grace) = (spec.limits.stall(), spec.limits.grace());
+        let (ended, stalled) =
+            watch::wait_for_agent(running, self.interrupt, stall, grace, &spec.worktree).map_err(failed)?;
+        warmup.end();
+        self.cost = agent.reported_cost().unwrap_or(self.cost);
+        self.decisions = agent.decisions(&ended);
+        self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
+        if ended.left_others || proc::has_descendants() {
+            self.log.write(Severity::Warn, "left_running", "the agent left processes running; they are ended");
+        }
+        Ok(match (stalled, ended.timed_out, ended.cancelled) {
+            (true, _, _) => AgentEnd::Stalled,
+            (_, true, _) => AgentEnd::TimedOut,
+            (_, _, true) => AgentEnd::Interrupted,
+            _ => AgentEnd::Said(agent.said(&ended)),
+        })
+    }
+
+    /// How the attempt ends, if not with verification.
+    fn judge(
+        &mut self,
+        agent_end: AgentEnd,
+        git: &Git,
+        planted: &Planted,
+        changes: &Changes,
+    ) -> Result<Option<JobEnd>> {
+        let strays: Vec<String> =
+            planted.strays.iter().cloned().chain(changes.strays.iter().map(|stray| stray.path.to_string())).collect();
+        if !strays.is_empty() {
+            self.log.write(Severity::Warn, "strays", &strays.join(", "));
+        }
+        let seconds = |limit: Duration| format!("{:.0} s", limit.as_secs_f64());
+        let (cause, feedback) = match agent_end {
+            AgentEnd::Interrupted => return Ok(Some(JobEnd::Interrupted)),
+            AgentEnd::TimedOut => (
+                FailCause::Timeout,
+                format!(
+                    "The agent was ended because it had not finished within {}.",
+                    seconds(self.spec.limits.attempt())
+                ),
+            ),
+            AgentEnd::Stalled => (
+                FailCause::Stalled,
+                format!(
+                    "The agent was ended because it had written and changed nothing for {}.",
+                    seconds(self.spec.limits.stall())
+                ),
+            ),
+            AgentEnd::Said(Said::Failed(feedback)) => (FailCause::Agent, feedback),
+            AgentEnd::Said(said) if planted.strays.is_empty() && said != Said::Done => {
+                let left: Vec<String> =
+                    strays.iter().map(|path| format!("{path} is not the task's and is left out")).collect();
+                self.warnings.extend(left);
+                return Ok(Some(match said {
+                    Said::Checkpoint(note) => JobEnd::Checkpoint { note },
+                    Said::Escalated(reason) => JobEnd::Escalated { reason },
+                    Said::Unserved { why, until } => JobEnd::Unserved { why, until },
+                    Said::Blocked(reason) | Said::Failed(reason) => JobEnd::Blocked { reason },
+                    Said::Done => return Ok(None),
+                }));
+            }
+            AgentEnd::Said(_) if !strays.is_empty() => (FailCause::Strays, self.stray_feedback(planted, changes)),
+            AgentEnd::Said(_) => {
+                let missing = self.missing(git, changes)?;
+                if missing.is_empty() {
+                    return Ok(None);
+                }
+                (
+                    FailCause::Missing,
+                    format!("These files were to be created and are not there: {}.", missing.join(", ")),
+                )
+            }
+        };
+        let feedback = if strays.is_empty() || cause == FailCause::Strays {
+            feedback
+        } else {
+            format!("{feedback}\n\n{}", self.stray_feedback(planted, changes))
+        };
+        Ok(Some(JobEnd::Failed { cause, feedback, strays }))
+    }
+
+    fn stray_feedback(&self, planted: &Planted, changes: &Changes) -> String {
+        let mut text = String::from("The attempt changed what the task does not own, so nothing of it was taken:\n");
+        for name in &planted.strays {
+            text.push_str(&format!("- {name} (put back)\n"));
+        }
+        for stray in &changes.strays {
+            let why = if stray.why.is_empty() { String::new() } else { format!(" ({})", stray.why) };
+            text.push_str(&format!("- {}{why}\n", stray.path));
+        }
+        text.push_str("The task owns only:\n");
+        for owned in &self.spec.owned {
+            text.push_str(&format!("- {}{}\n", owned.path, if owned.directory { "/" } else { "" }));
+        }
+        text
+    }
+
+    /// Files that the task was to create, and that would not be in the commit.
+    pub fn missing(&self, git: &Git, changes: &Changes) -> Result<Vec<String>> {
+        let root = &self.spec.worktree;
+        let on_disk = |path: &str| fs::symlink_metadata(root.join(path)).is_ok_and(|found| !found.is_dir());
+        let files = self.spec.owned.iter().filter(|owned| owned.create && !owned.directory);
+        let paths = files.map(|owned| owned.path.as_str());
+        let mut missing: Vec<&str> =
+            paths.filter(|&path| !on_disk(path) || !changes.owned.contains(&path.into())).collect();
+        if missing.iter().any(|path| on_disk(path)) {
+            // There and not changed: in the base already, or where git does not look, as in a submodule.
+            let base = git.ls_tree(&self.spec.job.base)?;
+            missing.retain(|&path| !on_disk(path) || base.iter().all(|entry| entry.path.as_str() != Some(path)));
+        }
+        Ok(missing.into_iter().map(str::to_owned).collect())
+    }
+
+    /// The commit, or how the attempt ends without one.
+    fn verify_and_commit(&mut self, git: &Git, guard: &Guard<'_>, changes: &Changes) -> Result<Result<Oid, JobEnd>> {
+        let spec = self.spec;
+        for path in &changes.left_out {
+            self.warnings.push(format!("{path} looks generated and is left out"));
+        }
+        ownership::stage(git, &spec.worktree, &changes.owned)?;
+        let tree = git.write_tree()?;
+        if matches!(spec.job.purpose, Purpose::Remedy { .. }) && self.is_base(git, &tree)? {
+            let feedback = "Nothing was changed, so what failed would fail again.".to_owned();
+            return Ok(Err(JobEnd::Failed { cause: FailCause::Unchanged, feedback, strays: Vec::new() }));
+        }
+        let verdict = verify::verify(spec, git, self.interrupt, self.log)?;
+        // What an agent wrote ran just now, so again: nothing that it left is executed.
+        let planted = guard.restore(git, self.job_dir)?;
+        match verdict {
+            Verdict::Interrupted => return Ok(Err(JobEnd::Interrupted)),
+            Verdict::Failed { feedback } => {
+                let (cause, strays) = (FailCause::Verification, planted.strays);
+                return Ok(Err(JobEnd::Failed { cause, feedback, strays }));
+            }
+            Verdict::Passed if !planted.strays.is_empty() => {
+                let feedback = self.stray_feedback(&planted, &Changes::default());
+                return Ok(Err(JobEnd::Failed { cause: FailCause::Strays, feedback, strays: planted.strays }));
+            }
+            Verdict::Passed => {}
+        }
+        crash::point(|| "before the commit");
+        let git = private_git(spec)?;
+        if self.job_dir.join(FENCE).exists() {
+            return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
+        }
+        let commit = git.commit_tree(&tree, std::slice::from_ref(&spec.job.base), &message(spec), &spec.identity)?;
+        crash::point(|| "before the ref");
+        let set = RefChange::Set { name: spec.result_ref(), new: commit.clone() };
+        Git::repository(&spec.common_dir).update_refs(&[set], "mahabharatha: task")?;
+        crash::point(|| "after the ref");
+        self.log.info("committed", commit.as_str());
+        Ok(Ok(commit))
+    }
+
+    fn is_base(&self, git: &Git, tree: &Oid) -> Result<bool> {
+        Ok(git.rev_parse(&format!("{}^{{tree}}", self.spec.job.base))?.as_ref() == Some(tree))
+    }
+
+    /// Keeps everything that was changed, the task's own part first.
+    fn keep(&mut self, pristine: &Pristine, changes: &Changes) -> Result<Option<Oid>> {
+        let index = self.spec.slot_file("scratch");
+        pristine.write(&index)?;
+        let git = private_git(self.spec)?.index(&index);
+        let (owned, others): (Vec<_>, Vec<_>) = (changes.owned.iter().collect(), changes.others().collect());
+        let wip_ref = WipRef::of(self.spec);
+        let kept = wip::save(&wip_ref, &git, &owned, &others)?;
+        self.warnings.extend(kept.warnings);
+        if kept.wip.is_some() {
+            self.log.info("kept", &wip_ref.name());
+        }
+        Ok(kept.wip)
+    }
+}
+
+fn message(spec: &JobSpec) -> String {
+    let kind = match spec.job.purpose {
+        Purpose::Build => "feat",
+        Purpose::Remedy { .. } => "fix",
+    };
+    let words: Vec<String> = spec
+        .task
+        .title
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let title: String = words.join(" ").chars().take(200).collect();
+    let (task, job) = (&spec.job.task, &spec.job);
+    format!(
+        "{kind}({task}): {}\n\nMahabharatha-Feature: {}\nMahabharatha-Task: {task}\nMahabharatha-Level: {}\nMahabharatha-Attempt: {}\n",
+        if title.is_empty() { task.as_str() } else { &title },
+        spec.feature,
+        spec.task.level,
+        job.attempt,
+    )
+}
+
+/// Anything that kept an attempt from being made.
+pub fn setup_failure(error: &Error) -> JobEnd {
+    JobEnd::Failed { cause: FailCause::Setup, feedback: error.to_string(), strays: Vec::new() }
+}

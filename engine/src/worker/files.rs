@@ -1,0 +1,197 @@
+//! Handling files that somebody hostile may have left: never through a symbolic link.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+
+/// Visits everything below `dir`, with the path relative to it; a directory is entered if the visitor says so.
+/// What cannot be read is passed over.
+pub fn walk(dir: &Path, mut visit: impl FnMut(&Path, &DirEntry) -> bool) {
+    let mut open = vec![PathBuf::new()];
+    while let Some(place) = open.pop() {
+        for entry in fs::read_dir(dir.join(&place)).into_iter().flatten().flatten() {
+            let path = place.join(entry.file_name());
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if visit(&path, &entry) && is_dir {
+                open.push(path);
+            }
+        }
+    }
+}
+
+/// The part of a relative path that is a symbolic link with something behind it.
+pub fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?;
+    parent
+        .ancestors()
+        .filter(|part| !part.as_os_str().is_empty())
+        .find(|part| fs::symlink_metadata(root.join(part)).is_ok_and(|found| found.is_symlink()))
+        .map(Path::to_owned)
+}
+
+/// Why a symbolic link at `path` must not be taken into the repository.
+pub fn bad_link(root: &Path, path: &Path, target: &Path) -> Option<&'static str> {
+    let mut place: Vec<&OsStr> = path.parent().into_iter().flat_map(|parent| parent.iter()).collect();
+    for part in target.components() {
+        match part {
+            Component::RootDir | Component::Prefix(_) => return Some("a symbolic link to an absolute path"),
+            Component::ParentDir if place.pop().is_none() => return Some("a symbolic link that leads out"),
+            Component::ParentDir | Component::CurDir => {}
+            Component::Normal(name) => place.push(name),
+        }
+    }
+    if place.first().is_some_and(|name| is_dot_git(name)) {
+        return Some("a symbolic link into .git");
+    }
+    // Through other links it may still lead elsewhere.
+    match (fs::canonicalize(root), fs::canonicalize(root.join(path))) {
+        (Ok(root), Ok(end)) if !end.starts_with(&root) => Some("a symbolic link that leads out"),
+        (Ok(root), Ok(end)) if end.starts_with(root.join(".git")) => Some("a symbolic link into .git"),
+        _ => None,
+    }
+}
+
+/// As systems that do not tell case see it.
+pub fn is_dot_git(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git")
+}
+
+/// Moves what stands at `path` into the quarantine, whatever it is; nothing if there is nothing.
+pub fn displace(path: &Path, quarantine: &Path, name: &str) -> Result<()> {
+    if fs::symlink_metadata(path).is_err() {
+        return Ok(());
+    }
+    fs::create_dir_all(quarantine).map_err(io("make", quarantine))?;
+    let name = name.replace('/', "%");
+    let place = (0..)
+        .map(|n| quarantine.join(if n == 0 { name.clone() } else { format!("{name}.{n}") }))
+        .find(|place| fs::symlink_metadata(place).is_err())
+        .unwrap_or_else(|| quarantine.join(&name));
+    if fs::rename(path, &place).is_err() {
+        // On another file system, or not allowed: out of the way is what counts.
+        remove(path)?;
+    }
+    Ok(())
+}
+
+/// Removes a file, link or directory, also one that its owner made unwritable.
+pub fn remove(path: &Path) -> Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.is_dir() {
+        return fs::remove_file(path).map_err(io("remove", path));
+    }
+    if fs::remove_dir_all(path).is_ok() {
+        return Ok(());
+    }
+    let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
+    walk_opening(path);
+    fs::remove_dir_all(path).map_err(io("remove", path))
+}
+
+/// Gives the owner back the right to enter and change every directory.
+fn walk_opening(dir: &Path) {
+    walk(dir, |path, entry| {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let _ = fs::set_permissions(dir.join(path), Permissions::from_mode(0o700));
+        }
+        true
+    });
+}
+
+/// Empties a worktree, but for the file that says whose it is.
+pub fn wipe(worktree: &Path) -> Result<()> {
+    let _ = fs::set_permissions(worktree, Permissions::from_mode(0o755));
+    let entries = fs::read_dir(worktree).map_err(io("read", worktree))?;
+    for entry in entries.flatten().filter(|entry| entry.file_name() != ".git") {
+        remove(&entry.path())?;
+    }
+    Ok(())
+}
+
+/// Makes a file hold exactly this; anything else in its place goes into the quarantine.
+pub fn ensure(path: &Path, text: &str, quarantine: &Path) -> Result<()> {
+    let regular = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    if regular && fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+        return Ok(());
+    }
+    if !regular {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        displace(path, quarantine, &name)?;
+    }
+    mahabharatha_sys::store::atomic::write_projected(path, text.as_bytes())
+}
+
+/// Refuses a directory that is reached through a symbolic link below `root`, or that is not below it at all.
+pub fn check_inside(root: &Path, dir: &Path) -> Result<()> {
+    let refuse = |why: String| Err(Error::new(ExitCode::Failed, why));
+    let Some(relative) = dir.strip_prefix(root).ok().filter(|relative| !relative.as_os_str().is_empty()) else {
+        return refuse(format!("{} is not a place for a worktree: it is not below {}", dir.display(), root.display()));
+    };
+    match link_on_the_way(root, &relative.join("x")) {
+        Some(link) => refuse(format!("{} is a symbolic link; remove it", root.join(link).display())),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_may_stay_inside_and_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        let bad = |path: &str, target: &str| {
+            let place = root.join(path);
+            let _ = fs::remove_file(&place);
+            std::os::unix::fs::symlink(target, &place).unwrap();
+            bad_link(&root, Path::new(path), Path::new(target))
+        };
+        for (path, target) in [("l", "a"), ("a/l", "../a/b"), ("a/b/l", "../../missing"), ("l", "./a/../a")] {
+            assert_eq!(bad(path, target), None, "{path} -> {target}");
+        }
+        for (path, target) in [
+            ("l", "/etc/passwd"),
+            ("l", "../x"),
+            ("a/l", "../../x"),
+            ("l", ".git/config"),
+            ("a/l", "../.GIT/hooks"),
+            ("a/b/l", "../../../root/a"),
+        ] {
+            assert!(bad(path, target).is_some(), "{path} -> {target}");
+        }
+        // `deep` is a link, so `..` behind it is not where it seems to be.
+        fs::create_dir_all(root.join("a/b/c")).unwrap();
+        std::os::unix::fs::symlink("..", root.join("a/up")).unwrap();
+        assert!(bad("a/l", "up/../x/..").is_none(), "dangling");
+        assert!(bad("a/l", "up/..").is_some(), "resolves out of the repository");
+    }
+
+    #[test]
+    fn an_unwritable_directory_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let stubborn = dir.path().join("d");
+        fs::create_dir_all(stubborn.join("e")).unwrap();
+        fs::write(stubborn.join("e/f"), "").unwrap();
+        fs::set_permissions(stubborn.join("e"), Permissions::from_mode(0o000)).unwrap();
+        remove(&stubborn).unwrap();
+        assert!(!stubborn.exists());
+    }
+
+    #[test]
+    fn a_place_behind_a_link_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        fs::create_dir_all(root.join("real/w")).unwrap();
+        std::os::unix::fs::symlink("/", root.join("link")).unwrap();
+        assert!(check_inside(&root, &root.join("real/w")).is_ok());
+        assert!(check_inside(&root, &root.join("real/not-there-yet")).is_ok());
+        for bad in [root.join("link"), root.join("link/tmp"), root.clone(), dir.path().to_owned()] {
+            assert!(check_inside(&root, &bad).is_err(), "{}", bad.display());
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A task that is said to be done: what there is of it, in the main checkout or kept from its last attempt.
+
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::git::{Found, RepoPath};
+
+use super::files;
+use super::job_spec::JobSpec;
+use super::ownership;
+use super::start::{self, private_git};
+
+/// Brings the task's own files into its worktree, as they lie in the main checkout where something was changed there.
+pub fn take(spec: &JobSpec, job_dir: &Path) -> Result<()> {
+    let index = job_dir.join("found.index");
+    let git = private_git(spec)?.index(&index);
+    git.read_tree(&spec.job.base)?;
+    let in_checkout = git.clone().work_tree(&spec.root);
+    let mut taken = false;
+    for entry in in_checkout.status()? {
+        let changed = matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked);
+        if changed && ownership::owner(&spec.owned, &entry.path).is_some() {
+            copy(spec, &entry.path)?;
+            taken = true;
+        }
+    }
+    if !taken && let Some(wip) = &spec.job.carry.wip {
+        start::put_on_top(spec, &git, &index, wip)?;
+    }
+    files::remove(&index)
+}
+
+fn copy(spec: &JobSpec, path: &RepoPath) -> Result<()> {
+    let (from, to) = (path.under(&spec.root), path.under(&spec.worktree));
+    files::remove(&to)?;
+    let Ok(kind) = fs::symlink_metadata(&from).map(|found| found.file_type()) else { return Ok(()) };
+    if let Some(dir) = to.parent() {
+        fs::create_dir_all(dir).map_err(io("make", dir))?;
+    }
+    if kind.is_symlink() {
+        let target = fs::read_link(&from).map_err(io("read", &from))?;
+        std::os::unix::fs::symlink(target, &to).map_err(io("write", &to))
+    } else if kind.is_file() {
+        fs::copy(&from, &to).map(drop).map_err(io("write", &to))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,293 @@
+//! What stands in `.git` and would be executed, or believed, by the next git command of the user: it must be after
+//! an attempt what it was before.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, Permissions};
+use std::hash::{Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::git::Git;
+use mahabharatha_sys::store::atomic::make_dir;
+use serde::{Deserialize, Serialize};
+
+use super::files;
+use super::guard_config;
+use super::job_spec::JobSpec;
+
+/// A larger hook is known by its inode and times only, and cannot be put back.
+const MAX_BYTES: u64 = 1 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+enum Entry {
+    Absent,
+    File {
+        mode: u32,
+        #[serde(with = "bytes_as_text")]
+        bytes: Vec<u8>,
+    },
+    Large {
+        inode: u64,
+        size: u64,
+        changed: (i64, i64),
+    },
+    Link(String),
+    /// A directory where there should be a file, a socket, …
+    Other,
+}
+
+impl Entry {
+    fn read(path: &Path) -> Entry {
+        let Ok(found) = fs::symlink_metadata(path) else { return Entry::Absent };
+        if found.is_symlink() {
+            return Entry::Link(fs::read_link(path).unwrap_or_default().to_string_lossy().into_owned());
+        }
+        if !found.is_file() {
+            return Entry::Other;
+        }
+        match fs::read(path) {
+            Ok(bytes) if found.size() <= MAX_BYTES => Entry::File { mode: found.mode() & 0o777, bytes },
+            _ => Entry::Large { inode: found.ino(), size: found.size(), changed: (found.ctime(), found.ctime_nsec()) },
+        }
+    }
+}
+
+/// What was there when an attempt began, for the case that its worker cannot look again.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Snapshot(Vec<(String, Entry)>);
+
+/// The state of everything that is watched.
+pub struct Guard<'a> {
+    spec: &'a JobSpec,
+    entries: BTreeMap<PathBuf, Entry>,
+    /// What a person may change as well, and is only told. Nobody can set the time of a change.
+    told: BTreeMap<PathBuf, Option<Sign>>,
+}
+
+/// Inode, size and time of change.
+type Sign = (u64, u64, i64, i64);
+
+fn sign(path: &Path) -> Option<Sign> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.ino(), found.size(), found.ctime(), found.ctime_nsec()))
+}
+
+impl<'a> Guard<'a> {
+    pub fn look(spec: &'a JobSpec) -> Guard<'a> {
+        let (common, own) = (&spec.common_dir, &spec.worktree_git_dir);
+        let mut paths: BTreeSet<PathBuf> = [
+            common.join("config"),
+            common.join("config.worktree"),
+            common.join("commondir"),
+            common.join("info/attributes"),
+            common.join("info/grafts"),
+            common.join("objects/info/alternates"),
+            common.join("hooks"),
+            own.join("config.worktree"),
+            own.join("commondir"),
+            own.join("gitdir"),
+            spec.worktree.join(".git"),
+        ]
+        .into();
+        paths.extend(administrations(common).map(|dir| dir.join("commondir")));
+        let configured = spec.pinned.hooks_path().map(PathBuf::from).filter(|path| path.is_absolute());
+        for dir in [Some(common.join("hooks")), configured].into_iter().flatten() {
+            files::walk(&dir, |path, entry| {
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if !is_dir && path.extension().is_none_or(|extension| extension != "sample") {
+                    paths.insert(dir.join(path));
+                }
+                is_dir
+            });
+        }
+        let entries = paths.into_iter().map(|path| (path.clone(), Entry::read(&path))).collect();
+        let context = &spec.context;
+        let told = [
+            spec.spec_dir.join("task-graph.json"),
+            context.requirements.clone(),
+            context.design.clone(),
+            context.project.clone(),
+            spec.root.join(".mahabharatha/config.yaml"),
+            common.join("info/exclude"),
+            common.join("shallow"),
+        ];
+        Guard { spec, entries, told: told.into_iter().map(|path| (path.clone(), sign(&path))).collect() }
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let named = |(path, entry): (&PathBuf, &Entry)| Some((path.to_str()?.to_owned(), entry.clone()));
+        Snapshot(self.entries.iter().filter_map(named).collect())
+    }
+
+    pub fn from_snapshot(spec: &'a JobSpec, snapshot: Snapshot) -> Guard<'a> {
+        let entries = snapshot.0.into_iter().map(|(path, entry)| (path.into(), entry)).collect();
+        Guard { spec, entries, told: BTreeMap::new() }
+    }
+
+    /// Puts back what was changed since; the planted things go into the quarantine.
+    pub fn restore(&self, git: &Git, job_dir: &Path) -> Result<Planted> {
+        let now = Guard::look(self.spec);
+        let changed = self.told.iter().filter(|(path, before)| now.told.get(*path) != Some(*before));
+        let changed: Vec<&PathBuf> = changed.map(|(path, _)| path).collect();
+        if changed.is_empty() && now.entries == self.entries {
+            return Ok(Planted::default());
+        }
+        let dir = self.spec.common_dir.join("mahabharatha/guard");
+        make_dir(&dir)?;
+        let path = dir.join("lock");
+        let lock = File::options().write(true).create(true).truncate(false).open(&path).map_err(io("open", &path))?;
+        lock.lock().map_err(io("lock", &path))?;
+        // Another worker may have put it right while we waited.
+        let now = Guard::look(self.spec);
+        let quarantine = job_dir.join("quarantine");
+        let mut restorer = Restorer { git, repairs: &dir, quarantine, planted: Planted::default() };
+        for path in changed {
+            restorer.tell(path, &shown(self.spec, path), now.told.get(path))?;
+        }
+        for path in self.entries.keys().chain(now.entries.keys()).collect::<BTreeSet<_>>() {
+            let before = self.entries.get(path).unwrap_or(&Entry::Absent);
+            let after = now.entries.get(path).unwrap_or(&Entry::Absent);
+            if before != after && !self.came_or_went(path, before, after) {
+                restorer.put_right(self.spec, path, before, after)?;
+            }
+        }
+        Ok(restorer.planted)
+    }
+
+    /// Other worktrees are made and removed meanwhile; one may have been half made when the attempt began, or be half gone.
+    fn came_or_went(&self, path: &Path, before: &Entry, after: &Entry) -> bool {
+        let others = |dir: &&Path| {
+            dir.starts_with(self.spec.common_dir.join("worktrees")) && **dir != *self.spec.worktree_git_dir
+        };
+        let Some(dir) = path.parent().filter(others) else { return false };
+        match after {
+            _ if *before == Entry::Absent => true,
+            Entry::File { bytes, .. } => bytes == b"../..\n",
+            Entry::Absent => !["HEAD", "gitdir"].iter().all(|name| dir.join(name).exists()),
+            _ => false,
+        }
+    }
+}
+
+/// What the repository keeps of each of its worktrees.
+fn administrations(common: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// What was found changed.
+#[derive(Debug, Default)]
+pub struct Planted {
+    /// Could have been executed or believed; put back.
+    pub strays: Vec<String>,
+    /// Of no effect on us, and perhaps a person's doing.
+    pub warnings: Vec<String>,
+}
+
+pub(super) struct Restorer<'a> {
+    pub git: &'a Git,
+    /// Remembers what was put back: an attempt that began before sees that as a change, and it is none.
+    repairs: &'a Path,
+    quarantine: PathBuf,
+    pub planted: Planted,
+}
+
+impl Restorer<'_> {
+    fn put_right(&mut self, spec: &JobSpec, path: &Path, before: &Entry, after: &Entry) -> Result<()> {
+        let name = shown(spec, path);
+        if let (Entry::File { bytes: old, .. }, Entry::File { bytes: new, .. }) = (before, after)
+            && path.file_name().is_some_and(|file| file.as_bytes().starts_with(b"config"))
+            && guard_config::put_right(self, spec, path, &name, old, new)?
+        {
+            return Ok(());
+        }
+        let directory = |entry| matches!(entry, &Entry::Absent | &Entry::Other);
+        let nothing_in_it = path.ends_with("hooks") && directory(before) && directory(after);
+        if nothing_in_it || self.is_repair(path, before, after) {
+            return Ok(());
+        }
+        files::displace(path, &self.quarantine, &name)?;
+        if write_back(path, before)? {
+            self.planted.strays.push(name);
+        } else {
+            self.planted.strays.push(format!("{name} (it was too large to be put back)"));
+        }
+        self.remember_repair(path, after, before)
+    }
+
+    /// Once, by whichever of the attempts that ran meanwhile ends first.
+    fn tell(&mut self, path: &Path, name: &str, now: impl Hash) -> Result<()> {
+        if !self.is_repair(path, "told", &now) {
+            self.planted.warnings.push(format!("{name} was changed while the attempt ran, by a person or the agent"));
+            self.remember_repair(path, "told", &now)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the planted text into the quarantine, its file stays where it is.
+    pub(super) fn keep_copy(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        make_dir(&self.quarantine)?;
+        let place = self.quarantine.join(name.replace('/', "%"));
+        fs::write(&place, bytes).map_err(io("write", &place))
+    }
+
+    pub(super) fn is_repair(&self, place: impl Hash, before: impl Hash, after: impl Hash) -> bool {
+        self.repairs.join(digest(place, before, after)).exists()
+    }
+
+    pub(super) fn remember_repair(&self, place: impl Hash, from: impl Hash, to: impl Hash) -> Result<()> {
+        let path = self.repairs.join(digest(place, from, to));
+        fs::write(&path, "").map_err(io("write", &path))
+    }
+}
+
+fn write_back(path: &Path, entry: &Entry) -> Result<bool> {
+    match entry {
+        Entry::Absent => {}
+        Entry::File { mode, bytes } => {
+            let parent = path.parent().unwrap_or(path);
+            fs::create_dir_all(parent).map_err(io("make", parent))?;
+            fs::write(path, bytes).map_err(io("write", path))?;
+            fs::set_permissions(path, Permissions::from_mode(*mode)).map_err(io("write", path))?;
+        }
+        Entry::Link(target) => std::os::unix::fs::symlink(target, path).map_err(io("write", path))?,
+        Entry::Other => fs::create_dir_all(path).map_err(io("make", path))?,
+        Entry::Large { .. } => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Each byte as the character with its number: short for text, possible for all.
+mod bytes_as_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&bytes.iter().map(|&byte| char::from(byte)).collect::<String>())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.chars().map(|c| u8::try_from(c).map_err(serde::de::Error::custom)).collect()
+    }
+}
+
+fn digest(place: impl Hash, from: impl Hash, to: impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    (place, from, to).hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// As people write it: `.git/hooks/pre-commit`.
+fn shown(spec: &JobSpec, path: &Path) -> String {
+    let text = match path.strip_prefix(&spec.common_dir) {
+        Ok(rest) => Path::new(".git").join(rest),
+        Err(_) => {
+            let inside = path.strip_prefix(&spec.worktree).or_else(|_| path.strip_prefix(&spec.root));
+            inside.unwrap_or(path).to_owned()
+        }
+    };
+    text.to_string_lossy().into_owned()
+}

@@ -1,0 +1,125 @@
+//! Of a configuration file only what can execute or redirect is put back: somebody may have added a remote meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::git::{Git, GitError};
+
+use super::guard::Restorer;
+use super::job_spec::JobSpec;
+
+type Settings = BTreeMap<String, Vec<String>>;
+
+/// Sections whose settings neither run nor read anything else.
+const HARMLESS_SECTIONS: [&str; 16] = [
+    "advice", "branch", "color", "column", "commit", "fetch", "help", "init", "log", "pull", "push", "rebase",
+    "rerere", "status", "tag", "user",
+];
+const HARMLESS_OF_REMOTES: [&str; 6] = ["url", "pushurl", "fetch", "push", "tagopt", "prune"];
+const HARMLESS_OF_SUBMODULES: [&str; 4] = ["url", "active", "branch", "ignore"];
+const HARMLESS_OF_LFS: [&str; 3] = ["repositoryformatversion", "access", "locksverify"];
+
+fn is_harmless(key: &str, value: &str) -> bool {
+    let (section, name) = (key.split('.').next().unwrap_or(""), key.rsplit('.').next().unwrap_or(""));
+    // `ext::` and other helpers run programs; so does a template, by the hooks in it.
+    let plain = !value.contains("::") && name != "template" && name != "templatedir";
+    plain
+        && (HARMLESS_SECTIONS.contains(&section)
+            || section == "remote" && HARMLESS_OF_REMOTES.contains(&name)
+            || section == "submodule" && HARMLESS_OF_SUBMODULES.contains(&name)
+            || section == "lfs" && HARMLESS_OF_LFS.contains(&name))
+}
+
+/// `false` if the file can no longer be read as a configuration, so that it must be put back whole.
+pub fn put_right(
+    restorer: &mut Restorer<'_>,
+    spec: &JobSpec,
+    path: &Path,
+    name: &str,
+    before: &[u8],
+    after: &[u8],
+) -> Result<bool> {
+    let scratch = spec.slot_file("config");
+    let read = |bytes: &[u8]| -> Result<Option<Settings>> {
+        fs::write(&scratch, bytes).map_err(io("write", &scratch))?;
+        Ok(restorer.git.read_config_file(&scratch).ok().map(dangerous))
+    };
+    let (old, new) = (read(before)?, read(after)?);
+    fs::remove_file(&scratch).map_err(io("remove", &scratch))?;
+    let (Some(old), Some(new)) = (old, new) else { return Ok(false) };
+    for key in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
+        let (was, is) = (old.get(key), new.get(key));
+        if was == is || restorer.is_repair((path, key), was, is) {
+            continue;
+        }
+        restorer.keep_copy(name, after)?;
+        set(restorer.git, path, key, was.map_or(&[][..], Vec::as_slice))?;
+        restorer.remember_repair((path, key), is, was)?;
+        restorer.planted.strays.push(format!("{name} ({key})"));
+    }
+    Ok(true)
+}
+
+fn dangerous(settings: Vec<(String, String)>) -> Settings {
+    let mut found = Settings::new();
+    for (key, value) in settings {
+        if !is_harmless(&key, &value) {
+            found.entry(key).or_default().push(value);
+        }
+    }
+    found
+}
+
+fn set(git: &Git, path: &Path, key: &str, values: &[String]) -> Result<()> {
+    let mut attempts = 0;
+    loop {
+        match git.set_config_file(path, key, values) {
+            Ok(()) => return Ok(()),
+            // Somebody else is writing it, for a moment.
+            Err(GitError::Failed { stderr, .. }) if stderr.contains("lock") && attempts < 20 => {
+                attempts += 1;
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_settings_that_do_nothing_are_harmless() {
+        for (key, value) in [
+            ("remote.origin.url", "git@example.org:x/y.git"),
+            ("branch.main.merge", "refs/heads/main"),
+            ("user.name", "A"),
+            ("submodule.a.b.url", "../b"),
+            ("lfs.https://x.org/y.access", "basic"),
+        ] {
+            assert!(is_harmless(key, value), "{key}");
+        }
+        for (key, value) in [
+            ("remote.origin.url", "ext::sh -c evil"),
+            ("remote.origin.uploadpack", "evil"),
+            ("core.fsmonitor", "evil"),
+            ("core.hookspath", "/x"),
+            ("filter.x.clean", "evil"),
+            ("alias.st", "!evil"),
+            ("include.path", "/x"),
+            ("includeif.gitdir:/.path", "/x"),
+            ("submodule.x.update", "!evil"),
+            ("credential.helper", "evil"),
+            ("url.ext::evil.insteadof", "https://"),
+            ("init.templatedir", "/x"),
+            ("lfs.customtransfer.x.path", "evil"),
+            ("extensions.worktreeconfig", "true"),
+        ] {
+            assert!(!is_harmless(key, value), "{key}");
+        }
+    }
+}

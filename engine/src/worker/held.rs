@@ -1,0 +1,189 @@
+//! An attempt whose work is done by somebody else: a session that claimed the task. The worktree is made ready, and what
+//! was done there is judged as any other work is.
+
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use mahabharatha_core::cost::Cost;
+use mahabharatha_core::run::event::{JobEnd, JobReport};
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::store::locks::JobLock;
+
+use super::attempt::{AgentEnd, Attempt};
+use super::guard::Guard;
+use super::job_spec::JobSpec;
+use super::log::Log;
+use super::start::{self, Pristine, private_git};
+use super::verify::{self, Verdict};
+use super::watch::Interrupt;
+use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, subagents, write_result};
+use crate::agent::Said;
+
+/// Makes the worktree ready, unless it is; what a person should know.
+pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
+    let (_lock, spec) = enter(job_dir)?;
+    if start::occupied(&spec)?.is_some() {
+        if spec.worktree.is_dir() {
+            return Ok(Vec::new());
+        }
+        // Somebody removed it, and with it what was done: that is not kept as if every file were to be deleted.
+        start::vacate(&spec)?;
+    }
+    let (_, warnings) = start::start(&spec, job_dir)?;
+    start::occupy(&spec, &Guard::look(&spec))?;
+    Log::open(&spec).info("claimed", &format!("base {}", spec.job.base));
+    Ok(warnings)
+}
+
+/// What whoever does the work is to know.
+pub fn prompt_text(job_dir: &Path) -> Result<String> {
+    let spec = JobSpec::read(job_dir)?;
+    let protocol = format!(
+        "# Where you work\n\nWork in `{worktree}` and nowhere else: use absolute paths below it, and begin shell commands with \
+         `cd {quoted} &&`. Change only the files that the task creates or modifies. Do not commit, push or switch branches.\n\n\
+         When you think you are done, check your work with exactly `mahabharatha task verify {task} --feature {feature}`, without a \
+         `cd` or anything else on the line, and fix what it reports. Do not complete the task yourself: the session that started you \
+         does. End with a short account of what you did; begin a line with `DECISION:` for what later tasks must know.\n",
+        worktree = spec.worktree.display(),
+        quoted = quoted(&spec.worktree.display().to_string()),
+        task = spec.job.task,
+        feature = spec.feature,
+    );
+    Ok(format!("{}\n{protocol}", prompt::prompt(&spec).text()))
+}
+
+/// As a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if text.chars().all(plain) { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// What stands against completing the attempt now.
+#[derive(Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Check {
+    pub strays: Vec<String>,
+    pub missing: Vec<String>,
+    /// What the verification printed, where it failed.
+    pub verification: Option<String>,
+}
+
+impl Check {
+    pub fn passed(&self) -> bool {
+        *self == Check::default()
+    }
+
+    /// Says what is wrong with the attempt, one line each.
+    pub fn objections(&self) -> Vec<String> {
+        let strays = self.strays.iter().map(|stray| format!("not the task's: {stray}"));
+        let missing = self.missing.iter().map(|missing| format!("to be created, and not there: {missing}"));
+        strays.chain(missing).chain(self.verification.clone()).collect()
+    }
+}
+
+/// Looks without ending the attempt.
+pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
+    let (_lock, spec) = enter(job_dir)?;
+    let spec = JobSpec { ports, ..spec };
+    let (pristine, _) = occupied(&spec)?;
+    with_attempt(&spec, job_dir, |attempt| {
+        let index = spec.slot_file("scratch");
+        let git = private_git(&spec)?.index(&index);
+        pristine.write(&index)?;
+        let changes = ownership::look(&git, &spec)?;
+        let mut check = Check {
+            strays: changes.strays.iter().map(|stray| stray.path.to_string()).collect(),
+            missing: attempt.missing(&git, &changes)?,
+            verification: None,
+        };
+        if check.passed() {
+            ownership::stage(&git, &spec.worktree, &changes.owned)?;
+            check.verification = match verify::verify(&spec, &git, attempt.interrupt, attempt.log)? {
+                Verdict::Passed => None,
+                Verdict::Failed { feedback } => Some(feedback),
+                Verdict::Interrupted => return Err(Error::new(ExitCode::Stopped, "called off")),
+            };
+        }
+        Ok(check)
+    })
+}
+
+/// How the session says that its attempt ended.
+pub enum Claimed {
+    Done,
+    Failed(String),
+    Blocked(String),
+}
+
+/// Ends the attempt: what is done is checked, verified and committed; what is not is kept. Once it has ended it stays so.
+pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<String>) -> Result<JobReport> {
+    let _lock = JobLock::wait(job_dir)?;
+    if let Some(report) = read_result(job_dir)? {
+        return Ok(report);
+    }
+    let spec = JobSpec { ports, ..JobSpec::read(job_dir)? };
+    refuse_fenced(job_dir)?;
+    let (pristine, guard) = occupied(&spec)?;
+    let started = Instant::now();
+    let said = match claimed {
+        Claimed::Done => Said::Done,
+        Claimed::Failed(reason) => Said::Failed(reason),
+        Claimed::Blocked(reason) => Said::Blocked(reason),
+    };
+    with_attempt(&spec, job_dir, |mut attempt| {
+        attempt.decisions = decisions;
+        // The client does not say what its subagents cost.
+        attempt.cost = Cost::of(None, subagents::tokens(job_dir));
+        let (end, wip) = attempt.conclude(AgentEnd::Said(said), &pristine, &guard)?;
+        let log = attempt.log;
+        let mut report = attempt.report(end, wip, started);
+        report.ran_ms = age(job_dir).unwrap_or(report.ran_ms);
+        log_end(log, &report);
+        write_result(job_dir, &report)?;
+        Ok(report)
+    })
+}
+
+/// Since the task was claimed.
+fn age(job_dir: &Path) -> Option<u64> {
+    let claimed = std::fs::metadata(job_dir.join(super::JOB_SPEC)).ok()?.modified().ok()?;
+    Some(SystemTime::now().duration_since(claimed).ok()?.as_millis() as u64)
+}
+
+fn enter(job_dir: &Path) -> Result<(JobLock, JobSpec)> {
+    let lock = JobLock::wait(job_dir)?;
+    let spec = JobSpec::read(job_dir)?;
+    refuse_fenced(job_dir)?;
+    if let Some(JobReport { end: JobEnd::Done { .. }, .. }) = read_result(job_dir)? {
+        return Err(Error::new(ExitCode::Invalid, format!("{} is completed", spec.job.task)));
+    }
+    Ok((lock, spec))
+}
+
+fn refuse_fenced(job_dir: &Path) -> Result<()> {
+    if !job_dir.join(FENCE).exists() {
+        return Ok(());
+    }
+    Err(Error::new(ExitCode::Held, "this attempt was given up: its session was silent for too long, or was stopped")
+        .hint("What was done is kept; `mahabharatha task claim` the task anew, `mahabharatha debug` shows where."))
+}
+
+fn occupied(spec: &JobSpec) -> Result<(Pristine, Guard<'_>)> {
+    if !spec.worktree.is_dir() {
+        let message = format!("the worktree of {} is gone: {}", spec.job.task, spec.worktree.display());
+        return Err(Error::new(ExitCode::Invalid, message)
+            .hint(format!("Have it made anew: mahabharatha task claim {}", spec.job.task)));
+    }
+    start::occupied(spec)?.ok_or_else(|| {
+        Error::new(ExitCode::Invalid, format!("the worktree of {} is not ready", spec.job.task))
+            .hint(format!("mahabharatha task claim {}", spec.job.task))
+    })
+}
+
+fn with_attempt<T>(spec: &JobSpec, job_dir: &Path, act: impl FnOnce(Attempt<'_>) -> Result<T>) -> Result<T> {
+    proc::become_subreaper().map_err(io("become the parent of orphans in", job_dir))?;
+    let interrupt =
+        Interrupt::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let log = Log::open(spec);
+    act(Attempt::new(spec, job_dir, &interrupt, &log))
+}

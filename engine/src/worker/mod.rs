@@ -1,0 +1,161 @@
+//! One attempt at one task: the worktree set up, the agent run and ended with all its processes, ownership checked,
+//! the result verified and committed. What the orchestrator learns is a file and an exit code.
+//!
+//! ```text
+//! spec.json → start → agent → guard, ownership → verify → commit → result.json
+//!                         └──────────── keep (wip) ────────────┘
+//! ```
+
+mod attempt;
+mod files;
+mod found;
+mod guard;
+mod guard_config;
+pub mod heartbeat;
+pub mod held;
+mod include;
+mod job_spec;
+mod log;
+mod ownership;
+mod progress;
+mod prompt;
+mod start;
+pub mod subagents;
+mod verify;
+mod warmup;
+mod watch;
+mod wip;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mahabharatha_core::run::event::{JobEnd, JobReport};
+
+use attempt::Attempt;
+use log::{Log, Severity};
+use mahabharatha_sys::crash;
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::proc::{self, ProcessId};
+use mahabharatha_sys::store::atomic::write_projected;
+use mahabharatha_sys::store::locks::JobLock;
+use mahabharatha_sys::store::ports;
+use watch::Interrupt;
+
+pub use include::wanted_files;
+pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref};
+pub use ownership::owner;
+pub use progress::Progress;
+pub use start::{occupant, occupants, save_leftovers};
+
+const RESULT: &str = "result.json";
+/// A file with this name says that the attempt was given up: who comes later leaves.
+pub const FENCE: &str = "fence";
+/// Who is at work, for those who look.
+pub const WORKER: &str = "worker.json";
+/// How many milliseconds the agent has to end by itself, where somebody wants it so.
+pub const GRACE: &str = "grace";
+/// Why there is no result, for people.
+const ERROR: &str = "error.txt";
+/// What everything but the agent and the verification may take at most.
+const MARGIN: Duration = Duration::from_secs(300);
+
+/// Does the job and tells how it ended: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalation.
+pub fn run_job(job_dir: &Path) -> i32 {
+    match work(job_dir) {
+        Ok(report) => exit_code(&report.end),
+        Err(error) => {
+            // There is nobody else to tell: the launcher sees the exit code, a person this file.
+            let _ = fs::write(job_dir.join(ERROR), format!("{error}\n"));
+            1
+        }
+    }
+}
+
+pub fn read_result(job_dir: &Path) -> Result<Option<JobReport>> {
+    let path = job_dir.join(RESULT);
+    match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| Error::new(ExitCode::Invalid, format!("{} is not a result: {error}", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io("read", &path)(error)),
+    }
+}
+
+pub fn exit_code(end: &JobEnd) -> i32 {
+    match end {
+        JobEnd::Done { .. } => 0,
+        JobEnd::Checkpoint { .. } => 2,
+        JobEnd::Blocked { .. } => 3,
+        JobEnd::Escalated { .. } => 4,
+        JobEnd::Failed { .. } | JobEnd::Unserved { .. } | JobEnd::Died { .. } | JobEnd::Interrupted => 1,
+    }
+}
+
+fn work(job_dir: &Path) -> Result<JobReport> {
+    let started = Instant::now();
+    let refuse = |why: &str| Err(Error::new(ExitCode::Held, format!("{}: {why}", job_dir.display())));
+    let Some(_lock) = JobLock::try_acquire(job_dir)? else { return refuse("another worker has this job") };
+    if job_dir.join(FENCE).exists() {
+        return refuse("this attempt was given up before its worker came");
+    }
+    if let Some(report) = read_result(job_dir)? {
+        return Ok(report);
+    }
+    proc::become_subreaper().map_err(io("become the parent of orphans in", job_dir))?;
+    crash::enter_job(job_dir.file_name().unwrap_or_default().display());
+    crash::point(|| "with its lock");
+    let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
+    write_projected(&job_dir.join(WORKER), &own)?;
+    crash::point(|| "with a name");
+    let spec = JobSpec::read(job_dir)?;
+    heartbeat::beat(job_dir, spec.limits.stall())?;
+    let ports = spec.common_dir.join("mahabharatha/ports");
+    let _ports = spec.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
+    let interrupt =
+        Interrupt::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let verification = Duration::from_secs(spec.task.verification.timeout_seconds.saturating_mul(2));
+    let limit =
+        spec.limits.attempt().saturating_add(spec.limits.grace().saturating_mul(2)).saturating_add(verification);
+    watch::die_after(limit.saturating_add(MARGIN)).map_err(io("start a thread for", job_dir))?;
+
+    let log = Log::open(&spec);
+    log.info("started", &format!("base {}", spec.job.base));
+    let mut attempt = Attempt::new(&spec, job_dir, &interrupt, &log);
+    let (end, wip) = attempt.run().unwrap_or_else(|error| {
+        proc::end_descendants(Duration::ZERO);
+        (attempt::setup_failure(&error), None)
+    });
+    let report = attempt.report(end, wip, started);
+    log_end(&log, &report);
+    write_result(job_dir, &report)?;
+    Ok(report)
+}
+
+fn write_result(job_dir: &Path, report: &JobReport) -> Result<()> {
+    crash::point(|| "before the result");
+    let path = job_dir.join(RESULT);
+    let bytes = serde_json::to_vec_pretty(report)
+        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
+    // The commit and the kept work are on the disk; that there was a result the journal will say.
+    write_projected(&path, &bytes)?;
+    crash::point(|| "after the result");
+    Ok(())
+}
+
+fn log_end(log: &Log, report: &JobReport) {
+    for warning in &report.warnings {
+        log.write(Severity::Warn, "warning", warning);
+    }
+    let (level, text) = match &report.end {
+        JobEnd::Done { commit } => (Severity::Info, format!("done: {commit}")),
+        JobEnd::Failed { feedback, .. } => (Severity::Error, feedback.clone()),
+        JobEnd::Checkpoint { note } => (Severity::Info, format!("checkpoint: {note}")),
+        JobEnd::Blocked { reason } => (Severity::Warn, format!("blocked: {reason}")),
+        JobEnd::Escalated { reason } => (Severity::Warn, format!("escalated: {reason}")),
+        JobEnd::Unserved { why, .. } => (Severity::Warn, format!("not served: {why}")),
+        JobEnd::Interrupted | JobEnd::Died { .. } => (Severity::Warn, "called off".to_owned()),
+    };
+    log.write(level, "ended", &text);
+}

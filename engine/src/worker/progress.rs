@@ -1,0 +1,63 @@
+//! What an attempt's agent does now, in a file for those who look.
+
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
+use mahabharatha_sys::store::atomic::write_projected;
+use serde::{Deserialize, Serialize};
+
+use super::job_spec::{JobSpec, slot_file};
+use super::log::{Log, Severity};
+use crate::agent::{AgentEvent, Tell};
+
+const EXTENSION: &str = "doing";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    task: TaskId,
+    attempt: Attempt,
+    /// Such as `editing src/x.rs`.
+    pub doing: String,
+    /// So far.
+    pub tokens: u64,
+}
+
+impl Progress {
+    /// Of an attempt that has told of any.
+    pub fn read(feature_dir: &Path, worker: WorkerId, task: &TaskId, attempt: Attempt) -> Option<Progress> {
+        let bytes = fs::read(slot_file(feature_dir, worker, EXTENSION)).ok()?;
+        let progress: Progress = serde_json::from_slice(&bytes).ok()?;
+        (progress.task == *task && progress.attempt == attempt).then_some(progress)
+    }
+
+    fn write(&self, path: &Path) {
+        // For people; a full disk shows where something depends on it.
+        let _ = serde_json::to_vec(self).map(|bytes| write_projected(path, &bytes));
+    }
+}
+
+/// Writes what happens in the agent into the log, and what it does now into its slot.
+pub fn teller(log: &Log, spec: &JobSpec) -> Tell {
+    let (log, path) = (log.clone(), spec.slot_file(EXTENSION));
+    let (task, attempt) = (spec.job.task.clone(), spec.job.attempt);
+    let mut progress = Progress { task, attempt, doing: String::new(), tokens: 0 };
+    Box::new(move |event| {
+        let severity = match &event {
+            AgentEvent::Usage { .. } => Severity::Debug,
+            event if event.is_warning() => Severity::Warn,
+            _ => Severity::Info,
+        };
+        log.write(severity, event.name(), &event.to_string());
+        let before = progress.clone();
+        if let AgentEvent::Usage { tokens, .. } = event {
+            progress.tokens = tokens;
+        }
+        if let Some(doing) = event.doing() {
+            progress.doing = doing;
+        }
+        if progress != before {
+            progress.write(&path);
+        }
+    })
+}

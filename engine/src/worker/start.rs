@@ -1,0 +1,300 @@
+//! Step 1: the worktree as the agent shall find it, whatever somebody left there.
+
+use std::fs::{self, File, FileTimes};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
+use mahabharatha_core::run::effect::Job;
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::git::{Git, RefChange};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::store::atomic::{make_dir, write_projected};
+use serde::{Deserialize, Serialize};
+
+use super::guard::{Guard, Snapshot};
+use super::job_spec::{JobSpec, SLOTS, slot_file};
+use super::wip::{self, Saved, WipRef};
+use super::{files, include, ownership};
+
+/// What belongs into a worktree's own directory; the rest is of an operation that somebody did not finish.
+const ADMINISTRATION: [&str; 10] =
+    ["HEAD", "ORIG_HEAD", "FETCH_HEAD", "commondir", "config.worktree", "gitdir", "index", "locked", "logs", "modules"];
+
+/// The index as it was when every file was as in the base commit. Held in memory, where no agent can change it.
+pub struct Pristine {
+    bytes: Vec<u8>,
+    /// By this git knows which files could have been changed within the clock's resolution.
+    written: SystemTime,
+}
+
+impl Pristine {
+    fn read(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).map_err(io("read", path))?;
+        let written = fs::metadata(path).and_then(|found| found.modified()).map_err(io("read", path))?;
+        Ok(Pristine { bytes, written })
+    }
+
+    pub fn write(&self, path: &Path) -> Result<()> {
+        write_projected(path, &self.bytes)?;
+        let file = File::options().write(true).open(path).map_err(io("write", path))?;
+        file.set_times(FileTimes::new().set_modified(self.written)).map_err(io("write", path))
+    }
+}
+
+/// Whose unsaved work lies in a slot; the file is gone when nothing unsaved does.
+#[derive(Serialize, Deserialize)]
+struct Occupant {
+    task: TaskId,
+    attempt: Attempt,
+    base: Oid,
+    guard: Snapshot,
+}
+
+/// The job directory of the attempt whose unsaved work lies in a worker's slot.
+pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>> {
+    let record = slot_file(feature_dir, worker, "json");
+    let bytes = match fs::read(&record) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io("read", &record)(error)),
+    };
+    let Occupant { task, attempt, .. } = serde_json::from_slice(&bytes)
+        .map_err(|error| Error::new(ExitCode::Invalid, format!("{}: {error}", record.display())))?;
+    Ok(Some(feature_dir.join("jobs").join(format!("{task}.{attempt}"))))
+}
+
+/// Of every slot that is taken.
+pub fn occupants(feature_dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(feature_dir.join(SLOTS)).into_iter().flatten().flatten();
+    let records = entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json").map(str::to_owned));
+    let workers = records.filter_map(|name| name.strip_prefix("worker-")?.parse().ok().map(WorkerId));
+    workers.filter_map(|worker| occupant(feature_dir, worker).transpose()).collect()
+}
+
+/// The pristine state and the guard of the attempt that lies in the slot, if it is this one.
+pub fn occupied(spec: &JobSpec) -> Result<Option<(Pristine, Guard<'_>)>> {
+    let Ok(bytes) = fs::read(spec.slot_file("json")) else { return Ok(None) };
+    let Ok(Occupant { task, attempt, guard, .. }) = serde_json::from_slice(&bytes) else { return Ok(None) };
+    if task != spec.job.task || attempt != spec.job.attempt {
+        return Ok(None);
+    }
+    Ok(Some((Pristine::read(&spec.slot_file("index"))?, Guard::from_snapshot(spec, guard))))
+}
+
+/// Before the agent may change anything.
+pub fn occupy(spec: &JobSpec, guard: &Guard<'_>) -> Result<()> {
+    let Job { task, attempt, base, .. } = spec.job.clone();
+    let occupant = Occupant { task, attempt, base, guard: guard.snapshot() };
+    // What the agent writes from now on does not survive a loss of power either.
+    write_projected(&spec.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
+}
+
+/// Everything that the attempt left is committed or kept.
+pub fn vacate(spec: &JobSpec) -> Result<()> {
+    files::remove(&spec.slot_file("json"))
+}
+
+pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
+    files::check_inside(&spec.root, &spec.worktree)?;
+    let quarantine = job_dir.join("quarantine");
+    administrate(spec, &quarantine)?;
+    let index = spec.slot_file("index");
+    make_dir(&spec.slots_dir())?;
+    remove_locks(spec)?;
+    let mut warnings = save_what_a_dead_worker_left(spec, job_dir)?;
+    administrate(spec, &quarantine)?;
+    let git = private_git(spec)?.index(&index);
+    reset(spec, &git, &index)?;
+    set_branch(spec)?;
+    let pristine = Pristine::read(&index)?;
+    // The agent's own `git status` starts clean.
+    pristine.write(&spec.worktree_git_dir.join("index"))?;
+    if let (Some(_), Some(wip)) = (&spec.job.carry.note, &spec.job.carry.wip) {
+        put_on_top(spec, &git, &job_dir.join("wip.index"), wip)?;
+    }
+    warnings.extend(include::include(spec, &git)?);
+    Ok((pristine, warnings))
+}
+
+/// The slot's git directory of ours, made right now.
+pub fn private_git(spec: &JobSpec) -> Result<Git> {
+    let git = Git::objects(&spec.slot_file("git"), &spec.common_dir, &spec.pinned)?;
+    git.detach_head(&spec.job.base)?;
+    Ok(git.work_tree(&spec.worktree))
+}
+
+/// The files by which git knows the worktree, as `git worktree add` writes them.
+fn administrate(spec: &JobSpec, quarantine: &Path) -> Result<()> {
+    let admin = &spec.worktree_git_dir;
+    for dir in [admin, &spec.worktree] {
+        if fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {
+            files::displace(dir, quarantine, "worktree")?;
+        }
+        fs::create_dir_all(dir).map_err(io("make", dir))?;
+    }
+    for entry in fs::read_dir(admin).map_err(io("read", admin))?.flatten() {
+        if !ADMINISTRATION.iter().any(|name| entry.file_name() == *name) {
+            files::remove(&entry.path())?;
+        }
+    }
+    let link = spec.worktree.join(".git");
+    files::ensure(&link, &format!("gitdir: {}\n", admin.display()), quarantine)?;
+    files::ensure(&admin.join("gitdir"), &format!("{}\n", link.display()), quarantine)?;
+    files::ensure(&admin.join("commondir"), "../..\n", quarantine)?;
+    files::ensure(&admin.join("HEAD"), &format!("ref: {}\n", spec.branch), quarantine)
+}
+
+/// Keeps what attempts whose workers were killed left in their worktrees, where no later attempt did. Nobody may be at work.
+/// What cannot be told whose it is stays where it is.
+pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(feature_dir.join("slots")).into_iter().flatten().flatten() {
+        let Ok(bytes) = fs::read(entry.path()) else { continue };
+        let Ok(Occupant { task, attempt, .. }) = serde_json::from_slice(&bytes) else { continue };
+        let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));
+        let Ok(spec) = JobSpec::read(&job_dir) else { continue };
+        if spec.slot_file("json") == entry.path() {
+            administrate(&spec, &job_dir.join("quarantine"))?;
+            save_what_a_dead_worker_left(&spec, &job_dir)?;
+        }
+    }
+    Ok(())
+}
+
+/// A worker that was killed could not keep what its agent had done.
+fn save_what_a_dead_worker_left(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
+    let record = spec.slot_file("json");
+    let Ok(bytes) = fs::read(&record) else { return Ok(Vec::new()) };
+    for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", spec.worktree.as_os_str()) {
+        proc::end_process(survivor);
+    }
+    let Ok(occupant) = serde_json::from_slice::<Occupant>(&bytes) else {
+        let place = set_aside(spec, "unknown")?;
+        vacate(spec)?;
+        return Ok(vec![format!("what was left of an unknown attempt is in {place}")]);
+    };
+    let wip_ref = WipRef::new(spec, &occupant.task, occupant.attempt, &occupant.base);
+    let whose = format!("{} attempt {}, whose worker was killed", occupant.task, occupant.attempt);
+    let git = private_git(spec)?;
+    let planted = Guard::from_snapshot(spec, occupant.guard).restore(&git, job_dir)?;
+    let mut warnings: Vec<String> = planted
+        .strays
+        .iter()
+        .map(|name| format!("{name} was changed in the time of {whose}; it is put back"))
+        .collect();
+    warnings.extend(match save(spec, job_dir, &wip_ref) {
+        Ok(kept) if kept.wip.is_some() => {
+            [kept.warnings, vec![format!("what was left of {whose}, is kept in {}", wip_ref.name())]].concat()
+        }
+        Ok(kept) => kept.warnings,
+        Err(error) => {
+            let place = set_aside(spec, &format!("{}.{}", occupant.task, occupant.attempt))?;
+            vec![format!("what was left of {whose}, could not be committed ({error}); it is in {place}")]
+        }
+    });
+    vacate(spec)?;
+    Ok(warnings)
+}
+
+fn save(spec: &JobSpec, job_dir: &Path, wip_ref: &WipRef<'_>) -> Result<Saved> {
+    let scratch = job_dir.join("left.index");
+    Pristine::read(&spec.slot_file("index"))?.write(&scratch)?;
+    let git = private_git(spec)?.index(&scratch);
+    git.detach_head(wip_ref.base())?;
+    let found = ownership::look(&git, spec)?;
+    found.take_out(spec, job_dir)?;
+    let kept = wip::save(wip_ref, &git, &[], &found.everything().collect::<Vec<_>>());
+    files::remove(&scratch)?;
+    kept
+}
+
+/// Moves the whole worktree out of the way, so that nothing in it is lost.
+fn set_aside(spec: &JobSpec, name: &str) -> Result<String> {
+    let parent = spec.worktree.parent().unwrap_or(&spec.root);
+    let place = (1..)
+        .map(|n| parent.join(format!("left-{name}-{n}")))
+        .find(|place| fs::symlink_metadata(place).is_err())
+        .unwrap_or_else(|| parent.join("left"));
+    fs::rename(&spec.worktree, &place).map_err(io("move", &spec.worktree))?;
+    // Not a worktree of the repository any more.
+    files::remove(&place.join(".git"))?;
+    files::remove(&spec.slot_file("index"))?;
+    Ok(place.display().to_string())
+}
+
+fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
+    let try_once = || -> Result<()> {
+        git.run(["read-tree", "--reset", "-u", spec.job.base.as_str()])?;
+        // What an ignore file hid comes to light when that is gone.
+        while git.run(["clean", "-ffd"])?.bytes.windows(10).any(|name| name == b".gitignore") {}
+        Ok(())
+    };
+    if try_once().is_ok() {
+        return Ok(());
+    }
+    // An unreadable index, directories without rights, a directory where a file must be: all of it anew.
+    files::remove(index)?;
+    remove_lock(index)?;
+    files::wipe(&spec.worktree)?;
+    try_once().map_err(|error| {
+        let text = format!("{} cannot be set to {}: {error}", spec.worktree.display(), spec.job.base.short());
+        Error::new(ExitCode::Failed, text)
+    })
+}
+
+fn set_branch(spec: &JobSpec) -> Result<()> {
+    let loose = spec.common_dir.join(&spec.branch);
+    let base = spec.job.base.as_str();
+    if fs::read_to_string(&loose).is_ok_and(|text| text.trim() == base) {
+        return Ok(());
+    }
+    remove_lock(&loose)?;
+    let set = RefChange::Set { name: spec.branch.clone(), new: spec.job.base.clone() };
+    Ok(Git::repository(&spec.common_dir).update_refs(&[set], "mahabharatha: start of an attempt")?)
+}
+
+/// Where the worker's branch was moved to since. Nothing is merged through it, so that is no stray.
+pub fn moved_branch(spec: &JobSpec) -> Option<String> {
+    let now = Git::repository(&spec.common_dir).resolve_ref(&spec.branch).ok()??;
+    (now != spec.job.base).then(|| now.to_string())
+}
+
+/// Of the slot and of the task's refs, which nobody else writes while we hold the job.
+fn remove_locks(spec: &JobSpec) -> Result<()> {
+    for index in ["index", "scratch"] {
+        remove_lock(&spec.slot_file(index))?;
+    }
+    let (feature, task) = (&spec.feature, &spec.job.task);
+    let refs = spec.common_dir.join(format!("refs/mahabharatha/{feature}"));
+    for kind in ["tasks", "fixes"] {
+        remove_lock(&refs.join(kind).join(task.as_str()))?;
+    }
+    for entry in fs::read_dir(refs.join("wip").join(task.as_str())).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "lock") {
+            files::remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Left by a git that was killed.
+fn remove_lock(path: &Path) -> Result<()> {
+    let mut lock = path.as_os_str().to_owned();
+    lock.push(".lock");
+    files::remove(&PathBuf::from(lock))
+}
+
+/// The owned part of the work in progress, as changes that are not committed.
+pub fn put_on_top(spec: &JobSpec, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
+    let git = git.clone().index(scratch);
+    let changes = git.diff_tree(&spec.job.base, wip)?;
+    let ours = changes.iter().filter(|change| ownership::owner(&spec.owned, &change.path).is_some());
+    let (gone, there): (Vec<_>, Vec<_>) = ours.partition(|change| change.new.is_none());
+    for change in gone {
+        files::remove(&change.path.under(&spec.worktree))?;
+    }
+    git.read_tree(wip)?;
+    git.checkout_index(there.into_iter().map(|change| &change.path))?;
+    files::remove(scratch)
+}

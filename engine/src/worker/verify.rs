@@ -1,0 +1,113 @@
+//! Step 5: the task's own command on exactly the tree that would be committed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::git::{Found, Git};
+use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
+
+use super::job_spec::JobSpec;
+use super::log::Log;
+use super::watch::Interrupt;
+use super::{files, ownership};
+
+const FEEDBACK: (usize, usize) = (6 * 1024, 10 * 1024);
+
+pub enum Verdict {
+    Passed,
+    Failed { feedback: String },
+    Interrupted,
+}
+
+/// The index of `git` must hold the tree that would be committed.
+pub fn verify(spec: &JobSpec, git: &Git, interrupt: &Interrupt, log: &Log) -> Result<Verdict> {
+    let command = spec.task.verification.command.trim();
+    if command.is_empty() {
+        log.info("verification", "there is no verification command");
+        return Ok(Verdict::Passed);
+    }
+    let before = snapshot(spec);
+    let mut ended = run(spec, command, interrupt, log)?;
+    if !ended.cancelled && snapshot(spec) != before && restore(spec, git)? {
+        log.info("verification", "the command changed files of the task; they are restored and it runs once more");
+        ended = run(spec, command, interrupt, log)?;
+        restore(spec, git)?;
+    }
+    if ended.cancelled {
+        return Ok(Verdict::Interrupted);
+    }
+    if ended.success() {
+        log.info("verification", &format!("passed after {:.1} s: {command}", ended.duration.as_secs_f64()));
+        return Ok(Verdict::Passed);
+    }
+    let how = if ended.timed_out {
+        format!("did not end within {} s", spec.task.verification.timeout_seconds)
+    } else {
+        format!("failed with {}", ended.status)
+    };
+    let output = bounded_text(&ended.stdout, FEEDBACK);
+    Ok(Verdict::Failed { feedback: format!("The verification {how}: {command}\n\n{output}") })
+}
+
+fn run(spec: &JobSpec, command: &str, interrupt: &Interrupt, log: &Log) -> Result<Ended> {
+    let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the verification: {error}"));
+    let running = Cmd::shell(command)
+        .cwd(&spec.worktree)
+        .envs(spec.environment())
+        .merged()
+        .keep(FEEDBACK.0, FEEDBACK.1)
+        .copy_to(log.lines("verification_output"))
+        .timeout(Duration::from_secs(spec.task.verification.timeout_seconds.max(1)))
+        .spawn()
+        .map_err(failed)?;
+    let ended = interrupt.wait(running).map_err(failed)?;
+    if !proc::end_descendants(Duration::ZERO) {
+        return Err(Error::new(ExitCode::Failed, "the verification left processes that cannot be ended"));
+    }
+    Ok(ended)
+}
+
+/// Enough of each owned file to tell that it was touched; the change time cannot be set by a program.
+fn snapshot(spec: &JobSpec) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
+    let mut files = BTreeMap::new();
+    let mut add = |path: PathBuf| {
+        if let Ok(found) = fs::symlink_metadata(&path) {
+            files.insert(path, (found.ino(), found.size(), found.mode(), found.ctime(), found.ctime_nsec()));
+        }
+    };
+    for owned in &spec.owned {
+        let place = spec.worktree.join(&owned.path);
+        if owned.directory {
+            files::walk(&place, |path, _| {
+                add(place.join(path));
+                true
+            });
+        } else {
+            add(place);
+        }
+    }
+    files
+}
+
+/// Makes the owned files as the tree has them; `true` if any was different.
+fn restore(spec: &JobSpec, git: &Git) -> Result<bool> {
+    let is_generated = ownership::generated(spec)?;
+    let (mut changed, mut made) = (Vec::new(), Vec::new());
+    for entry in git.status()? {
+        match entry.found {
+            _ if ownership::owner(&spec.owned, &entry.path).is_none() => {}
+            Found::Changed | Found::Deleted => changed.push(entry.path),
+            Found::Untracked | Found::UntrackedDirectory if !is_generated(&entry.path) => made.push(entry.path),
+            Found::Untracked | Found::UntrackedDirectory | Found::Ignored => {}
+        }
+    }
+    for path in &made {
+        files::remove(&path.under(&spec.worktree))?;
+    }
+    git.checkout_index(&changed)?;
+    Ok(!changed.is_empty() || !made.is_empty())
+}

@@ -1,0 +1,83 @@
+//! Lets one worker fill the service's prompt cache before the others send the same prefix.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::store::prompt_cache::{self, Filling, Turn};
+
+use super::log::Log;
+use super::watch::Interrupt;
+use crate::agent::Tell;
+
+/// The longest that a worker waits for another one's first answer. By then the service has most likely read the prefix,
+/// although no block of the answer is complete.
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
+const EVENT: &str = "prompt_cache";
+
+/// A worker's part in filling the cache, shared with what hears of the first answer.
+#[derive(Clone, Default)]
+pub struct Warmup(Arc<Mutex<Option<(Filling, PathBuf)>>>);
+
+enum News {
+    Turn(Result<Turn>),
+    CalledOff,
+}
+
+impl Warmup {
+    /// Waits for the worker that fills the cache, or becomes it. Errors with the lock file are ignored.
+    pub fn wait_for_turn(&self, path: &Path, interrupt: &Interrupt, log: &Log) {
+        let turn = match prompt_cache::enter(path) {
+            Ok(Turn::Wait) => {
+                log.info(EVENT, "waiting for the worker that fills it");
+                let (turn, what) = match wait_for_another(path, interrupt).recv_timeout(WAIT_LIMIT) {
+                    Ok(News::Turn(Ok(turn))) => (turn, "the worker that filled it is done"),
+                    Ok(News::Turn(Err(_))) => (Turn::Warm, "its file cannot be locked"),
+                    Ok(News::CalledOff) => (Turn::Warm, "called off"),
+                    Err(_) => (Turn::Warm, "waited long enough"),
+                };
+                log.info(EVENT, if matches!(turn, Turn::Fill(_)) { "filled by this worker now" } else { what });
+                turn
+            }
+            Ok(turn) => turn,
+            Err(_) => return,
+        };
+        if let Turn::Fill(filling) = turn {
+            *self.lock() = Some((filling, path.to_owned()));
+        }
+    }
+
+    /// Passes events on, and lets the other workers go at the first that comes with an answer of the service.
+    pub fn teller(&self, mut tell: Tell) -> Tell {
+        let warmup = self.clone();
+        Box::new(move |event| {
+            if event.is_answer()
+                && let Some((filling, path)) = warmup.lock().take()
+            {
+                // The next worker fills it where this could not be written down.
+                let _ = filling.filled(&path);
+            }
+            tell(event);
+        })
+    }
+
+    /// Lets the next worker try, if no answer came.
+    pub fn end(&self) {
+        self.lock().take();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Filling, PathBuf)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wait_for_another(path: &Path, interrupt: &Interrupt) -> Receiver<News> {
+    let (sender, news) = mpsc::channel();
+    let (path, called_off) = (path.to_owned(), sender.clone());
+    interrupt.when_called_off(move || drop(called_off.send(News::CalledOff)));
+    // It may wait for longer than its worker does, and then frees the lock at once.
+    std::thread::spawn(move || sender.send(News::Turn(prompt_cache::wait(&path))));
+    news
+}

@@ -1,0 +1,103 @@
+//! Work that is not verified is kept under a ref of its own, never merged.
+
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_core::ids::{Attempt, Oid, TaskId};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::{Git, Identity, RefChange, RepoPath};
+
+use super::job_spec::JobSpec;
+use super::{files, ownership};
+
+/// A file beyond this is named, not kept.
+const MAX_FILE: u64 = 50 << 20;
+
+/// For whom work is kept, and on top of what.
+pub struct WipRef<'a> {
+    spec: &'a JobSpec,
+    task: &'a TaskId,
+    attempt: Attempt,
+    base: &'a Oid,
+}
+
+pub struct Saved {
+    pub wip: Option<Oid>,
+    pub warnings: Vec<String>,
+}
+
+impl<'a> WipRef<'a> {
+    pub fn new(spec: &'a JobSpec, task: &'a TaskId, attempt: Attempt, base: &'a Oid) -> Self {
+        WipRef { spec, task, attempt, base }
+    }
+
+    pub fn of(spec: &'a JobSpec) -> Self {
+        WipRef::new(spec, &spec.job.task, spec.job.attempt, &spec.job.base)
+    }
+
+    pub fn base(&self) -> &Oid {
+        self.base
+    }
+
+    /// The ref that the work is kept under.
+    pub fn name(&self) -> String {
+        format!("refs/mahabharatha/{}/wip/{}/{}", self.spec.feature, self.task, self.attempt)
+    }
+
+    fn message(&self, remark: &str) -> String {
+        format!(
+            "wip({}): attempt {}{remark}\n\nMahabharatha-Feature: {}\nMahabharatha-Task: {}\nMahabharatha-Attempt: {}\n",
+            self.task, self.attempt, self.spec.feature, self.task, self.attempt
+        )
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.spec.identity
+    }
+}
+
+/// One commit with what the task owns and, where there is anything else, another on top with that.
+/// The index of `git` must be as in the base commit.
+pub fn save(wip_ref: &WipRef<'_>, git: &Git, owned: &[&RepoPath], others: &[&RepoPath]) -> Result<Saved> {
+    let mut kept = Saved { wip: None, warnings: Vec::new() };
+    let root = &wip_ref.spec.worktree;
+    let mut parent = wip_ref.base.clone();
+    for (paths, remark) in [(owned, ""), (others, ", with what it does not own")] {
+        let paths: Vec<&RepoPath> =
+            paths.iter().copied().filter(|path| can_be_kept(root, path, &mut kept.warnings)).collect();
+        if paths.is_empty() {
+            continue;
+        }
+        ownership::stage(git, root, paths)?;
+        let tree = git.write_tree()?;
+        parent = git.commit_tree(&tree, &[parent], &wip_ref.message(remark), wip_ref.identity())?;
+        kept.wip = Some(parent.clone());
+    }
+    if let Some(wip) = &kept.wip {
+        let set = RefChange::Set { name: wip_ref.name(), new: wip.clone() };
+        Git::repository(&wip_ref.spec.common_dir).update_refs(&[set], "mahabharatha: work in progress")?;
+    }
+    Ok(kept)
+}
+
+fn can_be_kept(root: &Path, path: &RepoPath, warnings: &mut Vec<String>) -> bool {
+    let Ok(found) = fs::symlink_metadata(path.under(root)) else {
+        // Gone, which is a change too.
+        return true;
+    };
+    if found.is_file() && found.len() > MAX_FILE {
+        warnings.push(format!("{path} is not kept: {} MB", found.len() >> 20));
+        return false;
+    }
+    if found.is_dir() {
+        // Its files are listed on their own.
+        return false;
+    }
+    let readable = || found.is_symlink() || fs::File::open(path.under(root)).is_ok();
+    let legal = path.as_path().iter().all(|name| !files::is_dot_git(name));
+    let fit = legal && (found.is_file() || found.is_symlink()) && readable();
+    if !fit {
+        warnings.push(format!("{path} is not kept: not a file that git can read and hold"));
+    }
+    fit
+}

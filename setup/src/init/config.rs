@@ -1,0 +1,322 @@
+//! `.mahabharatha/config.yaml`, written from what was found: the gates are the project's own commands.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use mahabharatha_sys::ui::one_line;
+
+use super::detect::{self, Command, Kind, Survey};
+use super::machine;
+
+pub const PATH: &str = ".mahabharatha/config.yaml";
+
+const HEAD: &str = "\
+# How mahabharatha works on this project; `mahabharatha doctor` checks it.
+# Written by `mahabharatha init` from what it found. It is yours now: change what you like.
+";
+
+/// A check that not every machine has the program for.
+struct SecurityGate {
+    name: &'static str,
+    program: &'static str,
+    command: String,
+}
+
+/// `is_there` tells whether a program is installed, `is_set` whether a variable is.
+pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool, is_set: impl Fn(&str) -> bool) -> String {
+    let mut text = String::from(HEAD);
+    text += &project(survey);
+    let (present, absent): (Vec<_>, Vec<_>) =
+        security_gates(survey).into_iter().partition(|gate| is_there(gate.program));
+    let mut names = BTreeSet::new();
+    let gates = quality_gates(survey, &is_there, &mut names);
+    let mut suggestions = better_gates(survey, &is_there, &mut names);
+    suggestions.extend(absent.iter().map(|gate| shown(gate, "#")));
+    text.push_str("\n# All must pass on the merged whole before a level lands, and on the base before a run begins.\n");
+    if survey.quality.commands.is_empty() && present.is_empty() {
+        text.push_str(
+            "# None were found. Name yours: { name: test, command: ./run-tests, timeout: 900 }\nquality_gates: []\n",
+        );
+    } else {
+        text.push_str("quality_gates:\n");
+        text += &gates;
+        text += &present.iter().map(|gate| shown(gate, "")).collect::<String>();
+    }
+    if !suggestions.is_empty() {
+        text.push_str("  # Worth having; install the program, then take the signs in front away:\n");
+        text += &suggestions.concat();
+    }
+    text += &prepare(survey);
+    text += &variables(survey, is_set);
+    text.push_str(
+        "\n# Where to get security rules from instead of those built in: a git URL, or a directory. Then `mahabharatha init --force`.\n\
+         security:\n  rules_repository: null\n",
+    );
+    text
+}
+
+fn project(survey: &Survey) -> String {
+    let mut text = String::new();
+    for (key, value) in [("name", &survey.name), ("description", &survey.description)] {
+        let value = value.as_deref().map(one_line).filter(|value| !value.is_empty());
+        if let Some(value) = value {
+            let _ = writeln!(text, "  {key}: {}", quoted(&value));
+        }
+    }
+    if text.is_empty() { text } else { format!("\nproject:\n{text}") }
+}
+
+fn quality_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut BTreeSet<String>) -> String {
+    let mut text = String::new();
+    for command in survey.quality.commands.iter().map(|command| command.here(&is_there)) {
+        let name = gate_name(&command, names);
+        let timeout = if command.kind == Kind::Test { 900 } else { 300 };
+        let coverage = survey.quality.coverage.as_ref();
+        if let Some(coverage) = coverage.filter(|of| command.kind == Kind::Test && of.dir == command.dir) {
+            let _ = writeln!(text, "  # {} asks for a coverage of {} %.", one_line(&coverage.from), coverage.percent);
+        }
+        let _ = write!(
+            text,
+            "  - name: {}\n    command: {}\n    timeout: {timeout}\n",
+            quoted(&name),
+            quoted(&command.command)
+        );
+        names.insert(name);
+    }
+    text
+}
+
+/// What the project itself uses and this machine has not; another command stands in for it.
+fn better_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut BTreeSet<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for command in survey.quality.commands.iter().filter(|command| command.here(&is_there).command != command.command) {
+        let name = gate_name(command, names);
+        found.push(format!("  #- name: {}\n  #  command: {}\n", quoted(&name), quoted(&command.command)));
+        names.insert(name);
+    }
+    found
+}
+
+/// What it is, where it is not about the whole, and what it calls where that is not enough.
+fn gate_name(command: &Command, taken: &BTreeSet<String>) -> String {
+    let kind = match command.kind {
+        Kind::Lint => "lint",
+        Kind::Format => "format",
+        Kind::TypeCheck => "typecheck",
+        Kind::Test => "test",
+        Kind::Install => "install",
+        Kind::Lock => "lock",
+    };
+    let name = if command.dir.is_empty() { kind.to_owned() } else { format!("{kind} {}", one_line(&command.dir)) };
+    let call = command.command.rsplit(" && ").next().unwrap_or_default().split(' ').next().unwrap_or_default();
+    let numbered = (2..).map(|number| format!("{name} {number}"));
+    let mut candidates = [name.clone(), format!("{name} by {}", one_line(call))].into_iter().chain(numbered);
+    candidates.find(|name| !taken.contains(name)).unwrap_or(name)
+}
+
+fn security_gates(survey: &Survey) -> Vec<SecurityGate> {
+    let manager = |name: &str| survey.stack.managers.iter().find(|manager| manager.name == name);
+    let gate = |name, program, command: &str| SecurityGate { name, program, command: command.to_owned() };
+    let mut gates = vec![
+        gate("secrets", "gitleaks", "gitleaks detect --no-git --redact --no-banner"),
+        gate("semgrep", "semgrep", "semgrep scan --config auto --error --quiet"),
+    ];
+    for (name, program, command) in
+        [("npm audit", "npm", "npm audit --audit-level=high"), ("pnpm audit", "pnpm", "pnpm audit --audit-level high")]
+    {
+        if manager(program).is_some_and(|manager| manager.from == "package.json") {
+            gates.push(gate(name, program, command));
+        }
+    }
+    let python = ["uv", "poetry", "pdm", "pip"].into_iter().find_map(manager).map(|manager| manager.from.as_str());
+    match python {
+        Some("pyproject.toml") => gates.push(gate("pip-audit", "pip-audit", "pip-audit .")),
+        Some(list) if list.ends_with(".txt") => {
+            gates.push(gate("pip-audit", "pip-audit", &format!("pip-audit -r {}", detect::for_shell(list))));
+        }
+        _ => {}
+    }
+    if manager("Cargo").is_some_and(|cargo| cargo.from == "Cargo.toml") {
+        gates.push(gate("cargo audit", "cargo-audit", "cargo audit"));
+    }
+    gates
+}
+
+/// Not required: an advisory that is published overnight is no fault of the work that is being merged.
+fn shown(gate: &SecurityGate, sign: &str) -> String {
+    let fields = [
+        format!("- name: {}", quoted(gate.name)),
+        format!("  command: {}", quoted(&gate.command)),
+        "  required: false    # reported, but holds nothing up; true makes it strict".to_owned(),
+    ];
+    fields.iter().map(|field| format!("  {sign}{field}\n")).collect()
+}
+
+/// In staging nothing is installed that git does not know.
+fn prepare(survey: &Survey) -> String {
+    let calls: Vec<&str> = survey.quality.prepare.iter().map(|command| command.command.as_str()).collect();
+    let call = match calls.as_slice() {
+        [] => return String::new(),
+        [one] => (*one).to_owned(),
+        many => many.iter().map(|call| format!("({call})")).collect::<Vec<_>>().join(" && "),
+    };
+    format!(
+        "\n# Before the gates, in a fresh checkout: what they need, and lock files that follow from changed manifests.\n\
+         merge:\n  prepare: {}\n",
+        quoted(&call)
+    )
+}
+
+/// Of a person's variables, children see a few that everybody needs and no others.
+fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> String {
+    let (passed, held_back) = (machine::variables(survey, &is_set), machine::of_a_proxy(&is_set));
+    if passed.is_empty() && held_back.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "\n# Which of your variables agents, gates and other commands see, besides PATH, HOME and the like.\n",
+    );
+    if !held_back.is_empty() {
+        let names = held_back.join(", ");
+        let _ = writeln!(
+            text,
+            "# Not {names}, which may hold a password: add them if the network is reached through them."
+        );
+    }
+    let _ = writeln!(text, "env:\n  pass: [{}]", passed.join(", "));
+    text
+}
+
+/// A text as YAML, whatever is in it.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '/' | '=' | '&' | '|');
+    let is_word =
+        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_plain) && !text.ends_with(' ');
+    // Words that mean something else than themselves.
+    let is_special =
+        ["null", "true", "false", "yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str());
+    if is_word && !is_special {
+        return text.to_owned();
+    }
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+                let _ = write!(quoted, "\\U{:08x}", c as u32);
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use mahabharatha_core::config::Config;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn survey(files: &[(&str, &str)]) -> Survey {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        detect::survey(dir.path(), |_| false).unwrap()
+    }
+
+    #[test]
+    fn programs_that_are_there_become_gates_and_others_suggestions() {
+        let survey =
+            survey(&[("Cargo.toml", "[package]\nname = 'x'\n[lints.clippy]\nall = 'warn'\n"), ("src/lib.rs", "")]);
+        let with = text(&survey, |program| program == "cargo-audit", |_| false);
+        let gates: Vec<_> =
+            Config::parse(&with).unwrap().quality_gates.into_iter().map(|gate| (gate.name, gate.required)).collect();
+        let expected = [("lint", true), ("test", true), ("cargo audit", false)];
+        assert_eq!(gates, expected.map(|(name, required)| (name.to_owned(), required)));
+        assert!(with.contains("  #- name: secrets\n  #  command: gitleaks"), "{with}");
+        // Whoever takes the signs away has gates that hold.
+        let all = Config::parse(&with.replace("\n  #- ", "\n  - ").replace("\n  #  ", "\n    ")).unwrap();
+        assert_eq!(all.quality_gates.len(), 5);
+    }
+
+    #[test]
+    fn where_a_linter_is_missing_another_stands_in_and_it_is_a_suggestion() {
+        let manifest = "module x\n\nrequire example.com/y v1.0.0\n";
+        let survey = survey(&[("a/go.mod", manifest), ("a/.golangci.yml", "version: '2'\n")]);
+        let commands = |text: &str| -> Vec<String> {
+            Config::parse(text).unwrap().quality_gates.into_iter().map(|gate| gate.command).collect()
+        };
+        let without = text(&survey, |program| program == "go", |_| false);
+        assert_eq!(commands(&without), ["cd a && go vet ./...", "cd a && go test ./..."]);
+        assert!(
+            without.contains("  #- name: lint a by golangci-lint\n  #  command: cd a && golangci-lint run\n"),
+            "{without}"
+        );
+        assert_eq!(Config::parse(&without).unwrap().merge.prepare.as_deref(), Some("cd a && go get -t ./..."));
+        let with = text(&survey, |_| true, |_| false);
+        assert_eq!(commands(&with)[0], "cd a && golangci-lint run");
+        assert!(!with.contains("#- "), "{with}");
+    }
+
+    #[test]
+    fn go_fetches_nothing_where_it_needs_nothing_or_has_all_of_it() {
+        let prepare =
+            |files: &[(&str, &str)]| Config::parse(&text(&survey(files), |_| true, |_| false)).unwrap().merge.prepare;
+        let manifest = ("go.mod", "module x\n\nrequire (\n\texample.com/y v1.0.0\n)\n");
+        assert_eq!(prepare(&[("go.mod", "module x\n\ngo 1.26\n")]), None);
+        assert_eq!(prepare(&[manifest, ("vendor/modules.txt", "# example.com/y v1.0.0\n")]), None);
+        assert!(prepare(&[manifest]).is_some());
+    }
+
+    #[test]
+    fn variables_that_say_where_toolchains_are_reach_the_gates() {
+        let survey = survey(&[("Cargo.toml", "[package]\nname = 'x'\n"), ("src/lib.rs", "")]);
+        let set = ["RUSTUP_HOME", "GOPATH", "JAVA_HOME", "SSL_CERT_FILE", "HTTPS_PROXY"];
+        let text = text(&survey, |_| true, |name| set.contains(&name));
+        assert_eq!(Config::parse(&text).unwrap().env.pass, ["RUSTUP_HOME", "SSL_CERT_FILE"]);
+        assert!(text.contains("# Not HTTPS_PROXY, which may hold a password"), "{text}");
+    }
+
+    #[test]
+    fn nothing_found_is_said_and_still_valid() {
+        let text = text(&survey(&[("notes.txt", "x")]), |_| false, |_| false);
+        assert_eq!(Config::parse(&text).unwrap().quality_gates, []);
+    }
+
+    #[test]
+    fn gates_of_the_same_kind_have_names_of_their_own() {
+        let survey = survey(&[
+            ("package.json", r#"{"scripts": {"test": "jest"}}"#),
+            ("Cargo.toml", "[package]\nname = 'x'"),
+            ("go.mod", "module x\n"),
+        ]);
+        let config = Config::parse(&text(&survey, |_| false, |_| false)).unwrap();
+        let names: Vec<_> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
+        assert_eq!(names, ["lint", "test", "test by cargo", "test by go"]);
+        assert_eq!(config.merge.prepare.as_deref(), Some("(npm install) && (cargo update --workspace)"));
+        assert_eq!(config.env.pass, [] as [&str; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_project_is_called_the_file_holds(name in any::<String>(), dir in "[^/\0]{1,20}") {
+            let mut survey = survey(&[]);
+            survey.name = Some(name.clone());
+            let command = format!("cd '{dir}' && x");
+            survey.quality.commands.push(Command { kind: Kind::Test, command: command.clone(), dir, from: String::new(), otherwise: None });
+            let text = text(&survey, |_| true, |_| true);
+            let config = Config::parse(&text).map_err(|problems| TestCaseError::fail(format!("{problems:?}\n{text}")))?;
+            prop_assert_eq!(config.project.name, Some(one_line(&name)).filter(|name| !name.is_empty()));
+            prop_assert_eq!(&config.quality_gates[0].command, &command);
+        }
+    }
+}

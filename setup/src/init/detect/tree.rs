@@ -1,0 +1,255 @@
+//! The files of a project: those that git does not ignore, without what tools made, without following a link.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, mpsc};
+
+use ignore::{DirEntry, WalkBuilder, WalkState};
+use mahabharatha_core::config::Generated;
+use mahabharatha_sys::error::{Result, io};
+
+use super::languages;
+
+/// A manifest that is longer was not written by a person.
+const MAX_READ: u64 = 1 << 20;
+/// The same of a source file.
+const MAX_SOURCE: u64 = 4 << 20;
+/// So many files are looked at.
+const MAX_FILES: usize = 1_000_000;
+/// Not of the project's own making, or ours.
+const PASSED_OVER: [&str; 9] =
+    [".git", ".hg", ".svn", ".mahabharatha", ".gsd", ".claude", "vendor", "third_party", "venv"];
+const BINARY_SHOWS_WITHIN: usize = 8 << 10;
+
+pub struct Tree {
+    root: PathBuf,
+    /// By path.
+    files: Vec<Entry>,
+    notes: Mutex<BTreeSet<String>>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// From the root, with `/`.
+    pub path: String,
+    pub language: Option<&'static str>,
+    pub lines: u64,
+}
+
+impl Tree {
+    /// Without what `is_ours` says that we wrote.
+    pub fn walk(root: &Path, is_ours: impl Fn(&str) -> bool) -> Result<Tree> {
+        // A root that cannot be read is an error, a directory below it is only a note.
+        fs::read_dir(root).map_err(io("read", root))?;
+        let (sender, receiver) = mpsc::channel();
+        let generated = Generated::default();
+        let walk = WalkBuilder::new(root)
+            .hidden(false)
+            .parents(false)
+            .ignore(false)
+            .git_global(false)
+            .require_git(false)
+            .follow_links(false)
+            .filter_entry(move |entry| !is_passed_over(entry, &generated))
+            .build_parallel();
+        walk.run(|| {
+            let sender = sender.clone();
+            let mut buffer = Vec::new();
+            Box::new(move |found| {
+                let seen = match found {
+                    Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => {
+                        Ok(look_at(root, entry.path(), &mut buffer))
+                    }
+                    Ok(_) => return WalkState::Continue,
+                    Err(error) => Err(relative_words(root, &error.to_string())),
+                };
+                // Whoever collects has enough.
+                if sender.send(seen).is_err() { WalkState::Quit } else { WalkState::Continue }
+            })
+        });
+        drop(sender);
+        let mut tree = Tree { root: root.to_owned(), files: Vec::new(), notes: Mutex::default() };
+        for seen in receiver {
+            match seen {
+                Ok(_) if tree.files.len() == MAX_FILES => {
+                    tree.note(format!("there are more than {MAX_FILES} files, and not all were looked at"));
+                    break;
+                }
+                Ok(entry) if is_ours(&entry.path) => {}
+                Ok(entry) => tree.files.push(entry),
+                Err(note) => tree.note(note),
+            }
+        }
+        tree.files.sort_unstable();
+        Ok(tree)
+    }
+
+    pub fn files(&self) -> &[Entry] {
+        &self.files
+    }
+
+    pub fn has(&self, path: &str) -> bool {
+        self.files.binary_search_by(|entry| entry.path.as_str().cmp(path)).is_ok()
+    }
+
+    /// Also among what is passed over, such as copies of what others wrote.
+    pub fn has_anywhere(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.root.join(path)).is_ok_and(|found| found.is_file())
+    }
+
+    /// The first of the names that is a file in the directory, as a path.
+    pub fn first_in(&self, dir: &str, names: &[&str]) -> Option<String> {
+        names.iter().map(|name| join(dir, name)).find(|path| self.has(path))
+    }
+
+    /// What can be read of a text file, or a note why it is not.
+    pub fn read(&self, path: &str) -> Option<String> {
+        if !self.has(path) {
+            return None;
+        }
+        match read_bounded(&self.root.join(path), MAX_READ) {
+            Ok(Some(bytes)) => Some(String::from_utf8(bytes).unwrap_or_else(|error| {
+                self.note(format!("{path} is not UTF-8; what is not was passed over"));
+                String::from_utf8_lossy(error.as_bytes()).into_owned()
+            })),
+            Ok(None) => {
+                self.note(format!("{path} is longer than {} KB and was not read", MAX_READ >> 10));
+                None
+            }
+            Err(error) => {
+                self.note(format!("{path} could not be read: {error}"));
+                None
+            }
+        }
+    }
+
+    pub fn note(&self, text: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).insert(text);
+    }
+
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}
+
+/// `name` in `dir`, where the root is the empty path.
+pub fn join(dir: &str, name: &str) -> String {
+    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
+}
+
+pub fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The directory that it lies in; empty at the root.
+pub fn dir_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+pub fn depth(path: &str) -> usize {
+    path.matches('/').count()
+}
+
+fn is_passed_over(entry: &DirEntry, generated: &Generated) -> bool {
+    let name = entry.file_name().to_string_lossy();
+    let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+    entry.depth() > 0
+        && (name.starts_with(crate::init::place::UNFINISHED)
+            || PASSED_OVER.contains(&name.as_ref())
+            || is_dir && generated.is_generated(&name))
+}
+
+fn look_at(root: &Path, path: &Path, buffer: &mut Vec<u8>) -> Entry {
+    let below = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+    let language = languages::of(&below);
+    let lines = language.and_then(|_| count_lines(path, buffer));
+    Entry { path: below, language: lines.and(language), lines: lines.unwrap_or_default() }
+}
+
+/// None for what is no text of a person's.
+fn count_lines(path: &Path, buffer: &mut Vec<u8>) -> Option<u64> {
+    buffer.clear();
+    let length = File::open(path).ok()?.take(MAX_SOURCE + 1).read_to_end(buffer).ok()?;
+    if length as u64 > MAX_SOURCE || buffer[..length.min(BINARY_SHOWS_WITHIN)].contains(&0) {
+        return None;
+    }
+    let ends = buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
+    Some(ends + u64::from(buffer.last().is_some_and(|byte| *byte != b'\n')))
+}
+
+/// None where it is longer. Only a plain file is opened: a pipe would never end.
+fn read_bounded(path: &Path, max: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_file() {
+        return Err(std::io::Error::other("it is no plain file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(max + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= max).then_some(bytes))
+}
+
+/// Paths of this machine do not belong into a document of the project.
+fn relative_words(root: &Path, text: &str) -> String {
+    text.replace(&format!("{}/", root.display()), "").replace(&root.display().to_string(), ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn tree(files: &[(&str, &[u8])]) -> (tempfile::TempDir, Tree) {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let tree = Tree::walk(dir.path(), |_| false).unwrap();
+        (dir, tree)
+    }
+
+    fn paths(tree: &Tree) -> Vec<&str> {
+        tree.files().iter().map(|entry| entry.path.as_str()).collect()
+    }
+
+    #[test]
+    fn what_git_ignores_and_what_tools_made_is_passed_over() {
+        let (_dir, tree) = tree(&[
+            (".gitignore", b"/secret\n*.log\n"),
+            ("secret/a.py", b"x"),
+            ("a.log", b"x"),
+            ("node_modules/x/index.js", b"x"),
+            ("sub/target/x.rs", b"x"),
+            (".git/config", b"x"),
+            (".github/workflows/ci.yml", b"x"),
+            ("package-lock.json", b"{}"),
+            ("src/main.rs", b"fn main() {}\n// end"),
+        ]);
+        assert_eq!(paths(&tree), [".github/workflows/ci.yml", ".gitignore", "package-lock.json", "src/main.rs"]);
+        assert_eq!(tree.files()[3].lines, 2);
+    }
+
+    #[test]
+    fn links_are_not_followed_and_long_or_binary_files_are_not_read() {
+        let long = vec![b'x'; 2 << 20];
+        let (dir, tree) =
+            tree(&[("a.json", &long), ("b.json", b"{\"a\": \"\xff\"}"), ("c.py", b"\0\0\n"), ("d.py", b"\n")]);
+        symlink("..", dir.path().join("loop")).unwrap();
+        symlink("/etc/passwd", dir.path().join("passwd.py")).unwrap();
+        assert_eq!(paths(&Tree::walk(dir.path(), |_| false).unwrap()), ["a.json", "b.json", "c.py", "d.py"]);
+        assert_eq!(tree.read("a.json"), None);
+        assert_eq!(tree.read("b.json").unwrap(), "{\"a\": \"\u{fffd}\"}");
+        let languages: Vec<_> = tree.files().iter().filter_map(|entry| entry.language).collect();
+        assert_eq!(languages, ["Python"], "the binary file is no Python");
+        insta::assert_debug_snapshot!(tree.notes(), @r#"
+        [
+            "a.json is longer than 1024 KB and was not read",
+            "b.json is not UTF-8; what is not was passed over",
+        ]
+        "#);
+    }
+}

@@ -1,0 +1,360 @@
+//! `init`: from a directory to a project that a run can start in.
+//!
+//! `mode` says whether there is something to discover, `inception` founds a project where there is not, with a `scaffold`,
+//! `detect` discovers one that is there, `scout` asks an agent about it where one is named, `infrastructure`, `config`, `rules_install`
+//! and `devcontainer` say what follows from it, and `place` writes all of it or nothing.
+
+mod claude_md;
+mod config;
+mod detect;
+mod devcontainer;
+mod inception;
+mod infrastructure;
+mod judge;
+mod machine;
+mod mode;
+mod place;
+mod record;
+mod remove;
+mod root;
+mod rules;
+mod rules_install;
+mod scaffold;
+mod scout;
+mod unfinished;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::config::Config;
+use mahabharatha_core::prompt::scout::ScoutNotes;
+use serde::Serialize;
+
+use crate::planning;
+use detect::Survey;
+use inception::Founder;
+use judge::Judge;
+use mahabharatha_engine::claude::commands::Home;
+use mahabharatha_engine::claude::groups::{Group, Placed, Selection};
+use mahabharatha_engine::claude::install::{self, Plan};
+use mahabharatha_engine::report::placed::{self, Operation};
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::project::Project;
+use mahabharatha_sys::store::projection;
+use mahabharatha_sys::ui::Ui;
+use place::Placing;
+use record::Record;
+
+pub use mode::Mode;
+pub use place::{NewFile, lock};
+pub use remove::plan as plan_removal;
+
+/// What the command line asks for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What to write.
+    pub selection: Selection,
+    /// Only say what would be written.
+    pub dry_run: bool,
+    pub force: bool,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub language: Option<String>,
+    pub framework: Option<String>,
+    /// A file of answers.
+    pub answers: Option<PathBuf>,
+    /// The agent to ask about an existing project.
+    pub agent: Option<String>,
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+pub struct Outcome {
+    pub mode: Mode,
+    /// What decided the mode.
+    pub why: String,
+    pub root: PathBuf,
+    pub files: Vec<Placed>,
+    /// Whether the files were written, rather than only planned.
+    pub written: bool,
+    /// The command that removes them.
+    pub remove: &'static str,
+    pub warnings: Vec<String>,
+    /// What the person can do now.
+    pub next: Vec<String>,
+    /// What an existing project is made of.
+    pub survey: Option<Survey>,
+    /// What the agent had to add.
+    pub scout: Option<ScoutNotes>,
+}
+
+pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
+    let root = root::find(dir)?;
+    let _one_at_a_time = lock(&root)?;
+    let interrupted = !request.dry_run && unfinished::take_back(&root)?;
+    let (mode, why) = mode::of(&root)?;
+    match mode {
+        Mode::Inception => ui.note(&format!("{}: a new project, since {why}.", root.display())),
+        Mode::Discovery => ui.note(&format!("{}: an existing project, since {why}.", root.display())),
+    }
+    let mut outcome = Outcome {
+        mode,
+        why,
+        root,
+        files: Vec::new(),
+        written: false,
+        remove: "mahabharatha install --remove",
+        warnings: Vec::new(),
+        next: Vec::new(),
+        survey: None,
+        scout: None,
+    };
+    if place::is_set_up(&outcome.root, interrupted) && !request.force {
+        ui.note("Already set up; nothing was changed. Use --force to set it up again, with --only for some groups; your changes are kept.");
+        return Ok(outcome);
+    }
+    match mode {
+        Mode::Inception => found(&mut outcome, ui, request)?,
+        Mode::Discovery => discover(&mut outcome, ui, request)?,
+    }
+    if outcome.written && [Group::Commands, Group::Hooks].iter().any(|group| request.selection.has(*group)) {
+        outcome.warnings.extend(install::warning(proc::find_program(install::PROGRAM).as_deref()));
+    }
+    for warning in &outcome.warnings {
+        ui.warn(warning);
+    }
+    Ok(outcome)
+}
+
+/// All of it or nothing: until the first commit is made, everything can be taken back.
+fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
+    refuse_agent(request, &outcome.why)?;
+    let root = &outcome.root;
+    let founder = Founder::find(root)?;
+    let charter = inception::decide(root, ui, request)?;
+    let mut files = inception::files(root, &charter);
+    let mut survey = survey_of(&files)?;
+    survey.name = Some(charter.names.title().to_owned());
+    survey.description = Some(charter.names.description().to_owned());
+    let config = specs::read_config(&root.join(config::PATH))?;
+    let source =
+        Source { survey: &survey, record: &Record::read(root), config: &config, selection: &request.selection };
+    files.extend(follows_from(root, source, &mut outcome.warnings));
+    let proposal = Proposal::new(root, files, &config, &request.selection)?;
+    if !proposal.is_agreed(outcome, ui, request)? {
+        return Ok(());
+    }
+    let root = &outcome.root;
+    let (placed, placing) = proposal.put_in_place(root)?;
+    let mut paths: Vec<String> = placed.iter().map(|file| file.path.clone()).collect();
+    paths.extend(already_there(root)?.into_iter().filter(|name| !placed.iter().any(|file| file.is(name))));
+    founder.commit(root, &charter, &paths)?;
+    placing.keep();
+    outcome.next = machine::missing_programs(&survey, is_there);
+    outcome.next.extend([
+        format!("`{}`, and commit the lock file", scaffold::set_up(charter.framework)),
+        format!("read {} and {}, then `mahabharatha plan <feature>`", inception::PATH, config::PATH),
+    ]);
+    outcome.files = placed;
+    outcome.written = true;
+    Ok(())
+}
+
+/// What a project of these files is made of.
+fn survey_of(files: &[NewFile]) -> Result<Survey> {
+    let dir = tempfile::tempdir()
+        .map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?;
+    for file in files {
+        let path = dir.path().join(&file.path);
+        let parent = path.parent().unwrap_or(dir.path());
+        fs::create_dir_all(parent).map_err(io("make the directory", parent))?;
+        fs::write(&path, &file.text).map_err(io("write", &path))?;
+    }
+    detect::survey(dir.path(), |_| false)
+}
+
+/// What was there already and belongs to the project: the licence and the like.
+fn already_there(root: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(root).map_err(io("read", root))?.flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let names = files.filter_map(|entry| entry.file_name().into_string().ok());
+    Ok(names.filter(|name| mode::is_document(name)).collect())
+}
+
+fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
+    let root = &outcome.root.clone();
+    let is_bare_beginning = mode::is_bare_beginning(root)?;
+    refuse_inception_flags(request, &outcome.why, is_bare_beginning)?;
+    let config = specs::read_config(&root.join(config::PATH))?;
+    let project = Project::locate(root)?;
+    let asker = request.agent.as_deref().map(|name| scout::asker(name, &config, root, project.as_ref())).transpose()?;
+    let record = Record::read(root);
+    let mut survey = detect::survey(root, |path| path.starts_with(".devcontainer/") && record.knows(path))?;
+    survey.name = request.name.clone().or(survey.name);
+    survey.description = request.description.clone().or(survey.description);
+    let found = infrastructure::text(&survey);
+    let mut files = vec![NewFile::ours(infrastructure::PATH, found.as_str())];
+    let source = Source { survey: &survey, record: &record, config: &config, selection: &request.selection };
+    files.extend(follows_from(root, source, &mut outcome.warnings));
+    outcome.warnings.extend(survey.notes.iter().cloned());
+    let mut proposal = Proposal::new(root, files, &config, &request.selection)?;
+    if !proposal.is_agreed(outcome, ui, request)? {
+        outcome.survey = Some(survey);
+        return Ok(());
+    }
+    // Not before the user agreed: the agent costs money.
+    if let Some(asker) = asker {
+        match scout::ask(ui, &asker, &found) {
+            Ok(notes) => {
+                proposal.replace(infrastructure::PATH, found + &infrastructure::notes_section(asker.name(), &notes));
+                outcome.scout = Some(notes);
+            }
+            Err(why) => outcome.warnings.push(why),
+        }
+    }
+    let _whole = planning::uninterrupted();
+    let (placed, placing) = proposal.put_in_place(root)?;
+    outcome.next = machine::missing_programs(&survey, is_there);
+    outcome.next.extend(is_bare_beginning.then(|| format!("there is no code yet: {BEGIN_ELSEWHERE}")));
+    outcome.next.extend(next_steps(project.is_some()));
+    outcome.files = placed;
+    outcome.written = true;
+    placing.keep();
+    outcome.survey = Some(survey);
+    Ok(())
+}
+
+/// Everything that is to be written.
+struct Proposal {
+    files: Vec<NewFile>,
+    /// Commands, agents and hooks.
+    install: Plan,
+}
+
+impl Proposal {
+    fn new(root: &Path, mut files: Vec<NewFile>, config: &Config, selection: &Selection) -> Result<Proposal> {
+        files.retain(|file| selection.has(Group::of_project_file(&file.path)));
+        let split = config.plugins.context_engineering.command_splitting;
+        Ok(Proposal { files, install: install::plan(&Home::of_project(root), split, selection)? })
+    }
+
+    /// Shows what will be written, and asks where a user can be asked. The outcome holds the plan until it is done.
+    fn is_agreed(&self, outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<bool> {
+        let root = &outcome.root;
+        let mut files = Judge { root, record: &Record::read(root) }.preview(&self.files)?;
+        files.extend(self.install.files.iter().cloned());
+        outcome.warnings.extend(self.install.warnings.iter().cloned());
+        if request.dry_run {
+            placed::show_plan(ui, Operation::Write, root, &files);
+            outcome.files = files;
+            return Ok(false);
+        }
+        placed::confirm(ui, Operation::Write, root, &files)
+    }
+
+    fn replace(&mut self, path: &str, text: String) {
+        for file in self.files.iter_mut().filter(|file| file.path == path) {
+            file.text.clone_from(&text);
+        }
+    }
+
+    /// Until it is kept, all of it can be taken back.
+    fn put_in_place(self, root: &Path) -> Result<(Vec<Placed>, Placing)> {
+        let (mut placed, mut placing) = Placing::begin(root)?.place(self.files)?;
+        let created = self.install.created();
+        self.install.carry_out()?;
+        placing.also_made(created);
+        placing.seal()?;
+        placed.extend(self.install.files);
+        Ok((placed, placing))
+    }
+}
+
+/// What the files follow from.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    survey: &'a Survey,
+    record: &'a Record,
+    config: &'a Config,
+    selection: &'a Selection,
+}
+
+/// What a project of this kind needs, old or new.
+fn follows_from(root: &Path, source: Source<'_>, warnings: &mut Vec<String>) -> Vec<NewFile> {
+    let Source { survey, record, config, selection } = source;
+    let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there, proc::is_set))];
+    // As a run makes it, where there is none.
+    if !root.join(IGNORE).exists() {
+        files.push(NewFile::ours(IGNORE, projection::IGNORE));
+    }
+    // The container mounts the directory, and what is not there would be made by the engine, for root.
+    files.push(NewFile::ours(".gsd/specs/.gitkeep", ""));
+    if selection.has(Group::Rules) {
+        let repository = config.security.rules_repository.as_deref();
+        let (rules, about) = rules_install::files(root, survey, repository, &rules::EMBEDDED);
+        files.extend(rules);
+        warnings.extend(about);
+    }
+    if selection.has(Group::Devcontainer) {
+        let (container, about) = devcontainer::files(root, survey, record);
+        files.extend(container);
+        warnings.extend(about);
+    }
+    if selection.has(Group::ClaudeMd) {
+        let has_rules = selection.has(Group::Rules) || root.join(".claude/rules").is_dir();
+        match claude_md::file(root, survey, has_rules, is_there) {
+            Ok(file) => files.push(file),
+            Err(why) => warnings.push(why),
+        }
+    }
+    files
+}
+
+fn is_there(program: &str) -> bool {
+    proc::find_program(program).is_some()
+}
+
+const IGNORE: &str = ".mahabharatha/.gitignore";
+
+fn next_steps(is_repository: bool) -> Vec<String> {
+    let commit = "git add -A && git commit";
+    let first = if is_repository {
+        format!("read {}, then commit what was made: {commit}", config::PATH)
+    } else {
+        format!("make it a git repository, which a run needs: git init && {commit}")
+    };
+    vec![first]
+}
+
+fn refuse_agent(request: &Request, why: &str) -> Result<()> {
+    let Some(agent) = &request.agent else { return Ok(()) };
+    let message = format!("--agent {agent}: there is nothing to ask an agent about in a new project: {why}");
+    Err(Error::new(ExitCode::Usage, message).hint(format!(
+        "Leave it out, or say --agent none; later, when there is code: mahabharatha init --force --agent {agent}"
+    )))
+}
+
+/// Where somebody wants a scaffold and has a repository already.
+const BEGIN_ELSEWHERE: &str =
+    "a new project with a scaffold begins in a directory without .git (init makes the repository itself)";
+
+fn refuse_inception_flags(request: &Request, why: &str, is_bare_beginning: bool) -> Result<()> {
+    let flags = [
+        ("--language", request.language.is_some()),
+        ("--framework", request.framework.is_some()),
+        ("--answers", request.answers.is_some()),
+    ];
+    match flags.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            Err(Error::new(ExitCode::Usage, format!("{flag} is for a new project, but here is one already: {why}"))
+                .hint(if is_bare_beginning {
+                    format!("Leave it out, or take another directory: {BEGIN_ELSEWHERE}.")
+                } else {
+                    "Leave it out, or name an empty directory with -C <dir>.".to_owned()
+                }))
+        }
+        None => Ok(()),
+    }
+}

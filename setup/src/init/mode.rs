@@ -1,0 +1,120 @@
+//! Whether a directory is the place for a new project, or holds one.
+
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_sys::error::{Result, io};
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// A new project.
+    Inception,
+    /// An existing one.
+    Discovery,
+}
+
+/// Names that show a project, whatever else is there.
+const INDICATORS: [&str; 10] =
+    [".git", "pyproject.toml", "package.json", "go.mod", "Cargo.toml", "src", "lib", "app", "pom.xml", "Gemfile"];
+const INDICATING_ENDINGS: [&str; 2] = [".csproj", ".sln"];
+
+/// What a directory may hold and still count as empty: what forges put into a new repository, what editors and systems
+/// leave lying about, and what is ours.
+const BESIDE_THE_POINT: [&str; 10] = [
+    ".gitignore",
+    ".gitattributes",
+    ".editorconfig",
+    ".DS_Store",
+    ".idea",
+    ".vscode",
+    ".claude",
+    ".devcontainer",
+    ".gsd",
+    ".mahabharatha",
+];
+const BESIDE_THE_POINT_STEMS: [&str; 5] = ["readme", "license", "licence", "copying", "notice"];
+
+/// The mode, and what decided it.
+pub fn of(root: &Path) -> Result<(Mode, String)> {
+    Ok(judge(&names(root)?))
+}
+
+/// Whether there is a repository, and nothing in it that shows what it is to become.
+pub fn is_bare_beginning(root: &Path) -> Result<bool> {
+    let names: Vec<String> = names(root)?.into_iter().filter(|name| name != ".git").collect();
+    Ok(judge(&names).0 == Mode::Inception)
+}
+
+fn names(root: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root).map_err(io("read", root))? {
+        names.push(entry.map_err(io("read", root))?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn judge(names: &[String]) -> (Mode, String) {
+    let in_order = INDICATORS.iter().filter_map(|known| names.iter().find(|name| name == known));
+    let by_ending = names.iter().filter(|name| INDICATING_ENDINGS.iter().any(|ending| name.ends_with(ending)));
+    if let Some(name) = in_order.chain(by_ending).next() {
+        return (Mode::Discovery, format!("there is {name:?}"));
+    }
+    // Without an indicator too: a scaffold does not belong among a person's files.
+    if let Some(name) = names.iter().find(|name| !is_beside_the_point(name)) {
+        return (Mode::Discovery, format!("it is not empty: there is {name:?}"));
+    }
+    match names.iter().find(|name| !name.starts_with('.')) {
+        Some(name) => (Mode::Inception, format!("there is nothing but {name:?} and the like")),
+        None => (Mode::Inception, "the directory is empty".to_owned()),
+    }
+}
+
+fn is_beside_the_point(name: &str) -> bool {
+    BESIDE_THE_POINT.contains(&name) || is_document(name) || name.starts_with(super::place::UNFINISHED)
+}
+
+/// A readme, a licence or the like.
+pub fn is_document(name: &str) -> bool {
+    let stem = name.split(['.', '-', '_']).next().unwrap_or(name).to_ascii_lowercase();
+    BESIDE_THE_POINT_STEMS.contains(&stem.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(names: &[&str]) -> Mode {
+        judge(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).0
+    }
+
+    #[test]
+    fn every_indicator_alone_shows_a_project() {
+        for name in INDICATORS.into_iter().chain(["Shop.csproj", "Shop.sln"]) {
+            assert_eq!(mode(&[name]), Mode::Discovery, "{name}");
+            assert_eq!(mode(&["README.md", name]), Mode::Discovery, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_readme_or_a_licence_is_no_project() {
+        for names in [
+            &[][..],
+            &["README.md"],
+            &["LICENSE"],
+            &["readme.rst", "LICENCE.txt", "LICENSE-MIT", "NOTICE"],
+            &[".gitignore", ".DS_Store", "COPYING"],
+            &[".mahabharatha", ".gsd", ".claude"],
+        ] {
+            assert_eq!(mode(names), Mode::Inception, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_persons_files_show_a_project_too() {
+        let (mode, why) = judge(&["README.md".to_owned(), "main.py".to_owned()]);
+        assert_eq!((mode, why.as_str()), (Mode::Discovery, "it is not empty: there is \"main.py\""));
+    }
+}

@@ -1,0 +1,86 @@
+//! What `init` wrote, so that it can tell later whether a person has changed it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_engine::claude::install::fingerprint;
+use serde::{Deserialize, Serialize};
+
+pub const PATH: &str = ".mahabharatha/init.json";
+/// Far more than ours ever is.
+const MAX: u64 = 4 << 20;
+
+/// By path, a sign of the contents.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    files: BTreeMap<String, String>,
+}
+
+impl Record {
+    /// Without one, or with one that cannot be read, everything that stands there counts as a person's.
+    pub fn read(root: &Path) -> Record {
+        let path = root.join(PATH);
+        let small = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX);
+        let text = if small { fs::read(&path).unwrap_or_default() } else { Vec::new() };
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    pub fn text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a record is plain data") + "\n"
+    }
+
+    pub fn wrote(&self, path: &str, contents: &[u8]) -> bool {
+        self.files.get(path).is_some_and(|known| *known == fingerprint(contents))
+    }
+
+    /// Whether it was ever ours.
+    pub fn knows(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
+    /// The paths of all files that were ever ours.
+    pub fn paths(&self) -> Vec<String> {
+        self.files.keys().cloned().collect()
+    }
+
+    pub fn forget(&mut self, path: &str) {
+        self.files.remove(path);
+    }
+
+    pub fn note(&mut self, path: &str, contents: &[u8]) {
+        self.files.insert(path.to_owned(), fingerprint(contents));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_shows() {
+        let mut record = Record::default();
+        record.note("a", b"text");
+        assert!(record.wrote("a", b"text"));
+        assert!(!record.wrote("a", b"test") && !record.wrote("a", b"") && !record.wrote("b", b"text"));
+        assert_eq!(
+            fingerprint(b"a"),
+            "1-af63dc4c8601ec8c",
+            "the published value, so that versions understand each other"
+        );
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written_and_a_broken_one_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(PATH);
+        assert_eq!(Record::read(dir.path()), Record::default());
+        let mut record = Record::default();
+        record.note("a", b"text");
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        fs::write(&path, record.text()).unwrap();
+        assert_eq!(Record::read(dir.path()), record);
+        fs::write(&path, "{").unwrap();
+        assert_eq!(Record::read(dir.path()), Record::default());
+    }
+}

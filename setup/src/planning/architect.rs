@@ -1,0 +1,43 @@
+//! A design by an agent, which gets back everything that is wrong with it.
+
+use mahabharatha_core::design::Proposal;
+use mahabharatha_core::ids::Feature;
+use mahabharatha_core::prompt::architect::{ArchitectInput, architect};
+use mahabharatha_engine::report::text::count;
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::ui::Ui;
+
+use super::asker::{Asker, as_documents};
+
+/// So often its design goes back to it.
+const ROUNDS: usize = 3;
+
+/// The design that `judge` takes; or, in the end, what still speaks against the last one.
+pub fn draw_up<T, P>(
+    ui: &Ui,
+    asker: &Asker<'_>,
+    feature: &Feature,
+    requirements: &str,
+    mut judge: impl FnMut(Result<Proposal, String>) -> Result<Result<T, Vec<P>>>,
+    line: impl Fn(&P) -> String,
+) -> Result<Result<T, Vec<P>>> {
+    let documents = asker.project_documents();
+    let documents = as_documents(&documents);
+    let mut rejected: Option<(String, Vec<String>)> = None;
+    for round in 0.. {
+        let before = rejected.as_ref().map(|(answer, problems)| (answer.as_str(), problems.as_slice()));
+        let input = ArchitectInput { feature, requirements, documents: &documents, rejected: before };
+        let answer = asker.ask(ui, &architect(&input), &Proposal::schema())?;
+        let text = answer.as_ref().map(|value| value.to_string()).unwrap_or_default();
+        let problems = match judge(answer.and_then(|value| Proposal::read(value, feature)))? {
+            Ok(taken) => return Ok(Ok(taken)),
+            Err(problems) if round == ROUNDS => return Ok(Err(problems)),
+            Err(problems) => problems,
+        };
+        let lines: Vec<String> = problems.iter().map(&line).collect();
+        ui.note(&format!("{} in the design of {}, back to it:", count(lines.len(), "problem"), asker.name()));
+        lines.iter().for_each(|line| ui.note(&format!("  {line}")));
+        rejected = Some((text, lines));
+    }
+    unreachable!("the last round returns")
+}

@@ -1,0 +1,248 @@
+//! The agent that is asked while a feature is planned or a project set up, and never to change anything.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::cost::Cost;
+use mahabharatha_core::prompt::Document;
+use mahabharatha_engine::agent::{self, Asked, claude};
+use mahabharatha_engine::report::text::amount;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::store::costs::Question;
+use mahabharatha_sys::ui::Ui;
+use serde_json::Value;
+
+use super::documents::read_document;
+use super::signals;
+
+/// As whom an agent is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    ProductOwner,
+    Architect,
+    Scout,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::ProductOwner => "product-owner",
+            Role::Architect => "architect",
+            Role::Scout => "scout",
+        }
+    }
+
+    /// The command that asks.
+    fn phase(self) -> &'static str {
+        match self {
+            Role::ProductOwner => "plan",
+            Role::Architect => "design",
+            Role::Scout => "init",
+        }
+    }
+}
+
+pub struct Asker<'a> {
+    role: Role,
+    name: String,
+    agent: &'a AgentConfig,
+    config: &'a Config,
+    root: &'a Path,
+    /// None where there is no repository.
+    project: Option<&'a Project>,
+    /// None where it is asked about the project, and not about a feature.
+    paths: Option<&'a FeaturePaths>,
+    /// What the feature's run has cost so far.
+    run_cost: Cost,
+    /// What its own questions have cost so far.
+    cost: Cell<Cost>,
+}
+
+impl<'a> Asker<'a> {
+    /// The agent that was named, or an error that says why it cannot be asked.
+    pub fn named(
+        name: &str,
+        role: Role,
+        config: &'a Config,
+        project: &'a Project,
+        paths: &'a FeaturePaths,
+    ) -> Result<Self> {
+        let asker = Asker::about_project(name, role, config, project.root(), Some(project))?;
+        Ok(Asker { paths: Some(paths), ..asker })
+    }
+
+    /// As `named`, where there is no feature, and perhaps no repository.
+    pub fn about_project(
+        name: &str,
+        role: Role,
+        config: &'a Config,
+        root: &'a Path,
+        project: Option<&'a Project>,
+    ) -> Result<Self> {
+        let agent = config.agent(name).ok_or_else(|| {
+            let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+            Error::new(ExitCode::Usage, format!("there is no agent {name:?}"))
+                .hint(format!("Name one of agents: in .mahabharatha/config.yaml ({}), or none.", known.join(", ")))
+        })?;
+        match (agent.kind, agent.command.first()) {
+            (AgentKind::Claude, _) => {
+                claude::check(root, &agent.command, &agent.env).map_err(|trouble| {
+                    Error::new(ExitCode::Preflight, format!("{name}: {}", trouble.what)).hint(trouble.hint)
+                })?;
+            }
+            (AgentKind::Command, None) => {
+                return Err(Error::new(ExitCode::Invalid, format!("the agent {name} has no command to ask"))
+                    .hint(format!("Set agents.{name}.command in .mahabharatha/config.yaml.")));
+            }
+            (AgentKind::Command, Some(program)) => {
+                if agent::find_program(root, program).is_none() {
+                    return Err(Error::new(
+                        ExitCode::Preflight,
+                        format!("{name}: {program} is no program that can be run"),
+                    )
+                    .hint(format!("Put it there, executable, or change agents.{name}.command.")));
+                }
+            }
+        }
+        let (name, run_cost, cost) = (name.to_owned(), Cost::default(), Cell::default());
+        Ok(Asker { role, name, agent, config, root, project, paths: None, run_cost, cost })
+    }
+
+    /// The default agent, where that is one that can be kept from writing; or why there is none.
+    pub fn default_one(
+        role: Role,
+        config: &'a Config,
+        project: &'a Project,
+        paths: &'a FeaturePaths,
+    ) -> Result<Self, Error> {
+        let name = config.agent.as_str();
+        match config.agent(name) {
+            Some(agent) if agent.kind == AgentKind::Command && !agent.command.is_empty() => {
+                let message = format!("{name} is a command, which might write, and is asked only where it is named");
+                Err(Error::new(ExitCode::Usage, message).hint(format!("Name it: --agent {name}")))
+            }
+            _ => Asker::named(name, role, config, project, paths),
+        }
+    }
+
+    /// Counts what the feature's run has cost against the feature's budget too.
+    pub fn after_run(self, run_cost: Cost) -> Self {
+        Asker { run_cost, ..self }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn cost(&self) -> Cost {
+        self.cost.get()
+    }
+
+    /// The answer, or why it is none, for the agent to read.
+    pub fn ask(&self, ui: &Ui, prompt: &str, schema: &Value) -> Result<Result<Value, String>> {
+        ui.note(&format!("asking {} as the {} …", self.name, self.role.as_str()));
+        let mut pass = [self.config.env.pass.as_slice(), &self.agent.env].concat();
+        if self.agent.kind == AgentKind::Claude {
+            pass.extend(claude::OWN_ENV.iter().map(|name| (*name).to_owned()));
+        }
+        let mut env = proc::base_env(&pass);
+        env.insert("MAHABHARATHA_ROLE".into(), self.role.as_str().into());
+        if let Some(paths) = self.paths {
+            env.insert("MAHABHARATHA_FEATURE".into(), paths.feature().as_str().into());
+            env.insert("MAHABHARATHA_SPEC_DIR".into(), paths.specs().into());
+        }
+        let max_usd = self.budget()?;
+        let before = self.changed_files()?;
+        let question = self.note()?;
+        let answer = agent::ask(&Asked {
+            agent: self.agent,
+            name: &self.name,
+            root: self.root,
+            prompt,
+            schema,
+            env,
+            mark: proc::own_mark(&self.paths.map_or_else(|| self.root.to_owned(), FeaturePaths::asked)),
+            timeout: self.config.workers.timeout,
+            max_usd,
+        });
+        signals::let_end();
+        self.count(ui, question, answer.cost);
+        // An agent that was stopped for its budget failed because of that.
+        let value = answer.value.or_else(|error| self.budget().and(Err(error)))?;
+        let after = self.changed_files()?;
+        let changed: Vec<&str> = after.difference(&before).map(String::as_str).collect();
+        if !changed.is_empty() {
+            ui.warn(&format!("files changed in your checkout while {} was asked: {}", self.name, changed.join(", ")));
+        }
+        Ok(value)
+    }
+
+    /// Notes a question where its cost is kept; nowhere as long as there is no repository.
+    fn note(&self) -> Result<Option<Question>> {
+        let path = match (self.paths, self.project) {
+            (Some(paths), Some(project)) => {
+                paths.take_over_setup_costs(project)?;
+                Some(paths.planning_costs())
+            }
+            (Some(paths), None) => Some(paths.planning_costs()),
+            (None, Some(project)) => Some(project.setup_costs()),
+            (None, None) => Project::locate(self.root)?.as_ref().map(Project::setup_costs),
+        };
+        path.map(|path| Question::note(&path, self.role.phase(), &self.name)).transpose()
+    }
+
+    fn count(&self, ui: &Ui, question: Option<Question>, cost: Cost) {
+        self.cost.set(self.cost.get() + cost);
+        let _whole = signals::uninterrupted();
+        // There may be a repository by now.
+        let question = question.map_or_else(|| self.note(), |question| Ok(Some(question)));
+        if let Err(error) = question.and_then(|question| question.map_or(Ok(()), |question| question.cost(cost))) {
+            // The answer is there, and paid for.
+            ui.warn(&error.to_string());
+        }
+    }
+
+    fn changed_files(&self) -> Result<BTreeSet<String>> {
+        Ok(self.project.map(Project::changed_files).transpose()?.unwrap_or_default().into_iter().collect())
+    }
+
+    /// Returns what the next question may cost; an error where nothing is left.
+    fn budget(&self) -> Result<Option<f64>> {
+        let budget = &self.config.budget;
+        let left = |key, limit: Option<f64>, spent: Cost| {
+            let Some(limit) = limit else { return Ok(None) };
+            match limit - spent.known_usd() {
+                left if left > 0.0 => Ok(Some(left)),
+                _ => Err(used_up(key, limit, spent)),
+            }
+        };
+        let own = left("max_usd_per_task", budget.max_usd_per_task, self.cost.get())?;
+        let feature = match self.paths {
+            None => None,
+            Some(paths) => left("max_usd", budget.max_usd, paths.planning_cost()? + self.run_cost)?,
+        };
+        Ok(own.into_iter().chain(feature).reduce(f64::min))
+    }
+
+    /// What the project says about itself; what cannot be read is left out.
+    pub fn project_documents(&self) -> Vec<(String, String)> {
+        [".gsd/PROJECT.md", ".gsd/INFRASTRUCTURE.md", "CLAUDE.md"]
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), read_document(&self.root.join(name)).ok()??)))
+            .filter(|(_, text)| !text.trim().is_empty())
+            .collect()
+    }
+}
+
+fn used_up(key: &str, limit: f64, spent: Cost) -> Error {
+    let message = format!("the budget of {limit:.2} USD is used up: {} was spent", amount(spent));
+    Error::new(ExitCode::Paused, message).hint(format!("Raise budget.{key} in .mahabharatha/config.yaml."))
+}
+
+pub fn as_documents(documents: &[(String, String)]) -> Vec<Document<'_>> {
+    documents.iter().map(|(path, text)| Document { path, text }).collect()
+}

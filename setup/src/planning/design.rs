@@ -1,0 +1,181 @@
+//! A proposal on its way to being the feature's design: judged, then turned into files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use mahabharatha_core::design::{Design, Page, Proposal, design_document, design_manifest, is_form, stub_in_the_way};
+use mahabharatha_core::graph::{Problem, Served, Severity, StartTree, TaskGraph, spell_out, trace};
+use mahabharatha_core::plan::Plan;
+use mahabharatha_core::spec::{GraphFile, Requirements, write_task_file};
+use mahabharatha_engine::specs;
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::RepoPath;
+use mahabharatha_sys::project::{FeaturePaths, Project};
+
+use super::documents::aside;
+use super::file_set::FileSet;
+
+/// A design whose graph holds.
+pub struct Designed {
+    pub design: Design,
+    pub file: GraphFile,
+    pub graph: TaskGraph,
+    pub criteria: Vec<Served>,
+    pub warnings: Vec<Problem>,
+}
+
+/// Checks everything; with an error, every problem.
+pub fn judge(
+    project: &Project,
+    paths: &FeaturePaths,
+    start: &StartTree,
+    requirements: &Requirements,
+    proposal: Proposal,
+) -> Result<Designed, Vec<Problem>> {
+    let Proposal { design, graph: mut file } = proposal;
+    let (tree, mut problems) = design.with_stubs(start);
+    let taken = design.stub_files().filter(|(path, content)| is_taken(project.checkout(), path, content));
+    problems.extend(taken.map(|(path, _)| stub_in_the_way(&path)));
+    let (criteria, untraced) = trace(requirements, &file);
+    spell_out(&mut file, requirements);
+    let (graph, found) = specs::check_graph(paths.feature(), &file, Some(&tree));
+    problems.extend(found);
+    match graph {
+        Some(graph) if problems.iter().all(|problem| problem.severity == Severity::Warning) => {
+            problems.extend(untraced);
+            file.total_tasks = Some(file.tasks.len() as u64);
+            file.max_parallelization = Some(width(&graph) as u64);
+            Ok(Designed { design, file, graph, criteria, warnings: problems })
+        }
+        _ => Err(problems),
+    }
+}
+
+/// A design that a person is to fill in: its graph has the right form, and no criterion is served yet.
+pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) -> Result<Designed, Vec<Problem>> {
+    let Proposal { design, graph: mut file } = proposal;
+    let (criteria, _) = trace(requirements, &file);
+    match TaskGraph::check(&file, Some(start)) {
+        (Some(graph), warnings) => {
+            file.total_tasks = Some(file.tasks.len() as u64);
+            file.max_parallelization = Some(width(&graph) as u64);
+            Ok(Designed { design, file, graph, criteria, warnings })
+        }
+        (None, problems) => Err(problems),
+    }
+}
+
+/// Nobody writes through a link, or over a file, unless that is the stub itself: one that was killed may have left it.
+fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
+    let mut at = checkout.to_owned();
+    let mut parts = path.split('/').peekable();
+    while let Some(part) = parts.next() {
+        at.push(part);
+        let Ok(found) = fs::symlink_metadata(&at) else { return false };
+        if parts.peek().is_none() {
+            return !(found.is_file() && fs::read(&at).is_ok_and(|bytes| bytes == content.as_bytes()));
+        }
+        if !found.is_dir() {
+            return true;
+        }
+    }
+    false
+}
+
+/// The tasks of the widest level.
+pub fn width(graph: &TaskGraph) -> usize {
+    graph.tasks().chunk_by(|one, next| one.level == next.level).map(<[_]>::len).max().unwrap_or(0)
+}
+
+/// Who made the design, and on what.
+pub struct Colophon<'a> {
+    pub author: &'a str,
+    /// How the requirements stand.
+    pub approval: &'a str,
+    /// A document that a person wrote stays as it is.
+    pub keep_document: bool,
+}
+
+/// What is to be written where.
+#[derive(Debug, Default)]
+pub struct Laid {
+    pub files: FileSet,
+    /// What stood there and is kept beside it.
+    pub kept: Vec<PathBuf>,
+}
+
+/// Every file of the design; the graph comes last, since a run begins from it.
+pub fn lay_out(
+    project: &Project,
+    paths: &FeaturePaths,
+    designed: &Designed,
+    plan: &Plan,
+    colophon: &Colophon<'_>,
+) -> Result<Laid> {
+    let mut laid = Laid::default();
+    for (path, content) in designed.design.stub_files() {
+        laid.files.put(project.checkout().join(path), content);
+    }
+    let old = fs::read_to_string(paths.graph()).ok().and_then(|text| GraphFile::parse(&text).ok());
+    let gone = old.iter().flat_map(|old| TaskGraph::check(old, None).0).flat_map(|old| old.tasks().to_vec());
+    for task in gone.filter(|task| designed.graph.task(&task.id).is_none()) {
+        laid.files.remove(paths.task_file(&task.id));
+    }
+    for task in designed.graph.tasks() {
+        laid.files.put(paths.task_file(&task.id), write_task_file(&task.spec, None));
+    }
+    let manifest = serde_json::to_string_pretty(&design_manifest(&designed.graph)).expect("it has string keys only");
+    laid.files.put(paths.manifest(), manifest + "\n");
+    let written = || fs::read(paths.design()).is_ok_and(|document| !is_form(&String::from_utf8_lossy(&document)));
+    if !(colophon.keep_document && written()) {
+        let created = Timestamp::now().strftime("%Y-%m-%d").to_string();
+        let page = Page {
+            design: &designed.design,
+            graph: &designed.graph,
+            plan,
+            criteria: &designed.criteria,
+            created: &created,
+            author: colophon.author,
+            approval: colophon.approval,
+        };
+        laid.put_in_place(paths.design(), design_document(&page).into_bytes())?;
+    }
+    laid.put_in_place(paths.graph(), designed.file.to_json().into_bytes())?;
+    Ok(laid)
+}
+
+impl Laid {
+    fn put_in_place(&mut self, path: PathBuf, bytes: Vec<u8>) -> Result<()> {
+        if let Some((beside, old)) = aside(&path, &bytes)? {
+            self.files.put(beside.clone(), old);
+            self.kept.push(beside);
+        }
+        self.files.put(path, bytes);
+        Ok(())
+    }
+}
+
+/// What belongs into the commit, by its path in the repository: the specs, as far as git does not ignore them, and the stubs.
+pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
+    let mut all: Vec<(PathBuf, Option<Vec<u8>>)> = Vec::new();
+    let mut add = |path: &Path, bytes: Option<Vec<u8>>| {
+        if let Ok(inside) = path.strip_prefix(project.checkout()) {
+            all.push((inside.to_owned(), bytes));
+        }
+    };
+    // A document that a person wrote stays as it is, and is of the design all the same.
+    let found = [paths.requirements(), paths.approval(), paths.design()];
+    for path in found.iter().filter(|found| files.iter().all(|(path, _)| path != *found)) {
+        if let Ok(bytes) = fs::read(path) {
+            add(path, Some(bytes));
+        }
+    }
+    files.iter().for_each(|(path, bytes)| add(path, bytes.map(<[u8]>::to_vec)));
+    let names: Vec<RepoPath> = all.iter().map(|(path, _)| RepoPath::new(path.as_os_str().as_encoded_bytes())).collect();
+    let ignored = project.head().work_tree(project.checkout()).ignored(&names)?;
+    let is_spec = |path: &Path| path.starts_with(".gsd");
+    let mut names = names.into_iter();
+    all.retain(|(path, _)| names.next().is_none_or(|name| !(is_spec(path) && ignored.contains(&name))));
+    Ok(all)
+}

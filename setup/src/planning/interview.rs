@@ -1,0 +1,105 @@
+//! The built-in interview, for where no agent asks. What there is already is offered as the answer.
+
+use mahabharatha_core::spec::{Requirements, Story};
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::{NoAnswer, Style, Ui, one_line};
+
+const FLAG: &str = "--describe TEXT, --from FILE or --agent none";
+/// A question that must have an answer is asked so often.
+const PATIENCE: usize = 3;
+/// Nobody means to write more of one thing.
+const MOST: usize = 100;
+
+pub fn interview(ui: &Ui, start: &Requirements) -> Result<Requirements> {
+    let mut all = start.clone();
+    ui.tell(Style::Dim, "An empty answer takes what stands in brackets, or ends a list.");
+    all.problem = required(ui, "What problem does it solve, and for whom?", &start.problem)?;
+    all.stories = Vec::new();
+    for number in 1..=MOST {
+        let before = start.stories.get(number - 1);
+        match story(ui, number, before)? {
+            Some(story) => all.stories.push(story),
+            None => break,
+        }
+    }
+    all.constraints = list(ui, "Constraints, technical or of the business", &start.constraints)?;
+    all.out_of_scope = list(ui, "Out of scope: what is left out on purpose", &start.out_of_scope)?;
+    all.dependencies = list(ui, "Dependencies: systems or features that it needs", &start.dependencies)?;
+    Ok(all)
+}
+
+fn story(ui: &Ui, number: usize, before: Option<&Story>) -> Result<Option<Story>> {
+    let mut story = before.cloned().unwrap_or_default();
+    let question = format!("Story {number}: who can do what?");
+    let may_end = number > 1 && before.is_none();
+    story.title = if may_end { one_line(&ask_on(ui, &question)?) } else { line(ui, &question, &story.title)? };
+    if story.title.is_empty() {
+        return Ok(None);
+    }
+    story.role = line(ui, "  As a …", &story.role)?;
+    story.capability = line(ui, "  I want …", &story.capability)?;
+    story.benefit = line(ui, "  So that …", &story.benefit)?;
+    story.criteria = list(ui, "  Acceptance criteria, each of which can be measured", &story.criteria)?;
+    story.verification = text(ui, "  The command that proves it:", &story.verification)?;
+    Ok(Some(story))
+}
+
+/// An answer in one or more lines, which may not be empty.
+pub fn required(ui: &Ui, question: &str, before: &str) -> Result<String> {
+    for _ in 0..PATIENCE {
+        let answer = text(ui, question, before)?;
+        if !answer.is_empty() {
+            return Ok(answer);
+        }
+        ui.warn("this needs an answer");
+    }
+    Err(Error::new(ExitCode::Usage, format!("\"{question}\" was not answered; nothing was written"))
+        .hint(format!("Answer it with {FLAG}.")))
+}
+
+fn line(ui: &Ui, question: &str, before: &str) -> Result<String> {
+    Ok(one_line(&text(ui, question, before)?))
+}
+
+fn text(ui: &Ui, question: &str, before: &str) -> Result<String> {
+    let question = if before.is_empty() { question.to_owned() } else { format!("{question} [{}]", one_line(before)) };
+    let answer = ask(ui, &question)?;
+    Ok(if answer.is_empty() { before.to_owned() } else { answer })
+}
+
+fn list(ui: &Ui, question: &str, before: &[String]) -> Result<Vec<String>> {
+    let known = if before.is_empty() { String::new() } else { format!(" [{}]", one_line(&before.join("; "))) };
+    ui.tell(Style::Strong, &format!("{question}, one on each line{known}"));
+    let mut items = Vec::new();
+    while items.len() < MOST {
+        let answer = ask_on(ui, "  -")?;
+        if answer.is_empty() {
+            break;
+        }
+        items.extend(answer.lines().map(item).filter(|item| !item.is_empty()));
+    }
+    Ok(if items.is_empty() { before.to_vec() } else { items })
+}
+
+/// A line of a list, which may have been pasted with its bullet.
+fn item(line: &str) -> String {
+    let line = line.trim();
+    let bare = ["- [ ] ", "- ", "* "].iter().find_map(|bullet| line.strip_prefix(bullet));
+    bare.unwrap_or(line).trim().to_owned()
+}
+
+/// One more of something: who presses Ctrl-D has no more of it.
+fn ask_on(ui: &Ui, question: &str) -> Result<String> {
+    match ui.ask_text(question, FLAG) {
+        Err(unanswered) if unanswered.ended => Ok(String::new()),
+        answer => answer.map_err(unanswered_error),
+    }
+}
+
+fn ask(ui: &Ui, question: &str) -> Result<String> {
+    ui.ask_text(question, FLAG).map_err(unanswered_error)
+}
+
+fn unanswered_error(unanswered: NoAnswer) -> Error {
+    Error::new(ExitCode::Usage, unanswered.to_string()).detail("nothing was written")
+}

@@ -1,0 +1,140 @@
+//! A place beside the checkout where a design is tried and made into a commit before anything of the user's is touched.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mahabharatha_core::design::StubCheck;
+use mahabharatha_core::ids::Oid;
+use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::git::{EntryType, Git, RepoPath};
+use mahabharatha_sys::proc::{self, Cmd, bounded_text};
+use mahabharatha_sys::project::Project;
+use tempfile::TempDir;
+
+use super::signals;
+
+const SHOWN: (usize, usize) = (2 * 1024, 6 * 1024);
+
+pub struct ScratchCheckout {
+    dir: TempDir,
+    git: Git,
+    head: Oid,
+}
+
+impl ScratchCheckout {
+    /// On the commit that is checked out.
+    pub fn open(project: &Project) -> Result<ScratchCheckout> {
+        let failed = |error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}"));
+        let dir = tempfile::Builder::new().prefix("mahabharatha-design-").tempdir().map_err(failed)?;
+        signals::remove_at_end(dir.path());
+        let (private, tree) = (dir.path().join("git"), dir.path().join("tree"));
+        fs::create_dir(&tree).map_err(io("make the directory", &tree))?;
+        let objects = Git::objects(&private, project.common_dir(), &project.pinned_config()?)?;
+        let git = objects.work_tree(&tree).index(private.join("index"));
+        let head = project.head_commit()?;
+        git.read_tree(&head)?;
+        Ok(ScratchCheckout { dir, git, head })
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.dir.path().join("tree")
+    }
+
+    fn put(&self, path: &Path, bytes: Option<&[u8]>) -> Result<()> {
+        let path = self.tree().join(path);
+        let Some(bytes) = bytes else {
+            let _ = fs::remove_file(&path);
+            return Ok(());
+        };
+        let parent = path.parent().unwrap_or(&path);
+        fs::create_dir_all(parent).map_err(io("make the directory", parent))?;
+        fs::write(&path, bytes).map_err(io("write", &path))
+    }
+
+    /// Runs the check where everything is that is committed, with the stubs; or what it printed when it failed.
+    pub fn check_stubs<'s>(
+        &self,
+        check: &StubCheck,
+        stubs: impl Iterator<Item = (String, &'s str)>,
+        env: BTreeMap<OsString, OsString>,
+        mark: &Path,
+    ) -> Result<Result<(), String>> {
+        let files = self.git.ls_tree(&self.head)?.into_iter().filter(|entry| entry.kind != EntryType::Submodule);
+        let files: Vec<RepoPath> = files.map(|entry| entry.path).collect();
+        self.git.checkout_index(&files)?;
+        for (path, content) in stubs {
+            self.put(Path::new(&path), Some(content.as_bytes()))?;
+        }
+        let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the check of the stubs: {error}"));
+        proc::become_subreaper().map_err(failed)?;
+        let timeout = Duration::from_secs(check.timeout_seconds);
+        let ended = Cmd::shell(&check.command).cwd(self.tree()).envs(env).watched(mark).timeout(timeout).merged().run();
+        proc::end_descendants(Duration::ZERO);
+        signals::let_end();
+        let ended = ended.map_err(failed)?;
+        if ended.success() {
+            return Ok(Ok(()));
+        }
+        let how = if ended.timed_out {
+            format!("ran longer than {timeout:?}")
+        } else {
+            format!("ended with {}", ended.status)
+        };
+        Ok(Err(format!("`{}` {how}\n{}", check.command, bounded_text(&ended.stdout, SHOWN).trim())))
+    }
+
+    /// A commit on HEAD with these files as they are given; nothing refers to it yet. None where HEAD has them so.
+    pub fn commit(
+        self,
+        project: &Project,
+        files: &[(PathBuf, Option<Vec<u8>>)],
+        message: &str,
+    ) -> Result<Option<Commit>> {
+        for (path, bytes) in files {
+            self.put(path, bytes.as_deref())?;
+        }
+        let paths: Vec<RepoPath> =
+            files.iter().map(|(path, _)| RepoPath::new(path.as_os_str().as_encoded_bytes())).collect();
+        self.git.update_index(&paths)?;
+        let tree = self.git.write_tree()?;
+        if self.git.diff_tree(&self.head, &tree)?.is_empty() {
+            return Ok(None);
+        }
+        let commit = self.git.commit_tree(&tree, std::slice::from_ref(&self.head), message, &project.identity()?)?;
+        let index = project.git_dir().join("index");
+        let checkout = self.git.clone().work_tree(project.checkout()).index(index);
+        let branch = project.head_branch()?;
+        Ok(Some(Commit { commit, head: self.head, branch, paths, checkout, _scratch: self.dir }))
+    }
+}
+
+/// A commit that the branch has not got yet.
+pub struct Commit {
+    pub commit: Oid,
+    head: Oid,
+    pub branch: String,
+    paths: Vec<RepoPath>,
+    /// The user's checkout and its index, with the settings that were pinned.
+    checkout: Git,
+    /// The git directory that this is done through.
+    _scratch: TempDir,
+}
+
+impl Commit {
+    /// The index of the checkout gets it, where the files stand already, and then the branch: who is killed between the two
+    /// leaves files that are staged.
+    pub fn land(&self, project: &Project) -> Result<()> {
+        let hint = "Another git command may be at work: try again when it is done.";
+        self.checkout.update_index(&self.paths).map_err(|error| Error::from(error).hint(hint))?;
+        Ok(project.git().update_ref(&self.branch, &self.commit, Some(&self.head))?)
+    }
+
+    /// After a landing that failed, once the files are as they were.
+    pub fn unstage(&self) {
+        // What cannot be taken back is only staged.
+        let _ = self.checkout.update_index(&self.paths);
+    }
+}

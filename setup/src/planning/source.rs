@@ -1,0 +1,79 @@
+//! Where the wish for a feature comes from: a text, a file, an issue.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::proc::{self, Cmd, bounded_text};
+use mahabharatha_sys::project::Project;
+use mahabharatha_sys::store::projection;
+use mahabharatha_sys::ui::Ui;
+use serde::Deserialize;
+
+use super::LONGEST_DOCUMENT;
+use super::documents::{read_document, text_of};
+
+#[derive(Debug, Clone)]
+pub enum Source {
+    Text(String),
+    /// `-` is the standard input.
+    File(PathBuf),
+    Issue(u64),
+}
+
+/// Variables by which GitHub's tool knows who asks.
+const GH_ENV: [&str; 6] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_REPO", "GH_CONFIG_DIR", "XDG_CONFIG_HOME"];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn read_source(source: &Source, directory: &Path, project: &Project, ui: &Ui) -> Result<String> {
+    let (text, name) = match source {
+        Source::Text(text) => (text_of(text.clone().into_bytes(), "--describe")?, "--describe".to_owned()),
+        Source::File(path) if path.as_os_str() == "-" => {
+            let bytes = ui.input(LONGEST_DOCUMENT).map_err(mahabharatha_sys::error::io("read", path))?;
+            (text_of(bytes, "the standard input")?, "the standard input".to_owned())
+        }
+        Source::File(path) => {
+            let path = directory.join(path);
+            let missing = || Error::new(ExitCode::Usage, format!("there is no file {}", path.display()));
+            if path.canonicalize().is_ok_and(|path| path.starts_with(project.home())) {
+                // A session's draft, which git is not to see.
+                projection::make_home(&project.home(), &project.shared_dir())?;
+            }
+            (read_document(&path)?.ok_or_else(missing)?, path.display().to_string())
+        }
+        Source::Issue(number) => (read_issue(*number, project.root())?, format!("issue {number}")),
+    };
+    if text.trim().is_empty() {
+        return Err(Error::new(ExitCode::Usage, format!("{name} is empty")).hint("Say what the feature is for."));
+    }
+    Ok(text)
+}
+
+#[derive(Deserialize)]
+struct Issue {
+    title: String,
+    body: Option<String>,
+    url: Option<String>,
+}
+
+fn read_issue(number: u64, root: &Path) -> Result<String> {
+    let failed = |what: String| Error::new(ExitCode::Failed, format!("issue {number} cannot be read: {what}"));
+    let program = proc::find_program("gh").ok_or_else(|| {
+        Error::new(ExitCode::Preflight, "gh was not found on PATH, and issues are read with it")
+            .hint("Install GitHub's command line tool, or pass the text: --describe TEXT, --from FILE.")
+    })?;
+    let number = number.to_string();
+    let cmd = Cmd::new(program).args(["issue", "view", &number, "--json", "title,body,url"]).cwd(root);
+    let env = proc::base_env(&GH_ENV.map(str::to_owned));
+    let limit = LONGEST_DOCUMENT as usize;
+    let ended = cmd.envs(env).timeout(PATIENCE).keep(2 * limit, 0).run().map_err(|error| failed(error.to_string()))?;
+    if !ended.success() || ended.truncated {
+        let said = bounded_text(&ended.stderr, (1000, 1000));
+        return Err(failed(format!("gh ended with {}", ended.status))
+            .detail(said.trim())
+            .hint("See whether `gh issue view` works here; `gh auth login` logs in."));
+    }
+    let issue: Issue = serde_json::from_slice(&ended.stdout).map_err(|error| failed(error.to_string()))?;
+    let (body, url) = (issue.body.unwrap_or_default(), issue.url.unwrap_or_default());
+    text_of(format!("{}\n\n{body}\n\n{url}\n", issue.title).into_bytes(), &format!("issue {number}"))
+}

@@ -1,0 +1,306 @@
+//! The only door to git: the command line tool with a fixed, safe configuration, told explicitly where everything is.
+//!
+//! An agent may have written anything into the repository's `.git`. So nothing that could be planted there (hooks,
+//! fsmonitor, pagers, aliases, external programs) is run, replacement objects are not looked at, and whatever
+//! reads files of a worktree uses a git directory of ours with the settings that were pinned (`Git::objects`).
+
+mod batch;
+mod blobs;
+mod config;
+mod copy;
+mod discover;
+mod error;
+mod merge;
+mod objects;
+mod path;
+mod refs;
+mod status;
+mod trees;
+mod worktrees;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::crash;
+use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
+
+pub use batch::{CommitText, NewCommit};
+pub use config::{Identity, Pinned, Settings, user_settings};
+pub use copy::copy_of;
+pub use discover::{First, Found as Discovered, discover, init};
+pub use error::{GitError, Result};
+pub use merge::{IndexInput, Merged, Stage};
+pub use path::RepoPath;
+pub use refs::{RefChange, Worktree};
+pub use status::{Found, StatusEntry};
+pub use trees::{Change, EntryType, TreeEntry};
+
+/// More than any listing that we ask for; beyond it the answer is an error, not a part.
+const MAX_OUTPUT: usize = 1 << 30;
+
+/// On every call, above every other configuration.
+const SAFE_CONFIG: [(&str, &str); 45] = [
+    ("core.hooksPath", "/dev/null"),
+    // Hooks may stand in the configuration as well, since git 2.54.
+    ("hook.reference-transaction.enabled", "false"),
+    ("hook.post-checkout.enabled", "false"),
+    ("hook.post-index-change.enabled", "false"),
+    ("hook.post-merge.enabled", "false"),
+    ("hook.pre-merge-commit.enabled", "false"),
+    ("hook.prepare-commit-msg.enabled", "false"),
+    ("hook.commit-msg.enabled", "false"),
+    // A signed commit would have the configured program run by `git log`.
+    ("log.showSignature", "false"),
+    ("merge.verifySignatures", "false"),
+    ("gpg.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("core.fsmonitor", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.pager", "cat"),
+    ("core.editor", "false"),
+    ("sequence.editor", "false"),
+    ("core.askPass", "false"),
+    ("core.sshCommand", "false"),
+    ("core.gitProxy", "false"),
+    ("core.alternateRefsCommand", "false"),
+    ("core.splitIndex", "false"),
+    ("core.sparseCheckout", "false"),
+    ("core.commitGraph", "false"),
+    ("core.quotePath", "false"),
+    // Objects and refs are on the disk before anything relies on them.
+    ("core.fsync", "objects,reference"),
+    // A person's git, or that of another feature, holds a ref for a moment only.
+    ("core.filesRefLockTimeout", "3000"),
+    ("core.packedRefsTimeout", "3000"),
+    ("index.sparse", "false"),
+    ("diff.external", ""),
+    ("diff.renames", "false"),
+    ("diff.ignoreSubmodules", "all"),
+    ("merge.renames", "false"),
+    ("status.renames", "false"),
+    ("submodule.recurse", "false"),
+    ("credential.helper", ""),
+    ("protocol.allow", "never"),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("receive.autogc", "false"),
+    ("rerere.enabled", "false"),
+    ("advice.detachedHead", "false"),
+    // That no graft file is read is said by naming an empty one.
+    ("advice.graftFileDeprecated", "false"),
+];
+
+/// One git directory and how it is looked at.
+#[derive(Debug, Clone)]
+pub struct Git {
+    git_dir: PathBuf,
+    work_tree: Option<PathBuf>,
+    index: Option<PathBuf>,
+    /// Where a git directory of ours keeps its objects: in the repository.
+    objects: Option<PathBuf>,
+    /// The user's own configuration counts too; only for reading it.
+    user_config: bool,
+}
+
+impl Git {
+    /// The repository itself: refs, worktrees, reading configuration and history.
+    pub fn repository(common_dir: impl Into<PathBuf>) -> Self {
+        Git { git_dir: common_dir.into(), work_tree: None, index: None, objects: None, user_config: false }
+    }
+
+    pub fn work_tree(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.work_tree = Some(dir.into());
+        self
+    }
+
+    pub fn index(mut self, file: impl Into<PathBuf>) -> Self {
+        self.index = Some(file.into());
+        self
+    }
+
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// The tool's version, such as `[2, 47, 3]`.
+    pub fn version() -> Result<[u32; 3]> {
+        let call = Call::new(["version"]);
+        let ended = Cmd::new(executable()?).arg("version").envs(base_env(&[])).run();
+        let text = call.finish(ended)?.text()?;
+        let mut numbers = text.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.').map_while(|part| {
+            let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().ok()
+        });
+        match (numbers.next(), numbers.next()) {
+            (Some(major), Some(minor)) => Ok([major, minor, numbers.next().unwrap_or(0)]),
+            _ => Err(call.unexpected(&text)),
+        }
+    }
+
+    /// Any other call; fails unless git succeeds.
+    pub fn run<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Result<Output> {
+        self.call(Call::new(args))
+    }
+
+    fn call(&self, call: Call) -> Result<Output> {
+        let ended = self.carry_out(&call)?;
+        call.finish(ended)
+    }
+
+    fn carry_out(&self, call: &Call) -> Result<std::io::Result<Ended>> {
+        Ok(self.command(call)?.spawn().and_then(|running| {
+            crash::point(|| format!("git {}", call.verb().display()));
+            running.wait()
+        }))
+    }
+
+    /// For questions that git answers with exit code 1 when the answer is no.
+    fn ask(&self, call: Call) -> Result<Option<Output>> {
+        let ended = self.carry_out(&call)?;
+        if matches!(&ended, Ok(Ended { status: Exit::Code(1), .. })) {
+            return Ok(None);
+        }
+        call.finish(ended).map(Some)
+    }
+
+    fn command(&self, call: &Call) -> Result<Cmd> {
+        let mut cmd = Cmd::new(executable()?).arg("--no-pager").envs(base_env(&[]));
+        cmd = cmd.arg(with_prefix("--git-dir=", &self.git_dir));
+        cmd = match &self.work_tree {
+            Some(dir) => cmd.arg(with_prefix("--work-tree=", dir)).cwd(dir),
+            None => cmd.cwd(&self.git_dir),
+        };
+        for (key, value) in [
+            ("LC_ALL", "C"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_LITERAL_PATHSPECS", "1"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_GRAFT_FILE", "/dev/null"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_EDITOR", "false"),
+            ("GIT_ASKPASS", "false"),
+        ] {
+            cmd = cmd.env(key, value);
+        }
+        if let Some(index) = &self.index {
+            cmd = cmd.env("GIT_INDEX_FILE", index);
+        }
+        if let Some(objects) = &self.objects {
+            cmd = cmd.env("GIT_OBJECT_DIRECTORY", objects);
+        }
+        if self.user_config {
+            cmd = cmd.envs(config::user_environment());
+        } else {
+            cmd = cmd.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+            cmd = cmd.env("GIT_CONFIG_COUNT", SAFE_CONFIG.len().to_string());
+            for (index, (key, value)) in SAFE_CONFIG.iter().enumerate() {
+                cmd = cmd.env(format!("GIT_CONFIG_KEY_{index}"), key).env(format!("GIT_CONFIG_VALUE_{index}"), value);
+            }
+        }
+        for (key, value) in &call.env {
+            cmd = cmd.env(key, value);
+        }
+        if let Some(input) = &call.input {
+            cmd = cmd.stdin(input.clone());
+        }
+        Ok(cmd.args(&call.args).keep(MAX_OUTPUT, 0))
+    }
+}
+
+/// What one call is to do.
+struct Call {
+    args: Vec<OsString>,
+    env: Vec<(&'static str, String)>,
+    input: Option<Vec<u8>>,
+}
+
+impl Call {
+    fn new<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Self {
+        Call { args: args.into_iter().map(|arg| arg.as_ref().to_owned()).collect(), env: Vec::new(), input: None }
+    }
+
+    fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    fn env(mut self, key: &'static str, value: impl Into<String>) -> Self {
+        self.env.push((key, value.into()));
+        self
+    }
+
+    /// What git is to do, after settings for this call alone.
+    fn verb(&self) -> &OsStr {
+        let mut args = self.args.iter();
+        while args.as_slice().first().is_some_and(|arg| arg == "-c") {
+            args.nth(1);
+        }
+        args.next().map_or(OsStr::new(""), OsString::as_os_str)
+    }
+
+    fn finish(&self, ended: std::io::Result<Ended>) -> Result<Output> {
+        let ended = ended.map_err(|error| GitError::Start(error.to_string()))?;
+        if !ended.success() {
+            return Err(GitError::failed(&self.args, ended.status, &ended.stderr));
+        }
+        if ended.truncated {
+            return Err(self.unexpected("more output than can be held"));
+        }
+        Ok(Output { args: self.args.clone(), bytes: ended.stdout })
+    }
+
+    fn unexpected(&self, output: &str) -> GitError {
+        GitError::unexpected(&self.args, output)
+    }
+}
+
+/// What git wrote to its standard output.
+pub struct Output {
+    args: Vec<OsString>,
+    pub bytes: Vec<u8>,
+}
+
+impl Output {
+    /// Without the line end.
+    pub fn text(&self) -> Result<String> {
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
+            Err(_) => Err(self.unexpected("text that is not UTF-8")),
+        }
+    }
+
+    fn unexpected(&self, output: &str) -> GitError {
+        GitError::unexpected(&self.args, output)
+    }
+
+    fn oid(&self) -> Result<mahabharatha_core::ids::Oid> {
+        let text = self.text()?;
+        mahabharatha_core::ids::Oid::new(text.clone()).map_err(|_| self.unexpected(&text))
+    }
+
+    /// The parts of a `-z` listing.
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let bytes = self.bytes.strip_suffix(b"\0").unwrap_or(&self.bytes);
+        bytes.split(|&byte| byte == 0).filter(|_| !self.bytes.is_empty())
+    }
+}
+
+/// Looked for once, by our own PATH, so that no later change of PATH picks another.
+fn executable() -> Result<&'static Path> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(|| find_program("git")).as_deref().ok_or(GitError::Missing)
+}
+
+fn with_prefix(prefix: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(prefix);
+    text.push(path);
+    text
+}
+
+#[cfg(test)]
+mod tests;

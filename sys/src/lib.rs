@@ -1,0 +1,10 @@
+//! The outside world behind one boundary each: processes, git, files, the terminal.
+
+pub mod crash;
+pub mod error;
+pub mod git;
+pub mod proc;
+pub mod project;
+pub mod signals;
+pub mod store;
+pub mod ui;

@@ -1,0 +1,313 @@
+//! The project: the main checkout of a git repository, and where everything in it is.
+
+mod checkout;
+mod costs;
+mod glance;
+mod paths;
+mod which_feature;
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+
+use mahabharatha_core::config::Ports;
+use mahabharatha_core::ids::Feature;
+
+use crate::error::{Error, ExitCode, Result};
+use crate::git::{self, Git, GitError, Identity, Pinned, Settings};
+use crate::store::ports::{self, PortLease};
+
+pub use paths::FeaturePaths;
+
+/// A project and the feature in it that a command is about.
+pub struct Place {
+    pub project: Project,
+    pub feature: Feature,
+    pub paths: FeaturePaths,
+}
+
+impl Place {
+    pub fn new(project: Project, feature: Feature) -> Place {
+        Place { paths: project.feature(&feature), project, feature }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    root: PathBuf,
+    common_dir: PathBuf,
+    /// Where the command was given: the main checkout or a linked worktree, and its git directory.
+    checkout: PathBuf,
+    git_dir: PathBuf,
+    /// Read once: what an agent configures later does not count.
+    settings: OnceLock<Settings>,
+}
+
+impl Project {
+    /// The project that a directory belongs to, also from a subdirectory or a linked worktree.
+    pub fn find(start: &Path) -> Result<Project> {
+        let project = Project::locate(start)?.ok_or_else(|| {
+            Error::new(ExitCode::Preflight, format!("{} is not in a git repository", start.display())).hint(
+                "Go into one, name one with -C <dir>, or make one: git init && git add -A && git commit. In an empty \
+                 directory `mahabharatha init` begins a project.",
+            )
+        })?;
+        if project.find_head()?.is_none() {
+            let root = project.root.display();
+            return Err(Error::new(ExitCode::Preflight, format!("the repository {root} has no commit yet"))
+                .hint("Make one first: git add -A && git commit -m \"First commit\"."));
+        }
+        Ok(project)
+    }
+
+    /// As `find`, also where there is no commit yet; none where there is no repository.
+    pub fn locate(start: &Path) -> Result<Option<Project>> {
+        let start = start.canonicalize().map_err(|error| {
+            Error::new(ExitCode::Usage, format!("there is no directory {}: {error}", start.display()))
+                .hint("Name one that is there: -C <dir>.")
+        })?;
+        let start = above_our_worktrees(&start).unwrap_or(&start);
+        let found = match git::discover(start) {
+            Err(GitError::Failed { stderr, .. }) if stderr.contains("not a git repository") => return Ok(None),
+            found => found.map_err(|error| explain(error, start))?,
+        };
+        let root = match found.top {
+            Some(ref top) if found.is_main() => top.clone(),
+            // Inside of `.git`, or in a linked worktree.
+            _ => main_worktree(&found.common_dir)?,
+        };
+        let checkout = found.top.unwrap_or_else(|| root.clone());
+        let (common_dir, git_dir) = (found.common_dir, found.git_dir);
+        Ok(Some(Project { root, checkout, common_dir, git_dir, settings: OnceLock::new() }))
+    }
+
+    /// The main checkout.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The checkout that the command was given in.
+    pub fn checkout(&self) -> &Path {
+        &self.checkout
+    }
+
+    /// The git directory that all checkouts share.
+    pub fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    pub fn git(&self) -> Git {
+        Git::repository(&self.common_dir)
+    }
+
+    /// Of the checkout that the command was given in: its branch is the one that levels land on.
+    pub fn head(&self) -> Git {
+        Git::repository(&self.git_dir)
+    }
+
+    /// The git directory of that checkout.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    pub fn pinned_config(&self) -> Result<Pinned> {
+        Ok(self.settings()?.pinned()?)
+    }
+
+    /// Who the user is.
+    pub fn identity(&self) -> Result<Identity> {
+        Ok(self.settings()?.identity())
+    }
+
+    fn settings(&self) -> Result<&Settings> {
+        if let Some(known) = self.settings.get() {
+            return Ok(known);
+        }
+        let settings = self.git().settings()?;
+        Ok(self.settings.get_or_init(|| settings))
+    }
+
+    /// Takes the ports of each worker from the configured range.
+    pub fn lease_ports(&self, config: &Ports, workers: u32) -> Result<Vec<PortLease>> {
+        let range = config.range_start..=config.range_end;
+        ports::lease(&self.shared_dir().join("ports"), range, workers, config.per_worker as u16)
+    }
+
+    /// What is ours below the git directory, common to all features.
+    pub fn shared_dir(&self) -> PathBuf {
+        self.common_dir.join("mahabharatha")
+    }
+
+    /// What was asked of agents to set the project up, and what it cost. No feature has such a name.
+    pub fn setup_costs(&self) -> PathBuf {
+        self.shared_dir().join("setup.jsonl")
+    }
+
+    /// `.mahabharatha`
+    pub fn home(&self) -> PathBuf {
+        self.root.join(HOME)
+    }
+
+    pub fn config_file(&self) -> PathBuf {
+        self.home().join("config.yaml")
+    }
+
+    /// `.gsd`
+    pub fn gsd(&self) -> PathBuf {
+        self.root.join(".gsd")
+    }
+
+    pub fn project_file(&self) -> PathBuf {
+        self.gsd().join("PROJECT.md")
+    }
+
+    pub fn state_file(&self) -> PathBuf {
+        self.gsd().join("STATE.md")
+    }
+
+    pub fn current_feature_file(&self) -> PathBuf {
+        self.gsd().join(".current-feature")
+    }
+
+    pub fn feature(&self, feature: &Feature) -> FeaturePaths {
+        FeaturePaths::new(&self.gsd(), &self.home(), &self.shared_dir(), feature)
+    }
+}
+
+const HOME: &str = ".mahabharatha";
+
+/// A worker's worktree is no project, and what git files an agent left in it are not asked.
+pub fn above_our_worktrees(path: &Path) -> Option<&Path> {
+    our_worktree(path).map(|(root, _)| root)
+}
+
+/// The project that a path in one of our worktrees belongs to, and what comes below the directory of all worktrees.
+pub fn our_worktree(path: &Path) -> Option<(&Path, &Path)> {
+    let names: Vec<Component> = path.components().collect();
+    let at = names.windows(2).position(|pair| pair[0].as_os_str() == HOME && pair[1].as_os_str() == "worktrees")?;
+    let root = path.ancestors().nth(names.len() - at)?;
+    Some((root, path.strip_prefix(root.join(HOME).join("worktrees")).ok()?))
+}
+
+fn main_worktree(common_dir: &Path) -> Result<PathBuf> {
+    let place = common_dir.display();
+    let main = Git::repository(common_dir).worktree_list()?.into_iter().next();
+    let Some(main) = main.filter(|main| !main.bare) else {
+        return Err(Error::new(ExitCode::Preflight, format!("{place} is a bare repository, without files to work on"))
+            .hint("Clone it (git clone <repository> <directory>) and work in the clone."));
+    };
+    // Where the git directory lies elsewhere, git takes it for the checkout.
+    let top = git::discover(&main.path).ok().filter(|found| found.is_main() && found.common_dir == common_dir);
+    top.and_then(|found| found.top).ok_or_else(|| {
+        Error::new(ExitCode::Preflight, format!("cannot tell where the main checkout of {place} is"))
+            .hint("Run the command there, or name it with -C <dir>.")
+    })
+}
+
+fn explain(error: GitError, start: &Path) -> Error {
+    match error {
+        GitError::Failed { stderr, .. } if stderr.contains("dubious ownership") => {
+            let message = format!("git does not trust the repository that {} is in", start.display());
+            stderr.lines().fold(Error::new(ExitCode::Preflight, message), Error::detail)
+        }
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(dir: &Path, args: &[&str]) {
+        let output = Command::new("git")
+            .args(["-c", "user.name=T", "-c", "user.email=t@t"])
+            .args(args)
+            .current_dir(dir)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A directory with a repository `main` that has one commit.
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let main = dir.path().canonicalize().unwrap().join("ma in");
+        fs::create_dir(&main).unwrap();
+        git(&main, &["init", "-q"]);
+        git(&main, &["commit", "-q", "--allow-empty", "-m", "one"]);
+        (dir, main)
+    }
+
+    #[test]
+    fn the_project_is_the_main_checkout_wherever_one_stands() {
+        let (_dir, main) = repository();
+        let deep = main.join("a/b");
+        let linked = main.with_file_name("linked");
+        fs::create_dir_all(&deep).unwrap();
+        git(&main, &["worktree", "add", "-q", linked.to_str().unwrap()]);
+        fs::create_dir(linked.join("sub")).unwrap();
+        for start in [&main, &deep, &linked, &linked.join("sub"), &main.join(".git"), &main.join(".git/objects")] {
+            let project = Project::find(start).unwrap();
+            assert_eq!(project.root(), main, "{}", start.display());
+            assert_eq!(project.common_dir(), main.join(".git"), "{}", start.display());
+        }
+    }
+
+    #[test]
+    fn a_workers_worktree_is_no_project_even_if_an_agent_made_it_one() {
+        let (_dir, main) = repository();
+        let worktree = main.join(".mahabharatha/worktrees/x/worker-0");
+        fs::create_dir_all(worktree.join("src")).unwrap();
+        git(&worktree, &["init", "-q"]);
+        git(&worktree, &["commit", "-q", "--allow-empty", "-m", "planted"]);
+        assert_eq!(Project::find(&worktree.join("src")).unwrap().root(), main);
+    }
+
+    #[test]
+    fn a_repository_with_its_git_directory_elsewhere_works() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, files) = (dir.path().canonicalize().unwrap(), dir.path().canonicalize().unwrap().join("files"));
+        git(&root, &["init", "-q", "--separate-git-dir", "gits", "files"]);
+        git(&files, &["commit", "-q", "--allow-empty", "-m", "one"]);
+        let project = Project::find(&files).unwrap();
+        assert_eq!((project.root(), project.common_dir()), (files.as_path(), root.join("gits").as_path()));
+        git(&files, &["worktree", "add", "-q", "../linked"]);
+        let error = Project::find(&root.join("linked")).unwrap_err();
+        assert!(error.what_to_do().unwrap().contains("-C"), "{error}");
+    }
+
+    #[test]
+    fn a_submodule_is_a_project_of_its_own() {
+        let (_dir, main) = repository();
+        let outer = main.with_file_name("outer");
+        fs::create_dir(&outer).unwrap();
+        git(&outer, &["init", "-q"]);
+        git(&outer, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../ma in", "sub"]);
+        let project = Project::find(&outer.join("sub")).unwrap();
+        assert_eq!(project.root(), outer.join("sub"));
+        assert_eq!(project.common_dir(), outer.join(".git/modules/sub"));
+    }
+
+    #[test]
+    fn where_there_is_nothing_to_work_on_it_says_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("plain")).unwrap();
+        git(dir.path(), &["init", "-q", "--bare", "bare"]);
+        git(dir.path(), &["init", "-q", "empty"]);
+        for (name, what, hint) in [
+            ("plain", "not in a git repository", "git init"),
+            ("bare", "bare", "git clone"),
+            ("empty", "no commit", "git commit"),
+        ] {
+            let error = Project::find(&at(name)).unwrap_err();
+            assert_eq!(error.exit(), ExitCode::Preflight, "{name}: {error}");
+            assert!(error.message().contains(what), "{name}: {error}");
+            assert!(error.what_to_do().unwrap().contains(hint), "{name}: {error}");
+        }
+        assert!(Project::find(&at("nowhere")).unwrap_err().message().contains("nowhere"));
+    }
+}

@@ -1,0 +1,41 @@
+//! What a feature has cost before its run. The first feature that asks an agent or runs also pays for setting up the project.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use jiff::Timestamp;
+use mahabharatha_core::cost::Cost;
+
+use super::{FeaturePaths, Project};
+use crate::error::{Result, io};
+use crate::store::atomic::{make_dir, sync_dir};
+use crate::store::costs;
+
+/// Prefix of the files in a feature's directory with set-up costs that it has taken over.
+const TAKEN_OVER: &str = "setup-";
+
+impl FeaturePaths {
+    /// Returns what planning the feature has cost, with the set-up costs that it has taken over.
+    pub fn planning_cost(&self) -> Result<Cost> {
+        let entries = fs::read_dir(self.dir()).into_iter().flatten().flatten();
+        let is_taken_over = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(TAKEN_OVER);
+        let files = entries.filter(is_taken_over).map(|entry| entry.path()).chain([self.planning_costs()]);
+        files.map(|path| costs::total(&path)).sum()
+    }
+
+    /// Moves the project's set-up costs to this feature.
+    pub fn take_over_setup_costs(&self, project: &Project) -> Result<()> {
+        let setup = project.setup_costs();
+        if !setup.exists() {
+            return Ok(());
+        }
+        make_dir(self.dir())?;
+        let target = self.dir().join(format!("{TAKEN_OVER}{}.jsonl", Timestamp::now().as_nanosecond()));
+        match fs::rename(&setup, &target) {
+            Ok(()) => sync_dir(self.dir()),
+            // Another feature was first.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(io("move", &setup)(error)),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The one listener for requests to end: SIGINT, SIGTERM and SIGHUP.
+
+use std::io;
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::proc;
+
+/// Calls `handle` on a thread of its own for each signal, with the number of signals before it.
+///
+/// SIGHUP stays ignored if it was ignored when the program started: a user of `nohup` wants it to outlive the terminal.
+pub fn listen(mut handle: impl FnMut(usize, i32) + Send + 'static) -> io::Result<()> {
+    let hangup = (!proc::ignores(SIGHUP)).then_some(SIGHUP);
+    let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup))?;
+    let listen = move || signals.forever().enumerate().for_each(|(before, signal)| handle(before, signal));
+    thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
+}
+
+/// Ends this process as the signal would have without a listener.
+pub fn end_by(signal: i32) {
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+}
