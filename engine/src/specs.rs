@@ -36,7 +36,7 @@ pub fn read_config(path: &Path) -> Result<Config> {
         problems
             .iter()
             .fold(start, |error, problem| error.detail(problem.to_string()))
-            .hint("docs/config.md lists every key.")
+            .hint("`mahabharatha help config` lists every key.")
     })
 }
 
@@ -89,14 +89,14 @@ pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
         return Error::new(ExitCode::Invalid, format!("{} has no task graph", paths.feature()))
             .detail(message.clone())
             .hint(format!(
-                "Have one made: mahabharatha plan {0}, then mahabharatha design {0}. Or write it there: docs/task-graph.md tells \
-                 the form, `mahabharatha demo` shows one.",
+                "Have one made: mahabharatha plan {0}, then mahabharatha design {0}. Or write it there: `mahabharatha help \
+                 task-graph` tells the form, `mahabharatha demo` shows one.",
                 paths.feature()
             ));
     }
     let error = Error::new(ExitCode::Invalid, "the task graph cannot be read");
     let error = unreadable.iter().fold(error, |error, one| error.detail(one.to_string()));
-    error.hint("Mend what is named at that place; docs/task-graph.md tells the form.")
+    error.hint("Mend what is named at that place; `mahabharatha help task-graph` tells the form.")
 }
 
 const NO_GRAPH: &str = "no_graph";

@@ -231,7 +231,7 @@ impl<'a> Designing<'a> {
         }
         let error = Error::new(ExitCode::Invalid, "the design does not hold; nothing was written");
         let error = problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem)));
-        Err(error.hint("docs/task-graph.md tells the form of a graph, and what to do about each problem."))
+        Err(error.hint("`mahabharatha help task-graph` tells the form of a graph, and what to do about each problem."))
     }
 
     fn finish(&self, designed: &Designed, author: &str, cost: Cost) -> Result<()> {

@@ -7,6 +7,7 @@ mod demo;
 mod design;
 mod doctor;
 mod finish;
+mod help;
 mod hook;
 mod init;
 mod install;
@@ -44,6 +45,7 @@ use mahabharatha_sys::ui::{Color, Flags, Ui};
     propagate_version = true,
     max_term_width = 100,
     arg_required_else_help = true,
+    disable_help_subcommand = true,
     after_help = "Where to begin: `mahabharatha demo` shows the whole way. In your project, or in an empty directory: \
                   init, plan <feature>, design, run."
 )]
@@ -132,6 +134,8 @@ enum Command {
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
     Man,
+    /// Show the help of a command, or a page of the documentation
+    Help(help::HelpArgs),
 }
 
 pub fn main() -> std::process::ExitCode {
@@ -203,6 +207,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
             ui.data(&String::from_utf8_lossy(&script));
             Ok(ExitCode::Done)
         }
+        Command::Help(args) => help::run(ui, &args),
         Command::Man => {
             ui.data(&man::page(Cli::command()));
             Ok(ExitCode::Done)
