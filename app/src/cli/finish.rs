@@ -92,7 +92,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), way_out(place, &go_on)?),
         End::Stopped => failed(
             ExitCode::Stopped,
-            format!("{feature} was stopped; its work is kept"),
+            format!("{feature} is paused, as was asked; its work is kept"),
             format!("Go on with: {go_on}"),
         ),
         End::Failed { why } => failed(
