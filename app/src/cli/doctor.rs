@@ -59,8 +59,9 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
     let place = match global.known_place(None) {
         Ok(place) => place,
         Err(error) if error.exit() == ExitCode::Usage && !global.names_a_feature() => {
-            let hint = "Its graph, agents and branches were not checked; name it with --feature <name>.";
+            let hint = "Its graph and branches were not checked; name it with --feature <name>.";
             report.warn("feature", format!("{}.", error.message()), hint);
+            preflight::check_default_agent(&mut report, &project, &config);
             return Ok(report);
         }
         Err(error) => return Err(error),

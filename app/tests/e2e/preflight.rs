@@ -58,6 +58,13 @@ fn without_a_feature_the_rest_is_checked() {
     repo.run(&["doctor"]).code(0).says("ok      git").says("no feature is named");
     std::fs::remove_file(repo.join(".mahabharatha/config.yaml")).unwrap();
     repo.run(&["doctor"]).code(0).says("config: there is no ").says("`mahabharatha init` writes one");
+    // The default agent is missed before a feature needs it.
+    repo.write(".mahabharatha/config.yaml", "agents: { claude: { kind: claude, command: no-such-client } }\n");
+    let checks = repo.run(&["doctor", "--json"]).code(0).json();
+    let agent = checks["checks"].as_array().unwrap().iter().find(|check| check["name"] == "agent").unwrap().clone();
+    assert_eq!(agent["status"], "warning", "{agent}");
+    assert!(agent["message"].as_str().unwrap().contains("no-such-client"), "{agent}");
+    std::fs::remove_file(repo.join(".mahabharatha/config.yaml")).unwrap();
     repo.run(&["status"]).code(2).says("no feature is named").says("Begin one: mahabharatha plan <name>");
     for feature in ["shop", "stock"] {
         repo.write(&format!(".gsd/specs/{feature}/task-graph.json"), "{}");
