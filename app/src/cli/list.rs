@@ -12,7 +12,7 @@ use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::report::list::{Listed, list_text};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
-use mahabharatha_setup::planning::{self, Standing};
+use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{ExitCode, Result};
 use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::store::costs;
@@ -77,7 +77,8 @@ fn of_spec(place: &Place, start: &StartTree) -> Result<Listed> {
         specs::FoundDesign::Missing => (None, None),
     };
     let view = PlannedView::of(place.feature.as_str(), graph.as_deref(), planning);
-    let is_draft = planning::standing(&place.project, &place.paths)? == Standing::Missing && graph.is_none();
+    let is_draft =
+        planning::approval_status(&place.project, &place.paths)? == ApprovalStatus::Missing && graph.is_none();
     let status = match &problem {
         Some(_) => "invalid",
         None if is_draft => "empty",

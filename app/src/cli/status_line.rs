@@ -24,7 +24,7 @@ pub fn run(global: &Global, ui: &Ui, named: Option<&str>) -> ExitCode {
 }
 
 fn read(global: &Global, named: Option<&str>) -> Option<StatusLine> {
-    let project = Project::glance(&global.directory)?;
+    let project = Project::locate_without_git(&global.directory)?;
     let feature = project.which_feature(named, std::env::var_os).ok()?;
     let projection = bounded::read(&project.feature(&feature).projection(), bounded::LARGE_FILE_BYTES).ok()?;
     let projection: Value = serde_json::from_slice(&projection).ok()?;

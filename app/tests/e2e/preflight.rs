@@ -65,11 +65,11 @@ fn without_a_feature_the_rest_is_checked() {
     assert_eq!(agent["status"], "warning", "{agent}");
     assert!(agent["message"].as_str().unwrap().contains("no-such-client"), "{agent}");
     std::fs::remove_file(repo.join(".mahabharatha/config.yaml")).unwrap();
-    repo.run(&["status"]).code(2).says("no feature is named").says("Begin one: mahabharatha plan <name>");
+    repo.run(&["status"]).code(2).says("no feature is named").says("mahabharatha plan <name>");
     for feature in ["shop", "stock"] {
         repo.write(&format!(".gsd/specs/{feature}/task-graph.json"), "{}");
     }
-    repo.run(&["status"]).code(2).says("there are specs of shop, stock").says("--feature shop");
+    repo.run(&["status"]).code(2).says("there are specs for shop, stock").says("--feature shop");
     repo.run(&["doctor", "--feature", "../x"]).code(2);
     repo.write(".mahabharatha/config.yaml", "wrokers: 3\n");
     repo.run(&["doctor"]).code(7).says("did you mean `workers`?").says("ok      git");

@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_gate_that_fails_is_told_with_its_output() {
         let mut story = Story::new();
-        story.happens(Event::BaseChecked { effect: None, red: vec![failure("lint")] });
+        story.answers(|effect| Event::BaseChecked { effect, red: vec![failure("lint")] });
         let event: Value = serde_json::from_str(&story.streamed[1]).unwrap();
         assert_eq!(
             (&event["event"], &event["gate"], &event["level"]),
