@@ -8,7 +8,7 @@ use mahabharatha_core::ids::{Feature, Oid, Time};
 use mahabharatha_core::run::event::{Backoff, BackoffStrategy, Event, JobEnd, JobReport, Policy, Setup};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 use mahabharatha_core::spec::GraphFile;
-use mahabharatha_engine::report::{Opening, Reporter};
+use mahabharatha_engine::report::{Display, Opening, Reporter};
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
@@ -48,7 +48,8 @@ impl Bench {
         let run = Run::start(now, &setup).expect("a run");
         let waiting = run.outstanding().flat_map(|(id, effect)| answer(id, effect)).collect();
         let ui = Ui::new(Flags { json: false, quiet: true, verbose: false, yes: false, color: Color::Never });
-        let reporter = Arc::new(Reporter::start(&project, &paths, &run, &Arc::new(ui), Opening::default()));
+        let reporter =
+            Arc::new(Reporter::start(&project, &paths, &run, Display::start(&Arc::new(ui), false), Opening::default()));
         Bench { run, journal, reporter, waiting, now, _lock: lock, _dir: dir }
     }
 

@@ -437,3 +437,15 @@ fn what_the_way_in_names_is_there() {
     let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_');
     assert_eq!(words.filter(|word| word.starts_with("SIM_")).collect::<BTreeSet<_>>(), read);
 }
+
+/// An installed program has no `docs/`: hints name `mahabharatha help <topic>`.
+#[test]
+fn no_message_names_a_file_that_a_user_may_lack() {
+    for dir in ["app/src", "core/src", "engine/src", "setup/src", "sys/src"] {
+        for (path, code) in sources(dir) {
+            let is_page = |text: &&str| text.contains("docs/") && text.contains(".md") && !text.contains("../docs/");
+            let named: Vec<&str> = literals(&code).filter(is_page).collect();
+            assert!(named.is_empty(), "{}: {named:?}", path.display());
+        }
+    }
+}

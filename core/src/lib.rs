@@ -8,6 +8,7 @@ pub mod design;
 pub mod excerpt;
 pub mod graph;
 pub mod ids;
+pub mod names;
 pub mod plan;
 pub mod prompt;
 pub mod run;

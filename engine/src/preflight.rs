@@ -244,6 +244,19 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Checks the agent that tasks get by default. Without a graph nobody knows whether a task needs it, so it is a warning.
+pub fn check_default_agent(report: &mut Report, project: &Project, config: &Config) {
+    let mut found = Report::default();
+    if let Some(agent) = config.agent(&config.agent) {
+        check_agent(&mut found, project, &config.agent, agent);
+    }
+    let lenient = |check: Check| match check.status {
+        CheckStatus::Failed => Check { status: CheckStatus::Warning, ..check },
+        _ => check,
+    };
+    report.checks.extend(found.checks.into_iter().map(lenient));
+}
+
 fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &AgentConfig) {
     if agent.kind == AgentKind::Claude {
         match claude::check(project.root(), &agent.command, &agent.env) {

@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 
 use jiff::Timestamp;
 use mahabharatha_core::config::{Config, LauncherKind};
-use mahabharatha_core::graph::{Severity, TaskGraph};
+use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
@@ -33,7 +33,7 @@ use crate::host::{self, Context, LocalHost, cleanup};
 use crate::lease::{self, Lease};
 use crate::preflight::{self, Ground, Report};
 use crate::report::text::gate_logs;
-use crate::report::{Opening, Reporter, files};
+use crate::report::{Display, Opening, Reporter, files};
 use crate::specs;
 
 /// How a process means to take part.
@@ -48,6 +48,8 @@ pub struct Options {
     pub allow_red_base: bool,
     /// Launch though the agents' service named a time, to an earlier process, before which it will not serve.
     pub no_wait: bool,
+    /// Print every change of the run as an event for programs.
+    pub streams: bool,
     /// Of the session that asks, if it drives the run.
     pub lease: Option<Lease>,
 }
@@ -63,6 +65,7 @@ impl Options {
             max_cost: None,
             allow_red_base: false,
             no_wait: false,
+            streams: false,
             lease: None,
         }
     }
@@ -209,9 +212,7 @@ impl Session<'_> {
         let tree = specs::start_tree(&project.git(), &start)?;
         let file = specs::load_graph(paths, &tree)?;
         let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
-        for warning in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
-            ui.warn(&specs::problem_line(warning));
-        }
+        specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
         check_intent(options.intent, &graph, None)?;
         let ground = self.ground(&graph, false);
         preflight::check(&ground)?.tell(ui)?;
@@ -299,7 +300,8 @@ impl Session<'_> {
         proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
         cleanup::remove_stale_locks(project, paths);
         cleanup::remove_half_made_worktrees(project, paths)?;
-        let reporter = Arc::new(Reporter::start(project, paths, &run, ui, opening));
+        let display = Display::start(ui, options.streams);
+        let reporter = Arc::new(Reporter::start(project, paths, &run, display, opening));
         let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, run.updated_at())?;
@@ -328,7 +330,7 @@ impl Session<'_> {
         let end = end?;
         if !is_read && end == Some(End::Stopped) {
             // A stopped run ends without waiting for the reader of its last lines.
-            ui.close_messages();
+            ui.close();
         }
         Ok((run, end))
     }

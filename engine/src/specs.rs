@@ -37,7 +37,7 @@ pub fn read_config(path: &Path) -> Result<Config> {
         problems
             .iter()
             .fold(start, |error, problem| error.detail(problem.to_string()))
-            .hint("docs/config.md lists every key.")
+            .hint("`mahabharatha help config` lists every key.")
     })
 }
 
@@ -74,6 +74,11 @@ pub fn load_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> 
     Ok(graph)
 }
 
+/// Returns the warnings among the problems of a graph, each as one line.
+pub fn warnings(problems: &[Problem]) -> impl Iterator<Item = String> {
+    problems.iter().filter(|problem| problem.severity == Severity::Warning).map(problem_line)
+}
+
 /// Returns the feature's graph; without a graph file, builds it from hand-written task files.
 pub fn read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> {
     try_read_graph(paths, start)?.map_err(|unreadable| cannot_read(paths, &unreadable))
@@ -85,14 +90,14 @@ pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
         return Error::new(ExitCode::Invalid, format!("{} has no task graph", paths.feature()))
             .detail(message.clone())
             .hint(format!(
-                "Run `mahabharatha plan {0}`, then `mahabharatha design {0}`; or write the graph by hand as in docs/task-graph.md \
-                 (`mahabharatha demo` shows an example).",
+                "Run `mahabharatha plan {0}`, then `mahabharatha design {0}`; or write the graph by hand as in `mahabharatha help \
+                 task-graph` (`mahabharatha demo` shows an example).",
                 paths.feature()
             ));
     }
     let error = Error::new(ExitCode::Invalid, "the task graph cannot be read");
     let error = unreadable.iter().fold(error, |error, one| error.detail(one.to_string()));
-    error.hint("Fix the named places; docs/task-graph.md describes the format.")
+    error.hint("Fix the named places; `mahabharatha help task-graph` describes the format.")
 }
 
 const NO_GRAPH: &str = "no_graph";

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Exit code of the program, for scripts.
@@ -26,6 +28,25 @@ pub enum ExitCode {
     Paused = 9,
     /// Stopped by a signal or by `stop`; resumable.
     Stopped = 130,
+}
+
+impl ExitCode {
+    /// One word for programs.
+    pub fn kind(self) -> &'static str {
+        match self {
+            ExitCode::Done => "done",
+            ExitCode::Failed => "failed",
+            ExitCode::Usage => "usage",
+            ExitCode::Blocked => "blocked",
+            ExitCode::Gate => "gate",
+            ExitCode::Conflict => "conflict",
+            ExitCode::Invalid => "invalid",
+            ExitCode::Preflight => "preflight",
+            ExitCode::Held => "held",
+            ExitCode::Paused => "paused",
+            ExitCode::Stopped => "stopped",
+        }
+    }
 }
 
 impl From<ExitCode> for std::process::ExitCode {
@@ -71,6 +92,12 @@ impl Error {
     /// Tells whether the disk was full or the quota exceeded, by the system's error text, which git also prints.
     pub fn is_lack_of_space(&self) -> bool {
         ["No space left on device", "Disk quota exceeded"].iter().any(|words| self.message.contains(words))
+    }
+
+    /// Returns the error as `--json` prints it.
+    pub fn to_json(&self) -> Value {
+        let Error { exit, message, details, hint } = self;
+        json!({ "code": *exit as u8, "kind": exit.kind(), "message": message, "details": details, "hint": hint })
     }
 
     pub fn message(&self) -> &str {

@@ -5,6 +5,7 @@ mod clean;
 mod paste;
 mod screen;
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,7 +48,7 @@ pub struct Ui {
     bars: Mutex<Option<MultiProgress>>,
     /// Error of the first failed write to stdout.
     data_error: Mutex<Option<io::Error>>,
-    /// Set when nothing more may be written to stderr.
+    /// Set when nothing more may be written.
     is_closed: AtomicBool,
 }
 
@@ -63,8 +64,8 @@ impl Ui {
         }
     }
 
-    /// Stops all output to stderr. For a reader that does not read: a write would block forever.
-    pub fn close_messages(&self) {
+    /// Stops all output. For a reader that does not read: a write would block forever.
+    pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
@@ -93,6 +94,9 @@ impl Ui {
 
     /// Writes data to stdout. On a terminal, only text and colors are written; a program gets every byte.
     pub fn data(&self, text: &str) {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
         let mut out = io::stdout();
         let mut text = if out.is_terminal() { clean::clean_but_colors(text) } else { text.to_string() };
         if !text.ends_with('\n') {
@@ -104,10 +108,19 @@ impl Ui {
         }
     }
 
+    /// Whether `screen` draws over what it showed before.
+    pub fn has_screen(&self) -> bool {
+        self.screen_size().is_some()
+    }
+
+    fn screen_size(&self) -> Option<rustix::termios::Winsize> {
+        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
+        (size.ws_row > 1).then_some(size)
+    }
+
     /// Writes data that replaces the previous screen. If stdout is not a terminal, appends it instead.
     pub fn screen(&self, text: &str) {
-        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
-        match size.filter(|size| size.ws_row > 1) {
+        match self.screen_size() {
             None => self.data(text),
             Some(size) => {
                 let mut data_error = locked(&self.data_error);
@@ -120,6 +133,9 @@ impl Ui {
 
     /// Fails if some data could not be written. A closed pipe is not an error: the reader has seen enough.
     pub fn finish(&self) -> io::Result<()> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         match locked(&self.data_error).take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
@@ -154,6 +170,11 @@ impl Ui {
         if let Some(hint) = hint {
             self.tell_labelled(Style::Strong, "hint", hint);
         }
+    }
+
+    /// An error for programs: one line of JSON, the last on stderr.
+    pub fn print_json_error(&self, error: &impl fmt::Display) {
+        self.say(&error.to_string());
     }
 
     /// Prints a line to stderr, even with `--quiet`.

@@ -1,9 +1,10 @@
 //! What a run answers to a command, as text and as JSON.
 
 use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_engine::lease::Lease;
-use mahabharatha_engine::session::control::is_driven;
+use mahabharatha_engine::session::control::{is_driven, suggested_task};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
@@ -34,6 +35,14 @@ pub fn print(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
         }
     }
     if answer.refused.is_empty() { ExitCode::Done } else { ExitCode::Failed }
+}
+
+/// Prints the tasks that may have been meant where some are unknown.
+pub fn suggest_tasks(ui: &Ui, run: &Run, answer: &Answer) {
+    let unknown = answer.refused.iter().find(|refusal| run.task(&refusal.task).is_none());
+    if let Some(refusal) = unknown {
+        ui.note(&suggested_task(run, refusal.task.as_str()));
+    }
 }
 
 /// Parses task ids from the command line.

@@ -20,6 +20,9 @@ use super::Global;
 
 #[derive(Debug, Args)]
 pub struct CleanupArgs {
+    /// The feature
+    #[arg(id = "named", value_name = "FEATURE", conflicts_with = "all")]
+    feature: Option<String>,
     /// Every feature of the project
     #[arg(long)]
     all: bool,
@@ -36,7 +39,7 @@ pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
         let project = global.project()?;
         project.features()?.into_iter().map(|feature| at(global, feature)).collect::<Result<_>>()?
     } else {
-        vec![global.place(None)?]
+        vec![global.known_place(args.feature.as_deref())?]
     };
     let (mut gone, mut kept) = (Vec::new(), Vec::new());
     for place in &places {

@@ -37,7 +37,7 @@ pub struct DebugArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &DebugArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(None)?;
     if args.repair {
         return repair(&place, ui);
     }
@@ -64,11 +64,10 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
     }
     let driven = holder.is_some() || sessions.iter().any(|session| session.drives);
     let view = run.map(|run| control::view(place, run, driven)).transpose()?;
-    if let (Some(task), Some(view)) = (task, &view)
-        && !view.tasks.iter().any(|known| known.id.as_str() == task)
+    if let (Some(task), Some(run)) = (task, run)
+        && !run.graph().tasks().iter().any(|known| known.id.as_str() == task)
     {
-        return Err(Error::new(ExitCode::Usage, format!("{} has no task {task}", place.feature))
-            .hint("`mahabharatha status` lists them."));
+        return Err(control::no_such_task(run, task));
     }
     let mut findings = Findings {
         feature: place.feature.to_string(),

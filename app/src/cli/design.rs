@@ -57,10 +57,10 @@ pub struct DesignArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
-    let place = global.place(args.feature.as_deref())?;
     if args.validate_only {
-        return validate::run(&place, ui);
+        return validate::run(&global.known_place(args.feature.as_deref())?, ui);
     }
+    let place = global.place(args.feature.as_deref())?;
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.planning_mark());
@@ -231,7 +231,7 @@ impl<'a> Designing<'a> {
         }
         let error = Error::new(ExitCode::Invalid, "the design does not hold; nothing was written");
         let error = problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem)));
-        Err(error.hint("docs/task-graph.md tells the form of a graph, and what to do about each problem."))
+        Err(error.hint("`mahabharatha help task-graph` tells the form of a graph, and what to do about each problem."))
     }
 
     fn finish(&self, designed: &Designed, author: &str, cost: Cost) -> Result<()> {

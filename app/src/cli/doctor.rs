@@ -56,11 +56,12 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
         },
     );
     preflight::check_programs(&mut report, &config);
-    let place = match global.place(None) {
+    let place = match global.known_place(None) {
         Ok(place) => place,
         Err(error) if error.exit() == ExitCode::Usage && !global.names_a_feature() => {
-            let hint = "Its graph, agents and branches were not checked; name it with --feature <name>.";
+            let hint = "Its graph and branches were not checked; name it with --feature <name>.";
             report.warn("feature", format!("{}.", error.message()), hint);
+            preflight::check_default_agent(&mut report, &project, &config);
             return Ok(report);
         }
         Err(error) => return Err(error),
@@ -84,8 +85,11 @@ fn examine_feature(report: &mut Report, place: &Place, config: &Config, run: Opt
     let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
-    let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
     report.ok("graph", size(&graph));
+    for warning in specs::warnings(&problems) {
+        report.warn("graph", warning, "A run goes on all the same.");
+    }
     let (project, paths) = (&place.project, &place.paths);
     let ground = Ground {
         project,

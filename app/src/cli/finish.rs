@@ -1,14 +1,18 @@
 //! How a run ended: in one sentence that is true, with what is needed to go on, and with the code for scripts.
 
+use jiff::Timestamp;
 use mahabharatha_core::excerpt::{key_lines, summary};
+use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
 use mahabharatha_core::view::RunView;
+use mahabharatha_engine::report::stream::event_line;
 use mahabharatha_engine::report::text::gate_logs;
 use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::{Ui, fit};
+use serde_json::json;
 
 /// Lines that are shown of a gate's output; the log has all.
 const SHOWN_LINES: usize = 20;
@@ -22,6 +26,19 @@ pub enum Driver {
     Session,
     /// A session whose `task start` did not open the run.
     Opening,
+}
+
+/// Ends the events that a command printed, where it printed any, with its exit code and its error.
+pub fn end_stream(ui: &Ui, streams: bool, result: &Result<ExitCode>) {
+    if !streams {
+        return;
+    }
+    let (code, error) = match result {
+        Ok(code) => (*code, None),
+        Err(error) => (error.exit(), Some(error.to_json())),
+    };
+    let now = Time(Timestamp::now().as_millisecond());
+    ui.data(&event_line(now, "end", json!({ "code": code as u8, "kind": code.kind(), "error": error })));
 }
 
 pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitCode> {
@@ -78,7 +95,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), way_out(place, &go_on)?),
         End::Stopped => failed(
             ExitCode::Stopped,
-            format!("{feature} was stopped; its work is kept"),
+            format!("{feature} is paused, as was asked; its work is kept"),
             format!("Go on with: {go_on}"),
         ),
         End::Failed { why } => failed(

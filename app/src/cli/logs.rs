@@ -3,9 +3,13 @@
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use mahabharatha_core::ids::TaskId;
 use mahabharatha_engine::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
 use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::watch;
 use mahabharatha_sys::ui::Ui;
 
@@ -13,6 +17,9 @@ use super::Global;
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {
+    /// The feature
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
     /// Only what this worker did
     #[arg(long, value_name = "N")]
     worker: Option<u32>,
@@ -37,7 +44,7 @@ pub struct LogsArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(args.feature.as_deref())?;
     let zone = TimeZone::system();
     let since = match &args.since {
         Some(text) => Some(
@@ -54,6 +61,9 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
         level: args.level.unwrap_or_default(),
         search: args.search.clone(),
     };
+    if let Some(task) = &args.task {
+        check_task(&place, task)?;
+    }
     let dir = place.paths.logs();
     if args.follow {
         return follow(ui, &zone, Tail::new(&dir, filter));
@@ -68,13 +78,20 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
+/// A task is known from the run's graph, or from its log where it was dropped from the graph since.
+fn check_task(place: &Place, task: &str) -> Result<()> {
+    let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else { return Ok(()) };
+    let is_known = TaskId::new(task).is_ok_and(|id| run.task(&id).is_some() || place.paths.task_log(&id).exists());
+    if is_known { Ok(()) } else { Err(control::no_such_task(&run, task)) }
+}
+
 /// Until the reader leaves, or the person has seen enough.
 fn follow(ui: &Ui, zone: &TimeZone, mut tail: Tail) -> Result<ExitCode> {
     let changes = watch::changes(tail.directory())?;
     while !ui.reader_left() {
         let logs = tail.read_on().map_err(io("read", tail.directory()))?;
         print(ui, zone, &logs);
-        changes.wait();
+        changes.wait(None);
     }
     Ok(ExitCode::Done)
 }

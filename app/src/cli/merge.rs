@@ -15,7 +15,7 @@ use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
-use super::finish::{Driver, finish};
+use super::finish::{Driver, end_stream, finish};
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
@@ -41,7 +41,13 @@ impl MergeArgs {
 }
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let result = try_merge(global, ui, args);
+    end_stream(ui, ui.json() && !args.dry_run, &result);
+    result
+}
+
+fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> {
+    let place = global.known_place(None)?;
     let session = caller::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
     let own = lease.as_ref().filter(|lease| lease.session == session);
@@ -84,6 +90,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode> 
         Some(lease) => claims::options(&lease, Intent::Session(Some(level))),
         None => Options::new(Intent::Merge(level)),
     };
+    let options = Options { streams: ui.json(), ..options };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end, driver),

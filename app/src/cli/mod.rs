@@ -7,9 +7,11 @@ mod demo;
 mod design;
 mod doctor;
 mod finish;
+mod help;
 mod hook;
 mod init;
 mod install;
+mod list;
 mod logs;
 mod man;
 mod merge;
@@ -43,6 +45,7 @@ use mahabharatha_sys::ui::{Color, Flags, Ui};
     propagate_version = true,
     max_term_width = 100,
     arg_required_else_help = true,
+    disable_help_subcommand = true,
     after_help = "Where to begin: `mahabharatha demo` shows the whole way. In your project, or in an empty directory: \
                   init, plan <feature>, design, run."
 )]
@@ -59,7 +62,7 @@ pub struct Global {
     /// Work as if started in this directory
     #[arg(short = 'C', global = true, value_name = "DIR", default_value = ".", hide_default_value = true)]
     directory: PathBuf,
-    /// The feature that is meant [else ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature, the newest state]
+    /// The feature that is meant [else ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature, the newest state, the only spec]
     #[arg(short, long, global = true, value_name = "NAME")]
     feature: Option<String>,
     /// Print data as JSON on stdout
@@ -90,6 +93,8 @@ enum Command {
     /// Run a feature's task graph to the end, or on from where it stopped
     #[command(visible_alias = "run")]
     Kurukshetra(run::RunArgs),
+    /// List all features: state, progress, cost and age
+    List(list::ListArgs),
     /// Show how far a feature is
     Status(status::StatusArgs),
     /// Show what workers and tasks logged
@@ -129,6 +134,8 @@ enum Command {
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
     Man,
+    /// Show the help of a command, or a page of the documentation
+    Help(help::HelpArgs),
 }
 
 pub fn main() -> std::process::ExitCode {
@@ -136,8 +143,12 @@ pub fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
-            // Help and usage errors are clap's to print, colours included.
-            let _ = error.print();
+            if code == ExitCode::Usage && std::env::args_os().any(|argument| argument == "--json") {
+                Ui::new(Flags::default()).print_json_error(&usage_error(&error).to_json());
+            } else {
+                // Help and usage errors are clap's to print, colours included.
+                let _ = error.print();
+            }
             return code.into();
         }
     };
@@ -147,16 +158,31 @@ pub fn main() -> std::process::ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            ui.print_error(error.message(), error.details(), error.what_to_do());
+            if ui.json() {
+                ui.print_json_error(&error.to_json());
+            } else {
+                ui.print_error(error.message(), error.details(), error.what_to_do());
+            }
             error.exit().into()
         }
     }
+}
+
+/// What clap says, as an error of ours.
+fn usage_error(error: &clap::Error) -> Error {
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let message = lines.next().unwrap_or("wrong usage").trim_start_matches("error: ").to_string();
+    let (hints, details): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("For more information"));
+    let hint = hints.first().copied().unwrap_or("For more information, try '--help'.");
+    details.into_iter().fold(Error::new(ExitCode::Usage, message), Error::detail).hint(hint)
 }
 
 fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode> {
     match command {
         Command::Init(args) => init::run(global, ui, &args),
         Command::Kurukshetra(args) => run::run(global, ui, &args),
+        Command::List(args) => list::run(global, ui, &args),
         Command::Status(args) => status::run(global, ui, &args),
         Command::Logs(args) => logs::run(global, ui, &args),
         Command::Stop(args) => stop::run(global, ui, &args),
@@ -181,6 +207,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
             ui.data(&String::from_utf8_lossy(&script));
             Ok(ExitCode::Done)
         }
+        Command::Help(args) => help::run(ui, &args),
         Command::Man => {
             ui.data(&man::page(Cli::command()));
             Ok(ExitCode::Done)

@@ -10,6 +10,15 @@ impl Global {
         Project::find(&self.directory)
     }
 
+    /// As `place`; a feature that is named must be there already.
+    pub fn known_place(&self, argument: Option<&str>) -> Result<Place> {
+        let place = self.place(argument)?;
+        if argument.is_some() || self.names_a_feature() {
+            place.project.check_known(&place.feature)?;
+        }
+        Ok(place)
+    }
+
     /// A feature named as an argument counts as if by `--feature`.
     pub fn place(&self, argument: Option<&str>) -> Result<Place> {
         if let (Some(one), Some(other)) = (argument, self.feature.as_deref())

@@ -24,7 +24,7 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
             Error::new(ExitCode::Usage, "no task is named").hint("Name tasks, or use --all for every blocked one.")
         );
     }
-    let place = global.place(None)?;
+    let place = global.known_place(None)?;
     let before = control::read_run(&place)?;
     let max_usd = specs::load_config(&place.project)?.budget.max_usd_per_task;
     let answer = control::retry(&place, answer::task_ids(&args.tasks)?, max_usd)?;
@@ -32,6 +32,7 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
         ui.note("no task is blocked");
     }
     let code = answer::print(ui, &answer, "queued again");
+    answer::suggest_tasks(ui, &before, &answer);
     answer::print_next_command(&place, ui, &answer)?;
     let is_over =
         |task: &TaskId| before.task(task).is_some_and(|state| max_usd.is_some_and(|limit| state.spent_usd() >= limit));

@@ -18,7 +18,7 @@ use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
-use super::finish::{Driver, finish};
+use super::finish::{Driver, end_stream, finish};
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -63,7 +63,13 @@ enum Mode {
 }
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
-    let place = global.place(args.feature.as_deref())?;
+    let result = try_run(global, ui, args);
+    end_stream(ui, ui.json() && !args.dry_run, &result);
+    result
+}
+
+fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
+    let place = global.known_place(args.feature.as_deref())?;
     let launcher = launcher(args.mode)?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
         return Err(Error::new(ExitCode::Usage, "--max-cost takes an amount of 0 or more"));
@@ -78,6 +84,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         max_cost: args.max_cost,
         allow_red_base: args.allow_red_base,
         no_wait: args.no_wait,
+        streams: ui.json(),
         ..Options::new(args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))))
     };
     match session::run(&place.project, &place.paths, ui, &options)? {
@@ -108,7 +115,8 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
-    let (graph, _) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
     let plan = Plan::new(&graph, args.workers.unwrap_or(config.workers.count));
     let is_done = |id: &TaskId| run.as_ref().and_then(|run| run.task(id)).is_some_and(|task| !task.is_open());
     let (done, to_do): (Vec<&Task>, Vec<&Task>) = graph.tasks().iter().partition(|task| is_done(&task.id));

@@ -23,9 +23,10 @@ pub struct SkipArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(None)?;
     let tasks = answer::task_ids(&args.tasks)?;
-    let graph = control::read_run(&place)?.graph().clone();
+    let run = control::read_run(&place)?;
+    let graph = run.graph();
     let mut dependents: Vec<TaskId> = tasks.iter().flat_map(|task| graph.dependents(task)).collect();
     dependents.sort();
     dependents.dedup();
@@ -44,6 +45,7 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
     let command = Command::Skip { tasks, reason: args.reason.clone(), keep_dependents: args.keep_dependents };
     let answer = control::send(&place, &command)?;
     let code = answer::print(ui, &answer, "skipped");
+    answer::suggest_tasks(ui, &run, &answer);
     answer::print_next_command(&place, ui, &answer)?;
     Ok(code)
 }

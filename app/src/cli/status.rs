@@ -1,6 +1,7 @@
 //! `status`: how far a feature is.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -30,11 +31,16 @@ use serde_json::json;
 
 use super::{Global, status_line};
 
+/// Interval at which the clocks on a screen move on while nothing happens.
+const CLOCK_TICK: Duration = Duration::from_secs(1);
 /// So many lines of each worker's log are shown.
 const LOG_TAIL: usize = 3;
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
+    /// The feature
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
     /// Go on showing it until the run ends
     #[arg(long)]
     watch: bool,
@@ -45,11 +51,11 @@ pub struct StatusArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     if args.line {
-        return Ok(status_line::run(global, ui));
+        return Ok(status_line::run(global, ui, args.feature.as_deref()));
     }
-    let place = global.place(None)?;
+    let place = global.known_place(args.feature.as_deref())?;
     if !args.watch {
-        ui.data(&look(&place, ui)?.text);
+        ui.data(&look(&place, ui, false)?.text);
         return Ok(ExitCode::Done);
     }
     let list = tasks::list_of(&place.project, &place.feature).and_then(Result::ok);
@@ -59,7 +65,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
         if let (Some(changes), Some(dir)) = (&mut changes, list.as_ref().and_then(TaskList::dir)) {
             changes.watch_also(&dir);
         }
-        let look = look(&place, ui)?;
+        let look = look(&place, ui, ui.has_screen())?;
         if look.text != shown {
             ui.screen(&look.text);
             shown = look.text;
@@ -68,7 +74,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
             return Ok(ExitCode::Done);
         }
         match &changes {
-            Some(changes) => Changes::wait(changes),
+            Some(changes) => changes.wait(ui.has_screen().then_some(CLOCK_TICK)),
             // Watched before it is looked at once more, so that no change is missed.
             None => changes = Some(watch::feature_changes(place.paths.dir())?),
         }
@@ -81,7 +87,8 @@ struct Look {
     driven: bool,
 }
 
-fn look(place: &Place, ui: &Ui) -> Result<Look> {
+/// For a screen, what matters most comes first: what is below its last line is cut off.
+fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
     let driven = control::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
     let standing = planning::approval_status(&place.project, &place.paths)?;
@@ -110,6 +117,7 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
         gate: gate.as_ref(),
         details: details.as_ref(),
         columns: ui.columns(),
+        for_screen,
         paint: ui.paint(),
     };
     let mut text = status_text(&view, show);

@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::Global;
 
 /// Prints nothing where there is no project, no feature or no run: a prompt is no place for errors.
-pub fn run(global: &Global, ui: &Ui) -> ExitCode {
-    let line = read(global);
+pub fn run(global: &Global, ui: &Ui, named: Option<&str>) -> ExitCode {
+    let line = read(global, named.or(global.feature.as_deref()));
     if ui.json() {
         ui.data(&serde_json::to_string(&line).expect("a line is plain data"));
     } else if let Some(line) = line {
@@ -23,9 +23,9 @@ pub fn run(global: &Global, ui: &Ui) -> ExitCode {
     ExitCode::Done
 }
 
-fn read(global: &Global) -> Option<StatusLine> {
+fn read(global: &Global, named: Option<&str>) -> Option<StatusLine> {
     let project = Project::locate_without_git(&global.directory)?;
-    let feature = project.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
+    let feature = project.which_feature(named, std::env::var_os).ok()?;
     let projection = bounded::read(&project.feature(&feature).projection(), bounded::LARGE_FILE_BYTES).ok()?;
     let projection: Value = serde_json::from_slice(&projection).ok()?;
     Some(StatusLine::of(&feature, &projection))

@@ -20,6 +20,9 @@ use super::Global;
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
+    /// The feature to stop
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
     /// Only this worker; the others go on
     #[arg(long, value_name = "N")]
     worker: Option<u32>,
@@ -32,7 +35,7 @@ pub struct StopArgs {
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(args.feature.as_deref())?;
     let run = control::read_run(&place)?;
     let worker = args.worker.map(WorkerId);
     if let Some(worker) = worker
@@ -84,7 +87,7 @@ fn what_became(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result
         None if control::read_run(place)?.ended() == Some(&End::Completed) => {
             format!("{feature} is completed; nothing runs")
         }
-        None => format!("{feature} is stopped; its work is kept. Go on with: mahabharatha run {feature}"),
+        None => format!("{feature} is paused; its work is kept. Go on with: mahabharatha run {feature}"),
     })
 }
 

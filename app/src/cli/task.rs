@@ -94,7 +94,7 @@ impl TaskArgs {
 }
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
-    let place = global.place(None)?;
+    let place = global.known_place(None)?;
     let caller = Caller::new(&place, ui, args.session.as_deref())?;
     let call = Call { place: &place, ui, caller };
     let paused = |error: Error| if error.is_lack_of_space() { error.with_exit(ExitCode::Paused) } else { error };

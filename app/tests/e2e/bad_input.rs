@@ -56,7 +56,12 @@ fn a_configuration_that_does_not_hold() {
     ] {
         repo.write(".mahabharatha/config.yaml", text);
         for args in [&["run"][..], &["run", "--dry-run"]] {
-            repo.run(args).code(6).says("config.yaml is not valid").says(place).says(what).says("docs/config.md");
+            repo.run(args)
+                .code(6)
+                .says("config.yaml is not valid")
+                .says(place)
+                .says(what)
+                .says("mahabharatha help config");
         }
     }
     fs::write(repo.join(".mahabharatha/config.yaml"), [0xff, 0xfe, 0x00]).unwrap();

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "init",
     "kurukshetra",
     "run",
+    "list",
     "status",
     "logs",
     "stop",
@@ -62,6 +63,17 @@ fn help_is_there_for_every_command_and_under_both_names() {
         );
         assert!(by_flag.stdout.lines().all(|line| line.chars().count() <= 100), "{}", by_flag.stdout);
     }
+    let topics = repo.run(&["help"]).code(0).stdout;
+    assert!(topics.starts_with(&help.stdout), "{topics}");
+    assert_eq!(repo.run(&["help", "task", "claim"]).code(0).stdout, repo.run(&["task", "claim", "--help"]).stdout);
+    let config = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/config.md")).unwrap();
+    assert_eq!(repo.run(&["help", "config"]).code(0).stdout, config);
+    for topic in
+        topics.split("Topics").nth(1).unwrap().lines().skip(1).filter_map(|line| line.split_whitespace().next())
+    {
+        assert!(repo.run(&["help", topic]).code(0).stdout.starts_with("# "), "{topic}");
+    }
+    repo.run(&["help", "confg"]).code(2).says("Did you mean `config`?");
     let version = repo.run(&["--version"]).code(0).stdout;
     assert_eq!(version, format!("mahabharatha {}\n", env!("CARGO_PKG_VERSION")));
     assert_eq!(mbh(&["--version"]).code(0).stdout, version);

@@ -210,6 +210,9 @@ fn cleanup_keeps_work_that_is_saved_nowhere_else_unless_forced() {
     run.wait().code(130);
     repo.run(&["cleanup"]).code(0).says("it holds work that is saved nowhere else");
     assert_eq!(repo.read(".mahabharatha/worktrees/x/worker-0/a1"), "half\n");
+    // The worktree stays usable: the branch that it is on is kept with it.
+    repo.git_in(&repo.join(".mahabharatha/worktrees/x/worker-0"), &["rev-parse", "--verify", "HEAD"]);
+    assert_eq!(repo.refs(), ["refs/heads/mahabharatha/x/worker-0"]);
     let answer = repo.run(&["cleanup", "--force", "--all", "--json"]).code(0).json();
     assert_eq!(answer["kept"], json!([]));
     assert!(!repo.exists(".mahabharatha/worktrees") && repo.refs().is_empty());

@@ -37,6 +37,8 @@ fn a_project_begins_with_one_commit_by_its_founder_and_nothing_left_over() {
         assert!(tree.contains_key(path), "{path} is not in {:?}", tree.keys());
     }
     assert!(!tree.contains_key(".claude/rules/security-python.md"));
+    let config = &tree[".mahabharatha/config.yaml"];
+    assert!(config.contains("command: cargo clippy --all-targets -- -D warnings\n"), "{config}");
     assert!(tree[".gsd/PROJECT.md"].contains("# Project: My Shop\n\nSells things\n"));
     assert!(tree[".gsd/PROJECT.md"].contains("- the user asked for Rust\n"));
 

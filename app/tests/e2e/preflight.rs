@@ -58,9 +58,18 @@ fn without_a_feature_the_rest_is_checked() {
     repo.run(&["doctor"]).code(0).says("ok      git").says("no feature is named");
     std::fs::remove_file(repo.join(".mahabharatha/config.yaml")).unwrap();
     repo.run(&["doctor"]).code(0).says("config: there is no ").says("`mahabharatha init` writes one");
+    // The default agent is missed before a feature needs it.
+    repo.write(".mahabharatha/config.yaml", "agents: { claude: { kind: claude, command: no-such-client } }\n");
+    let checks = repo.run(&["doctor", "--json"]).code(0).json();
+    let agent = checks["checks"].as_array().unwrap().iter().find(|check| check["name"] == "agent").unwrap().clone();
+    assert_eq!(agent["status"], "warning", "{agent}");
+    assert!(agent["message"].as_str().unwrap().contains("no-such-client"), "{agent}");
+    std::fs::remove_file(repo.join(".mahabharatha/config.yaml")).unwrap();
     repo.run(&["status"]).code(2).says("no feature is named").says("mahabharatha plan <name>");
-    repo.write(".gsd/specs/shop/task-graph.json", "{}");
-    repo.run(&["status"]).code(2).says("there are specs for shop").says("--feature shop");
+    for feature in ["shop", "stock"] {
+        repo.write(&format!(".gsd/specs/{feature}/task-graph.json"), "{}");
+    }
+    repo.run(&["status"]).code(2).says("there are specs for shop, stock").says("--feature shop");
     repo.run(&["doctor", "--feature", "../x"]).code(2);
     repo.write(".mahabharatha/config.yaml", "wrokers: 3\n");
     repo.run(&["doctor"]).code(7).says("did you mean `workers`?").says("ok      git");

@@ -10,7 +10,7 @@ use crate::support::{Background, Repo, simple, with};
 use crate::terminal::Terminal;
 
 /// A pipe that is full already, so that the first write to it never returns.
-fn full_pipe() -> (io::PipeReader, Stdio) {
+pub fn full_pipe() -> (io::PipeReader, Stdio) {
     let (reader, mut writer) = io::pipe().unwrap();
     writer.write_all(&vec![b'.'; 64 << 10]).unwrap();
     (reader, Stdio::from(writer))

@@ -227,7 +227,7 @@ fn a_file_that_cannot_be_read_is_named_with_line_and_column() {
     repo.write(graph, "{\n  \"feature\": \"x\",\n  \"tasks\": [ { \"id\": 7 } ]\n}\n");
     let place = format!("{}:3:22: tasks[0].id:", repo.join(graph).display());
     for args in [&["design", "--validate-only"][..], &["run"], &["run", "--dry-run"]] {
-        repo.run(args).code(6).says(&place).says("docs/task-graph.md");
+        repo.run(args).code(6).says(&place).says("mahabharatha help task-graph");
     }
     let problem = repo.run(&["design", "--validate-only", "--json"]).code(6).json()["problems"][0].clone();
     assert_eq!((&problem["code"], &problem["line"], &problem["column"]), (&json!("unreadable"), &json!(3), &json!(22)));
@@ -287,4 +287,21 @@ fn unknown_fields_of_a_graph_survive() {
     repo.run(&["run"]).code(0);
     let after: Value = serde_json::from_str(&repo.read(".gsd/specs/x/task-graph.json")).unwrap();
     assert_eq!(after, graph);
+}
+
+#[test]
+fn fields_that_nothing_reads_are_warned_about_with_the_nearest_name() {
+    let repo = Repo::new();
+    let fields = json!({ "depends_on": ["A"], "runn": "true", "files": { "create": ["b.txt"], "reads": [] } });
+    repo.graph("x", &[simple("A", 1, "a.txt"), with(simple("B", 2, "b.txt"), fields)]);
+    let found = repo.run(&["design", "--validate-only", "--json"]).code(0).json();
+    let problems = found["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 3, "{found}");
+    assert!(problems.iter().all(|one| one["code"] == "unknown_field" && one["severity"] == "warning"), "{found}");
+    for args in [&["design", "--validate-only"][..], &["doctor"], &["run", "--dry-run"], &["run"]] {
+        let mut ran = repo.run(args).code(0);
+        for name in ["dependencies", "run", "files.read"] {
+            ran = ran.says(&format!("did you mean `{name}`?"));
+        }
+    }
 }

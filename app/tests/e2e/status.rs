@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::agents::held;
 use crate::support::{Repo, simple, task, with};
+use crate::terminal::Terminal;
 
 /// The words that the contract allows.
 const RUN: [&str; 5] = ["running", "paused", "blocked", "failed", "completed"];
@@ -52,7 +53,6 @@ fn a_run_is_told_from_its_beginning_to_its_end() {
     repo.config("workers: { count: 2 }\n");
     let person = with(task("B-2", 2, "b2", "true"), serde_json::json!({ "foreground": true }));
     repo.graph("x", &[held("A-1", 1, "a1"), simple("A-2", 1, "a2"), simple("B-1", 2, "b1"), person]);
-    repo.run(&["status", "-f", "y"]).code(6).says("there has been no run of y").says("mahabharatha run y");
 
     let run = repo.run_until_up(&["A-1"]);
     repo.wait_until("A-2 is done", || repo.task_status("A-2") == "completed");
@@ -209,4 +209,34 @@ fn a_refused_retry_makes_a_run_no_longer() {
     assert!(before.as_f64().is_some_and(|seconds| seconds > 0.0), "{before}");
     repo.run(&["retry", "NOPE"]).code(1);
     assert_eq!((elapsed(), repo.status()["ended_at"].clone()), (before, ended));
+}
+
+#[test]
+fn a_small_screen_shows_what_matters_and_its_clocks_move_on_while_nothing_happens() {
+    let repo = Repo::new();
+    repo.config("agent: command\nworkers: { count: 2 }\nretry: { max_attempts: 1 }\n");
+    let mut tasks = vec![held("A", 1, "a"), with(simple("B", 1, "b"), serde_json::json!({ "run": "exit 1" }))];
+    tasks.extend((0..40).map(|number| simple(&format!("C-{number}"), 2, &format!("c{number}"))));
+    repo.graph("x", &tasks);
+    let run = repo.run_until_up(&["A"]);
+    repo.wait_until("B is blocked", || repo.task_status("B") == "blocked");
+    let watch = Terminal::open(&repo, "status --watch", &[]);
+    watch.wait_for(&repo, "more lines");
+    let screens = || -> Vec<String> {
+        let shown = watch.shown();
+        let whole = shown.rsplit_once("\u{1b}[J").map(|(whole, _)| whole.to_string()).unwrap_or_default();
+        whole.split("\u{1b}[H").skip(1).map(str::to_string).collect()
+    };
+    let first = screens()[0].clone();
+    for part in ["Blockers", "B: ", "mahabharatha/x/worker-0", "A  "] {
+        assert!(first.contains(part), "{part} is not in\n{first}");
+    }
+    let journal = repo.read(".git/mahabharatha/x/events.jsonl");
+    // It is drawn twice at once when watching begins.
+    repo.wait_until("the clocks to move on", || screens().len() > 4);
+    assert_ne!(screens()[2], screens()[4]);
+    assert_eq!(repo.read(".git/mahabharatha/x/events.jsonl"), journal, "nothing happened meanwhile");
+    watch.close();
+    repo.run(&["stop", "--force"]).code(0);
+    run.wait().code(130);
 }

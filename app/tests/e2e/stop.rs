@@ -20,7 +20,7 @@ fn stop_lets_agents_end_keeps_their_work_and_the_run_can_be_resumed() {
     repo.graph("x", &[saving, simple("A-2", 1, "a2"), simple("B-1", 2, "b1")]);
     let run = repo.run_until_up(&["A-1"]);
     repo.wait_until("A-2 is done", || repo.task_status("A-2") == "completed");
-    repo.run(&["stop"]).code(0).says("x is stopped; its work is kept").says("mahabharatha run x");
+    repo.run(&["stop"]).code(0).says("x is paused; its work is kept").says("mahabharatha run x");
     assert_nothing_runs(&repo);
     run.wait().code(130).says("A-1 was interrupted (attempt 1), its work is kept").does_not_say("completed: ");
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "saved");
@@ -55,7 +55,7 @@ fn stop_by_force_kills_at_once_loses_nothing_and_uses_up_no_retry() {
     repo.graph("x", &[deaf]);
     for _ in 0..2 {
         let run = repo.run_until_up(&["A-1"]);
-        repo.run(&["stop", "--force"]).code(0).says("x is stopped");
+        repo.run(&["stop", "--force"]).code(0).says("x is paused");
         assert_nothing_runs(&repo);
         run.wait().code(130).says("A-1 was interrupted");
         assert_eq!(repo.task_status("A-1"), "pending");
@@ -131,7 +131,7 @@ fn stop_ends_workers_that_outlived_their_orchestrator() {
     // Its lock is free a moment before the system is done with it.
     repo.wait_until("the first worker is gone", || !is_alive(first));
     assert!(is_alive(repo.pid_of("A-2")));
-    repo.run(&["stop"]).code(0).says("x is stopped");
+    repo.run(&["stop"]).code(0).says("x is paused");
     assert_nothing_runs(&repo);
     assert!(!is_alive(repo.pid_of("A-2")));
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
@@ -191,6 +191,15 @@ fn the_second_signal_stops_at_once() {
     repo.let_go("all");
     repo.run(&["run"]).code(0);
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
+}
+
+#[test]
+fn the_tests_of_signals_pass_where_hangups_are_ignored() {
+    let ignored = "trap '' HUP; exec \"$0\" \"$@\"";
+    let test = "stop::each_signal_stops_in_good_order_with_all_that_agents_left_running";
+    let mut command = Command::new("sh");
+    command.args(["-c", ignored]).arg(std::env::current_exe().unwrap()).args(["--exact", test]);
+    Ran::of(command.output().unwrap()).code(0).says("1 passed");
 }
 
 #[test]

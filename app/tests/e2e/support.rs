@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Once};
 
 use serde_json::{Value, json};
 
@@ -29,6 +30,15 @@ impl Drop for Survivors {
             assert!(survivors.is_empty(), "processes left behind: {survivors:?}");
         }
     }
+}
+
+/// Has what the test starts receive SIGHUP, also where the test itself was started by `nohup`: a signal that is ignored stays
+/// ignored in children, one that has a handler is reset.
+fn receive_hangups() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::default()).unwrap();
+    });
 }
 
 /// Processes whose working directory lies below `dir`, with their command lines.
@@ -98,6 +108,7 @@ impl Repo {
 
     /// Only a place for one.
     pub fn empty() -> Repo {
+        receive_hangups();
         let dir = tempfile::Builder::new().prefix("mbh test ü").tempdir().unwrap();
         Repo { _marker: Survivors(dir.path().canonicalize().unwrap()), dir, home: tempfile::tempdir().unwrap() }
     }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::ConfigProblem;
 use super::yaml::{Key, Node, Place, Value};
+use crate::names::nearest;
 
 /// A mapping that is being read. Keys that were never asked for are reported as unknown.
 pub struct Table<'a> {
@@ -249,13 +250,6 @@ fn report_duplicates(path: &str, entries: &[(Key, Rc<Node>)], problems: &mut Vec
             }
         }
     }
-}
-
-/// Returns the known key that is closest to a misspelled `key`.
-fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
-    let distances = known.iter().map(|&known| (strsim::damerau_levenshtein(key, known), known));
-    let (distance, known) = distances.min_by_key(|&(distance, _)| distance)?;
-    (distance <= (known.len() / 2).max(2)).then_some(known)
 }
 
 fn must_be(path: &str, node: &Node, rule: &str) -> ConfigProblem {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Severity::{Error, Warning};
 use super::report::{Problem, Report, shown};
-use super::{OwnedPath, StartTree, Task, TaskGraph, claims, dependencies, reads};
+use super::{OwnedPath, StartTree, Task, TaskGraph, claims, dependencies, fields, reads};
 use crate::ids::{BadName, Feature, Level, TaskId};
 use crate::spec::{Effort, GraphFile, TaskSpec};
 
@@ -16,6 +16,7 @@ pub(super) fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<Task
     let mut report = Report::new(file);
     let feature = check_header(&mut report, file);
     let first = check_ids(&mut report, file);
+    fields::check(&mut report, file);
     for (index, task) in file.tasks.iter().enumerate() {
         check_task(&mut report, index, task);
     }

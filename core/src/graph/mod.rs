@@ -3,6 +3,7 @@
 mod check;
 mod claims;
 mod dependencies;
+mod fields;
 mod reads;
 mod report;
 mod trace;

@@ -91,6 +91,45 @@ pub struct Verification {
     pub extra: Map<String, Value>,
 }
 
+/// The names of the fields that are read; any other is kept in `extra`.
+impl GraphFile {
+    pub const FIELDS: [&str; 4] = ["feature", "total_tasks", "max_parallelization", "tasks"];
+}
+
+impl TaskSpec {
+    pub const FIELDS: [&str; 21] = [
+        "id",
+        "title",
+        "level",
+        "files",
+        "dependencies",
+        "verification",
+        "description",
+        "context",
+        "action",
+        "done",
+        "interface",
+        "security",
+        "acceptance_criteria",
+        "estimate_minutes",
+        "estimate_tokens",
+        "agent",
+        "model",
+        "effort",
+        "fallback_model",
+        "foreground",
+        "run",
+    ];
+}
+
+impl FileLists {
+    pub const FIELDS: [&str; 3] = ["create", "modify", "read"];
+}
+
+impl Verification {
+    pub const FIELDS: [&str; 2] = ["command", "timeout_seconds"];
+}
+
 fn default_timeout() -> u64 {
     300
 }
@@ -236,6 +275,34 @@ mod tests {
         assert_eq!(error("{\n  \"feature\": x}"), "line 2, column 14: expected value");
         assert_eq!(error(""), "line 1, column 0: EOF while parsing a value");
         assert!(error("{\"feature\":\"x\",\"tasks\":[]} x").ends_with("trailing characters"));
+    }
+
+    /// Each list is what the file's types read, no more and no less.
+    #[test]
+    fn the_known_fields_are_those_that_are_read() {
+        let task = json!({
+            "id": "A", "title": "t", "level": 1, "files": { "create": [], "modify": [], "read": [] },
+            "dependencies": [], "verification": { "command": "true", "timeout_seconds": 1 },
+            "description": "x", "context": "x", "action": "x", "done": "x", "interface": "x", "security": "x",
+            "acceptance_criteria": ["x"], "estimate_minutes": 1.0, "estimate_tokens": 1, "agent": "x", "model": "x",
+            "effort": "low", "fallback_model": "x", "foreground": true, "run": "x",
+        });
+        let all = json!({ "feature": "x", "total_tasks": 1, "max_parallelization": 1, "tasks": [task] });
+        let file = GraphFile::parse(&all.to_string()).unwrap();
+        let task = &file.tasks[0];
+        assert!(
+            [&file.extra, &task.extra, &task.files.extra, &task.verification.extra]
+                .iter()
+                .all(|extra| extra.is_empty())
+        );
+        let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let written = json!(file);
+        let task = &written["tasks"][0];
+        assert_eq!(
+            [keys(&written), keys(task), keys(&task["files"]), keys(&task["verification"])],
+            [&GraphFile::FIELDS[..], &TaskSpec::FIELDS, &FileLists::FIELDS, &Verification::FIELDS]
+                .map(|names| names.iter().map(|name| name.to_string()).collect::<Vec<_>>())
+        );
     }
 
     proptest! {

@@ -49,11 +49,12 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
     let (heads, refs) = (format!("refs/heads/mahabharatha/{feature}/"), format!("refs/mahabharatha/{feature}/"));
     let (branches, others): (Vec<_>, Vec<_>) =
         git.for_each_ref(&[&heads, &refs])?.into_iter().partition(|(name, _)| name.starts_with(&heads));
+    let in_use = branches_in_use(&git, &found);
     for (name, oid) in branches {
         let precious = if name == paths.staging_branch() && !is_landed(&git, run, &oid)? {
             Some("it is not merged".to_string())
         } else {
-            None
+            in_use.contains(&name).then(|| "its worktree is kept".to_string())
         };
         found.push(Leftover { what: What::Ref(name, oid), precious });
     }
@@ -80,6 +81,16 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
         }
     }
     Ok(found)
+}
+
+/// Returns the branches that the precious worktrees are on: without them these would have no commit.
+fn branches_in_use(git: &Git, worktrees: &[Leftover]) -> BTreeSet<String> {
+    let precious = worktrees.iter().filter(|leftover| leftover.precious.is_some());
+    let branch = |leftover: &Leftover| match &leftover.what {
+        What::Worktree(path) => git.worktree_branch(path),
+        _ => None,
+    };
+    precious.filter_map(branch).collect()
 }
 
 fn is_merged(run: &Run, task: &TaskId) -> bool {

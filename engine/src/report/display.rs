@@ -1,4 +1,4 @@
-//! Prints a run's log lines and its live progress, on a thread of its own.
+//! Prints a run's log lines and its live progress, or its events for programs, on a thread of its own.
 //!
 //! A terminal or pipe whose reader has stopped reading holds up this thread and nothing else: the run, its files and its
 //! end do not wait for it.
@@ -20,6 +20,7 @@ const READER_GRACE: Duration = Duration::from_secs(2);
 
 pub struct Display {
     output: Sender<Output>,
+    streams: bool,
     /// The newest view that is not shown yet: a reader that falls behind is shown only that.
     view: Arc<Mutex<Option<RunView>>>,
     /// Disconnected when the thread has ended.
@@ -28,6 +29,8 @@ pub struct Display {
 
 enum Output {
     Line(Line),
+    /// A line for programs.
+    Event(String),
     Warning(String),
     /// How far the gate is that runs now.
     Gate(Option<GateProgress>),
@@ -37,20 +40,30 @@ enum Output {
 }
 
 impl Display {
-    pub fn start(ui: &Arc<Ui>) -> Display {
+    /// With `streams` it prints events on stdout, and no log lines elsewhere.
+    pub fn start(ui: &Arc<Ui>, streams: bool) -> Display {
         let (output, inbox) = mpsc::channel();
         let (running, ended) = mpsc::channel::<()>();
         let view = Arc::new(Mutex::new(None));
         let (ui, newest) = (Arc::clone(ui), Arc::clone(&view));
         thread::spawn(move || {
             let _running = running;
-            show(&ui, &inbox, &newest);
+            show(&ui, streams, &inbox, &newest);
         });
-        Display { output, view, ended }
+        Display { output, streams, view, ended }
+    }
+
+    /// Whether it prints events for programs.
+    pub fn streams(&self) -> bool {
+        self.streams
     }
 
     pub fn line(&self, line: Line) {
         let _ = self.output.send(Output::Line(line));
+    }
+
+    pub fn event(&self, event: String) {
+        let _ = self.output.send(Output::Event(event));
     }
 
     pub fn warn(&self, text: String) {
@@ -75,11 +88,12 @@ impl Display {
     }
 }
 
-fn show(ui: &Ui, inbox: &Receiver<Output>, newest: &Mutex<Option<RunView>>) {
-    let mut progress = Progress::new(ui);
+fn show(ui: &Ui, streams: bool, inbox: &Receiver<Output>, newest: &Mutex<Option<RunView>>) {
+    let mut progress = if streams { Progress::Events(ui) } else { Progress::new(ui) };
     for output in inbox {
         match output {
             Output::Line(line) => progress.line(&line),
+            Output::Event(event) => ui.data(&event),
             Output::Warning(text) => ui.warn(&text),
             Output::Gate(gate) => progress.gate(gate.as_ref()),
             Output::View => {

@@ -350,7 +350,7 @@ impl Telling<'_> {
                 ),
             ),
             End::Paused { why } => (Severity::Warn, format!("paused: {why}")),
-            End::Stopped => (Severity::Warn, "stopped; `mahabharatha run` goes on from here".to_string()),
+            End::Stopped => (Severity::Warn, "paused, as was asked; `mahabharatha run` goes on from here".to_string()),
             End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
         };
         self.say(severity, text);

@@ -3,10 +3,11 @@
 mod columns;
 pub mod completion_md;
 pub mod debug;
-pub mod display;
+mod display;
 mod failure;
 pub mod files;
 pub mod hypotheses;
+pub mod list;
 pub mod log_lines;
 pub mod logs;
 pub mod markdown;
@@ -20,6 +21,7 @@ pub mod running_gate;
 pub mod state_md;
 pub mod status;
 pub mod status_line;
+pub mod stream;
 #[cfg(test)]
 mod support;
 pub mod text;
@@ -27,6 +29,7 @@ mod timeline;
 
 use std::time::Duration;
 
+pub use display::Display;
 pub use reporter::{Opening, Reporter};
 use serde::Serialize;
 use serde_json::{Value, json};

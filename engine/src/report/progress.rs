@@ -13,6 +13,7 @@ use mahabharatha_sys::ui::{Style, Ui, one_line};
 use super::human_duration;
 use super::log_lines::{Line, Severity};
 use super::running_gate::GateProgress;
+use super::stream::log_event;
 use super::text::amount;
 
 /// More workers than these are counted, not shown.
@@ -28,6 +29,8 @@ pub enum Progress<'ui> {
     Lines(Lines<'ui>, GateLines),
     /// Only what went wrong.
     Quiet(Lines<'ui>),
+    /// Lines as events for programs.
+    Events(&'ui Ui),
 }
 
 /// Lines with the time of day.
@@ -86,6 +89,7 @@ impl<'ui> Progress<'ui> {
             Progress::Live(Live { lines, .. }) | Progress::Lines(lines, _) => lines.print(line),
             Progress::Quiet(lines) if line.severity > Severity::Info => lines.print(line),
             Progress::Quiet(_) => {}
+            Progress::Events(ui) => ui.data(&log_event(line)),
         }
     }
 

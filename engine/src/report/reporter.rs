@@ -4,7 +4,7 @@
 //! a `Display`, which may be held up by its reader; nothing here waits for it.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ use mahabharatha_core::run::{Effect, Event, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::{FeaturePaths, Project};
-use mahabharatha_sys::ui::Ui;
 
 use super::display::Display;
 use super::files;
 use super::log_lines::{Line, LogLines};
 use super::running_gate::RunningGate;
+use super::stream::Stream;
 use crate::claude::tasks::Mirror;
 
 /// Least time between two writes of the projection.
@@ -59,15 +59,20 @@ impl Opening {
 }
 
 impl Reporter {
-    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, ui: &Arc<Ui>, opening: Opening) -> Reporter {
+    pub fn start(project: &Project, paths: &FeaturePaths, run: &Run, display: Display, opening: Opening) -> Reporter {
         let (messages, inbox) = mpsc::channel();
-        let display = Display::start(ui);
         display.update(RunView::of(run));
+        let stream = display.streams().then(|| {
+            let (stream, first) = Stream::open(run);
+            display.event(first);
+            stream
+        });
         opening.lines.into_iter().for_each(|line| display.line(line));
         let follower = Follower {
             project: project.clone(),
             paths: paths.clone(),
             log_lines: opening.log_lines,
+            stream,
             display,
             run: run.clone(),
             projection: Due::at_once(PROJECTION_PAUSE),
@@ -102,6 +107,8 @@ struct Follower {
     paths: FeaturePaths,
     run: Run,
     log_lines: LogLines,
+    /// Where programs are told of every change.
+    stream: Option<Stream>,
     display: Display,
     projection: Due,
     reports: Due,
@@ -187,6 +194,8 @@ impl Follower {
         for line in self.log_lines.tell(event, &self.run) {
             self.display.line(line);
         }
+        let events = self.stream.as_mut().map(|stream| stream.lines(event, &self.run));
+        events.into_iter().flatten().for_each(|event| self.display.event(event));
     }
 
     fn write_what_is_due(&mut self) {

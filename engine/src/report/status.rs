@@ -64,6 +64,8 @@ pub struct Show<'a> {
     pub details: Option<&'a Details>,
     /// The terminal's columns, where there is one.
     pub columns: Option<usize>,
+    /// Blockers and workers come first, since what does not fit on the screen is cut off at its end.
+    pub for_screen: bool,
     pub paint: Paint,
 }
 
@@ -89,14 +91,18 @@ pub fn status_json(
 }
 
 pub fn status_text(view: &RunView, show: Show<'_>) -> String {
-    let mut parts = vec![summary(view, show), levels(view, show), tasks(view, show)];
-    if show.details.is_some() {
-        parts.extend(attempts(view, show));
-    }
-    parts.push(workers(view, show));
-    parts.extend(show.details.and_then(|details| logs(details, show)));
-    parts.extend(show.list.and_then(|list| task_list(list, show)));
-    parts.extend(blockers(view, show));
+    let summary = [summary(view, show)];
+    let work = [levels(view, show), tasks(view, show)];
+    let attempts = show.details.and_then(|_| attempts(view, show));
+    let workers = [workers(view, show)];
+    let rest = [show.details.and_then(|details| logs(details, show)), show.list.and_then(|list| task_list(list, show))];
+    let rest = rest.into_iter().flatten();
+    let blockers = blockers(view, show);
+    let parts: Vec<String> = if show.for_screen {
+        summary.into_iter().chain(blockers).chain(workers).chain(work).chain(attempts).chain(rest).collect()
+    } else {
+        summary.into_iter().chain(work).chain(attempts).chain(workers).chain(rest).chain(blockers).collect()
+    };
     parts.join("\n")
 }
 
@@ -138,7 +144,7 @@ fn style_of(status: &str) -> Style {
     }
 }
 
-fn status_cell(status: &str) -> Cell {
+pub(super) fn status_cell(status: &str) -> Cell {
     styled(style_of(status), status)
 }
 
@@ -316,10 +322,14 @@ mod tests {
     use super::*;
 
     fn shown(story: &mut Story, details: Option<&Details>, columns: Option<usize>) -> String {
+        shown_on(story, details, columns, false)
+    }
+
+    fn shown_on(story: &mut Story, details: Option<&Details>, columns: Option<usize>, for_screen: bool) -> String {
         let (now, doing) = (story.after(3.0).now, BTreeMap::new());
         status_text(
             &story.view(),
-            Show { now, list: None, doing: &doing, gate: None, details, columns, paint: Paint::OFF },
+            Show { now, list: None, doing: &doing, gate: None, details, columns, for_screen, paint: Paint::OFF },
         )
     }
 
@@ -341,6 +351,14 @@ mod tests {
         });
         let details = Details { ports: [(0, vec![49_152, 49_153])].into(), logs: BTreeMap::new() };
         insta::assert_snapshot!(shown(&mut story, Some(&details), None));
+    }
+
+    #[test]
+    fn a_screen_shows_blockers_and_workers_before_the_rest() {
+        let text = shown_on(&mut Story::stuck(), None, Some(80), true);
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in\n{text}"));
+        let order = ["tables: ", "Blockers", "Worker  Status", "Level  Status", "Task      Title"].map(place);
+        assert!(order.is_sorted(), "{text}");
     }
 
     /// The example of the contract, with one value of each alternative.

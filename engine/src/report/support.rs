@@ -14,6 +14,7 @@ use mahabharatha_core::view::RunView;
 use serde_json::{Value, json};
 
 use super::log_lines::{Line, LogLines};
+use super::stream::Stream;
 
 /// 2026-01-26T10:30:00Z.
 pub const START: Time = Time(1_769_423_400_000);
@@ -22,6 +23,9 @@ pub struct Story {
     pub run: Run,
     pub now: Time,
     pub lines: Vec<Line>,
+    /// As programs are told.
+    pub streamed: Vec<String>,
+    stream: Stream,
     log_lines: LogLines,
 }
 
@@ -94,7 +98,8 @@ impl Story {
         let run = Run::start(START, &setup).unwrap();
         let mut log_lines = LogLines::default();
         let lines = log_lines.tell(&Event::Started(Box::new(setup)), &run);
-        Story { run, now: START, lines, log_lines }
+        let (stream, first) = Stream::open(&run);
+        Story { run, now: START, lines, log_lines, stream, streamed: vec![first] }
     }
 
     pub fn view(&self) -> RunView {
@@ -110,6 +115,7 @@ impl Story {
     pub fn happens(&mut self, event: Event) -> &mut Self {
         self.run.step(self.now, &event);
         self.lines.extend(self.log_lines.tell(&event, &self.run));
+        self.streamed.extend(self.stream.lines(&event, &self.run));
         let asked = self.run.outstanding().find_map(|(id, effect)| match effect {
             Effect::PrepareSlot { worker } => Some((id, *worker)),
             _ => None,

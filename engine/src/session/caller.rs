@@ -258,8 +258,7 @@ fn held_by(run: &Run, session: &str, task: &TaskId) -> Result<Attempt> {
         Some((job, by)) if by == session => Ok(job.attempt),
         Some((_, by)) => Err(Error::new(ExitCode::Held, format!("{task} is held by another session ({by})"))
             .hint("`mahabharatha task list` shows who holds what.")),
-        None if run.task(task).is_none() => Err(Error::new(ExitCode::Usage, format!("there is no task {task}"))
-            .hint("`mahabharatha task list` names them.")),
+        None if run.task(task).is_none() => Err(control::no_such_task(run, task.as_str())),
         None => Err(Error::new(ExitCode::Invalid, format!("{task} is not held by this session ({session})"))
             .hint(format!("mahabharatha task claim {task}"))),
     }

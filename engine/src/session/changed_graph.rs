@@ -32,7 +32,8 @@ pub fn find(
     if file == run.setup().graph && *start == run.setup().start {
         return Ok(None);
     }
-    let (graph, _) = specs::valid_graph(paths, &file, Some(&tree))?;
+    let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
+    specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
     for difference in differences(run.graph(), &graph) {
         ui.note(&format!("graph changed: {difference}"));
     }

@@ -1,6 +1,7 @@
 //! Commands to a run from another process, and to a run that no process drives.
 
 use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::names::suggestion;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event, TaskBudget};
 use mahabharatha_core::run::{Run, TaskStatus, record};
@@ -25,6 +26,18 @@ pub fn read_run(place: &Place) -> Result<Run> {
 pub fn no_run(place: &Place) -> Error {
     Error::new(ExitCode::Invalid, format!("there has been no run of {}", place.feature))
         .hint(format!("Start one: mahabharatha run {}", place.feature))
+}
+
+/// Returns the error for a name that is no task of the run.
+pub fn no_such_task(run: &Run, name: &str) -> Error {
+    let message = format!("{} has no task {name}", run.feature());
+    Error::new(ExitCode::Usage, message).hint(suggested_task(run, name))
+}
+
+/// Names the tasks that may have been meant by a name that is none.
+pub fn suggested_task(run: &Run, name: &str) -> String {
+    let known: Vec<&str> = run.graph().tasks().iter().map(|task| task.id.as_str()).collect();
+    suggestion(name, "tasks", &known)
 }
 
 /// Returns the run as people see it now. Whether a process drives it, or a session holds its tasks, is not in the journal.

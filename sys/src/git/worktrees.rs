@@ -61,6 +61,12 @@ impl Git {
         known.filter(|path| path.parent() == Some(dir)).collect()
     }
 
+    /// Returns the full name of the branch that a worktree is on; none where its HEAD is detached or cannot be read.
+    pub fn worktree_branch(&self, path: &Path) -> Option<String> {
+        let head = fs::read_to_string(self.worktree_git_dir(path)?.join("HEAD")).ok()?;
+        head.strip_prefix("ref: ").map(|name| name.trim_end().to_owned())
+    }
+
     /// Returns the directory where the repository keeps a worktree's HEAD and index. Looks it up in the repository,
     /// since an agent may have changed the worktree's own `.git`.
     pub fn worktree_git_dir(&self, path: &Path) -> Option<PathBuf> {

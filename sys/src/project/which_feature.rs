@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use mahabharatha_core::ids::Feature;
+use mahabharatha_core::names::suggestion;
 
 use super::Project;
 use crate::error::{Error, ExitCode, Result, io};
@@ -15,8 +16,8 @@ use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 const VARIABLES: [&str; 2] = ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"];
 
 impl Project {
-    /// Returns the feature named by the flag, an environment variable, `.gsd/.current-feature` or the newest state
-    /// file, in this order. A blank value counts as unset.
+    /// Returns the feature named by the flag, an environment variable, `.gsd/.current-feature`, the newest state
+    /// file or the only spec, in this order. A blank value counts as unset.
     pub fn which_feature(
         &self,
         flag: Option<&str>,
@@ -50,7 +51,7 @@ impl Project {
             }
             Err(error) => return Err(io("read", &file)(error)),
         }
-        self.newest_state().ok_or_else(|| self.no_feature())
+        self.newest_state().or_else(|| self.only_spec()).ok_or_else(|| self.no_feature())
     }
 
     fn no_feature(&self) -> Error {
@@ -72,12 +73,42 @@ impl Project {
             .hint(hint)
     }
 
+    /// Every feature that has a spec, a run or a cost of its own, in order.
+    pub fn known_features(&self) -> Vec<Feature> {
+        let mut features = self.features_with_specs();
+        let has_records = |feature: &Feature| {
+            let paths = self.feature(feature);
+            paths.journal().exists() || paths.planning_costs().exists()
+        };
+        features.extend(named_directories(&self.shared_dir()).filter(has_records));
+        features.sort();
+        features.dedup();
+        features
+    }
+
+    /// A feature that a command names and that should be there already.
+    pub fn check_known(&self, feature: &Feature) -> Result<()> {
+        let known = self.known_features();
+        // Where there are none at all, the command itself says how to begin one.
+        if known.is_empty() || known.contains(feature) {
+            return Ok(());
+        }
+        let names: Vec<&str> = known.iter().map(Feature::as_str).collect();
+        Err(Error::new(ExitCode::Usage, format!("there is no feature {feature}")).hint(suggestion(
+            feature.as_str(),
+            "features",
+            &names,
+        )))
+    }
+
+    fn only_spec(&self) -> Option<Feature> {
+        let specified = self.features_with_specs();
+        (specified.len() == 1).then(|| specified.into_iter().next())?
+    }
+
     /// Returns the features that have a specs directory, sorted.
     fn features_with_specs(&self) -> Vec<Feature> {
-        let dirs = fs::read_dir(self.root().join(".gsd/specs")).into_iter().flatten().flatten();
-        let dirs = dirs.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let names = dirs.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut features: Vec<Feature> = names.filter_map(|name| Feature::new(name).ok()).collect();
+        let mut features: Vec<Feature> = named_directories(&self.gsd().join("specs")).collect();
         features.sort();
         features
     }
@@ -92,6 +123,13 @@ impl Project {
         });
         newest.max().map(|(_, feature)| feature)
     }
+}
+
+/// Directories in `dir` that are named like a feature.
+fn named_directories(dir: &Path) -> impl Iterator<Item = Feature> {
+    let dirs = fs::read_dir(dir).into_iter().flatten().flatten();
+    let dirs = dirs.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dirs.filter_map(|entry| Feature::new(entry.file_name().into_string().ok()?).ok())
 }
 
 fn from_environment(variable: impl Fn(&'static str) -> Option<OsString>) -> Result<Option<(&'static str, String)>> {

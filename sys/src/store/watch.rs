@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::Duration;
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
@@ -50,9 +51,12 @@ impl Changes {
         let _ = self.watcher.watch(dir, RecursiveMode::NonRecursive);
     }
 
-    /// Blocks until something changes; several changes at once count as one.
-    pub fn wait(&self) {
-        let _ = self.changed.recv();
+    /// Blocks until something changes, or for this time; several changes at once count as one.
+    pub fn wait(&self, at_most: Option<Duration>) {
+        let _ = match at_most {
+            Some(time) => self.changed.recv_timeout(time).ok(),
+            None => self.changed.recv().ok(),
+        };
         while self.changed.try_recv().is_ok() {}
     }
 }

@@ -140,7 +140,7 @@ impl<'t> Finder<'t> {
         if let Some((line, file)) = self.ci_line("cargo clippy").filter(|_| manifest.dir.is_empty()) {
             found.push(make(Kind::Lint, line.clone(), file.clone()));
         } else if let Some(from) = settings.or_else(|| lints.then(|| manifest.path.clone())) {
-            found.push(make(Kind::Lint, format!("cargo clippy{whole} --all-targets"), from));
+            found.push(make(Kind::Lint, format!("cargo clippy{whole} --all-targets -- -D warnings"), from));
         }
         let fmt = evidence(self.tree, &manifest.dir, &["rustfmt.toml", ".rustfmt.toml"]);
         if let Some(from) = fmt.or_else(|| self.ci_line("cargo fmt").map(|(_, file)| file.clone())) {

@@ -1,0 +1,61 @@
+//! `help`: the help of a command, or a page of the documentation, which an installed program has with it.
+
+use clap::{Args, CommandFactory, Parser};
+use mahabharatha_core::names::suggestion;
+use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::ui::Ui;
+
+use super::{Cli, called_as};
+
+/// A name, what the page is for, and the page.
+const TOPICS: [(&str, &str, &str); 8] = [
+    ("setup", "what `init` finds in a project and writes", include_str!("../../../docs/init.md")),
+    ("scaffolds", "`init` in an empty directory", include_str!("../../../docs/scaffolds.md")),
+    ("planning", "`plan` and `design`", include_str!("../../../docs/planning.md")),
+    ("task-graph", "every field of a task graph, every problem code", include_str!("../../../docs/task-graph.md")),
+    ("config", "every key of .mahabharatha/config.yaml", include_str!("../../../docs/config.md")),
+    ("claude-code", "slash commands, hooks, task mode", include_str!("../../../docs/claude-code.md")),
+    ("json", "events and errors for programs", include_str!("../../../docs/json.md")),
+    ("reliability", "what you can rely on", include_str!("../../../docs/reliability.md")),
+];
+
+#[derive(Debug, Args)]
+pub struct HelpArgs {
+    /// A command or a topic; without one, all of them are listed
+    topic: Vec<String>,
+}
+
+pub fn run(ui: &Ui, args: &HelpArgs) -> Result<ExitCode> {
+    let words: Vec<&str> = args.topic.iter().map(String::as_str).collect();
+    if let [word] = words[..]
+        && let Some((_, _, page)) = TOPICS.iter().find(|(name, ..)| *name == word)
+    {
+        ui.data(page);
+        return Ok(ExitCode::Done);
+    }
+    let command = Cli::command();
+    if let Some(first) = words.first()
+        && command.find_subcommand(first).is_none()
+    {
+        let commands = command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+        let known: Vec<&str> = commands.chain(TOPICS.iter().map(|(name, ..)| *name)).collect();
+        return Err(Error::new(ExitCode::Usage, format!("there is no command and no topic {first}")).hint(suggestion(
+            first,
+            "commands and topics",
+            &known,
+        )));
+    }
+    match Cli::try_parse_from([called_as()].into_iter().chain(words.iter().copied()).chain(["--help"])) {
+        Err(help) if !help.use_stderr() => {
+            // It is clap's to print, colours included.
+            let _ = help.print();
+        }
+        Err(wrong) => return Err(super::usage_error(&wrong)),
+        Ok(_) => {}
+    }
+    if words.is_empty() {
+        let topics: String = TOPICS.iter().map(|(name, about, _)| format!("  {name:<12} {about}\n")).collect();
+        ui.data(&format!("\nTopics (mahabharatha help <topic>):\n{topics}"));
+    }
+    Ok(ExitCode::Done)
+}

@@ -1,0 +1,109 @@
+//! Names on the command line: features and tasks that are there, and such as are not.
+
+use serde_json::{Value, json};
+
+use crate::support::{Repo, simple, with};
+
+fn two_features() -> Repo {
+    let repo = Repo::new();
+    repo.graph("login", &[simple("AUTH-1", 1, "a.txt")]);
+    repo.graph("search", &[with(simple("FIND-1", 1, "f.txt"), json!({ "run": "exit 3" }))]);
+    std::fs::remove_file(repo.join(".gsd/.current-feature")).unwrap();
+    repo
+}
+
+#[test]
+fn a_feature_that_is_not_there_is_answered_with_those_that_are() {
+    let repo = two_features();
+    for args in [
+        &["run", "lgoin"][..],
+        &["run", "lgoin", "--dry-run"],
+        &["status", "lgoin"],
+        &["logs", "lgoin"],
+        &["stop", "lgoin"],
+        &["cleanup", "lgoin"],
+        &["merge", "-f", "lgoin"],
+        &["retry", "A", "-f", "lgoin"],
+        &["debug", "-f", "lgoin"],
+        &["doctor", "-f", "lgoin"],
+        &["task", "next", "-f", "lgoin"],
+        &["design", "lgoin", "--validate-only"],
+    ] {
+        repo.run(args)
+            .code(2)
+            .says("there is no feature lgoin")
+            .says("Did you mean `login`? The features are: login, search.");
+    }
+    assert!(!repo.exists(".git/mahabharatha/lgoin"), "nothing was begun");
+    // One that is new is planned.
+    repo.run(&["plan", "lgoin", "--describe", "x", "--agent", "none"]).code(0);
+}
+
+#[test]
+fn the_feature_is_an_argument_of_whatever_is_about_one() {
+    let repo = two_features();
+    repo.run(&["run", "search"]).code(3);
+    for (args, what) in [
+        (&["status", "search"][..], "search: blocked"),
+        (&["status", "login"], "login: designed, not run yet"),
+        (&["logs", "search"], "FIND-1"),
+        (&["stop", "search"], "nothing runs for search"),
+        (&["cleanup", "search", "--dry-run"], "worker-0"),
+    ] {
+        repo.run(args).code(0).says(what);
+    }
+    assert_eq!(repo.run(&["status", "search", "--line", "--json"]).code(0).json()["feature"], "search");
+    repo.run(&["cleanup", "search", "--all"]).code(2).says("cannot be used with");
+    repo.run(&["status", "search", "-f", "login"]).code(2).says("two features are named");
+}
+
+#[test]
+fn a_task_that_is_not_there_is_answered_with_those_that_are() {
+    let repo = two_features();
+    repo.run(&["run", "search"]).code(3);
+    for args in [&["logs", "--task", "FIN-1"][..], &["logs", "--follow", "--task", "FIN-1"], &["debug", "FIN-1"]] {
+        repo.run(args).code(2).says("search has no task FIN-1").says("Did you mean `FIND-1`? The tasks are: FIND-1.");
+    }
+    repo.run(&["logs", "--task", "../FIND-1"]).code(2).says("has no task ../FIND-1");
+    for args in [&["retry", "FIN-1"][..], &["skip", "FIN-1", "--reason", "r"]] {
+        repo.run(args).code(1).says("there is no such task").says("Did you mean `FIND-1`?");
+    }
+}
+
+#[test]
+fn the_only_spec_is_meant_where_none_is_named() {
+    let repo = Repo::new();
+    repo.graph("login", &[simple("A", 1, "a.txt")]);
+    std::fs::remove_file(repo.join(".gsd/.current-feature")).unwrap();
+    repo.run(&["run"]).code(0).says("login is completed");
+    let two = two_features();
+    two.run(&["run"]).code(2).says("there are specs of login, search");
+}
+
+#[test]
+fn every_feature_is_listed() {
+    let repo = Repo::new();
+    repo.run(&["list"]).code(0).says("mahabharatha plan <name>");
+    assert_eq!(repo.run(&["list", "--json"]).code(0).json(), json!({ "features": [] }));
+    let repo = two_features();
+    repo.run(&["run", "search"]).code(3);
+    repo.run(&["run", "login"]).code(0);
+    repo.write(".gsd/specs/broken/task-graph.json", "{");
+    repo.run(&["plan", "later", "--describe", "x", "--agent", "none"]).code(0);
+    repo.write(".gsd/.current-feature", "search");
+    let list = repo.run(&["list", "--json"]).code(0).json();
+    let told: Vec<Value> = list["features"].as_array().unwrap().clone();
+    let gist = |one: &Value| json!([one["feature"], one["status"], one["completed"], one["total"], one["current"]]);
+    assert_eq!(
+        told.iter().map(gist).collect::<Vec<_>>(),
+        [
+            json!(["broken", "invalid", 0, 0, false]),
+            json!(["later", "planned", 0, 0, false]),
+            json!(["login", "completed", 1, 1, false]),
+            json!(["search", "blocked", 0, 1, true]),
+        ]
+    );
+    assert!(told.iter().all(|one| one["created_at"].is_string() && one.get("cost_usd").is_some()), "{list}");
+    assert!(told[3]["problem"].as_str().unwrap().starts_with("FIND-1: "), "{list}");
+    repo.run(&["list"]).code(0).says("*  search").says("blocked").says("0/1");
+}

@@ -1,0 +1,160 @@
+//! A run as lines of JSON (`run --json`, `merge --json`): one object for each change, in the words of `status --json`.
+//!
+//! `docs/json.md` describes them. A change that breaks a reader raises `VERSION`.
+
+use std::mem::{Discriminant, discriminant};
+
+use mahabharatha_core::ids::{Level, Time};
+use mahabharatha_core::run::event::{GateFailure, Note};
+use mahabharatha_core::run::{Event, LevelState, LevelStatus, Run, TaskState, TaskStatus};
+use mahabharatha_core::view::{RunView, Stamp};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::extended;
+use super::log_lines::{Line, Severity};
+
+const VERSION: u32 = 1;
+
+/// One line of the stream, with the line break left to who prints it.
+pub fn event_line(at: Time, event: &str, fields: impl Serialize) -> String {
+    extended(json!({ "version": VERSION, "at": Stamp(at), "event": event }), fields).to_string()
+}
+
+/// A log line as an event.
+pub fn log_event(line: &Line) -> String {
+    let severity = match line.severity {
+        Severity::Info => "info",
+        Severity::Warn => "warn",
+        Severity::Error => "error",
+    };
+    event_line(line.at, "log", json!({ "severity": severity, "message": line.text }))
+}
+
+/// Finds out what each event changed. Remembers only as much of the run as that takes.
+#[derive(Debug)]
+pub struct Stream {
+    tasks: Vec<TaskMark>,
+    levels: Vec<Discriminant<LevelStatus>>,
+    ended: bool,
+}
+
+#[derive(Debug, PartialEq)]
+struct TaskMark {
+    status: Discriminant<TaskStatus>,
+    attempts: usize,
+    is_latest_over: bool,
+}
+
+impl TaskMark {
+    fn of(task: &TaskState) -> TaskMark {
+        TaskMark {
+            status: discriminant(&task.status),
+            attempts: task.attempts.len(),
+            is_latest_over: task.attempts.last().is_some_and(|attempt| attempt.ended.is_some()),
+        }
+    }
+}
+
+impl Stream {
+    /// Starts with the whole run as it stands.
+    pub fn open(run: &Run) -> (Stream, String) {
+        (Stream::of(run), whole_run(run))
+    }
+
+    fn of(run: &Run) -> Stream {
+        Stream {
+            tasks: run.tasks().iter().map(TaskMark::of).collect(),
+            levels: run.levels().iter().map(mark_of).collect(),
+            ended: run.ended().is_some(),
+        }
+    }
+
+    /// Returns the lines for what the event changed; `run` is as it stands after it.
+    pub fn lines(&mut self, event: &Event, run: &Run) -> Vec<String> {
+        let before = std::mem::replace(self, Stream::of(run));
+        let at = run.updated_at();
+        let mut lines: Vec<String> = failed_gate(event).map(|gate| event_line(at, "gate_failed", gate)).collect();
+        if before.tasks.len() != self.tasks.len() || before.levels.len() != self.levels.len() {
+            lines.push(whole_run(run));
+            return lines;
+        }
+        if before.tasks != self.tasks || before.levels != self.levels {
+            let view = RunView::of(run);
+            let tasks = before.tasks.iter().zip(&self.tasks).zip(&view.tasks);
+            lines.extend(
+                tasks.filter(|((old, new), _)| old != new).map(|(_, task)| event_line(at, "task", json!(task))),
+            );
+            let levels = before.levels.iter().zip(&self.levels).zip(&view.levels);
+            lines.extend(
+                levels.filter(|((old, new), _)| old != new).map(|(_, level)| event_line(at, "level", json!(level))),
+            );
+        }
+        if self.ended && !before.ended {
+            lines.push(whole_run(run));
+        }
+        lines
+    }
+}
+
+fn mark_of(level: &LevelState) -> Discriminant<LevelStatus> {
+    discriminant(&level.status)
+}
+
+fn whole_run(run: &Run) -> String {
+    event_line(run.updated_at(), "run", RunView::of(run))
+}
+
+fn failed_gate(event: &Event) -> impl Iterator<Item = Value> {
+    let (level, failures, required): (Option<Level>, &[GateFailure], bool) = match event {
+        Event::BaseChecked { red, .. } => (None, red, true),
+        Event::GateFailed { level, failure, .. } => (Some(*level), std::slice::from_ref(failure), true),
+        Event::Noted { level, note: Note::OnlyReported { failure } } => (*level, std::slice::from_ref(failure), false),
+        _ => (None, &[], true),
+    };
+    failures.iter().map(move |failure| {
+        let GateFailure { gate, command, output, task, .. } = failure;
+        json!({ "level": level, "gate": gate, "required": required, "task": task, "command": command, "output": output })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::support::{Story, failure};
+    use super::*;
+
+    /// The event, what it is about, and the status that it tells, of each line.
+    fn gist(story: &Story) -> String {
+        let one = |line: &String| {
+            let event: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(event["version"], VERSION, "{line}");
+            let of = event.get("id").or(event.get("level")).unwrap_or(&Value::Null);
+            format!("{} {of} {}", event["event"].as_str().unwrap(), event["status"].as_str().unwrap_or("-"))
+        };
+        story.streamed.iter().map(one).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn each_change_is_one_line() {
+        insta::assert_snapshot!(gist(&Story::eventful()));
+    }
+
+    #[test]
+    fn an_event_that_changes_nothing_is_no_line() {
+        let mut story = Story::new();
+        let before = story.base_is_green().starts("TASK-001").streamed.len();
+        assert_eq!(story.happens(Event::Woke).streamed.len(), before);
+    }
+
+    #[test]
+    fn a_gate_that_fails_is_told_with_its_output() {
+        let mut story = Story::new();
+        story.answers(|effect| Event::BaseChecked { effect, red: vec![failure("lint")] });
+        let event: Value = serde_json::from_str(&story.streamed[1]).unwrap();
+        assert_eq!(
+            (&event["event"], &event["gate"], &event["level"]),
+            (&json!("gate_failed"), &json!("lint"), &json!(null))
+        );
+        assert_eq!(event["output"], "error: unused variable `x`");
+    }
+}
