@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use mahabharatha_core::graph::{Served, trace};
+use mahabharatha_core::graph::{TracedCriterion, trace};
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Event, GateFailure, Note};
 use mahabharatha_core::run::{LevelStatus, Run};
@@ -18,7 +18,7 @@ use crate::report::files;
 use crate::worker;
 
 /// Completed only if it is so: the report is written from what the journal says, after git has been asked.
-pub fn close(context: &Context, run: &Run) -> Result<Event> {
+pub fn close(context: &Context, run: &Run) -> Result<()> {
     let branch = run.landing_branch();
     let tip = context
         .repository
@@ -42,7 +42,7 @@ pub fn close(context: &Context, run: &Run) -> Result<Event> {
             leftovers.filter(|leftover| leftover.precious.is_none()).map(|leftover| leftover.what).collect();
         cleanup::remove(&context.project, &context.paths, &things)?;
     }
-    Ok(Event::Closed)
+    Ok(())
 }
 
 fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
@@ -79,7 +79,7 @@ fn failed_gates(context: &Context, results: &[GateResult]) -> Result<Vec<FailedG
 }
 
 /// The acceptance criteria of the requirements, then those that only tasks have.
-fn criteria(context: &Context, run: &Run) -> Vec<Served> {
+fn criteria(context: &Context, run: &Run) -> Vec<TracedCriterion> {
     let text = fs::read_to_string(context.paths.requirements()).unwrap_or_default();
     let requirements = Requirements::parse(&text);
     let mut all = trace(&requirements, &run.setup().graph).0;
@@ -87,8 +87,11 @@ fn criteria(context: &Context, run: &Run) -> Vec<Served> {
         |entry: &str| requirements.criteria().any(|it| entry.contains(&it.id) || it.text.trim() == entry.trim());
     for task in run.graph().tasks() {
         let own = task.spec.acceptance_criteria.iter().filter(|entry| !known(entry));
-        let served =
-            |entry: &String| Served { id: String::new(), criterion: entry.clone(), tasks: vec![task.id.to_string()] };
+        let served = |entry: &String| TracedCriterion {
+            id: String::new(),
+            criterion: entry.clone(),
+            tasks: vec![task.id.to_string()],
+        };
         all.extend(own.map(served));
     }
     all

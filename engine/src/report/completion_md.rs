@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mahabharatha_core::excerpt::key_lines;
-use mahabharatha_core::graph::Served;
+use mahabharatha_core::graph::TracedCriterion;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView};
@@ -63,7 +63,7 @@ pub struct Findings {
     /// Commits that the run put onto the base branch, one line each, the newest first.
     pub commits: Vec<String>,
     pub changes: Vec<FileChange>,
-    pub criteria: Vec<Served>,
+    pub criteria: Vec<TracedCriterion>,
 }
 
 pub fn render_completion(view: &RunView, findings: &Findings) -> String {
@@ -87,7 +87,7 @@ pub fn render_completion(view: &RunView, findings: &Findings) -> String {
 }
 
 /// A criterion with the tasks that serve it. What shows that a task is done is its verification, so nothing is ticked here.
-fn acceptance(view: &RunView, criterion: &Served) -> String {
+fn acceptance(view: &RunView, criterion: &TracedCriterion) -> String {
     let task = |id: &String| {
         let task = view.tasks.iter().find(|task| task.id.as_str() == id);
         format!("{id} {}", task.map_or("is not in the graph", |task| task.status))
@@ -344,7 +344,7 @@ mod tests {
         ];
         let change = |path: &str, lines| FileChange { path: path.to_string(), lines };
         let changes = vec![change("src/a.rs", Some((12, 3))), change("logo.png", None)];
-        let served = |id: &str, criterion: &str, tasks: &[&str]| Served {
+        let served = |id: &str, criterion: &str, tasks: &[&str]| TracedCriterion {
             id: id.to_string(),
             criterion: criterion.to_string(),
             tasks: tasks.iter().map(|task| task.to_string()).collect(),

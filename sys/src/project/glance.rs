@@ -1,4 +1,4 @@
-//! Finds the project without starting git, where a command has to answer within milliseconds.
+//! Finds the project without starting git, for commands that must answer within milliseconds (status line, hooks).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,9 @@ use super::{Project, above_our_worktrees};
 use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 
 impl Project {
-    /// As `locate` for the usual layouts: a main checkout, a linked worktree, a submodule. None where it cannot tell.
-    pub fn glance(start: &Path) -> Option<Project> {
+    /// Does what `locate` does, for the usual layouts only: a main checkout, a linked worktree, a submodule. Returns
+    /// `None` for any other.
+    pub fn locate_without_git(start: &Path) -> Option<Project> {
         let start = start.canonicalize().ok()?;
         let start = above_our_worktrees(&start).unwrap_or(&start);
         let checkout = start.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())?.to_owned();
@@ -35,7 +36,7 @@ impl Project {
     }
 }
 
-/// The checkout whose `.git` is the directory that all worktrees share.
+/// Returns the checkout whose `.git` is the shared git directory, and that directory.
 fn main_checkout(common_dir: &Path) -> Option<(PathBuf, PathBuf)> {
     let common_dir = common_dir.canonicalize().ok()?;
     let root = common_dir.parent().filter(|_| common_dir.ends_with(".git"))?;
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_what_git_finds() {
+    fn the_result_is_the_same_as_with_git() {
         let dir = tempfile::tempdir().unwrap();
         let main = dir.path().canonicalize().unwrap().join("main");
         fs::create_dir_all(main.join("a/b")).unwrap();
@@ -69,9 +70,9 @@ mod tests {
         fs::create_dir_all(main.join(".mahabharatha/worktrees/x/worker-0")).unwrap();
         for place in ["", "a/b", "../linked", "sub", ".mahabharatha/worktrees/x/worker-0"] {
             let start = main.join(place);
-            assert_eq!(Project::glance(&start), Project::locate(&start).unwrap(), "{place}");
+            assert_eq!(Project::locate_without_git(&start), Project::locate(&start).unwrap(), "{place}");
         }
-        assert_eq!(Project::glance(dir.path()), None);
-        assert_eq!(Project::glance(&main.join("nowhere")), None);
+        assert_eq!(Project::locate_without_git(dir.path()), None);
+        assert_eq!(Project::locate_without_git(&main.join("nowhere")), None);
     }
 }
