@@ -135,8 +135,8 @@ fn what_the_client_has_no_word_for_is_said_in_the_text() {
     run.wait().code(3);
     let entry = list.of("A-1");
     assert_eq!((&entry["status"], &entry["metadata"]["status"]), (&json!("pending"), &json!("blocked")));
-    assert_eq!(entry["subject"], "[L1] Make a1 (blocked: the API)");
-    assert!(says(&entry, "BLOCKED: the API\nis gone\n"), "{entry:#}");
+    assert_eq!(entry["subject"], "[L1] Make a1 (blocked: is gone)");
+    assert!(says(&entry, "BLOCKED: is gone\n\nthe API\nis gone\n"), "{entry:#}");
     assert_eq!(list.of("A-3")["subject"], "[L1] Make a3 (waits for a person)");
     assert_eq!(list.of("A-2")["status"], "completed");
     assert!(!list.of("A-2")["description"].as_str().unwrap().contains("CHECKPOINT"));
