@@ -13,10 +13,11 @@ impl Project {
     /// As `locate` for the usual layouts: a main checkout, a linked worktree, a submodule. None where it cannot tell.
     pub fn glance(start: &Path) -> Option<Project> {
         let GitDirs { checkout, git_dir, common_dir } = GitDirs::around(&start.canonicalize().ok()?).ok()??;
-        let root = match git_dir == common_dir {
-            true => checkout.clone(),
+        let root = if git_dir == common_dir {
+            checkout.clone()
+        } else {
             // The checkout whose `.git` all worktrees share.
-            false => common_dir.parent().filter(|_| common_dir.ends_with(".git"))?.to_owned(),
+            common_dir.parent().filter(|_| common_dir.ends_with(".git"))?.to_owned()
         };
         Some(Project { root, checkout, common_dir, git_dir, settings: OnceLock::new() })
     }
