@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Feature, Oid, Time};
 use mahabharatha_core::run::event::{Backoff, BackoffStrategy, Event, JobEnd, JobReport, Policy, Setup};
-use mahabharatha_core::run::{Effect, Run};
+use mahabharatha_core::run::{Effect, EffectId, Run};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_engine::report::{Opening, Reporter};
 use mahabharatha_sys::project::Project;
@@ -40,13 +40,13 @@ impl Bench {
         let project = Project::find(dir.path()).expect("a project");
         let feature = Feature::new("bench").expect("a name");
         let paths = project.feature(&feature);
-        let lock = FeatureLock::wait(paths.dir(), &paths.lock_sign()).expect("the lock");
+        let lock = FeatureLock::wait(paths.dir(), &paths.holder_file()).expect("the lock");
         let (mut journal, _) = Journal::open_for_append(&lock, &feature).expect("a journal");
         let now = Time(1_700_000_000_000);
         let setup = setup(feature, tasks);
         journal.append(now, &Event::Started(Box::new(setup.clone()))).expect("an append");
         let run = Run::start(now, &setup).expect("a run");
-        let waiting = run.outstanding().flat_map(|(_, effect)| answer(effect)).collect();
+        let waiting = run.outstanding().flat_map(|(id, effect)| answer(id, effect)).collect();
         let ui = Ui::new(Flags { json: false, quiet: true, verbose: false, yes: false, color: Color::Never });
         let reporter = Arc::new(Reporter::start(&project, &paths, &run, &Arc::new(ui), Opening::default()));
         Bench { run, journal, reporter, waiting, now, _lock: lock, _dir: dir }
@@ -60,8 +60,8 @@ impl Bench {
             self.now = self.now + Duration::from_millis(100);
             self.journal.append(self.now, &event).expect("an append");
             self.reporter.recorded(self.now, &event);
-            for (_, effect) in self.run.step(self.now, &event) {
-                self.waiting.extend(answer(&effect));
+            for (id, effect) in self.run.step(self.now, &event) {
+                self.waiting.extend(answer(id, &effect));
             }
         }
         begin.elapsed() / EVENTS_A_ROUND as u32
@@ -99,14 +99,17 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
     }
 }
 
-fn answer(effect: &Effect) -> Vec<Event> {
+fn answer(id: EffectId, effect: &Effect) -> Vec<Event> {
     match effect {
-        Effect::PrepareSlot { worker } => vec![Event::SlotReady { worker: *worker }],
+        Effect::PrepareSlot { worker } => vec![Event::SlotReady { effect: id, worker: *worker }],
         Effect::RunJob(job) => {
             let end = JobEnd::Done { commit: job.base.clone() };
             let report = JobReport::new(end, 100);
             let (task, attempt) = (job.task.clone(), job.attempt);
-            vec![Event::JobStarted { task: task.clone(), attempt, pid: 1 }, Event::JobEnded { task, attempt, report }]
+            vec![
+                Event::JobStarted { effect: id, task: task.clone(), attempt, pid: 1 },
+                Event::JobEnded { effect: id, task, attempt, report },
+            ]
         }
         _ => vec![],
     }

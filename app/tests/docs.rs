@@ -251,7 +251,7 @@ fn known_below(prefix: &str) -> Vec<String> {
     let probe = if prefix.is_empty() { PROBE.to_owned() } else { format!("{prefix}.{PROBE}") };
     let found = problems(&with_key(&probe, "0"));
     let told = found.iter().filter(|problem| problem.key.ends_with(PROBE));
-    let list = told.filter_map(|problem| problem.message.split_once("known here are ")).map(|(_, list)| list).next();
+    let list = told.filter_map(|problem| problem.message.split_once("known keys here: ")).map(|(_, list)| list).next();
     list.map(|list| list.split(", ").map(str::to_owned).collect()).unwrap_or_default()
 }
 
@@ -291,7 +291,7 @@ fn types_and_defaults_of_the_configuration_are_as_documented() {
         let rule = found.iter().find_map(|problem| problem.message.split_once(" must be ")).map(|(_, rule)| rule);
         let rule = rule.and_then(|rule| rule.split_once(", found ")).map(|(rule, _)| rule);
         let rule = match rule.unwrap_or_else(|| panic!("{key} takes anything: {found:?}")) {
-            "a text that is not empty" => "text",
+            "a non-empty text" => "text",
             "a list" => "list of ",
             rule => rule,
         };

@@ -1,4 +1,4 @@
-//! Decisions of a run that are easier told one by one than met by chance.
+//! Single decisions of a run.
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use mahabharatha_core::cost::Cost;
@@ -29,7 +29,7 @@ fn graph(tasks: &[(&str, u32)]) -> GraphFile {
     serde_json::from_str(&format!(r#"{{"feature":"f","tasks":[{}]}}"#, tasks.join(","))).unwrap()
 }
 
-/// A run with one worker, and the time.
+/// A run with one worker, and the current time.
 struct Story {
     run: Run,
     now: Time,
@@ -60,7 +60,7 @@ impl Story {
             planning: Cost::default(),
         };
         let mut story = Story { run: Run::start(Time(0), &setup).unwrap(), now: Time(0) };
-        story.happens(Event::SlotReady { worker: WorkerId(0) });
+        story.slot_ready();
         story
     }
 
@@ -76,12 +76,16 @@ impl Story {
         self.happens(Event::Resumed { policy, intent: Intent::Complete, planning });
         let prepares = |(_, effect): (EffectId, &Effect)| matches!(effect, Effect::PrepareSlot { .. });
         if self.run.outstanding().any(prepares) {
-            self.happens(Event::SlotReady { worker: WorkerId(0) });
+            self.slot_ready();
         }
         self
     }
 
-    /// The one thing that is under way.
+    fn slot_ready(&mut self) -> &mut Story {
+        self.answers(|effect| Event::SlotReady { effect, worker: WorkerId(0) })
+    }
+
+    /// Returns the only outstanding effect.
     fn under_way(&self) -> (EffectId, Effect) {
         let all: Vec<_> = self.run.outstanding().collect();
         assert_eq!(all.len(), 1, "{all:?}");
@@ -100,74 +104,89 @@ impl Story {
     }
 
     fn reports(&mut self, report: JobReport) -> &mut Story {
-        let Job { task, attempt, .. } = self.job();
-        self.happens(Event::JobEnded { task, attempt, report })
+        let Job { effect, task, attempt, .. } = self.job();
+        self.happens(Event::JobEnded { effect, task, attempt, report })
     }
 
     fn done(&mut self, commit: char) -> &mut Story {
         self.ends(JobEnd::Done { commit: oid(commit) })
     }
 
-    /// Answers what is under way, as it is done now.
-    fn answers(&mut self, event: Event) -> &mut Story {
+    /// Answers the effect under way.
+    fn answers(&mut self, event: impl FnOnce(EffectId) -> Event) -> &mut Story {
         let (effect, _) = self.under_way();
-        self.happens(event.answering(effect))
+        self.happens(event(effect))
     }
 
     fn staged(&mut self, level: u32) -> &mut Story {
         let Effect::Stage { tasks, .. } = self.under_way().1 else { panic!() };
-        self.answers(Event::Staged { effect: None, level: Level(level), staging: oid('5'), commits: tasks })
+        self.answers(|effect| Event::Staged { effect, level: Level(level), staging: oid('5'), commits: tasks })
     }
 
     fn gates_pass(&mut self, level: u32, base: char) -> &mut Story {
         let candidate = Candidate { base: oid(base), staging: oid('5'), tree: oid('7') };
-        self.answers(Event::GatesPassed { effect: None, level: Level(level), candidate, passed: Vec::new() })
+        self.answers(|effect| Event::GatesPassed { effect, level: Level(level), candidate, passed: Vec::new() })
     }
 
     fn gate_fails(&mut self, level: u32, task: &str) -> &mut Story {
         let text = || "lint".to_string();
         let failure =
             GateFailure { gate: text(), command: text(), output: text(), staging: oid('5'), task: Some(id(task)) };
-        self.answers(Event::GateFailed { effect: None, level: Level(level), failure, passed: Vec::new() })
+        self.answers(|effect| Event::GateFailed { effect, level: Level(level), failure, passed: Vec::new() })
     }
 
     fn merges(&mut self, level: u32) -> &mut Story {
         self.staged(level).gates_pass(level, '0');
-        self.answers(Event::Landed { effect: None, level: Level(level), commit: oid('c') })
+        self.answers(|effect| Event::Landed { effect, level: Level(level), commit: oid('c') })
     }
 }
 
 #[test]
-fn an_answer_that_comes_late_or_twice_is_not_taken_for_another() {
+fn a_late_or_repeated_answer_does_not_count_for_a_newer_effect() {
     let mut story = Story::of(&[("A", 1)]);
     story.done('a').staged(1).gates_pass(1, '0');
     let (first, _) = story.under_way();
-    let moved = Event::NotLanded { effect: None, level: Level(1), obstacle: Obstacle::BaseMoved };
-    story.answers(moved.clone()).gates_pass(1, '1');
+    let moved = |effect| Event::NotLanded { effect, level: Level(1), obstacle: Obstacle::BaseMoved };
+    story.answers(moved).gates_pass(1, '1');
     let (second, landing) = story.under_way();
     assert!(matches!(landing, Effect::Land { .. }) && second != first);
-    // Told once more, it would have the level gated again while it lands.
-    story.happens(moved.clone().answering(first));
+    // If it counted, the level would be gated again while it lands.
+    story.happens(moved(first));
     assert_eq!(story.under_way(), (second, landing));
-    // A journal of before does not tell which effect it was.
-    story.happens(moved);
+    story.happens(moved(second));
     assert!(matches!(story.under_way().1, Effect::Gate { .. }));
 }
 
 #[test]
-fn journals_of_before_are_read() {
-    let line = format!(r#"{{"event":"landed","level":1,"commit":"{}"}}"#, oid('c'));
-    let event: Event = serde_json::from_str(&line).unwrap();
-    assert_eq!(event, Event::Landed { effect: None, level: Level(1), commit: oid('c') });
-    assert_eq!(serde_json::to_string(&event).unwrap(), line);
-    let line = r#"{"event":"job_ended","task":"A","attempt":1,"report":{"end":{"end":"interrupted"},"ran_ms":5}}"#;
-    let event: Event = serde_json::from_str(line).unwrap();
-    let report = JobReport::new(JobEnd::Interrupted, 5);
-    assert_eq!(event, Event::JobEnded { task: id("A"), attempt: Attempt(1), report });
+fn an_answer_that_does_not_fit_its_effect_is_ignored() {
+    let mut story = Story::of(&[("A", 1)]);
+    let (effect, job) = story.under_way();
+    story.happens(Event::Landed { effect, level: Level(1), commit: oid('c') });
+    let report = JobReport::new(JobEnd::Done { commit: oid('a') }, 500);
+    story.happens(Event::JobEnded { effect, task: id("A"), attempt: Attempt(2), report });
+    assert_eq!(story.under_way(), (effect, job));
 }
 
 #[test]
-fn what_one_task_mended_is_kept_when_another_is_done_anew() {
+fn an_answer_in_the_journal_must_name_its_effect() {
+    let read = |line: &str| serde_json::from_str::<Event>(line).map_err(|error| error.to_string());
+    assert!(read(r#"{"event":"closed"}"#).unwrap_err().contains("missing field `effect`"));
+    assert_eq!(read(r#"{"event":"closed","effect":7}"#), Ok(Event::Closed { effect: EffectId(7) }));
+}
+
+#[test]
+fn the_broken_verification_of_a_task_of_a_lower_level_is_blamed_on_this_level() {
+    let mut story = Story::of(&[("A", 1), ("B", 2)]);
+    story.done('a').merges(1).done('b').staged(2).gate_fails(2, "A");
+    assert!(matches!(story.under_way().1, Effect::Blame { level: Level(2), .. }));
+    assert!(story.run.is_integrating(), "no other feature may land before the blame is known");
+    story.answers(|effect| Event::Blamed { effect, level: Level(2), task: Some(id("B")), why: "why".to_string() });
+    assert_eq!(story.job().task, id("B"));
+    assert!(!story.run.is_integrating());
+}
+
+#[test]
+fn a_fix_is_kept_when_another_task_is_retried() {
     let mut story = Story::of(&[("A", 1), ("B", 1), ("C", 1)]);
     story.done('a').done('b').done('d').staged(1).gate_fails(1, "A");
     assert_eq!(story.job().task, id("A"));
@@ -182,7 +201,7 @@ fn what_one_task_mended_is_kept_when_another_is_done_anew() {
     let Effect::Stage { tasks, .. } = story.under_way().1 else { panic!() };
     assert_eq!(tasks, [commit("A", 'a'), commit("A", 'e'), commit("B", 'f'), commit("C", 'd')]);
 
-    // Of what is itself done anew, the fix is of no use.
+    // A fix of the retried task itself is dropped.
     story.staged(1).gate_fails(1, "C").ends(JobEnd::Blocked { reason: "no".to_string() });
     story.happens(Event::Asked { request: "A".into(), command: Command::Retry { tasks: vec![id("A")], budget: None } });
     story.resumed().done('9');
@@ -191,7 +210,7 @@ fn what_one_task_mended_is_kept_when_another_is_done_anew() {
 }
 
 #[test]
-fn no_level_becomes_the_last_without_the_verification_of_all() {
+fn a_level_becomes_the_last_only_if_every_task_was_verified() {
     let mut story = Story::of(&[("A", 1), ("B", 2)]);
     let only_first = graph(&[("A", 1)]);
     assert_eq!(story.run.cannot_replan(&only_first), [""; 0]);
@@ -203,10 +222,10 @@ fn no_level_becomes_the_last_without_the_verification_of_all() {
         assert!(reasons.iter().any(|why| why.starts_with("level 1 cannot become the last one")), "{reasons:?}");
     };
     refused(&story);
-    story.answers(Event::Landed { effect: None, level: Level(1), commit: oid('c') });
+    story.answers(|effect| Event::Landed { effect, level: Level(1), commit: oid('c') });
     refused(&story);
 
-    // Added after the last level was merged, a level can go again.
+    // A level that was added after the last one was merged can be removed again.
     let mut story = Story::of(&[("A", 1)]);
     story.done('a').merges(1);
     story.happens(Event::Replanned { graph: Box::new(graph(&[("A", 1), ("B", 2)])) });
@@ -215,7 +234,7 @@ fn no_level_becomes_the_last_without_the_verification_of_all() {
 }
 
 #[test]
-fn a_limit_is_waited_for_and_uses_up_nothing() {
+fn the_api_limit_is_waited_for_and_uses_up_no_retry() {
     let mut story = Story::of(&[("A", 1)]);
     let reset = Time(3_600_000);
     for attempt in 1..=5 {
@@ -238,7 +257,7 @@ fn a_limit_is_waited_for_and_uses_up_nothing() {
 }
 
 #[test]
-fn a_limit_holds_for_the_process_that_goes_on_unless_it_is_told_not_to_wait() {
+fn a_resumed_run_waits_for_the_api_limit_unless_told_not_to() {
     let reset = Time(3_600_000);
     let limited = || {
         let mut story = Story::of(&[("A", 1)]);
@@ -256,24 +275,17 @@ fn a_limit_holds_for_the_process_that_goes_on_unless_it_is_told_not_to_wait() {
     assert_eq!(story.run.next_wakeup(), Some(reset));
     assert_eq!(RunView::of(&story.run).pause.expect("people see it").until.0, reset);
     story.now = reset;
-    story.happens(Event::Woke).happens(Event::SlotReady { worker: WorkerId(0) });
+    story.happens(Event::Woke).slot_ready();
     assert_eq!(story.job().attempt, Attempt(2));
 
     let mut story = limited();
     let policy = Policy { heeds_limits: false, ..story.run.policy().clone() };
     story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
-    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().attempt, Attempt(2));
+    assert_eq!(story.slot_ready().job().attempt, Attempt(2));
 }
 
 #[test]
-fn a_policy_of_an_older_journal_heeds_no_limit_of_an_earlier_process() {
-    let mut written = serde_json::to_value(Story::of(&[("A", 1)]).run.policy()).unwrap();
-    written.as_object_mut().unwrap().remove("heeds_limits").expect("it is written");
-    assert!(!serde_json::from_value::<Policy>(written).unwrap().heeds_limits);
-}
-
-#[test]
-fn a_remedy_that_was_not_served_is_still_due() {
+fn a_fix_that_hit_the_api_limit_is_launched_again() {
     let mut story = Story::of(&[("A", 1)]);
     story.done('a').staged(1).gate_fails(1, "A");
     story.ends(JobEnd::Unserved { why: "overloaded".to_string(), until: None });
@@ -284,7 +296,7 @@ fn a_remedy_that_was_not_served_is_still_due() {
 }
 
 #[test]
-fn a_service_that_never_serves_pauses_the_run() {
+fn the_run_pauses_if_the_api_limit_does_not_end() {
     let mut story = Story::of(&[("A", 1)]);
     let mut tries = 0;
     while story.run.ended().is_none() {
@@ -342,10 +354,10 @@ fn nothing_is_launched_once_the_budget_is_used_up() {
     assert_eq!([view.cost, view.levels[0].cost, view.tasks[0].cost], [Cost::of(Some(5.0), 700); 3]);
     let policy = Policy { max_usd: Some(6.0), ..story.run.policy().clone() };
     story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
-    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().task, id("B"));
+    assert_eq!(story.slot_ready().job().task, id("B"));
 }
 
-/// A run of one task that may cost 1 USD, after an attempt that cost so much.
+/// Returns a run of one task with a budget of 1 USD, after an attempt of this cost.
 fn after_an_attempt(cost_usd: f64) -> Story {
     let mut story = Story::of(&[("A", 1)]);
     let policy = Policy { max_usd_per_task: Some(1.0), max_usd: None, ..story.run.policy().clone() };
@@ -363,9 +375,9 @@ fn reason(story: &Story) -> String {
 }
 
 #[test]
-fn a_task_is_launched_with_what_is_left_of_its_budget_and_blocked_without_a_launch_when_nothing_is() {
+fn a_task_gets_the_rest_of_its_budget_and_is_blocked_when_it_is_spent() {
     let mut story = after_an_attempt(0.75);
-    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().max_usd, Some(0.25));
+    assert_eq!(story.slot_ready().job().max_usd, Some(0.25));
     let report = JobReport::new(JobEnd::Checkpoint { note: "more".to_string() }, 500);
     story.reports(JobReport { cost_usd: Some(0.5), ..report });
     assert_eq!(story.run.ended(), Some(&End::Blocked));
@@ -374,7 +386,7 @@ fn a_task_is_launched_with_what_is_left_of_its_budget_and_blocked_without_a_laun
 }
 
 #[test]
-fn a_task_over_its_budget_is_tried_again_only_when_the_limit_was_raised() {
+fn a_task_over_its_budget_can_be_retried_only_with_a_higher_budget() {
     let mut story = after_an_attempt(1.0);
     assert!(reason(&story).contains("1.00 USD spent"));
     let retry = |story: &mut Story, request: &str, budget: Option<TaskBudget>| {
@@ -388,11 +400,11 @@ fn a_task_over_its_budget_is_tried_again_only_when_the_limit_was_raised() {
     assert_eq!(retry(&mut story, "3", Some(TaskBudget { max_usd: Some(3.0) })).accepted, [id("A")]);
     let policy = story.run.policy().clone();
     story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
-    assert_eq!(story.happens(Event::SlotReady { worker: WorkerId(0) }).job().max_usd, Some(2.0));
+    assert_eq!(story.slot_ready().job().max_usd, Some(2.0));
 }
 
 #[test]
-fn a_limit_that_was_lowered_blocks_what_has_spent_more() {
+fn a_lowered_budget_blocks_tasks_that_have_spent_more() {
     let mut story = Story::of(&[("A", 1)]);
     let report = JobReport::new(JobEnd::Checkpoint { note: "half".to_string() }, 500);
     story.reports(JobReport { cost_usd: Some(2.0), ..report });
@@ -409,7 +421,7 @@ fn a_limit_that_was_lowered_blocks_what_has_spent_more() {
 }
 
 #[test]
-fn decisions_are_those_that_led_to_what_is_done() {
+fn decisions_of_replaced_attempts_are_dropped() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
     let report = |end, decision: &str| JobReport { decisions: vec![decision.to_string()], ..JobReport::new(end, 500) };
     let decided = |story: &Story| {
@@ -429,7 +441,7 @@ fn decisions_are_those_that_led_to_what_is_done() {
 }
 
 #[test]
-fn what_is_said_to_be_done_is_looked_at_before_a_stuck_run_is_given_up_again() {
+fn adopting_a_task_resumes_a_blocked_run() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
     let blocked = || JobEnd::Blocked { reason: "no".to_string() };
     story.ends(blocked()).ends(blocked());
@@ -452,7 +464,7 @@ fn what_is_said_to_be_done_is_looked_at_before_a_stuck_run_is_given_up_again() {
     assert_eq!(story.run.ended(), Some(&End::Blocked));
     story.resumed();
     assert_eq!(adopt(&mut story, "4", "B"), 1);
-    story.done('b').merges(1).happens(Event::Closed);
+    story.done('b').merges(1).answers(|effect| Event::Closed { effect });
     assert_eq!(story.run.ended(), Some(&End::Completed));
     assert_eq!(adopt(&mut story, "5", "B"), 0);
 }

@@ -1,7 +1,7 @@
-//! Sessions that hold tasks though no process of ours is at them: a coding agent's session, or a person.
+//! Leases of sessions that hold tasks without a worker process of ours: a coding agent's session, or a user.
 //!
-//! Each has a file, which every call of the session touches. A session that has not called for long, or whose client is
-//! gone, holds nothing any more.
+//! Each lease is a file whose modification time every call of the session renews. A lease expires when its session has
+//! been silent for too long or its client has exited; from then on the session holds nothing.
 
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
@@ -16,57 +16,61 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     pub session: String,
-    /// Whether it runs the feature's tasks level by level; else it only holds what it claimed.
+    /// Whether the session runs the feature level by level; otherwise it holds only the tasks that it claimed.
     pub drives: bool,
-    /// How many tasks it does at once.
+    /// Number of tasks that the session runs at once.
     pub workers: Option<u32>,
     pub allow_red_base: bool,
-    /// How long it may be silent.
+    /// Time without a call after which the lease expires.
     pub patience_ms: u64,
-    /// The program that the session runs in, where that is known.
+    /// Process of the client that the session runs in, if known.
     pub client: Option<ProcessId>,
 }
 
 impl Lease {
-    /// Takes a lease, or changes what it says.
+    /// Creates or updates the session's lease file.
     pub fn write(&self, feature_dir: &Path) -> Result<()> {
         make_dir(&sessions(feature_dir))?;
         let text = serde_json::to_vec_pretty(self).expect("a lease has string keys only");
         write_projected(&file(feature_dir, &self.session)?, &text)
     }
 
-    /// The lease of a session that is alive.
+    /// Returns the session's lease unless it has expired.
     pub fn of(feature_dir: &Path, session: &str) -> Option<Lease> {
-        read(&file(feature_dir, session).ok()?).filter(|(lease, silent)| lease.lives(*silent)).map(|(lease, _)| lease)
+        read(&file(feature_dir, session).ok()?)
+            .filter(|(lease, silent)| lease.is_alive(*silent))
+            .map(|(lease, _)| lease)
     }
 
+    /// Returns all leases of the feature that have not expired.
     pub fn all_alive(feature_dir: &Path) -> Vec<Lease> {
         let entries = fs::read_dir(sessions(feature_dir)).into_iter().flatten().flatten();
         let found = entries.filter_map(|entry| own(feature_dir, &entry.path()));
-        found.filter(|(lease, silent)| lease.lives(*silent)).map(|(lease, _)| lease).collect()
+        found.filter(|(lease, silent)| lease.is_alive(*silent)).map(|(lease, _)| lease).collect()
     }
 
-    /// The session that runs the feature now, if one does.
+    /// Returns the live lease of the session that runs the feature, if there is one.
     pub fn driving(feature_dir: &Path) -> Option<Lease> {
         Self::all_alive(feature_dir).into_iter().find(|lease| lease.drives)
     }
 
+    /// Returns the error for another caller that wants the feature while this lease lasts.
     pub fn refusal(&self, feature: &impl std::fmt::Display) -> Error {
         Error::new(ExitCode::Held, format!("{feature} is held by another session ({})", self.session))
-            .hint("Wait for it, or end it with `mahabharatha stop`; its work is kept.")
+            .hint("Wait for that session to end, or end it with `mahabharatha stop`, which keeps its work.")
     }
 
-    fn lives(&self, silent: Duration) -> bool {
+    fn is_alive(&self, silent: Duration) -> bool {
         silent < Duration::from_millis(self.patience_ms) && self.client.is_none_or(|client| client.alive())
     }
 }
 
-/// Whether a session may be called so.
+/// Fails unless `session` is a valid session name.
 pub fn check_name(session: &str) -> Result<()> {
     file(Path::new(""), session).map(drop)
 }
 
-/// Says that the session is alive; nothing where it holds nothing.
+/// Renews the session's lease; does nothing if the session has no lease.
 pub fn renew(feature_dir: &Path, session: &str) {
     let touched = file(feature_dir, session).ok().and_then(|path| File::options().write(true).open(path).ok());
     if let Some(file) = touched {
@@ -74,24 +78,24 @@ pub fn renew(feature_dir: &Path, session: &str) {
     }
 }
 
-/// How long it will be until the session has been silent for too long, if nothing is heard of it; none: it has.
+/// Returns the time until the session's lease expires if the session stays silent; `None` if it has expired.
 pub fn time_left(feature_dir: &Path, session: &str) -> Option<Duration> {
     let (lease, silent) = read(&file(feature_dir, session).ok()?)?;
-    if !lease.lives(silent) {
+    if !lease.is_alive(silent) {
         return None;
     }
     Duration::from_millis(lease.patience_ms).checked_sub(silent)
 }
 
-/// Ends for good what has run out, so that nobody who calls late takes back what others go on with.
+/// Removes expired leases, so that a session that calls late cannot take back tasks that others continue.
 pub fn end_expired(feature_dir: &Path) -> Result<()> {
     let entries = fs::read_dir(sessions(feature_dir)).into_iter().flatten().flatten();
     let found = entries.filter_map(|entry| own(feature_dir, &entry.path()));
-    let mut expired = found.filter(|(lease, silent)| !lease.lives(*silent));
+    let mut expired = found.filter(|(lease, silent)| !lease.is_alive(*silent));
     expired.try_for_each(|(lease, _)| end(feature_dir, &lease.session))
 }
 
-/// The session holds nothing any more.
+/// Removes the session's lease.
 pub fn end(feature_dir: &Path, session: &str) -> Result<()> {
     let path = file(feature_dir, session)?;
     match fs::remove_file(&path) {
@@ -100,14 +104,14 @@ pub fn end(feature_dir: &Path, session: &str) -> Result<()> {
     }
 }
 
-/// The lease that a file is of; none of a copy, or of one that was not written to its end.
+/// Reads a lease file; `None` if its name does not match its session, as in a copy or an unfinished write.
 fn own(feature_dir: &Path, path: &Path) -> Option<(Lease, Duration)> {
-    read(path).filter(|(lease, _)| file(feature_dir, &lease.session).is_ok_and(|its| its == path))
+    read(path).filter(|(lease, _)| file(feature_dir, &lease.session).is_ok_and(|expected| expected == path))
 }
 
 fn read(path: &Path) -> Option<(Lease, Duration)> {
     let lease = serde_json::from_slice(&bounded::read(path, bounded::SMALL_FILE_BYTES).ok()?).ok()?;
-    // A clock that was set back must not let it live for ever: it counts from now.
+    // A modification time in the future (the clock was set back) counts as a call just now.
     let silent = fs::metadata(path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
     Some((lease, silent))
 }
@@ -120,8 +124,9 @@ fn file(feature_dir: &Path, session: &str) -> Result<PathBuf> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let good = (1..=128).contains(&session.len()) && session.chars().all(is_plain) && !session.starts_with('.');
     if !good {
-        let message = format!("{session:?} is no name of a session");
-        return Err(Error::new(ExitCode::Usage, message).hint("Letters, digits, `-`, `_` and `.`, at most 128."));
+        let message = format!("{session:?} is not a valid session name");
+        return Err(Error::new(ExitCode::Usage, message)
+            .hint("Use at most 128 letters, digits, `-`, `_` and `.`, not starting with `.`."));
     }
     Ok(sessions(feature_dir).join(format!("{session}.json")))
 }
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_lives_until_it_has_been_silent_for_too_long() {
+    fn a_lease_expires_after_too_long_a_silence() {
         let dir = tempfile::tempdir().unwrap();
         lease("one").write(dir.path()).unwrap();
         assert_eq!(Lease::driving(dir.path()).unwrap().session, "one");
@@ -158,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_ran_out_is_not_renewed_once_others_have_gone_on() {
+    fn an_expired_lease_cannot_be_renewed_once_removed() {
         let dir = tempfile::tempdir().unwrap();
         lease("alive").write(dir.path()).unwrap();
         Lease { patience_ms: 0, ..lease("silent") }.write(dir.path()).unwrap();
@@ -170,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_written_to_its_end_is_no_lease() {
+    fn an_unfinished_write_is_not_a_lease() {
         let dir = tempfile::tempdir().unwrap();
         lease("one").write(dir.path()).unwrap();
         fs::rename(file(dir.path(), "one").unwrap(), sessions(dir.path()).join(".unfinished-one.json-1")).unwrap();
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_whose_client_is_gone_holds_nothing() {
+    fn a_lease_ends_when_its_client_has_exited() {
         let dir = tempfile::tempdir().unwrap();
         let alive = Lease { client: Some(ProcessId::own()), ..lease("alive") };
         let gone = Lease { client: Some(ProcessId { pid: u32::MAX - 1, start: 1, boot: 1 }), ..lease("gone") };
@@ -189,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_nowhere_else() {
+    fn a_session_name_cannot_leave_the_directory() {
         let dir = tempfile::tempdir().unwrap();
         for bad in ["", "..", "../x", "a/b", ".hidden", &"x".repeat(129)] {
             assert_eq!(lease(bad).write(dir.path()).unwrap_err().exit(), ExitCode::Usage, "{bad}");

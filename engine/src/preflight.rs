@@ -165,7 +165,7 @@ pub fn check_programs(report: &mut Report, config: &Config) {
     let gates = config.quality_gates.iter().map(|gate| (gate.name.as_str(), gate.command.as_str()));
     let prepare = config.merge.prepare.iter().map(|command| ("merge.prepare", command.as_str()));
     for (name, command) in gates.chain(prepare) {
-        let missing = proc::called_by(command).filter(|program| proc::find_program(program).is_none());
+        let missing = proc::leading_program(command).filter(|program| proc::find_program(program).is_none());
         if let Some(program) = missing {
             report.warn(
                 "gates",
@@ -183,7 +183,7 @@ fn dotted(version: [u32; 3]) -> String {
 /// An operation that git is in the middle of would be mixed up with what lands.
 fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let project = ground.project;
-    for (what, finish) in project.under_way() {
+    for (what, finish) in project.operations_in_progress() {
         report.fail("repository", format!("{what} is under way."), format!("Finish it: `{finish}`."));
     }
     if let Err(error) = project.pinned_config() {

@@ -104,7 +104,7 @@ pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
 fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     let lock = lock(paths, options.lease.as_ref())?;
     crash::point(|| "session with the lock");
-    host::jobs::end_escaped(&paths.asked());
+    host::jobs::end_escaped(&paths.planning_mark());
     refuse_another_session(paths, options.lease.as_ref())?;
     lease::end_expired(paths.dir())?;
     let config = specs::load_config(project)?;
@@ -146,10 +146,10 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
 /// waited for.
 pub fn lock(paths: &FeaturePaths, own: Option<&Lease>) -> Result<FeatureLock> {
     let drives = || own.and_then(|own| Lease::of(paths.dir(), &own.session)).is_some_and(|lease| lease.drives);
-    match FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? {
+    match FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? {
         Ok(lock) => Ok(lock),
         Err(_) if drives() => {
-            let lock = FeatureLock::wait(paths.dir(), &paths.lock_sign())?;
+            let lock = FeatureLock::wait(paths.dir(), &paths.holder_file())?;
             let run = rebuild(paths, &Journal::read(&paths.journal())?)?;
             if !drives() || run.is_some_and(|run| run.ended() == Some(&End::Stopped)) {
                 return Err(Error::new(ExitCode::Stopped, format!("{} was stopped meanwhile", paths.feature())));
@@ -353,7 +353,7 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     if !policy.has_gates {
         return Ok(());
     }
-    let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? {
+    let _lock = match FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? {
         Ok(lock) => lock,
         Err(holder) => {
             report.warn("gates", format!("not checked: a run is on ({holder})."), "It has checked them.");
@@ -429,7 +429,7 @@ impl mahabharatha_core::run::Journal for Recorder {
     fn append(&mut self, now: Time, event: &Event) -> Result<()> {
         self.journal.append(now, event)?;
         self.reporter.recorded(now, event);
-        if let Some(aside) = self.journal.take_put_back() {
+        if let Some(aside) = self.journal.take_tampered_copy() {
             let note = Note::JournalPutBack { aside: aside.display().to_string() };
             let _ = self.events.send(Event::Noted { level: None, note });
         }

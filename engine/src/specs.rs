@@ -1,4 +1,4 @@
-//! What the main checkout says about a feature: its graph, or the task files that one is made from.
+//! Reads the configuration, and a feature's task graph or the task files to build one from, in the main checkout.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,11 +17,12 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::write_atomic;
 use serde::Serialize;
 
+/// Reads the project's configuration.
 pub fn load_config(project: &Project) -> Result<Config> {
     read_config(&project.config_file())
 }
 
-/// What holds where there is no such file.
+/// Reads a configuration file; a missing file gives the defaults.
 pub fn read_config(path: &Path) -> Result<Config> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -40,7 +41,7 @@ pub fn read_config(path: &Path) -> Result<Config> {
     })
 }
 
-/// What stands in a commit, as the graph is checked against it.
+/// Returns the files of a commit, for checking a graph against them.
 pub fn start_tree(git: &Git, commit: &Oid) -> Result<StartTree> {
     let entries = git.ls_tree(commit)?;
     let links: Vec<&Oid> =
@@ -64,7 +65,7 @@ pub fn start_tree(git: &Git, commit: &Oid) -> Result<StartTree> {
     Ok(StartTree { entries: tree })
 }
 
-/// As `read_graph`; a graph that was made from task files is kept.
+/// Reads the graph like `read_graph`, and saves one that was built from task files.
 pub fn load_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> {
     let graph = read_graph(paths, start)?;
     if !paths.graph().exists() {
@@ -73,39 +74,39 @@ pub fn load_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> 
     Ok(graph)
 }
 
-/// The feature's graph as written; where there is none, made from hand-written task files.
+/// Returns the feature's graph; without a graph file, builds it from hand-written task files.
 pub fn read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> {
     try_read_graph(paths, start)?.map_err(|unreadable| cannot_read(paths, &unreadable))
 }
 
-/// Everything that cannot be read, as one error.
+/// Combines everything that cannot be read into one error.
 pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
     if let [Unreadable { code: NO_GRAPH, message, .. }] = unreadable {
         return Error::new(ExitCode::Invalid, format!("{} has no task graph", paths.feature()))
             .detail(message.clone())
             .hint(format!(
-                "Have one made: mahabharatha plan {0}, then mahabharatha design {0}. Or write it there: docs/task-graph.md tells \
-                 the form, `mahabharatha demo` shows one.",
+                "Run `mahabharatha plan {0}`, then `mahabharatha design {0}`; or write the graph by hand as in docs/task-graph.md \
+                 (`mahabharatha demo` shows an example).",
                 paths.feature()
             ));
     }
     let error = Error::new(ExitCode::Invalid, "the task graph cannot be read");
     let error = unreadable.iter().fold(error, |error, one| error.detail(one.to_string()));
-    error.hint("Mend what is named at that place; docs/task-graph.md tells the form.")
+    error.hint("Fix the named places; docs/task-graph.md describes the format.")
 }
 
 const NO_GRAPH: &str = "no_graph";
 
-/// The feature's design, as far as it can be shown.
+/// State of a feature's design, for display.
 pub enum FoundDesign {
-    /// Neither a graph nor task files are there.
+    /// There is neither a graph nor a task file.
     Missing,
-    /// It cannot be run; the first problem says why.
+    /// The graph cannot be run; holds the first problem.
     Invalid(String),
     Valid(Box<TaskGraph>),
 }
 
-/// Looks at the feature's graph without asking whether it fits what is committed.
+/// Reads the feature's graph without checking it against the committed files.
 pub fn find_design(paths: &FeaturePaths, start: &StartTree) -> Result<FoundDesign> {
     let file = match try_read_graph(paths, start)? {
         Ok(file) => file,
@@ -126,12 +127,12 @@ pub fn find_design(paths: &FeaturePaths, start: &StartTree) -> Result<FoundDesig
     })
 }
 
-/// A file that a graph cannot be made from.
+/// A file that cannot be read as a graph or as part of one.
 #[derive(Debug, Serialize)]
 pub struct Unreadable {
     code: &'static str,
     severity: Severity,
-    /// As with every problem; which one a file that cannot be read is about is not known.
+    /// Always null: every reported problem has this field, but an unreadable file does not tell its task.
     task: (),
     path: PathBuf,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +163,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// As `read_graph`, with everything that cannot be read.
+/// Reads the graph like `read_graph`, and returns unreadable files as a list instead of one error.
 pub fn try_read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, Vec<Unreadable>>> {
     let path = paths.graph();
     match read_text(&path)? {
@@ -173,7 +174,7 @@ pub fn try_read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<Result<
     }
 }
 
-/// Nothing where there is no such file.
+/// Reads a text file; `None` if it does not exist.
 fn read_text(path: &Path) -> Result<Option<Result<String, Unreadable>>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(Ok(text))),
@@ -195,7 +196,7 @@ fn import(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, V
         }
     }
     if files.is_empty() && unreadable.is_empty() {
-        let message = format!("neither {} nor {}/*.md is there", paths.graph().display(), paths.task_files().display());
+        let message = format!("neither {} nor {}/*.md exists", paths.graph().display(), paths.task_files().display());
         return Ok(Err(vec![Unreadable::new(NO_GRAPH, &paths.graph(), None, message)]));
     }
     let exists = |path: &str| start.contains(path);
@@ -226,7 +227,7 @@ fn task_files(paths: &FeaturePaths) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Every problem of a graph; the caller decides what to do about warnings.
+/// Returns every problem of a graph, and the graph itself if it has no errors. Warnings are left to the caller.
 pub fn check_graph(
     feature: &Feature,
     file: &GraphFile,
@@ -239,10 +240,7 @@ pub fn check_graph(
             severity: Severity::Error,
             task: None,
             path: None,
-            message: format!(
-                "the graph says that it is of feature {:?}, but it stands in that of {feature}",
-                file.feature
-            ),
+            message: format!("the graph names the feature {:?}, but it is in the directory of {feature}", file.feature),
         });
         return (None, problems);
     }
@@ -252,7 +250,7 @@ pub fn check_graph(
     (graph, problems)
 }
 
-/// A graph that holds, or all that is wrong with it as one error.
+/// Returns a valid graph with its warnings, or one error that lists everything wrong with it.
 pub fn valid_graph(
     paths: &FeaturePaths,
     file: &GraphFile,
@@ -267,7 +265,7 @@ pub fn valid_graph(
                 Error::new(ExitCode::Invalid, format!("{} is not valid", paths.graph().display())),
                 |error, problem| error.detail(problem_line(problem)),
             )
-            .hint("Mend the graph; `mahabharatha design --validate-only` checks it without running anything.")),
+            .hint("Fix the graph, then check it with `mahabharatha design --validate-only`, which runs nothing.")),
     }
 }
 

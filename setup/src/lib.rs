@@ -1,4 +1,4 @@
-//! What happens before a run: `init` prepares a project, `plan` and `design` write its specs.
+//! The commands that come before a run: `init` prepares a project, `plan` and `design` write its specs.
 
 pub mod init;
 pub mod planning;

@@ -1,8 +1,9 @@
-//! Points at which a test has this process killed, as by SIGKILL. In a release there are none.
+//! Crash points: places where a test can make this process kill itself with SIGKILL. Release builds have none.
 //!
-//! `MAHABHARATHA_CRASH_TRACE` names a file that gets the name of each point as it is passed. `MAHABHARATHA_CRASH_AT` is
-//! where to die: a point's name, `<name>#<n>` for the n-th time, or a bare number for so many points of any name.
-//! `MAHABHARATHA_CRASH_WITH=parent` takes the parent along, `git` every git that was started and runs.
+//! `MAHABHARATHA_CRASH_TRACE` names a file to which the name of each point is appended as it is passed.
+//! `MAHABHARATHA_CRASH_AT` says where to die: a point's name, `<name>#<n>` for its n-th pass, or a bare number that
+//! counts the passes of all points. `MAHABHARATHA_CRASH_WITH=parent` also kills the parent process, `git` every running
+//! git child.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,13 +20,13 @@ use serde_json::Value;
 const TRACE: &str = "MAHABHARATHA_CRASH_TRACE";
 const AT: &str = "MAHABHARATHA_CRASH_AT";
 const WITH: &str = "MAHABHARATHA_CRASH_WITH";
-/// What the names of points in workers begin with.
+/// Prefix of the names of crash points in workers.
 const WORKER: &str = "worker ";
 
-/// Set in a worker: what its points are called by.
+/// Prefix for this process's crash points, set only in a worker.
 static JOB: OnceLock<String> = OnceLock::new();
 
-/// A moment at which everything may end. The name is made only where somebody wants to know it.
+/// Marks a crash point. The name is computed only if a test asked for crash points.
 #[inline]
 pub fn point<N: Display>(name: impl FnOnce() -> N) {
     if cfg!(debug_assertions)
@@ -35,26 +36,27 @@ pub fn point<N: Display>(name: impl FnOnce() -> N) {
     }
 }
 
-/// From here on this process is the worker of a job, and its points are that job's.
+/// Prefixes all further crash points of this process with the job that it is the worker of.
 pub fn enter_job(job: impl Display) {
     if cfg!(debug_assertions) {
         let _ = JOB.set(format!("{WORKER}{job} "));
     }
 }
 
-/// What a worker needs to know of this; nothing, unless it is a worker's point.
+/// Returns the crash variables for a worker's environment. `MAHABHARATHA_CRASH_AT` is passed on only if it names a
+/// worker's point.
 pub fn worker_env() -> BTreeMap<OsString, OsString> {
     let mut env = BTreeMap::new();
     if cfg!(debug_assertions) {
         let variables = [TRACE, AT, WITH].map(|name| (name, std::env::var_os(name)));
-        let meant = |name: &str, value: &OsString| name != AT || value.to_string_lossy().starts_with(WORKER);
-        let given = variables.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        env.extend(given.filter(|(name, value)| meant(name, value)).map(|(name, value)| (name.into(), value)));
+        let for_worker = |name: &str, value: &OsString| name != AT || value.to_string_lossy().starts_with(WORKER);
+        let set = variables.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        env.extend(set.filter(|(name, value)| for_worker(name, value)).map(|(name, value)| (name.into(), value)));
     }
     env
 }
 
-/// An event by its kind and what it is about, which is the same in each run of the same scenario.
+/// Labels an event by its kind and subject, so that the label is the same each time a scenario runs.
 pub fn label(event: &impl Serialize) -> String {
     let value = serde_json::to_value(event).unwrap_or_default();
     let text = |key: &str| match &value[key] {
@@ -90,7 +92,7 @@ fn plan() -> Option<&'static Plan> {
 
 impl Plan {
     fn pass(&self, name: String) {
-        // Held to the end, so that no other thread comes further than the one that dies.
+        // Locked until the end, so that no other thread gets past a crash point while this one kills the process.
         let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         let count = passed.entry(name.clone()).or_default();
         *count += 1;
@@ -108,7 +110,7 @@ impl Plan {
         match self.with.as_deref() {
             Some("parent") => drop(getppid().map(|parent| kill_process(parent, Signal::KILL))),
             Some("git") => {
-                // Now one, now another moment of what they do.
+                // Varies the delay with the point, so that git is killed at different moments of its work.
                 std::thread::sleep(Duration::from_micros(u64::from(total % 8) * 500));
                 for git in running_git() {
                     let _ = kill_process_group(git, Signal::KILL);
@@ -120,7 +122,7 @@ impl Plan {
     }
 }
 
-/// Each is the head of a group of its own.
+/// Returns our running git children. Each one leads its own process group.
 fn running_git() -> Vec<Pid> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());

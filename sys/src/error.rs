@@ -1,4 +1,4 @@
-//! What went wrong, where, and what to do about it. The command line prints it, once.
+//! The error type of the program: a message, details, a hint and an exit code. Only the command line prints it, once.
 
 use std::fmt;
 use std::io;
@@ -6,25 +6,25 @@ use std::path::Path;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// How the program ends, for scripts.
+/// Exit code of the program, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCode {
     Done = 0,
-    /// For a reason that has no code of its own.
+    /// Any failure without a code of its own.
     Failed = 1,
     Usage = 2,
     /// Only blocked or waiting tasks remain.
     Blocked = 3,
     Gate = 4,
     Conflict = 5,
-    /// A spec, graph, configuration or state that does not hold.
+    /// An invalid spec, task graph, configuration or state.
     Invalid = 6,
     Preflight = 7,
     /// Another run or session holds the feature.
     Held = 8,
-    /// Budget, quota or a pause; resumable.
+    /// Paused by a budget, a quota or the user; resumable.
     Paused = 9,
-    /// By a signal or by `stop`; resumable.
+    /// Stopped by a signal or by `stop`; resumable.
     Stopped = 130,
 }
 
@@ -47,13 +47,13 @@ impl Error {
         Error { exit, message: message.into(), details: Vec::new(), hint: None }
     }
 
-    /// One more line that says what exactly, or where.
+    /// Adds a line that says more precisely what failed, or where.
     pub fn detail(mut self, line: impl Into<String>) -> Self {
         self.details.push(line.into());
         self
     }
 
-    /// What the person can do.
+    /// Sets the hint: what the user can do next.
     pub fn hint(mut self, what_to_do: impl Into<String>) -> Self {
         self.hint = Some(what_to_do.into());
         self
@@ -63,12 +63,12 @@ impl Error {
         self.exit
     }
 
-    /// The same trouble under another code.
+    /// Returns the same error with another exit code.
     pub fn with_exit(self, exit: ExitCode) -> Self {
         Error { exit, ..self }
     }
 
-    /// Whether there was no room on the disk, as the system says it, or git in the system's words.
+    /// Tells whether the disk was full or the quota exceeded, by the system's error text, which git also prints.
     pub fn is_lack_of_space(&self) -> bool {
         ["No space left on device", "Disk quota exceeded"].iter().any(|words| self.message.contains(words))
     }
@@ -101,20 +101,20 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Turns an error of the system into one that says what was being done to which path: `.map_err(io("read", path))`.
+/// Converts an I/O error into one that names the operation and the path: `.map_err(io("read", path))`.
 pub fn io<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
     move |cause| {
         let error = Error::new(ExitCode::Failed, format!("cannot {what} {}: {cause}", path.display()));
         match cause.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                error.hint("The disk is full. Free some space, then run the same command again: nothing is lost.")
+                error.hint("The disk is full: free some space, then run the same command again; nothing is lost.")
             }
             io::ErrorKind::FileTooLarge => {
-                error.hint("Files may not grow so long here (ulimit -f, or the file system): raise the limit.")
+                error.hint("The file exceeds the size limit (ulimit -f, or the file system): raise the limit.")
             }
-            io::ErrorKind::PermissionDenied => error.hint("Check who owns it and its permissions."),
+            io::ErrorKind::PermissionDenied => error.hint("Check its owner and permissions."),
             io::ErrorKind::ReadOnlyFilesystem => {
-                error.hint("The file system is read-only: make it writable, or work in another place.")
+                error.hint("The file system is read-only: make it writable, or work in another directory.")
             }
             _ => error,
         }
@@ -127,14 +127,13 @@ mod tests {
 
     #[test]
     fn an_error_says_what_where_and_what_to_do() {
-        let error =
-            Error::new(ExitCode::Invalid, "the graph does not hold").detail("a.json: no tasks").hint("Add one.");
-        assert_eq!(error.to_string(), "the graph does not hold\n  a.json: no tasks\nAdd one.");
+        let error = Error::new(ExitCode::Invalid, "the graph is invalid").detail("a.json: no tasks").hint("Add one.");
+        assert_eq!(error.to_string(), "the graph is invalid\n  a.json: no tasks\nAdd one.");
         assert_eq!(error.exit() as u8, 6);
     }
 
     #[test]
-    fn a_full_disk_comes_with_the_way_out() {
+    fn a_full_disk_error_has_a_hint() {
         let full = io("write", Path::new("/x"))(io::Error::from(io::ErrorKind::StorageFull));
         assert!(full.message().starts_with("cannot write /x: "), "{full}");
         assert!(full.what_to_do().is_some_and(|hint| hint.contains("space")), "{full}");

@@ -1,4 +1,4 @@
-//! The outside world behind one boundary each: processes, git, files, the terminal.
+//! Access to the outside world, one module per boundary: processes, git, files, the terminal.
 
 pub mod crash;
 pub mod error;

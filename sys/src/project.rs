@@ -1,4 +1,4 @@
-//! The project: the main checkout of a git repository, and where everything in it is.
+//! The project: finds the main checkout of a git repository, and knows the paths of all our files in it.
 
 mod checkout;
 mod costs;
@@ -19,7 +19,7 @@ use crate::store::ports::{self, PortLease};
 pub use glance::GitDirs;
 pub use paths::FeaturePaths;
 
-/// A project and the feature in it that a command is about.
+/// The project and feature that a command works on.
 pub struct Place {
     pub project: Project,
     pub feature: Feature,
@@ -36,35 +36,36 @@ impl Place {
 pub struct Project {
     root: PathBuf,
     common_dir: PathBuf,
-    /// Where the command was given: the main checkout or a linked worktree, and its git directory.
+    /// The checkout in which the command was run: the main checkout or a linked worktree.
     checkout: PathBuf,
+    /// The git directory of that checkout.
     git_dir: PathBuf,
-    /// Read once: what an agent configures later does not count.
+    /// Read once, so that later changes by an agent have no effect.
     settings: OnceLock<Settings>,
 }
 
 impl Project {
-    /// The project that a directory belongs to, also from a subdirectory or a linked worktree.
+    /// Finds the project of a directory, which may be a subdirectory or a linked worktree. Fails if it has no commit.
     pub fn find(start: &Path) -> Result<Project> {
         let project = Project::locate(start)?.ok_or_else(|| {
             Error::new(ExitCode::Preflight, format!("{} is not in a git repository", start.display())).hint(
-                "Go into one, name one with -C <dir>, or make one: git init && git add -A && git commit. In an empty \
-                 directory `mahabharatha init` begins a project.",
+                "Name a repository with -C <dir>, or create one here: git init && git add -A && git commit, or \
+                 `mahabharatha init` in an empty directory.",
             )
         })?;
         if project.find_head()?.is_none() {
             let root = project.root.display();
             return Err(Error::new(ExitCode::Preflight, format!("the repository {root} has no commit yet"))
-                .hint("Make one first: git add -A && git commit -m \"First commit\"."));
+                .hint("Create one first: git add -A && git commit -m \"First commit\"."));
         }
         Ok(project)
     }
 
-    /// As `find`, also where there is no commit yet; none where there is no repository.
+    /// Finds the project of a directory, even if it has no commit yet; `None` if there is no repository.
     pub fn locate(start: &Path) -> Result<Option<Project>> {
         let start = start.canonicalize().map_err(|error| {
             Error::new(ExitCode::Usage, format!("there is no directory {}: {error}", start.display()))
-                .hint("Name one that is there: -C <dir>.")
+                .hint("Name an existing directory: -C <dir>.")
         })?;
         let start = above_our_worktrees(&start).unwrap_or(&start);
         let found = match git::discover(start) {
@@ -73,7 +74,7 @@ impl Project {
         };
         let root = match found.top {
             Some(ref top) if found.is_main() => top.clone(),
-            // Inside of `.git`, or in a linked worktree.
+            // Inside `.git`, or in a linked worktree.
             _ => main_worktree(&found.common_dir)?,
         };
         let checkout = found.top.unwrap_or_else(|| root.clone());
@@ -81,17 +82,17 @@ impl Project {
         Ok(Some(Project { root, checkout, common_dir, git_dir, settings: OnceLock::new() }))
     }
 
-    /// The main checkout.
+    /// Returns the main checkout.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The checkout that the command was given in.
+    /// Returns the checkout in which the command was run.
     pub fn checkout(&self) -> &Path {
         &self.checkout
     }
 
-    /// The git directory that all checkouts share.
+    /// Returns the git directory that all checkouts share.
     pub fn common_dir(&self) -> &Path {
         &self.common_dir
     }
@@ -100,12 +101,12 @@ impl Project {
         Git::repository(&self.common_dir)
     }
 
-    /// Of the checkout that the command was given in: its branch is the one that levels land on.
+    /// Returns git for the checkout in which the command was run; levels land on its branch.
     pub fn head(&self) -> Git {
         Git::repository(&self.git_dir)
     }
 
-    /// The git directory of that checkout.
+    /// Returns the git directory of the checkout in which the command was run.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir
     }
@@ -114,7 +115,7 @@ impl Project {
         Ok(self.settings()?.pinned()?)
     }
 
-    /// Who the user is.
+    /// Returns the user's git identity.
     pub fn identity(&self) -> Result<Identity> {
         Ok(self.settings()?.identity())
     }
@@ -127,18 +128,18 @@ impl Project {
         Ok(self.settings.get_or_init(|| settings))
     }
 
-    /// Takes the ports of each worker from the configured range.
+    /// Leases ports for each worker from the configured range.
     pub fn lease_ports(&self, config: &Ports, workers: u32) -> Result<Vec<PortLease>> {
         let range = config.range_start..=config.range_end;
         ports::lease(&self.shared_dir().join("ports"), range, workers, config.per_worker as u16)
     }
 
-    /// What is ours below the git directory, common to all features.
+    /// Returns our directory below the git directory, shared by all features.
     pub fn shared_dir(&self) -> PathBuf {
         self.common_dir.join("mahabharatha")
     }
 
-    /// What was asked of agents to set the project up, and what it cost. No feature has such a name.
+    /// Returns the file with the cost of agent calls during project setup. No feature can have this name.
     pub fn setup_costs(&self) -> PathBuf {
         self.shared_dir().join("setup.jsonl")
     }
@@ -176,12 +177,13 @@ impl Project {
 
 const HOME: &str = ".mahabharatha";
 
-/// A worker's worktree is no project, and what git files an agent left in it are not asked.
+/// Returns the project root if the path is in one of our worktrees. A worker's worktree is not a project itself, and
+/// git files that an agent left in it must not be trusted.
 pub fn above_our_worktrees(path: &Path) -> Option<&Path> {
     our_worktree(path).map(|(root, _)| root)
 }
 
-/// The project that a path in one of our worktrees belongs to, and what comes below the directory of all worktrees.
+/// Splits a path in one of our worktrees into the project root and the path below the worktrees directory.
 pub fn our_worktree(path: &Path) -> Option<(&Path, &Path)> {
     let names: Vec<Component> = path.components().collect();
     let at = names.windows(2).position(|pair| pair[0].as_os_str() == HOME && pair[1].as_os_str() == "worktrees")?;
@@ -193,21 +195,21 @@ fn main_worktree(common_dir: &Path) -> Result<PathBuf> {
     let place = common_dir.display();
     let main = Git::repository(common_dir).worktree_list()?.into_iter().next();
     let Some(main) = main.filter(|main| !main.bare) else {
-        return Err(Error::new(ExitCode::Preflight, format!("{place} is a bare repository, without files to work on"))
+        return Err(Error::new(ExitCode::Preflight, format!("{place} is a bare repository, without a work tree"))
             .hint("Clone it (git clone <repository> <directory>) and work in the clone."));
     };
-    // Where the git directory lies elsewhere, git takes it for the checkout.
+    // With a separate git directory, git reports that directory as the checkout.
     let top = git::discover(&main.path).ok().filter(|found| found.is_main() && found.common_dir == common_dir);
     top.and_then(|found| found.top).ok_or_else(|| {
-        Error::new(ExitCode::Preflight, format!("cannot tell where the main checkout of {place} is"))
-            .hint("Run the command there, or name it with -C <dir>.")
+        Error::new(ExitCode::Preflight, format!("cannot find the main checkout of {place}"))
+            .hint("Run the command in the main checkout, or name it with -C <dir>.")
     })
 }
 
 fn explain(error: GitError, start: &Path) -> Error {
     match error {
         GitError::Failed { stderr, .. } if stderr.contains("dubious ownership") => {
-            let message = format!("git does not trust the repository that {} is in", start.display());
+            let message = format!("git does not trust the repository of {}", start.display());
             stderr.lines().fold(Error::new(ExitCode::Preflight, message), Error::detail)
         }
         other => other.into(),
@@ -232,7 +234,7 @@ mod tests {
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A directory with a repository `main` that has one commit.
+    /// Creates a repository with one commit.
     fn repository() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let main = dir.path().canonicalize().unwrap().join("ma in");
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_project_is_the_main_checkout_wherever_one_stands() {
+    fn the_project_is_the_main_checkout_from_any_directory() {
         let (_dir, main) = repository();
         let deep = main.join("a/b");
         let linked = main.with_file_name("linked");
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_nothing_to_work_on_it_says_what_to_do() {
+    fn a_directory_without_commits_or_work_tree_gives_a_hint() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("plain")).unwrap();

@@ -1,4 +1,4 @@
-//! The one listener for requests to end: SIGINT, SIGTERM and SIGHUP.
+//! The only listener for termination signals: SIGINT, SIGTERM and SIGHUP.
 
 use std::io;
 use std::thread;
@@ -8,9 +8,9 @@ use signal_hook::iterator::Signals;
 
 use crate::proc;
 
-/// Calls `handle` on a thread of its own for each signal, with the number of signals before it.
+/// Calls `handle` on a dedicated thread for each signal, with the number of signals received before it.
 ///
-/// SIGHUP stays ignored if it was ignored when the program started: a user of `nohup` wants it to outlive the terminal.
+/// SIGHUP stays ignored if it was ignored at startup: with `nohup` the user wants the program to outlive the terminal.
 pub fn listen(mut handle: impl FnMut(usize, i32) + Send + 'static) -> io::Result<()> {
     let hangup = (!proc::ignores(SIGHUP)).then_some(SIGHUP);
     let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup))?;
@@ -18,7 +18,7 @@ pub fn listen(mut handle: impl FnMut(usize, i32) + Send + 'static) -> io::Result
     thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
 }
 
-/// Ends this process as the signal would have without a listener.
-pub fn end_by(signal: i32) {
+/// Terminates this process the way the signal would have without a listener.
+pub fn terminate_by(signal: i32) {
     let _ = signal_hook::low_level::emulate_default_handler(signal);
 }

@@ -1,4 +1,4 @@
-//! The only door to stdout and stderr. Data goes to stdout, everything else to stderr.
+//! The only module that writes to stdout and stderr. Data goes to stdout, everything else to stderr.
 
 mod ask;
 mod clean;
@@ -17,10 +17,10 @@ pub use self::ask::NoAnswer;
 pub use self::clean::{clean, fit, one_line, width};
 pub use self::paste::restore_terminal;
 
-/// Upper bound for the live display.
+/// Maximum redraw rate of the live display.
 const REDRAWS_PER_SECOND: u8 = 20;
 
-/// What the command line says about output.
+/// Command line flags for output.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Flags {
     pub json: bool,
@@ -32,7 +32,7 @@ pub struct Flags {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Color {
-    // On a terminal, unless `NO_COLOR` is set.
+    // Colors on a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
     Always,
@@ -43,11 +43,11 @@ pub struct Ui {
     flags: Flags,
     out: Paint,
     err: Paint,
-    /// What is drawn at the bottom of the screen; everything else is written above it.
+    /// Live display at the bottom of the screen; everything else is written above it.
     bars: Mutex<Option<MultiProgress>>,
-    /// Why data did not reach its reader.
-    lost: Mutex<Option<io::Error>>,
-    /// Nothing more is written to stderr.
+    /// Error of the first failed write to stdout.
+    data_error: Mutex<Option<io::Error>>,
+    /// Set when nothing more may be written to stderr.
     is_closed: AtomicBool,
 }
 
@@ -58,12 +58,12 @@ impl Ui {
             out: Paint(wants_color(flags.color, AutoStream::choice(&io::stdout()))),
             err: Paint(wants_color(flags.color, AutoStream::choice(&io::stderr()))),
             bars: Mutex::new(None),
-            lost: Mutex::new(None),
+            data_error: Mutex::new(None),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    /// Writes nothing more to stderr: its reader does not read, and a write would not return.
+    /// Stops all output to stderr. For a reader that does not read: a write would block forever.
     pub fn close_messages(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }
@@ -80,55 +80,55 @@ impl Ui {
         self.flags.verbose
     }
 
-    /// Colours for what goes to stdout.
+    /// Returns the colors for stdout.
     pub fn paint(&self) -> Paint {
         self.out
     }
 
-    /// The columns of the terminal that data goes to.
+    /// Returns the width of the terminal if stdout is one.
     pub fn columns(&self) -> Option<usize> {
         let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
     }
 
-    /// What the command was asked for. A terminal gets nothing but text and colours, a program gets every byte.
+    /// Writes data to stdout. On a terminal, only text and colors are written; a program gets every byte.
     pub fn data(&self, text: &str) {
         let mut out = io::stdout();
         let mut text = if out.is_terminal() { clean::clean_but_colors(text) } else { text.to_string() };
         if !text.ends_with('\n') {
             text.push('\n');
         }
-        let mut lost = locked(&self.lost);
-        if lost.is_none() {
-            *lost = self.above_bars(|| deliver(&mut out, &text)).err();
+        let mut data_error = locked(&self.data_error);
+        if data_error.is_none() {
+            *data_error = self.above_bars(|| deliver(&mut out, &text)).err();
         }
     }
 
-    /// Data that takes the place of what it showed before: on a terminal on the same screen, elsewhere after it.
+    /// Writes data that replaces the previous screen. If stdout is not a terminal, appends it instead.
     pub fn screen(&self, text: &str) {
         let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
         match size.filter(|size| size.ws_row > 1) {
             None => self.data(text),
             Some(size) => {
-                let mut lost = locked(&self.lost);
-                if lost.is_none() {
-                    *lost = deliver(&mut io::stdout(), &redrawn(text, usize::from(size.ws_row))).err();
+                let mut data_error = locked(&self.data_error);
+                if data_error.is_none() {
+                    *data_error = deliver(&mut io::stdout(), &redrawn(text, usize::from(size.ws_row))).err();
                 }
             }
         }
     }
 
-    /// Whether all data arrived. A reader that went away has seen enough, so that is no error.
+    /// Fails if some data could not be written. A closed pipe is not an error: the reader has seen enough.
     pub fn finish(&self) -> io::Result<()> {
-        match locked(&self.lost).take() {
+        match locked(&self.data_error).take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// Whether nobody reads data any more, so that a command that goes on and on can end.
+    /// Tells whether stdout cannot be written any more, so that a command that runs forever can end.
     pub fn reader_left(&self) -> bool {
-        locked(&self.lost).is_some()
+        locked(&self.data_error).is_some()
     }
 
     pub fn note(&self, text: &str) {
@@ -145,7 +145,7 @@ impl Ui {
         self.tell_labelled(Style::Bad, "error", text);
     }
 
-    /// What went wrong, exactly where, and what to do.
+    /// Prints an error with its details and hint.
     pub fn print_error(&self, message: &str, details: &[String], hint: Option<&str>) {
         self.error(message);
         for detail in details {
@@ -156,7 +156,7 @@ impl Ui {
         }
     }
 
-    /// A line for people, however quiet it is to be.
+    /// Prints a line to stderr, even with `--quiet`.
     pub fn tell(&self, style: Style, text: &str) {
         self.say(&self.err.apply(style, &clean(text)));
     }
@@ -165,7 +165,7 @@ impl Ui {
         self.say(&format!("{}: {}", self.err.apply(style, label), clean(text)));
     }
 
-    /// Nobody can be told that stderr is gone, so a failure is let be: a run goes on without its reader.
+    /// Writes to stderr. Ignores errors: there is nowhere to report them, and a run continues without a reader.
     fn say(&self, text: &str) {
         if self.is_closed.load(Ordering::Relaxed) {
             return;
@@ -180,7 +180,7 @@ impl Ui {
         }
     }
 
-    /// A place for a live display, where there is a terminal for one. What is written meanwhile appears above it.
+    /// Opens the live display if stderr is a terminal. Other output appears above it.
     pub fn open_bars(&self) -> Option<MultiProgress> {
         if self.quiet() || self.json() || ProgressDrawTarget::stderr().is_hidden() {
             return None;
@@ -193,7 +193,7 @@ impl Ui {
 
     pub fn close_bars(&self) {
         if let Some(bars) = locked(&self.bars).take() {
-            // A screen that cannot be cleared is gone.
+            // Fails only if the terminal is gone.
             let _ = bars.clear();
         }
     }
@@ -207,7 +207,7 @@ fn wants_color(asked: Color, found: ColorChoice) -> bool {
     }
 }
 
-/// From the top left corner, each line and what is below the last cleared of what stood there.
+/// Returns the text with escape sequences that draw it from the top left corner and clear what was there before.
 fn redrawn(text: &str, rows: usize) -> String {
     let clean = clean::clean_but_colors(text);
     let lines: Vec<&str> = clean.lines().collect();
@@ -241,7 +241,7 @@ pub enum Style {
     Strong,
 }
 
-/// Colours, or none.
+/// Applies colors, or none.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint(bool);
 
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_wins_over_what_the_terminal_can_do() {
+    fn the_color_flag_overrides_the_terminal() {
         assert!(wants_color(Color::Auto, ColorChoice::Always));
         assert!(!wants_color(Color::Auto, ColorChoice::Never));
         assert!(wants_color(Color::Always, ColorChoice::Never));
@@ -276,26 +276,26 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_is_drawn_over_and_never_scrolls() {
+    fn a_screen_is_overwritten_and_never_scrolls() {
         assert_eq!(redrawn("a\x1b[2J\n\nb\n", 4), "\x1b[Ha\x1b[K\n\x1b[K\nb\x1b[K\n\x1b[J");
         assert_eq!(redrawn("a\nb\nc\n", 3), "\x1b[Ha\x1b[K\n… 2 more lines\x1b[K\n\x1b[J");
     }
 
     #[test]
-    fn a_reader_that_left_is_no_error_but_a_full_disk_is() {
+    fn a_closed_pipe_is_no_error_but_a_full_disk_is() {
         let ui = Ui::new(Flags::default());
         let (reader, mut writer) = io::pipe().unwrap();
         drop(reader);
-        *locked(&ui.lost) = deliver(&mut writer, "text").err();
+        *locked(&ui.data_error) = deliver(&mut writer, "text").err();
         assert!(ui.reader_left());
         assert!(ui.finish().is_ok());
         let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        *locked(&ui.lost) = deliver(&mut full, "text").err();
+        *locked(&ui.data_error) = deliver(&mut full, "text").err();
         assert_eq!(ui.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]
-    fn paint_is_let_through_to_a_terminal() {
+    fn our_colors_reach_the_terminal() {
         let painted = Paint(true).apply(Style::Bad, &clean("bad \x1b[2J"));
         assert_eq!(clean::clean_but_colors(&painted), painted);
         assert!(painted.contains("\x1b[31m") && !painted.contains("2J"), "{painted:?}");

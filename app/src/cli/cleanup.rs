@@ -41,7 +41,7 @@ pub fn run(global: &Global, ui: &Ui, args: &CleanupArgs) -> Result<ExitCode> {
     let (mut gone, mut kept) = (Vec::new(), Vec::new());
     for place in &places {
         let sessions = Lease::all_alive(place.paths.dir());
-        match FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())? {
+        match FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())? {
             Ok(_) if !sessions.is_empty() && args.all => {
                 ui.warn(&format!(
                     "{} is left alone: a session holds tasks of it ({})",
@@ -99,7 +99,7 @@ fn clean(
 /// Takes our tasks out of the feature's list in Claude Code; says which list, where there were any.
 fn clean_list(place: &Place, dry_run: bool) -> Result<Option<String>> {
     let list = TaskList::of(&place.project, &place.feature)?;
-    if !list.is_there()? {
+    if !list.has_entries()? {
         return Ok(None);
     }
     if !dry_run {

@@ -78,7 +78,7 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
             held: holder.is_some(),
             pid: holder.and_then(|holder| holder.pid),
             holder: holder.map(|holder| holder.to_string()),
-            stale_sign: holder.is_none() && paths.lock_sign().exists(),
+            stale_sign: holder.is_none() && paths.holder_file().exists(),
         },
         sessions: sessions.into_iter().map(|Lease { session, drives, .. }| SessionState { session, drives }).collect(),
         projection: if holder.is_some() { "in use" } else { projection_state(place, run) },
@@ -178,8 +178,8 @@ fn troubled_tasks(view: &RunView, run: Option<&Run>, only: Option<&str>) -> Vec<
 
 fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
     let paths = &place.paths;
-    let lock =
-        FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())?.map_err(|holder| holder.refusal(&place.feature))?;
+    let lock = FeatureLock::try_acquire(paths.dir(), &paths.holder_file())?
+        .map_err(|holder| holder.refusal(&place.feature))?;
     let examined = examine(&paths.journal(), &place.feature)?;
     if examined.health == Health::Missing {
         return Err(control::no_run(place));
@@ -192,7 +192,7 @@ fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
     {
         confirm_new_beginning(place, ui)?;
     }
-    let repaired = planned.map(|repair| repair.carry_out(&lock)).transpose()?;
+    let repaired = planned.map(|repair| repair.apply(&lock)).transpose()?;
     let records = examine(&paths.journal(), &place.feature)?.records;
     if let Some(run) = session::rebuild(paths, &records)? {
         files::write_all(&place.project, paths, &run)?;

@@ -8,7 +8,7 @@ use clap::Args;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
-use mahabharatha_sys::git::{self, First, Git, Identity};
+use mahabharatha_sys::git::{self, FirstCommit, Git, Identity};
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::ui::Ui;
 
@@ -94,7 +94,11 @@ fn make_project(dir: &Path) -> Result<Project> {
     // Git is run in it, where a relative name means another place.
     let dir = &dir.canonicalize().map_err(io("follow", dir))?;
     let (by, dir) = (Identity::default(), &dir.canonicalize().map_err(io("find", dir))?);
-    git::init(dir, &dir.join(".git"), &First { branch: "main", message: "The example project", by: &by, paths: None })?;
+    git::init(
+        dir,
+        &dir.join(".git"),
+        &FirstCommit { branch: "main", message: "The example project", by: &by, paths: None },
+    )?;
     Project::find(dir)
 }
 

@@ -19,7 +19,7 @@ use mahabharatha_engine::report::{extended, human_duration};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{
-    self, Asker, Colophon, Commit, Designed, Laid, Role, ScratchCheckout, Source, Standing,
+    self, ApprovalStatus, Asker, Commit, DesignFiles, Designed, Provenance, Role, ScratchCheckout, Source,
 };
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::proc;
@@ -61,14 +61,14 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     if args.validate_only {
         return validate::run(&place, ui);
     }
-    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
+    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    jobs::end_escaped(&place.paths.asked());
+    jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
-    planning::end_on_signals()?;
+    planning::exit_on_signals()?;
     let designing = Designing::new(&place, ui, args, &config)?;
     let mut code = ExitCode::Done;
-    let drawn = planning::in_task_list(ui, &place.project, &place.feature, Phase::Design, || {
+    let drawn = planning::show_in_task_list(ui, &place.project, &place.feature, Phase::Design, || {
         match designing.draw_up(global)? {
             Ok((designed, author, cost)) => {
                 designing.finish(&designed, &author, cost)?;
@@ -105,7 +105,7 @@ struct Designing<'a> {
     args: &'a DesignArgs,
     config: &'a Config,
     committing: Committing,
-    standing: Standing,
+    standing: ApprovalStatus,
     requirements: String,
     start: StartTree,
     /// What has been run of the feature already.
@@ -118,7 +118,7 @@ type Drawn = (Designed, String, Cost);
 impl<'a> Designing<'a> {
     /// Everything that could be in the way is looked at before anybody is asked for a design.
     fn new(place: &'a Place, ui: &'a Ui, args: &'a DesignArgs, config: &'a Config) -> Result<Designing<'a>> {
-        let standing = planning::standing(&place.project, &place.paths)?;
+        let standing = planning::approval_status(&place.project, &place.paths)?;
         let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
         let start = session::start_commit(&place.project, run.as_ref())?;
         let run_cost = run.as_ref().map(Run::attempts_cost).unwrap_or_default();
@@ -159,7 +159,7 @@ impl<'a> Designing<'a> {
         };
         let asker = asker.after_run(self.run_cost);
         let judge = |proposal| self.judge(proposal);
-        let drawn = planning::draw_up(self.ui, &asker, feature, &self.requirements, judge, specs::problem_line)?;
+        let drawn = planning::ask_architect(self.ui, &asker, feature, &self.requirements, judge, specs::problem_line)?;
         Ok(drawn.map(|designed| (designed, asker.name().to_owned(), asker.cost())))
     }
 
@@ -208,7 +208,7 @@ impl<'a> Designing<'a> {
         }
         self.ui.note(&format!("checking the stubs: {}", check.command));
         let env = proc::base_env(&self.config.env.pass);
-        let mark = proc::own_mark(&self.place.paths.asked());
+        let mark = proc::own_mark(&self.place.paths.planning_mark());
         ScratchCheckout::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
     }
 
@@ -251,8 +251,8 @@ impl<'a> Designing<'a> {
         }
         let approval = planning::approval_line(paths, self.standing);
         let keep_document = self.args.from_graph.is_some();
-        let colophon = Colophon { author, approval: &approval, keep_document };
-        let laid = planning::lay_out(project, paths, designed, &plan, &colophon)?;
+        let provenance = Provenance { author, approval: &approval, keep_document };
+        let laid = planning::collect_files(project, paths, designed, &plan, &provenance)?;
         let commit = self.commit(designed, &laid)?;
         self.write(&laid, commit.as_ref())?;
         let size = if form { "a form, to be filled in".to_owned() } else { validate::size(&designed.graph) };
@@ -276,7 +276,7 @@ impl<'a> Designing<'a> {
     }
 
     /// The commit with everything in it, made but not landed; nothing where none is wanted.
-    fn commit(&self, designed: &Designed, laid: &Laid) -> Result<Option<Commit>> {
+    fn commit(&self, designed: &Designed, laid: &DesignFiles) -> Result<Option<Commit>> {
         let Place { project, feature, .. } = self.place;
         let stubs = count(designed.design.stubs.len(), "stub");
         let wanted = match self.committing {
@@ -304,7 +304,7 @@ impl<'a> Designing<'a> {
     }
 
     /// All of it, or nothing.
-    fn write(&self, laid: &Laid, commit: Option<&Commit>) -> Result<()> {
+    fn write(&self, laid: &DesignFiles, commit: Option<&Commit>) -> Result<()> {
         let _whole = planning::uninterrupted();
         let applied = laid.files.apply()?;
         if let Some(commit) = commit
@@ -318,7 +318,7 @@ impl<'a> Designing<'a> {
         Ok(())
     }
 
-    fn tell(&self, designed: &Designed, plan: &Plan, laid: &Laid, commit: Option<&Commit>, cost: Cost) {
+    fn tell(&self, designed: &Designed, plan: &Plan, laid: &DesignFiles, commit: Option<&Commit>, cost: Cost) {
         let Place { feature, paths, .. } = self.place;
         let width = planning::width(&designed.graph);
         let stubs: Vec<String> = designed.design.stub_files().map(|(path, _)| path).collect();
@@ -356,15 +356,15 @@ impl<'a> Designing<'a> {
     }
 }
 
-fn check_requirements(place: &Place, standing: Standing) -> Result<()> {
+fn check_requirements(place: &Place, standing: ApprovalStatus) -> Result<()> {
     let Place { feature, paths, .. } = place;
     let (message, hint) = match standing {
-        Standing::Approved => return Ok(()),
-        Standing::Missing => (
+        ApprovalStatus::Approved => return Ok(()),
+        ApprovalStatus::Missing => (
             format!("{feature} has no requirements"),
             format!("Write them first: mahabharatha plan {feature}. Or design without: --force."),
         ),
-        Standing::Draft | Standing::Changed => (
+        ApprovalStatus::Draft | ApprovalStatus::Changed => (
             format!("the requirements of {feature} are {standing}: {}", paths.requirements().display()),
             format!("Approve them first: mahabharatha plan {feature} --approve. Or design without: --force."),
         ),
@@ -406,7 +406,7 @@ fn check_committable(place: &Place) -> Result<()> {
             project.root().display()
         )));
     }
-    match project.under_way().first() {
+    match project.operations_in_progress().first() {
         None => Ok(()),
         Some((what, finish)) => Err(Error::new(ExitCode::Preflight, format!("{what} is under way"))
             .hint(format!("Finish it: `{finish}`, or leave committing to later: --no-commit."))),

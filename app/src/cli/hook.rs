@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::TaskStatus;
-use mahabharatha_engine::claude::guard::{self, OwnCall, Setting, ToolUse, Verdict};
-use mahabharatha_engine::claude::tasks::{Listed, TaskCompleted};
+use mahabharatha_engine::claude::guard::{self, CallContext, OwnCall, ToolUse, Verdict};
+use mahabharatha_engine::claude::tasks::{ListedTask, TaskCompleted};
 use mahabharatha_engine::lease::{self, Lease};
 use mahabharatha_engine::session::{caller, claims, control};
 use mahabharatha_engine::worker::subagents::{self, Session};
@@ -65,8 +65,8 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<ToolUse>(ui)? else { return Ok(ExitCode::Done) };
     let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
     let own_call = |words: &[String]| own_call(words, &call.cwd);
-    let setting = Setting { job_worktree: job_worktree.as_deref(), own_call: &own_call };
-    match guard::judge(&call, &setting)? {
+    let context = CallContext { job_worktree: job_worktree.as_deref(), own_call: &own_call };
+    match guard::judge(&call, &context)? {
         Verdict::Pass => {}
         Verdict::Allow(reason) => {
             let decision = json!({ "hookSpecificOutput": {
@@ -96,7 +96,7 @@ fn own_call(words: &[String], cwd: &Path) -> Option<OwnCall> {
     if global.directory != Path::new(".") {
         return None;
     }
-    let feature = Project::glance(cwd)?.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
+    let feature = Project::locate_without_git(cwd)?.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
     Some(OwnCall { feature: feature.to_string(), for_subagents })
 }
 
@@ -194,7 +194,7 @@ fn is_abandoned(feature_dir: &Path) -> bool {
 fn task_completed(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<TaskCompleted>(ui)? else { return Ok(ExitCode::Done) };
     // An entry of a project that is gone, or was never run, is not ours to judge.
-    let Ok(Some(Listed { project, feature, task })) = call.ours() else { return Ok(ExitCode::Done) };
+    let Ok(Some(ListedTask { project, feature, task })) = call.our_task() else { return Ok(ExitCode::Done) };
     let Ok(project) = Project::find(&project) else { return Ok(ExitCode::Done) };
     let place = Place { paths: project.feature(&feature), project, feature };
     if !place.paths.journal().exists() {

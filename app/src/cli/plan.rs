@@ -14,7 +14,7 @@ use mahabharatha_engine::report::files::{self, Checkpoint};
 use mahabharatha_engine::report::text::cost_phrase;
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
-use mahabharatha_setup::planning::{self, Asker, Brief, Role, Source, Standing, gap_line};
+use mahabharatha_setup::planning::{self, ApprovalStatus, Asker, Brief, Role, Source, gap_line};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::atomic::write_atomic;
@@ -57,16 +57,16 @@ enum Author<'a> {
 
 pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
-    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.lock_sign())?
+    let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
-    jobs::end_escaped(&place.paths.asked());
+    jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
-    planning::end_on_signals()?;
+    planning::exit_on_signals()?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let run_cost = run.map(|run| run.attempts_cost()).unwrap_or_default();
     let planning = Planning { place: &place, ui, args, config: &config, run_cost, written: RefCell::default() };
     let planned =
-        planning::in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global));
+        planning::show_in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global));
     // An agent that was asked in vain has cost something too.
     let shown = control::show_planning_cost(&place);
     planned.and(shown).map(|()| ExitCode::Done)
@@ -249,7 +249,7 @@ impl Planning<'_> {
     fn checkpoint(&self) -> Result<()> {
         let Place { project, feature, paths } = self.place;
         write_atomic(&project.current_feature_file(), format!("{feature}\n").as_bytes())?;
-        let status = planning::standing(project, paths)?;
+        let status = planning::approval_status(project, paths)?;
         let status = format!("requirements are {status}");
         if let Err(error) = files::write_checkpoint(project, paths, &Checkpoint { phase: "Planning", status: &status })
         {
@@ -288,14 +288,14 @@ impl Planning<'_> {
 
     fn tell(&self, cost: Cost) -> Result<bool> {
         let Place { project, feature, paths } = self.place;
-        let (standing, gaps) = (planning::standing(project, paths)?, Requirements::parse(&self.text()?).check());
+        let (standing, gaps) = (planning::approval_status(project, paths)?, Requirements::parse(&self.text()?).check());
         if self.ui.json() {
             let path = paths.requirements();
             let data = json!({
                 "feature": feature.as_str(), "requirements": path, "status": standing, "problems": gaps,
             });
             self.ui.data(&serde_json::to_string_pretty(&extended(data, cost)).expect("it has string keys only"));
-            return Ok(standing == Standing::Approved);
+            return Ok(standing == ApprovalStatus::Approved);
         }
         if !self.ui.can_ask() {
             gaps.iter().for_each(|gap| self.ui.warn(&gap_line(gap)));
@@ -303,10 +303,10 @@ impl Planning<'_> {
         let cost = cost_phrase(cost).map(|cost| format!(" ({cost})")).unwrap_or_default();
         self.ui.note(&format!("{} is {standing}{cost}.", paths.requirements().display()));
         self.ui.note(&match standing {
-            Standing::Approved => format!("Next: mahabharatha design {feature}"),
+            ApprovalStatus::Approved => format!("Next: mahabharatha design {feature}"),
             _ => format!("When it is right: mahabharatha plan {feature} --approve"),
         });
-        Ok(standing == Standing::Approved)
+        Ok(standing == ApprovalStatus::Approved)
     }
 }
 

@@ -18,7 +18,7 @@ use mahabharatha_engine::report::text::cost_fact;
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::{JobSpec, Progress};
-use mahabharatha_setup::planning::{self, Standing};
+use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::costs;
@@ -56,7 +56,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     let mut shown = String::new();
     loop {
         if let (Some(changes), Some(dir)) = (&mut changes, list.as_ref().and_then(TaskList::dir)) {
-            changes.watch_too(&dir);
+            changes.watch_also(&dir);
         }
         let look = look(&place, ui)?;
         if look.text != shown {
@@ -83,7 +83,7 @@ struct Look {
 fn look(place: &Place, ui: &Ui) -> Result<Look> {
     // Asked first: where it is not driven, nothing comes after what is read then.
     let driven = control::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
-    let standing = planning::standing(&place.project, &place.paths)?;
+    let standing = planning::approval_status(&place.project, &place.paths)?;
     let setup = costs::total(&place.project.setup_costs())?;
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
         return Ok(Look { text: not_run_yet(place, ui, standing, setup)?, driven: false });
@@ -93,7 +93,7 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
     let list = list(place, &view, &run, driven);
     if ui.json() {
         let mut status = status_json(&view, &doing, list.as_ref());
-        if standing != Standing::Missing {
+        if standing != ApprovalStatus::Missing {
             status["requirements"] = json!(standing);
         }
         status["setup"] = json!(setup);
@@ -110,7 +110,7 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
         paint: ui.paint(),
     };
     let mut text = status_text(&view, show);
-    if standing == Standing::Changed {
+    if standing == ApprovalStatus::Changed {
         text.push_str(&format!("\nRequirements: {standing}.\n"));
     }
     text.push_str(&setup_line(setup));
@@ -118,11 +118,11 @@ fn look(place: &Place, ui: &Ui) -> Result<Look> {
 }
 
 /// Shows a feature that is planned or designed; an error where nothing is known of it.
-fn not_run_yet(place: &Place, ui: &Ui, standing: Standing, setup: Cost) -> Result<String> {
+fn not_run_yet(place: &Place, ui: &Ui, standing: ApprovalStatus, setup: Cost) -> Result<String> {
     let planning = place.paths.planning_cost()?;
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start)?;
-    let has_requirements = standing != Standing::Missing;
+    let has_requirements = standing != ApprovalStatus::Missing;
     let graph = match &design {
         specs::FoundDesign::Valid(graph) => Some(&**graph),
         specs::FoundDesign::Missing if !has_requirements && planning.is_zero() => return Err(control::no_run(place)),

@@ -24,7 +24,7 @@ pub fn run(global: &Global, ui: &Ui) -> ExitCode {
 }
 
 fn read(global: &Global) -> Option<StatusLine> {
-    let project = Project::glance(&global.directory)?;
+    let project = Project::locate_without_git(&global.directory)?;
     let feature = project.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
     let projection = bounded::read(&project.feature(&feature).projection(), bounded::LARGE_FILE_BYTES).ok()?;
     let projection: Value = serde_json::from_slice(&projection).ok()?;

@@ -46,14 +46,14 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     }
     let grace = if args.force { Duration::ZERO } else { Duration::from_secs(args.grace) };
     let command = Command::Stop { force: args.force, grace_ms: grace.as_millis() as u64, worker };
-    let stopped = match (spool::ask(place.paths.dir(), &place.paths.lock_sign(), &command)?, worker) {
+    let stopped = match (spool::ask(place.paths.dir(), &place.paths.holder_file(), &command)?, worker) {
         (Asked::Answered(_), Some(worker)) => {
             wait_for_worker(&place, worker)?;
             true
         }
         (Asked::Answered(_), None) => {
             // The run lets go of its lock when the last of its processes is gone.
-            let lock = FeatureLock::wait(place.paths.dir(), &place.paths.lock_sign())?;
+            let lock = FeatureLock::wait(place.paths.dir(), &place.paths.holder_file())?;
             if Lease::driving(place.paths.dir()).is_some() {
                 // It was one of the session's own calls.
                 give_up_held(&place, &lock, None)?;

@@ -5,7 +5,7 @@ use mahabharatha_core::spec::Requirements;
 use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
-use mahabharatha_setup::planning::{self, Standing};
+use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::project::{FeaturePaths, Place};
 use mahabharatha_sys::store::journal::Journal;
@@ -27,7 +27,7 @@ pub fn run(place: &Place, ui: &Ui) -> Result<ExitCode> {
     let (graph, mut problems) = specs::check_graph(&place.feature, &file, Some(&tree));
     if let Some(requirements) = planning::read_document(&place.paths.requirements())? {
         problems.extend(trace(&Requirements::parse(&requirements), &file).1);
-        if planning::standing(&place.project, &place.paths)? == Standing::Changed {
+        if planning::approval_status(&place.project, &place.paths)? == ApprovalStatus::Changed {
             ui.warn(&format!("the requirements of {} were changed since approval", place.feature));
         }
     }

@@ -20,7 +20,7 @@ fn a_failed_verification_is_told_to_the_next_attempt() {
     bench.run(&["run"]).code(0).says("A-1 failed its verification (attempt 1 of 3)");
     assert_eq!(bench.repo.tree("main")["a.txt"], "A-1");
     let second = bench.api.asked().into_iter().find(|ask| ask.attempt() == "2").unwrap();
-    assert!(second.text().contains("The Attempt Before This One Failed"), "{}", second.text());
+    assert!(second.text().contains("The Previous Attempt Failed"), "{}", second.text());
 }
 
 #[test]

@@ -18,9 +18,9 @@ fn a_client_that_is_missing_too_old_or_not_logged_in_stops_the_run() {
     };
     bench.repo.program("old", "echo '1.0.3 (Claude Code)'");
     configured("./old");
-    bench.run(&["run"]).code(7).says("./old is version 1.0.3, and 2.1.197 is needed");
+    bench.run(&["run"]).code(7).says("./old is version 1.0.3, but at least 2.1.197 is required");
     bench.repo.program("old", "echo hello");
-    bench.run(&["run"]).code(7).says("does not tell its version");
+    bench.run(&["run"]).code(7).says("does not print its version");
     configured("no-such-client");
     bench.run(&["run"]).code(7).says("no-such-client was not found on PATH");
     assert!(bench.api.asked().is_empty());

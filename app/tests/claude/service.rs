@@ -76,7 +76,7 @@ fn a_limit_with_a_reset_time_is_waited_for() {
     });
     let Some(bench) = Bench::new(api, "") else { return };
     bench.repo.graph("x", &[task("A-1", 1, "A-1.txt")]);
-    bench.subscribed(&["run"]).wait().code(0).says("its limit is reached");
+    bench.subscribed(&["run"]).wait().code(0).says("the API limit is reached");
     assert_eq!(bench.events("A-1", &["rate_limited"]).len(), 1);
     let outcomes: Vec<_> = bench.repo.task("A-1")["attempts"].as_array().unwrap().clone();
     assert_eq!(outcomes.len(), 2, "{outcomes:#?}");

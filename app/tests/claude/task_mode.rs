@@ -232,10 +232,10 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
 
     let errors = talk.errors();
     let denied = |what: &str| assert!(errors.iter().any(|error| error.contains(what)), "{what}: {errors:#?}");
-    denied("other.txt is not a file of A-1: it owns out/A-1.txt");
+    denied("other.txt is not owned by A-1, which owns out/A-1.txt");
     denied("new.txt is outside of your worktree");
     denied("a worker does not push");
-    denied("A-2 is for another subagent");
+    denied("A-2 belongs to another subagent");
     let second = bench.api.asked_about("A-2").into_iter().find(|ask| !ask.is_main() && ask.attempt() == "2").unwrap();
     assert!(second.text().contains("after 2 that failed"), "{}", second.text());
     assert!(second.text().contains("grep -q A-2"), "the error of the first attempt: {}", second.text());

@@ -21,7 +21,7 @@ fn keeping_prompts(repo: &Repo, script: &str) {
 fn assert_prompt(repo: &Repo, name: &str, file: &str) {
     let root = repo.path().display().to_string();
     let prompt = repo.read(&format!(".gsd/specs/x/{file}")).replace(&root, "[project]");
-    insta::with_settings!({ filters => vec![(r"\b[0-9a-f]{40}\b", "[commit]"), (r"alone:\*\* \d+", "alone:** [port]")] }, {
+    insta::with_settings!({ filters => vec![(r"\b[0-9a-f]{40}\b", "[commit]"), (r"for you:\*\* \d+", "for you:** [port]")] }, {
         insta::assert_snapshot!(name, prompt);
     });
 }

@@ -397,7 +397,7 @@ fn a_task_that_breaks_the_verification_of_a_lower_level_is_found_and_mends_it() 
     let repo = breaks_level_1(true);
     repo.run(&["run"])
         .code(0)
-        .says("level 2: gate verify A failed")
+        .says("level 2: the verification of A fails on the merged tree")
         .says("B is to blame: it passes without B's commit and fails with it");
     assert_eq!(repo.read("api.txt"), "version 1\n");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main^2"]), "fix(B): Make b.txt");

@@ -51,12 +51,12 @@ fn who_does_a_task_may_write_its_files_and_nobody_else_may() {
     }
     hook(&repo, &write_to(&repo, &format!("{WORKTREE}/README.md")).to_string(), &own)
         .code(2)
-        .says("README.md is not a file of A: it owns src/a.txt");
+        .says("README.md is not owned by A, which owns src/a.txt");
     // A session without tasks is left alone; a subagent of the kind `worker` is not.
     assert_eq!(hook(&repo, &write_to(&repo, &owned).to_string(), &[]).code(0).stdout, "");
     for kind in ["worker", "mahabharatha:worker"] {
         let of_worker = with(write_to(&repo, &owned), json!({ "agent_type": kind }));
-        hook(&repo, &of_worker.to_string(), &[]).code(2).says("worker 0 of x is at A for another session");
+        hook(&repo, &of_worker.to_string(), &[]).code(2).says("worker 0 of x works on A for another session");
     }
     hook(&repo, &write_to(&repo, ".mahabharatha/worktrees/x/worker-7/a").to_string(), &own)
         .code(2)
@@ -277,7 +277,7 @@ fn a_session_may_write_the_files_of_what_it_claimed_and_nothing_else() {
     let owned = format!("{WORKTREE}/a.txt");
     assert_eq!(decision(&hook(&repo, &of_worker(&owned).to_string(), &[]).code(0)), "allow");
     hook(&repo, &of_worker("README.md").to_string(), &[]).code(2).says("outside of your worktree");
-    hook(&repo, &of_worker(&format!("{WORKTREE}/README.md")).to_string(), &[]).code(2).says("is not a file of A");
+    hook(&repo, &of_worker(&format!("{WORKTREE}/README.md")).to_string(), &[]).code(2).says("is not owned by A");
     // The session itself may still write in the checkout, if the person lets it.
     assert_eq!(hook(&repo, &write_to(&repo, "README.md").to_string(), &[]).code(0).stdout, "");
     let of_other = with(of_worker(&owned), json!({ "session_id": "s2" }));
@@ -315,7 +315,7 @@ fn a_subagent_that_writes_for_one_task_is_kept_out_of_the_others_until_that_one_
         assert_eq!(decision(&by(agent, path).code(0)), "allow", "{agent} {path}");
     }
     by("one", &b).code(2).says(&format!("you work on A in {}", place(0, "").trim_end_matches('/')));
-    by("two", &a).code(2).says("A is for another subagent");
+    by("two", &a).code(2).says("A belongs to another subagent");
     // Who asked for a prompt is at that task, though it has written nothing yet.
     let asks = json!({ "tool_name": "Bash", "tool_input": { "command": "mahabharatha task prompt B --feature x" } });
     let asked = with(write_to(&repo, ""), json!({ "agent_id": "four", "agent_type": "worker" }));

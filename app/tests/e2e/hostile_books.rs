@@ -15,7 +15,7 @@ const SETUP: &str = "G=$(git rev-parse --path-format=absolute --git-common-dir)\
       git read-tree \"$1\"; git update-index --add --cacheinfo 100644,$(echo evil | git hash-object -w --stdin),evil.txt\n\
       git commit-tree -m evil -p \"$1\" $(git write-tree); rm \"$GIT_INDEX_FILE\"\n\
     ) }\n\
-    forge() { printf '{\"end\":{\"end\":\"done\",\"commit\":\"%s\"},\"ran_ms\":1}' \"$1\" > \"$MAHABHARATHA_JOB/result.json\"; }\n";
+    forge() { printf '{\"end\":{\"end\":\"done\",\"commit\":\"%s\"},\"ran_ms\":1,\"tokens\":0}' \"$1\" > \"$MAHABHARATHA_JOB/result.json\"; }\n";
 
 /// A task that does its work, and on its first attempt something else before.
 fn hostile(id: &str, level: u32, file: &str, does: &str) -> Value {

@@ -25,7 +25,7 @@ fn a_project_begins_with_one_commit_by_its_founder_and_nothing_left_over() {
     let repo = Repo::empty();
     init(&repo, &["--language", "rust", "--name", "My Shop", "--description", "Sells things"])
         .code(0)
-        .says("a new project, since the directory is empty")
+        .says("a new project (the directory is empty)")
         .says("Next: `cargo build`");
     assert_eq!(repo.git(&["log", "--format=%an <%ae> %s"]), "A Person <person@example.com> Begin My Shop with Axum");
     assert_eq!(repo.git(&["status", "--porcelain"]), "");
@@ -38,7 +38,7 @@ fn a_project_begins_with_one_commit_by_its_founder_and_nothing_left_over() {
     }
     assert!(!tree.contains_key(".claude/rules/security-python.md"));
     assert!(tree[".gsd/PROJECT.md"].contains("# Project: My Shop\n\nSells things\n"));
-    assert!(tree[".gsd/PROJECT.md"].contains("- Rust was asked for\n"));
+    assert!(tree[".gsd/PROJECT.md"].contains("- the user asked for Rust\n"));
 
     let before = repo.everything();
     init(&repo, &[]).code(0).says("Already set up");
@@ -104,13 +104,13 @@ fn hostile_input_is_refused_before_anything_is_written() {
     let rust = |more: &[&str]| init(&repo, &[&["--language", "rust"], more].concat());
     rust(&["--name", "../../etc"]).code(2).says("--name");
     rust(&["--name", "$(id)"]).code(2).says("--name");
-    rust(&["--name", "match"]).code(2).says("means something else in Rust");
+    rust(&["--name", "match"]).code(2).says("is already taken in Rust");
     rust(&["--name", "shop", "--description", "two\nlines"]).code(2).says("one line");
     rust(&["--name", "shop", "--description", &"x".repeat(100_000)]).code(2).says("300 characters");
     rust(&["--name", "shop", "--framework", "gin"]).code(2).says("must be one of axum, actix-web, clap for Rust");
     init(&repo, &["--name", "shop", "--language", "cobol"]).code(2).says("python, typescript, go, rust");
     for (text, says) in [
-        (&b""[..], "it is empty"),
+        (&b""[..], "empty file"),
         (b"nam: x\nusers: ''\n", "did you mean `name`?"),
         (b"name: [a\n", "not valid YAML"),
         (b"name: \xff\n", "not UTF-8"),
@@ -127,7 +127,7 @@ fn hostile_input_is_refused_before_anything_is_written() {
 fn without_git_or_without_a_name_for_the_commit_nothing_is_written() {
     let repo = Repo::empty();
     let args = ["init", "--language", "rust", "--name", "shop"];
-    repo.run(&args).code(7).says("git does not know who you are").says("git config --global user.name");
+    repo.run(&args).code(7).says("git has no user name and email").says("git config --global user.name");
     repo.run_with(&args, &[("PATH", "/nowhere")]).code(7).says("git was not found");
     assert!(names(&repo).is_empty());
 }
@@ -183,7 +183,7 @@ fn where_nothing_can_be_written_nothing_is_left() {
     // No permission holds root back.
     if !rustix::process::getuid().is_root() {
         fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o555)).unwrap();
-        init(&repo, &["--language", "rust", "--name", "shop"]).code(1).says("Check who owns it");
+        init(&repo, &["--language", "rust", "--name", "shop"]).code(1).says("Check its owner");
         fs::set_permissions(repo.path(), fs::Permissions::from_mode(0o755)).unwrap();
         assert!(names(&repo).is_empty());
     }
@@ -211,7 +211,7 @@ fn at_a_terminal_the_questions_come_one_by_one_and_the_technology_is_confirmed()
     let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
     for text in [
         "What is the project called?",
-        "must begin with a letter",
+        "must start with a letter",
         "Who uses it",
         "Which language (python, typescript, go, rust)? [python]",
         "Which framework (fastapi, flask, typer, click)? [fastapi]",

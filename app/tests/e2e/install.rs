@@ -216,7 +216,7 @@ fn plugins_are_written_beside_other_files_and_hold_together() {
     let text = repo.read("plugins/z/commands/plan.md").replace("Agent(mahabharatha:scout)", "Agent(scout)");
     repo.write("plugins/z/commands/plan.md", &text);
     let problems = repo.run(&["validate-commands", "plugins", "--json"]).code(6).json();
-    assert!(problems["problems"].to_string().contains("refers to the agent scout, which is not there"), "{problems}");
+    assert!(problems["problems"].to_string().contains("refers to the agent scout, which does not exist"), "{problems}");
     repo.run(&["install", "--plugin", "plugins"]).code(0).says("kept 1 file");
     fs::remove_file(repo.join("plugins/z/commands/plan.md")).unwrap();
     repo.run(&["install", "--remove", "--plugin", "plugins"]).code(0);

@@ -58,9 +58,9 @@ fn without_a_feature_the_rest_is_checked() {
     repo.run(&["doctor"]).code(0).says("ok      git").says("no feature is named");
     std::fs::remove_file(repo.join(".mahabharatha/config.yaml")).unwrap();
     repo.run(&["doctor"]).code(0).says("config: there is no ").says("`mahabharatha init` writes one");
-    repo.run(&["status"]).code(2).says("no feature is named").says("Begin one: mahabharatha plan <name>");
+    repo.run(&["status"]).code(2).says("no feature is named").says("mahabharatha plan <name>");
     repo.write(".gsd/specs/shop/task-graph.json", "{}");
-    repo.run(&["status"]).code(2).says("there are specs of shop").says("--feature shop");
+    repo.run(&["status"]).code(2).says("there are specs for shop").says("--feature shop");
     repo.run(&["doctor", "--feature", "../x"]).code(2);
     repo.write(".mahabharatha/config.yaml", "wrokers: 3\n");
     repo.run(&["doctor"]).code(7).says("did you mean `workers`?").says("ok      git");

@@ -101,7 +101,9 @@ fn it_shows_every_task_from_the_beginning_to_the_end() {
     assert_eq!((&second["status"], &second["blockedBy"]), (&json!("pending"), &json!(["1"])));
     assert_eq!(second["owner"], Value::Null);
     let description = second["description"].as_str().unwrap();
-    for text in ["Write it.", "Creates: b1", "Needs: A-1", "Verification: test -e 'b1'", "Ownership: it may change"] {
+    for text in
+        ["Write it.", "Creates: b1", "Needs: A-1", "Verification: test -e 'b1'", "Ownership: the task may change"]
+    {
         assert!(description.contains(text), "{text:?} is not in {description}");
     }
     assert_eq!(mismatches(&repo), json!([]));

@@ -108,7 +108,7 @@ fn a_session_runs_a_feature_to_its_end() {
     let failed = one.does("B", "b.txt", "nothing\n").code(1).json();
     assert_eq!((&failed["result"], &failed["tries_left"]), (&json!("failed"), &json!(1)));
     let worktree = one.claim("B");
-    one.run(&["task", "prompt", "B"]).says("grep -q good b.txt").says("The Attempt Before This One Failed");
+    one.run(&["task", "prompt", "B"]).says("grep -q good b.txt").says("The Previous Attempt Failed");
     one.write(&worktree, "b.txt", "good and bad\n");
     one.run(&["task", "complete", "B"]).code(0);
 
@@ -358,7 +358,7 @@ fn a_completion_that_is_killed_leaves_the_task_held() {
 fn a_session_has_a_name_that_leads_nowhere() {
     let repo = Repo::new();
     repo.graph("x", &[task("A", 1, "a.txt", "true")]);
-    repo.run(&["task", "start", "--session", "../../evil"]).code(2).says("is no name of a session");
+    repo.run(&["task", "start", "--session", "../../evil"]).code(2).says("is not a valid session name");
     assert_eq!(repo.refs().iter().filter(|name| name.contains("mahabharatha")).count(), 0);
     repo.run(&["task", "claim", "A"]).code(6).says("there has been no run of x");
     repo.run(&["task", "claim", "not an id"]).code(2);

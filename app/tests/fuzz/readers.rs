@@ -246,7 +246,7 @@ impl JournalFile {
         let path = self.0.path(FILE_NAME);
         let before = fs::read(&path).unwrap();
         let Ok(Some(repair)) = Repair::plan(&self.0.lock, &self.0.feature, usize::MAX) else { return };
-        let outcome = repair.carry_out(&self.0.lock).unwrap();
+        let outcome = repair.apply(&self.0.lock).unwrap();
         let original = outcome.original.unwrap();
         assert!(fs::read(&original).unwrap() == before, "the original is another");
         fs::remove_file(original).unwrap();
@@ -444,7 +444,7 @@ impl Reader for AgentStream {
                 truncated: false,
                 duration: Duration::ZERO,
             };
-            let said = format!("{:?}", agent.agent().said(&ended));
+            let said = format!("{:?}", agent.agent().outcome(&ended));
             assert!(said.len() < 400_000, "{} bytes", said.len());
         }
         let cleaned = mahabharatha_sys::ui::clean(&text(input));

@@ -19,7 +19,7 @@ fn written(bench: &Bench) -> String {
 /// Snapshots what is written, and sees to it that the configuration holds and that doing it again changes nothing.
 fn discover(name: &str, files: &[(&str, &str)]) {
     let bench = Bench::new(files);
-    bench.run(&["init"]).code(0).says("an existing project, since there is \".git\"").does_not_say("warning:");
+    bench.run(&["init"]).code(0).says("an existing project (it contains \".git\")").does_not_say("warning:");
     Config::parse(&bench.repo.read(".mahabharatha/config.yaml")).unwrap();
     insta::assert_snapshot!(name, written(&bench));
     let before = bench.repo.everything();
@@ -69,7 +69,7 @@ fn what_was_found_can_be_had_as_json() {
     let bench = Bench::new(fixtures::NEXT);
     let ran = bench.run(&["init", "--json", "--name", "other"]).code(0);
     let outcome = ran.json();
-    assert_eq!((outcome["mode"].as_str(), outcome["why"].as_str()), (Some("discovery"), Some("there is \".git\"")));
+    assert_eq!((outcome["mode"].as_str(), outcome["why"].as_str()), (Some("discovery"), Some("it contains \".git\"")));
     assert_eq!(outcome["survey"]["name"], "other");
     assert_eq!(outcome["survey"]["quality"]["coverage"]["percent"], 80.0);
     let actions: Vec<&Value> = outcome["files"].as_array().unwrap().iter().map(|file| &file["action"]).collect();
@@ -97,7 +97,11 @@ fn from_a_subdirectory_the_repository_is_meant_and_an_empty_one_is_asked_about()
     let bench = Bench::new(fixtures::GO);
     std::fs::create_dir(bench.repo.join("new")).unwrap();
     let before = bench.repo.everything();
-    bench.run(&["-C", "new", "init"]).code(2).says("is empty, but in the repository").says("in no repository");
+    bench
+        .run(&["-C", "new", "init"])
+        .code(2)
+        .says("is empty, but inside the repository")
+        .says("outside any repository");
     bench.run(&["-C", "go.mod", "init"]).code(2).says("go.mod is not a directory");
     assert_eq!(bench.repo.everything(), before);
     bench.run(&["-C", "cmd", "init"]).code(0);
@@ -107,7 +111,7 @@ fn from_a_subdirectory_the_repository_is_meant_and_an_empty_one_is_asked_about()
 #[test]
 fn code_without_a_repository_is_discovered_and_told_to_become_one() {
     let bench = Bench::without_git(&[("main.py", "print('hello')\n")]);
-    bench.run(&["init"]).code(0).says("since it is not empty: there is \"main.py\"").says("git init");
+    bench.run(&["init"]).code(0).says("(it is not empty: it contains \"main.py\")").says("git init");
     assert!(bench.repo.read(".gsd/INFRASTRUCTURE.md").contains("| Python | 1 | 1 |"));
     assert!(bench.repo.read(".devcontainer/Dockerfile").contains("FROM python:3.12-slim-bookworm"));
     assert!(!bench.repo.exists(".git"));
@@ -123,7 +127,7 @@ fn flags_of_a_new_project_are_refused_for_an_old_one() {
 #[test]
 fn programs_that_the_gates_need_and_the_machine_has_not_are_named() {
     let bench = Bench::new(fixtures::GO);
-    let calls = "`go vet ./...`, `go test ./...`, `go get -t ./...` cannot pass without it";
+    let calls = "these commands need it: `go vet ./...`, `go test ./...`, `go get -t ./...`";
     bench.run(&["init"]).code(0).says("Next: put go on PATH").says(calls);
     bench.repo.git(&["config", "user.name", "A Person"]);
     bench.repo.git(&["config", "user.email", "person@example.com"]);
@@ -142,8 +146,8 @@ fn programs_that_the_gates_need_and_the_machine_has_not_are_named() {
 #[test]
 fn a_repository_without_anything_is_told_where_new_projects_begin() {
     let bench = Bench::new(&[("README.md", "# To be written\n")]);
-    bench.run(&["init", "--language", "go"]).code(2).says("begins in a directory without .git");
-    bench.run(&["init"]).code(0).says("there is no code yet").says("begins in a directory without .git");
+    bench.run(&["init", "--language", "go"]).code(2).says("run init in a directory without .git");
+    bench.run(&["init"]).code(0).says("there is no code yet").says("run init in a directory without .git");
     bench.repo.write("main.py", "print()\n");
     bench.run(&["init", "--force"]).code(0).does_not_say("there is no code yet");
 }

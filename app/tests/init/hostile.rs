@@ -24,7 +24,8 @@ fn manifests_that_cannot_be_read_are_told_and_the_rest_is_found() {
     symlink("/", root.join("everything")).unwrap();
     symlink("/etc/passwd", root.join(".nvmrc")).unwrap();
     assert!(Command::new("mkfifo").arg(root.join("requirements.txt")).status().unwrap().success());
-    let ran = bench.run(&["init"]).code(0).says("package.json is longer than 1024 KB").says("Cargo.toml is not UTF-8");
+    let ran =
+        bench.run(&["init"]).code(0).says("package.json is longer than 1024 KB").says("Cargo.toml is not valid UTF-8");
     ran.says("pyproject.toml is not valid TOML").says("composer.json is not valid JSON");
     let report = bench.repo.read(".gsd/INFRASTRUCTURE.md");
     assert!(report.contains("| Go | 1 | 1 |") && report.contains("## Notes"), "{report}");
@@ -83,7 +84,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_half_written() {
     let outside = tempfile::tempdir().unwrap();
     symlink(outside.path(), bench.repo.join(".devcontainer")).unwrap();
     let before = bench.repo.everything();
-    bench.run(&["init"]).code(1).says(".devcontainer").says("does not write through links");
+    bench.run(&["init"]).code(1).says(".devcontainer").says("does not write through symlinks");
     assert_eq!(bench.repo.everything(), before);
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 
@@ -132,7 +133,7 @@ fn read_only_mount(bench: &Bench) {
 fn a_claude_md_that_cannot_be_added_to_is_named() {
     let bench = Bench::new(&[("AGENTS.md", "# Ours\n"), ("Makefile", "test:\n\ttrue\n")]);
     symlink("AGENTS.md", bench.repo.join("CLAUDE.md")).unwrap();
-    bench.run(&["init"]).code(0).says("CLAUDE.md is left as it is: it is a link").says("- Checks: `make test`");
+    bench.run(&["init"]).code(0).says("CLAUDE.md was not changed: it is a symlink").says("- Checks: `make test`");
     assert_eq!(bench.repo.read("AGENTS.md"), "# Ours\n");
 }
 

@@ -18,5 +18,10 @@ fn rules_come_from_the_repository_that_is_configured_and_without_it_there_is_a_w
     assert!(!bench.repo.exists(".claude/rules/security-languages-python.md"));
 
     bench.repo.write(".mahabharatha/config.yaml", "security: { rules_repository: \"https://127.0.0.1:1/x\" }\n");
-    bench.run(&["init", "--force"]).code(0).says("warning").says("https://127.0.0.1:1/x").says("those built in serve");
+    bench
+        .run(&["init", "--force"])
+        .code(0)
+        .says("warning")
+        .says("https://127.0.0.1:1/x")
+        .says("using the built-in rules");
 }

@@ -26,7 +26,7 @@ fn answering(answer: &Value) -> Bench {
 }
 
 fn section(report: &str) -> &str {
-    report.split_once("\n## Notes of the scout\n").unwrap_or_else(|| panic!("{report}")).1
+    report.split_once("\n## Scout notes\n").unwrap_or_else(|| panic!("{report}")).1
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn notes_of_an_agent_are_a_section_of_their_own() {
     bench.repo.run(&INIT).code(0).says("asking mine as the scout");
     let report = bench.repo.read(REPORT);
     let notes = section(&report);
-    assert!(notes.contains("the agent `mine`") && notes.contains("In short: A shop behind an API.\n"), "{notes}");
+    assert!(notes.contains("the agent `mine`") && notes.contains("Summary: A shop behind an API.\n"), "{notes}");
     assert!(
         notes.contains("| architecture | \\`cmd/\\` starts it. |\n| security | No limits in server.go. |\n"),
         "{notes}"
@@ -64,13 +64,13 @@ fn notes_of_an_agent_are_a_section_of_their_own() {
 fn without_an_answer_it_goes_on_and_says_so() {
     for (script, what) in [
         ("echo why >&2; exit 3", "it ended with exit code 3 why"),
-        ("echo Sorry.", "what mine answered cannot be used: it is not JSON"),
+        ("echo Sorry.", "mine's answer cannot be used: it is not JSON"),
         ("echo '{\"summary\": 7}'", "summary: invalid type"),
-        ("echo '{}'", "neither a `summary` nor a note"),
+        ("echo '{}'", "neither a `summary` nor notes"),
         ("yes | head -c 20000000", "its answer is longer than"),
     ] {
         let bench = with_agent(script);
-        bench.repo.run(&INIT).code(0).says(what).says("has no notes of the scout");
+        bench.repo.run(&INIT).code(0).says(what).says("was written without scout notes");
         let report = bench.repo.read(REPORT);
         assert!(report.contains("## Security") && !report.contains("scout"), "{script}: {report}");
         assert!(bench.repo.exists(".devcontainer/Dockerfile"), "{script}");
@@ -92,7 +92,7 @@ fn notes_that_mean_harm_stay_notes() {
     bench.repo.run(&["init", "--force", "--agent", "mine"]).code(0);
     let report = bench.repo.read(REPORT);
     let mut expected = headings(&found);
-    expected.push("## Notes of the scout".to_owned());
+    expected.push("## Scout notes".to_owned());
     assert_eq!(headings(&report), expected);
     let notes = section(&report);
     assert!(notes.chars().count() < 10_000, "{}", notes.len());
@@ -100,21 +100,21 @@ fn notes_that_mean_harm_stay_notes() {
     let bare = |sign: &str| notes.matches(sign).count() - notes.matches(&format!("\\{sign}")).count();
     assert_eq!((bare("<"), bare("["), bare("`")), (0, 0, 2), "only the agent's name is code: {notes}");
     let starts: Vec<&str> = notes.lines().filter(|line| !line.is_empty()).map(|line| &line[..2]).collect();
-    assert!(starts.iter().all(|start| ["Wh", "In", "| ", "|-"].contains(start)), "{starts:?}");
+    assert!(starts.iter().all(|start| ["Wr", "Su", "| ", "|-"].contains(start)), "{starts:?}");
 }
 
 #[test]
 fn an_agent_that_cannot_be_asked_is_an_error_before_anything_is_written() {
     let bench = with_agent(ANSWER);
     let before = bench.repo.everything();
-    bench.repo.run(&["init", "--agent", "nobody"]).code(2).says("there is no agent \"nobody\"").says("mine");
-    bench.repo.run(&["init", "--agent", "command"]).code(6).says("has no command to ask");
+    bench.repo.run(&["init", "--agent", "nobody"]).code(2).says("unknown agent \"nobody\"").says("mine");
+    bench.repo.run(&["init", "--agent", "command"]).code(6).says("has no command");
     bench.run(&["init", "--agent", "claude"]).code(7).says("claude");
     assert_eq!(bench.repo.everything(), before);
 
     let empty = Bench::without_git(&[]);
     let ran = empty.run(&["init", "--yes", "--name", "x", "--language", "go", "--agent", "claude"]).code(2);
-    ran.says("nothing to ask an agent about in a new project").says("init --force --agent claude");
+    ran.says("is for an existing project, but this is a new one").says("init --force --agent claude");
     assert!(empty.repo.everything().is_empty());
 }
 
@@ -124,7 +124,7 @@ fn it_is_asked_where_there_is_no_repository_too() {
     bench.repo.write(".mahabharatha/config.yaml", "agents: { mine: { kind: command, command: [./agent.sh] } }\n");
     bench.repo.program("agent.sh", "[ \"$MAHABHARATHA_ROLE\" = scout ] && cat answer");
     bench.repo.run(&INIT).code(0);
-    assert!(bench.repo.read(REPORT).contains("In short: It says hello.\n"));
+    assert!(bench.repo.read(REPORT).contains("Summary: It says hello.\n"));
     assert!(!bench.repo.exists(".git"));
 
     bench.repo.program("agent.sh", "git init -q . && cat answer");

@@ -34,7 +34,7 @@ fn a_command_is_asked_with_the_prompt_on_its_input() {
     ));
     let plan = ["plan", "shop", "--agent", "mine", "--describe", "Sell books."];
     let ran = repo.run_with(&plan, &[("MY_TOKEN", "t"), ("OTHER", "o")]).code(0);
-    ran.says("asking mine as the product-owner").says("files changed in your checkout while mine was asked: stray");
+    ran.says("asking mine as the product-owner").says("files in your checkout changed while mine was answering: stray");
     assert!(repo.read(DOCUMENT).contains("- [ ] `shop buy 1` prints `sold`"));
     let prompt = repo.read(".git/prompt");
     assert!(prompt.contains("Sell books.") && prompt.contains("leave `questions` empty"), "{prompt}");
@@ -44,8 +44,8 @@ fn a_command_is_asked_with_the_prompt_on_its_input() {
 fn an_agent_that_gives_no_answer_leaves_nothing_behind() {
     for (script, code, what) in [
         ("exit 3", 1, "it ended with exit code 3"),
-        ("echo Sorry.", 1, "gave no requirements in 6 rounds"),
-        ("echo '{\"questions\":[{\"question\":\"Why?\"}]}'", 1, "nobody can be asked any more"),
+        ("echo Sorry.", 1, "wrote no requirements in 6 rounds"),
+        ("echo '{\"questions\":[{\"question\":\"Why?\"}]}'", 1, "the user cannot be asked any more"),
         ("yes | head -c 20000000", 1, "its answer is longer than"),
     ] {
         let repo = with_agent(&format!("cat > /dev/null\n{script}\n"));

@@ -54,12 +54,12 @@ fn every_problem_goes_back_until_the_design_holds() {
         &repo,
         &format!(
             "prompt=$(cat); [ \"$MAHABHARATHA_ROLE\" = architect ] || exit 9\ncase $prompt in\n\
-             *'it does not compile'*) printf %s '{}' ;;\n*'It was refused'*lib/shop.sh*) printf %s '{broken}' ;;\n*) printf %s '{bad}' ;;\nesac\n",
+             *'it does not compile'*) printf %s '{}' ;;\n*'It was rejected'*lib/shop.sh*) printf %s '{broken}' ;;\n*) printf %s '{bad}' ;;\nesac\n",
             proposal("sh -n lib/shop.sh && test -e README.md && ! grep -q CLAUDE lib/shop.sh")
         ),
     );
     let ran = design(&repo, &["--commit"]).code(0);
-    ran.says("in the design of mine, back to it").says("[stub_check_failed]").says("Committed to main");
+    ran.says("in mine's design, asking it to fix").says("[stub_check_failed]").says("Committed to main");
     assert_eq!(repo.tree("main")["lib/shop.sh"], "buy() { :; }");
     assert_eq!(repo.read("lib/shop.sh"), "buy() { :; }\n");
     let design = repo.read(&format!("{SPECS}/design.md"));
@@ -158,10 +158,10 @@ fn a_design_stays_where_nobody_says_whether_to_commit_it() {
 fn the_real_client_mends_its_graph_and_reads_only() {
     let api = Api::start(|ask| {
         let mut value = proposal("sh -n lib/shop.sh");
-        if !ask.text().contains("It was refused") {
+        if !ask.text().contains("It was rejected") {
             value["tasks"][1]["files"]["create"] = json!(["lib/shop.sh"]);
         }
-        match (ask.turn(), ask.text().contains("It was refused")) {
+        match (ask.turn(), ask.text().contains("It was rejected")) {
             (0, false) => Reply::uses("Read", json!({ "file_path": "README.md" })),
             (1, false) | (0, true) => answers(ask, value),
             _ => Reply::says("Done."),
@@ -172,7 +172,7 @@ fn the_real_client_mends_its_graph_and_reads_only() {
     bench.run(&["plan", "shop", "--approve"]).code(0);
     let ran = bench.run(&["design", "shop", "--commit"]).code(0);
     ran.says("asking claude as the architect")
-        .says("in the design of claude, back to it")
+        .says("in claude's design, asking it to fix")
         .says(" USD, ")
         .says("Committed to main");
     assert_eq!(bench.repo.tree("main")["lib/shop.sh"], "buy() { :; }");
@@ -190,6 +190,6 @@ fn a_model_that_answers_in_words_is_told_so_and_in_the_end_refused() {
     let Some(bench) = Bench::new(Api::start(|_| Reply::says("I would rather not.")), "") else { return };
     bench.repo.write(DOCUMENT, WHOLE);
     bench.run(&["plan", "shop", "--approve"]).code(0);
-    bench.run(&["design", "shop", "--commit"]).code(6).says("it was words");
+    bench.run(&["design", "shop", "--commit"]).code(6).says("it was text instead of");
     assert!(!bench.repo.exists(&format!("{SPECS}/task-graph.json")));
 }

@@ -28,7 +28,7 @@ fn the_interview_asks_one_thing_after_the_other() {
         ("  - ", "it is fast"),
         ("  - ", "`shop buy 1` prints `sold`"),
         ("  - ", ""),
-        ("The command that proves it", "sh tests/shop.sh"),
+        ("Command that verifies it", "sh tests/shop.sh"),
         ("Story 2: who can do what?", ""),
         ("  - ", ""),
         ("  - ", "Payment"),
@@ -44,7 +44,7 @@ fn the_interview_asks_one_thing_after_the_other() {
         ("So that", ""),
         ("  - ", "`shop buy 1` prints `sold`"),
         ("  - ", ""),
-        ("The command that proves it", ""),
+        ("Command that verifies it", ""),
         ("Story 2: who can do what?", ""),
         ("  - ", ""),
         ("  - ", ""),
@@ -122,12 +122,12 @@ fn what_is_pasted_answers_one_question_and_no_other() {
         ("So that", "I can read"),
         ("  - ", &criteria),
         ("  - ", ""),
-        ("The command that proves it", "sh tests/shop.sh"),
+        ("Command that verifies it", "sh tests/shop.sh"),
     ] {
         person.answer(&repo, question, answer);
     }
     // Whoever has no more to say says so, and at the end has a draft.
-    for question in ["Story 2: who can do what?", "Constraints", "Out of scope", "Dependencies", "Approve"] {
+    for question in ["Story 2: who can do what?", "business constraints", "Out of scope", "Dependencies", "Approve"] {
         person.wait_for(&repo, question);
         person.press("\x04");
     }
@@ -159,7 +159,7 @@ fn nobody_is_asked_to_write_or_to_change_nothing() {
     person.answer(&repo, "What should change?", "");
     person.answer(&repo, "Approve these requirements?", "a");
     let (code, shown) = person.end();
-    assert!(code == 0 && shown.contains("this needs an answer") && shown.contains("is approved"), "{shown}");
+    assert!(code == 0 && shown.contains("an answer is required") && shown.contains("is approved"), "{shown}");
     assert_eq!(repo.read(".git/asked"), "asked\n");
 }
 

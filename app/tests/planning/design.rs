@@ -133,7 +133,7 @@ fn requirements_must_be_approved() {
     repo.write(DOCUMENT, &WHOLE.replace("exits with 2", "exits with 3"));
     repo.run(&design).code(6).says("are changed since approval");
     repo.run(&["design", "--validate-only"]).code(0).says("changed since approval").says("unserved_criterion");
-    repo.run(&[&design[..], &["--force"]].concat()).code(0).says("no task serves AC-1.2");
+    repo.run(&[&design[..], &["--force"]].concat()).code(0).says("no task covers AC-1.2");
     repo.run(&["plan", "--approve"]).code(0);
     repo.run(&design).code(0);
     repo.run(&["run"]).code(0);
@@ -149,11 +149,11 @@ fn a_skeleton_tells_what_belongs_where_and_no_run_starts_it() {
     let design = repo.read(&format!("{SPECS}/design.md"));
     assert!(design.contains("{How the parts work together}") && design.contains("| 4 | Verification |"), "{design}");
     let task = repo.read(&format!("{SPECS}/tasks/L2-001.md"));
-    assert!(task.contains("Level 2 is for integration: the parts put together."), "{task}");
+    assert!(task.contains("Level 2 is for integration: connecting the parts."), "{task}");
     // It serves nothing yet, and says what is to be done.
     assert!(design.contains("| AC-1.1 | `shop buy 1` prints `sold` | **none** |"), "{design}");
     for args in [&["design", "--validate-only"][..], &["run", "--dry-run"], &["run"]] {
-        repo.run(args).code(6).says("[unfilled_task] L4-001: is still to be filled in: {what this task makes}");
+        repo.run(args).code(6).says("[unfilled_task] L4-001: still has placeholders: {what this task makes}");
     }
     assert!(!repo.exists(".git/mahabharatha/shop/jobs"));
     // Where nobody filled the document in, it is made from what there is.
@@ -202,7 +202,7 @@ fn what_cannot_be_asked_names_the_flag() {
     let repo = approved();
     write_graph(&repo, &graph());
     repo.run(&["design", "shop", "--from-graph", "graph.json"]).code(2).says("--commit or --no-commit");
-    repo.run(&["design", "shop", "--no-commit"]).code(6).says("has no command to ask").says("--from-graph FILE");
+    repo.run(&["design", "shop", "--no-commit"]).code(6).says("has no command").says("--from-graph FILE");
     repo.run(&["design", "shop", "--commit", "--no-commit"]).code(2);
     repo.git(&["switch", "-q", "--detach"]);
     repo.run(&["design", "shop", "--from-graph", "graph.json", "--commit"]).code(7).says("HEAD is detached");

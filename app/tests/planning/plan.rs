@@ -65,7 +65,7 @@ fn a_description_becomes_a_form_that_says_what_is_missing() {
     assert!(state.contains("# MAHABHARATHA State: shop") && state.contains("- **Phase:** Planning\n"), "{state}");
     assert!(state.contains("- **Status:** requirements are a draft\n"), "{state}");
     // A form is nothing to be approved.
-    repo.run(&["plan", "shop", "--approve"]).code(6).says("cannot be approved yet").says("is still to be filled in");
+    repo.run(&["plan", "shop", "--approve"]).code(6).says("cannot be approved yet").says("is not filled in");
     repo.run(&["status"]).code(0).says("planned, not run yet; the requirements are a draft");
 }
 
@@ -102,9 +102,9 @@ fn an_issue_is_read_with_githubs_tool() {
     plan(&[("PATH", &path)]).code(0);
     assert!(repo.read(DOCUMENT).contains("Sell less\n\n## User"), "{}", repo.read(DOCUMENT));
     repo.program("bin/gh", "echo 'no such issue' >&2; exit 1");
-    plan(&[("PATH", &path)]).code(1).says("issue 7 cannot be read").says("no such issue");
+    plan(&[("PATH", &path)]).code(1).says("cannot read issue 7").says("no such issue");
     repo.program("bin/gh", "echo '{'");
-    plan(&[("PATH", &path)]).code(1).says("issue 7 cannot be read");
+    plan(&[("PATH", &path)]).code(1).says("cannot read issue 7");
 }
 
 #[test]
@@ -115,8 +115,8 @@ fn what_is_not_answered_names_the_flag_that_answers_it() {
     repo.run(&["plan", "shop", "--approve"]).code(2).says("--describe");
     repo.run(&["plan", "Shop!"]).code(2).says("not a valid feature");
     repo.run(&["plan", "shop", "--describe", "x", "--from", "y"]).code(2);
-    repo.run(&["plan", "shop", "--agent", "nobody", "--describe", "x"]).code(2).says("there is no agent \"nobody\"");
-    repo.run(&["plan", "shop", "--agent", "command", "--describe", "x"]).code(6).says("has no command to ask");
+    repo.run(&["plan", "shop", "--agent", "nobody", "--describe", "x"]).code(2).says("unknown agent \"nobody\"");
+    repo.run(&["plan", "shop", "--agent", "command", "--describe", "x"]).code(6).says("has no command");
     let lock = |path: &std::path::Path| path.starts_with(repo.join(".git/mahabharatha"));
     let after: Vec<_> =
         repo.everything().into_keys().filter(|path| !before.contains_key(path) && !lock(path)).collect();
@@ -142,7 +142,7 @@ fn bad_input_is_refused_and_nothing_is_written() {
         assert!(matches!(ran.code, 2 | 6), "{}", ran.stderr);
         ran.says(what);
     }
-    repo.run(&["plan", "shop", "--from", "nowhere", "--agent", "none"]).code(2).says("there is no file");
+    repo.run(&["plan", "shop", "--from", "nowhere", "--agent", "none"]).code(2).says("no such file");
     repo.run(&["plan", "shop", "--from", ".", "--agent", "none"]).code(1).says("cannot read");
     assert!(!repo.exists(".gsd"));
     repo.write(".gsd/specs", "a file where a directory should be");

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, Feature, Oid, TaskId, WorkerId};
-use mahabharatha_core::run::effect::{Carry, Doer, Job, Purpose};
+use mahabharatha_core::run::effect::{Carry, Doer, EffectId, Job, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_core::spec::{FileLists, TaskSpec, Verification};
 use mahabharatha_engine::agent::{AgentKind, AgentSpec};
@@ -98,6 +98,7 @@ impl Bench {
         JobSpec {
             feature: Feature::new("x").unwrap(),
             job: Job {
+                effect: EffectId(0),
                 task: TaskId::new("TASK-1").unwrap(),
                 attempt: Attempt(1),
                 worker: WorkerId(0),

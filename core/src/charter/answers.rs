@@ -1,9 +1,9 @@
-//! A file of answers: YAML, and with it JSON.
+//! Parses the answers file of `init --answers`, which is YAML (or JSON, since that is a subset).
 
 use super::QUESTIONS;
 use crate::config::{ConfigProblem, read, yaml};
 
-/// Longer than anybody answers, and short enough for a prompt.
+/// Maximum length of an answer in characters; short enough to fit in a prompt.
 pub const MAX_ANSWER: usize = 4000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Every problem in one pass, in the order of the file.
+    /// Parses the file. The error lists every problem, in the order of the file.
     pub fn parse(text: &str) -> Result<Answers, Vec<ConfigProblem>> {
         let document = yaml::parse(text)
             .map_err(|error| vec![ConfigProblem { at: error.at, key: String::new(), message: error.message }])?;

@@ -1,4 +1,4 @@
-//! What a new project is to be: the answers of its founder, and what follows from them.
+//! The charter of a new project: the user's answers about it, and the stack chosen from them.
 
 mod answers;
 mod names;
@@ -14,13 +14,13 @@ pub use stack::{Framework, Kind, Language};
 
 use crate::prompt::markdown;
 
-/// Something that the founder is asked, in the order in which it is asked.
+/// A question that `init` asks about a new project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
-    /// In the file of answers.
+    /// Key in the answers file.
     pub key: &'static str,
     pub text: &'static str,
-    /// What holds where nothing is said.
+    /// Used if the user gives no answer.
     pub default: &'static str,
     heading: &'static str,
 }
@@ -29,19 +29,14 @@ pub const QUESTIONS: [Question; 7] = [
     Question {
         key: "problem",
         text: "Which problem does it solve?",
-        default: "To be described; see the description above.",
+        default: "Not described yet; see the description above.",
         heading: "Problem",
     },
-    Question {
-        key: "users",
-        text: "Who uses it, and how?",
-        default: "The people who build it, until others are named.",
-        heading: "Users",
-    },
+    Question { key: "users", text: "Who uses it, and how?", default: "Only its developers so far.", heading: "Users" },
     Question {
         key: "constraints",
         text: "What constrains it (technology, law, time, money)?",
-        default: "None are known.",
+        default: "None known.",
         heading: "Constraints",
     },
     Question {
@@ -52,32 +47,32 @@ pub const QUESTIONS: [Question; 7] = [
     },
     Question {
         key: "performance",
-        text: "How much must it carry, and how fast?",
-        default: "No special demands.",
+        text: "How much load must it handle, and how fast?",
+        default: "No special requirements.",
         heading: "Performance",
     },
     Question {
         key: "security",
         text: "What must be protected, and from whom?",
-        default: "No secrets and no personal data; the rules in `.claude/rules/` hold.",
+        default: "No secrets and no personal data; the rules in `.claude/rules/` apply.",
         heading: "Security",
     },
     Question {
         key: "deployment",
         text: "Where and how will it run?",
-        default: "Not decided; it runs on the machines of those who build it.",
+        default: "Not decided; it runs on the developers' machines.",
         heading: "Deployment",
     },
 ];
 
-/// Everything that `.gsd/PROJECT.md` says.
+/// Content of `.gsd/PROJECT.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectCharter {
     pub names: Names,
     /// One for each of `QUESTIONS`.
     pub answers: [String; QUESTIONS.len()],
     pub framework: Framework,
-    /// Why this language and framework.
+    /// Reasons for the language and the framework.
     pub reasons: Vec<String>,
 }
 
@@ -101,18 +96,18 @@ impl ProjectCharter {
     }
 }
 
-/// Somebody's words as they are, except that no line of them opens a section of the document.
+/// Embeds the user's text unchanged, except that its headings are escaped so that they open no section.
 fn as_text(words: &str) -> String {
     let line = |line: &str| {
         let opens_section = line.trim_start().starts_with('#') || is_underline(line);
         let line: String = line.trim_end().chars().filter(|c| !c.is_control() || *c == '\t').collect();
         if opens_section { format!("\\{}", line.trim_start()) } else { line }
     };
-    // A fence that is left open would take in what follows.
+    // Closes a code fence that was left open, which would swallow the rest of the document.
     markdown::embed(&words.trim().lines().map(line).collect::<Vec<_>>().join("\n"), 0)
 }
 
-/// Makes a heading of the line above.
+/// Returns true for an underline, which makes the line above it a heading.
 fn is_underline(line: &str) -> bool {
     let line = line.trim();
     ['=', '-'].iter().any(|mark| !line.is_empty() && line.chars().all(|c| c == *mark))

@@ -1,4 +1,4 @@
-//! What a project is called, in a form that every package manager takes.
+//! A project's name and description, in forms that every package manager accepts.
 
 use super::stack::{Framework, Language};
 
@@ -13,33 +13,33 @@ pub struct Names {
 }
 
 impl Names {
-    /// The error says what is wrong with the name or the description.
+    /// Checks the name and the description. The error says which is wrong and why.
     pub fn new(title: &str, description: &str) -> Result<Names, String> {
         let title = title.trim();
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.');
         if !title.starts_with(|c: char| c.is_ascii_alphabetic()) || !title.chars().all(allowed) {
             return Err(
-                "the name must begin with a letter and hold only letters a to z, digits, spaces, '-', '_' and '.'"
+                "the name must start with a letter and contain only letters a to z, digits, spaces, '-', '_' and '.'"
                     .to_owned(),
             );
         }
         if title.len() > MAX_NAME {
-            return Err(format!("the name has {} characters; {MAX_NAME} is the most", title.len()));
+            return Err(format!("the name has {} characters; the maximum is {MAX_NAME}", title.len()));
         }
         let description = description.trim();
         if description.is_empty() {
             return Err("the description is empty".to_owned());
         }
         if description.chars().count() > MAX_DESCRIPTION {
-            return Err(format!("the description has more than {MAX_DESCRIPTION} characters; one sentence will do"));
+            return Err(format!("the description has more than {MAX_DESCRIPTION} characters; one sentence is enough"));
         }
-        if description.chars().any(breaks_a_line) {
+        if description.chars().any(is_forbidden) {
             return Err("the description must be one line of text, without control characters".to_owned());
         }
         Ok(Names { title: title.to_owned(), slug: slug(title), description: description.to_owned() })
     }
 
-    /// A name that would do, made from any text; nothing where no letter is in it.
+    /// Derives a valid name from any text. Returns None if the text has no letter.
     pub fn suggest(text: &str) -> Option<String> {
         let suggestion: String = slug(text).chars().skip_while(|c| !c.is_ascii_alphabetic()).take(MAX_NAME).collect();
         Some(suggestion.trim_end_matches('-').to_owned()).filter(|name| !name.is_empty())
@@ -49,12 +49,12 @@ impl Names {
         &self.title
     }
 
-    /// Lower case, words joined by `-`: as packages and programs are called.
+    /// Returns the name for packages and programs: lower case, words joined by `-`.
     pub fn slug(&self) -> &str {
         &self.slug
     }
 
-    /// As modules are called in Python and Rust.
+    /// Returns the name for a Python or Rust module.
     pub fn module(&self) -> String {
         self.slug.replace('-', "_")
     }
@@ -63,12 +63,13 @@ impl Names {
         &self.description
     }
 
-    /// The description as a string literal; the same in TOML, JSON, Go, Python and Rust, since it is one line.
+    /// Returns the description as a string literal, which is the same in TOML, JSON, Go, Python and Rust because it is
+    /// one line.
     pub fn quoted_description(&self) -> String {
         format!("\"{}\"", self.description.replace('\\', "\\\\").replace('"', "\\\""))
     }
 
-    /// The description as plain text in a Markdown document.
+    /// Returns the description escaped as plain text for Markdown.
     pub fn markdown_description(&self) -> String {
         let mut text = String::new();
         for (index, c) in self.description.char_indices() {
@@ -82,26 +83,26 @@ impl Names {
         text
     }
 
-    /// A name that the language or a package of the scaffold has for itself would be mistaken for it.
+    /// Rejects a name that the language or a package of the scaffold already uses.
     pub fn check_for(&self, framework: Framework) -> Result<(), String> {
         let language = framework.language();
         let module = self.module();
-        let own = match language {
+        let reserved = match language {
             Language::Python => [PYTHON, PYTHON_PACKAGES],
             Language::TypeScript => [NODE, ""],
             Language::Go => [GO, ""],
             Language::Rust => [RUST, RUST_PACKAGES],
         };
-        if own.into_iter().flat_map(str::split_whitespace).any(|word| word == module) {
+        if reserved.into_iter().flat_map(str::split_whitespace).any(|word| word == module) {
             let slug = &self.slug;
-            return Err(format!("{slug} means something else in {}; choose another name", language.title()));
+            return Err(format!("{slug} is already taken in {}; choose another name", language.title()));
         }
         Ok(())
     }
 }
 
-/// Line ends, control characters, and those that make text look like what it is not.
-fn breaks_a_line(c: char) -> bool {
+/// Matches line ends, control characters, and characters that change how text is displayed.
+fn is_forbidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
         || ('\u{202a}'..='\u{202e}').contains(&c)
@@ -113,7 +114,7 @@ fn slug(text: &str) -> String {
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }
 
-/// Keywords and modules of the standard library; as `3.11` to `3.15` have them.
+/// Keywords and standard library modules of Python 3.11 to 3.15.
 const PYTHON: &str = "\
     abc aifc and annotationlib antigravity argparse array as assert ast async asynchat asyncio asyncore atexit \
     audioop await base64 bdb binascii bisect break builtins bz2 calendar case cgi cgitb chunk class cmath cmd code \
@@ -136,10 +137,10 @@ const PYTHON: &str = "\
 const PYTHON_PACKAGES: &str = "\
     anyio blinker click fastapi flask hatchling httpx2 itsdangerous jinja2 markupsafe mypy pip pluggy pydantic \
     pytest python rich ruff shellingham starlette typer typing_extensions uvicorn waitress werkzeug";
-/// Names by which npm would find the project itself, and programs that it would hide.
+/// Names by which npm would find the project itself, and programs that it would shadow.
 const NODE: &str = "\
     biome commander express fastify favicon_ico hono node node_modules npm npx tsc typescript";
-/// Import paths with these words in them mean something to the compiler.
+/// Import path elements with a special meaning for the Go compiler.
 const GO: &str = "go internal testdata vendor";
 const RUST: &str = "\
     abstract alloc as async await become box break build const continue core crate deps do dyn else enum examples \

@@ -1,4 +1,4 @@
-//! Which language and framework the answers speak for.
+//! Recommends a language and a framework from the words in the answers.
 
 use super::stack::{Framework, Kind, Language};
 
@@ -8,11 +8,11 @@ pub struct Recommendation {
     pub reasons: Vec<String>,
 }
 
-/// Words, what they speak for, and why.
+/// For each language: why it is recommended, and the words that suggest it.
 const SIGNALS: [(Language, &str, &str); 4] = [
     (
         Language::Python,
-        "data and models are at home in Python",
+        "Python has the best libraries for data and models",
         "analysis analytics csv data etl forecast forecasts jupyter llm ml model models numpy pandas pipeline \
          pytorch science scientific scraper scraping statistics",
     ),
@@ -24,26 +24,26 @@ const SIGNALS: [(Language, &str, &str); 4] = [
     ),
     (
         Language::Go,
-        "one small static program, made for many connections at once",
+        "one small static binary that handles many connections at once",
         "cloud cluster concurrent connections devops distributed docker gateway grpc infrastructure kubernetes \
          microservice microservices network proxy terraform",
     ),
     (
         Language::Rust,
-        "speed and memory under control, without a garbage collector",
+        "control over speed and memory, without a garbage collector",
         "compiler embedded firmware interpreter latency memory microsecond microseconds parser throughput wasm \
          webassembly",
     ),
 ];
-/// In the same order, the word that names the language itself. Go's own name is a word of every sentence.
+/// The word that names each language itself, in the same order. Not "go", which is a common English word.
 const NAMED: [&str; 4] = ["python", "typescript", "golang", "rust"];
 const COMMAND_LINE: &str = "cli command commandline console script scripts shell terminal";
 const EDGE: &str = "cloudflare edge lambda netlify serverless vercel";
 
-/// A language that is named outweighs all hints.
-const WEIGHT_OF_A_NAME: usize = 100;
+/// Weight of naming a language, which outweighs all hints.
+const NAMED_WEIGHT: usize = 100;
 
-/// `language` is given where it was chosen already; then only the framework is recommended.
+/// Recommends a framework, in `language` if the user has already chosen one.
 pub fn recommend<'a>(texts: impl Iterator<Item = &'a str>, language: Option<Language>) -> Recommendation {
     let text = texts.collect::<Vec<_>>().join("\n").to_lowercase();
     let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -61,12 +61,12 @@ pub fn recommend<'a>(texts: impl Iterator<Item = &'a str>, language: Option<Lang
     });
     let kind = if first(COMMAND_LINE).is_some() { Kind::CommandLine } else { Kind::Web };
     reasons.push(match first(COMMAND_LINE) {
-        Some(word) => format!("\"{word}\" in the answers speaks for a command line"),
-        None => "a service over HTTP is what most others can use".to_owned(),
+        Some(word) => format!("\"{word}\" in the answers suggests a command line"),
+        None => "an HTTP service can be used from anywhere".to_owned(),
     });
     let framework = match first(EDGE) {
         Some(word) if language == Language::TypeScript && kind == Kind::Web => {
-            reasons.push(format!("\"{word}\" in the answers speaks for {}, which runs there", Framework::Hono.title()));
+            reasons.push(format!("\"{word}\" in the answers suggests {}, which runs there", Framework::Hono.title()));
             Framework::Hono
         }
         _ => language.framework_for(kind),
@@ -74,7 +74,7 @@ pub fn recommend<'a>(texts: impl Iterator<Item = &'a str>, language: Option<Lang
     Recommendation { framework, reasons }
 }
 
-/// Frameworks whose names are not words that people use for other things.
+/// Returns the framework that the text names. Only looks for names that are not common words.
 fn named_framework(text: &str, language: Option<Language>) -> Option<Framework> {
     use Framework::{ActixWeb, Axum, FastApi, Fastify, Flask, Hono};
     let by_name = [FastApi, Flask, Fastify, Hono, Axum].into_iter().find(|framework| has_word(text, framework.word()));
@@ -97,7 +97,7 @@ fn best_language(words: &[&str]) -> (Language, String) {
         let mut found: Vec<&str> = words.iter().copied().filter(|word| is_in(hints, word)).collect();
         found.sort_unstable();
         found.dedup();
-        let weight = found.len() + if named { WEIGHT_OF_A_NAME } else { 0 };
+        let weight = found.len() + if named { NAMED_WEIGHT } else { 0 };
         if weight > best.as_ref().map_or(0, |(weight, ..)| *weight) {
             let reason = if named {
                 format!("the answers name {}", language.title())
@@ -111,7 +111,7 @@ fn best_language(words: &[&str]) -> (Language, String) {
     match best {
         Some((_, language, reason)) => (language, reason),
         None => {
-            let reason = "nothing in the answers asks for another language, and Python has libraries for most things";
+            let reason = "nothing in the answers suggests another language, and Python has libraries for most things";
             (Language::Python, reason.to_owned())
         }
     }

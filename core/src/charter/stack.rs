@@ -1,4 +1,4 @@
-//! The languages and frameworks that a project can begin with.
+//! The languages and frameworks that `init` has a scaffold for.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Language {
@@ -44,7 +44,7 @@ impl Kind {
 impl Language {
     pub const ALL: [Language; 4] = [Language::Python, Language::TypeScript, Language::Go, Language::Rust];
 
-    /// As it is written on the command line.
+    /// Returns the name used on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Language::Python => "python",
@@ -72,7 +72,7 @@ impl Language {
         Framework::ALL.into_iter().filter(move |framework| framework.language() == self)
     }
 
-    /// The first choice for this kind of program.
+    /// Returns the default framework for this kind of program.
     pub fn framework_for(self, kind: Kind) -> Framework {
         match (self, kind) {
             (Language::Python, Kind::Web) => Framework::FastApi,
@@ -105,7 +105,7 @@ impl Framework {
         Framework::Clap,
     ];
 
-    /// As it is written on the command line, and as its package is called.
+    /// Returns the name used on the command line, which is also the package's name.
     pub fn word(self) -> &'static str {
         match self {
             Framework::FastApi => "fastapi",
@@ -149,7 +149,7 @@ impl Framework {
         found.ok_or_else(|| format!("must be one of {}", listed(Self::ALL.iter().map(|framework| framework.word()))))
     }
 
-    /// As `parse`, of those in one language.
+    /// Like `parse`, but only accepts frameworks of one language.
     pub fn parse_in(language: Language, word: &str) -> Result<Framework, String> {
         let found = language.frameworks().find(|framework| framework.word().eq_ignore_ascii_case(word.trim()));
         found.ok_or_else(|| {

@@ -46,7 +46,7 @@ fn a_description_is_one_literal() {
 }
 
 #[test]
-fn a_name_that_the_language_has_for_itself_is_refused() {
+fn a_name_reserved_by_the_language_is_refused() {
     for (name, framework) in [
         ("queue", Framework::Flask),
         ("express", Framework::Hono),
@@ -83,7 +83,7 @@ fn answers_are_read_from_yaml_and_from_json() {
 }
 
 #[test]
-fn every_problem_of_the_answers_is_told() {
+fn every_problem_of_the_answers_is_reported() {
     let text = format!("nam: shop\nusers: ''\nproblem: [a]\ndeployment: {}\n", "x".repeat(MAX_ANSWER + 1));
     let problems = Answers::parse(&text).unwrap_err();
     let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -91,7 +91,7 @@ fn every_problem_of_the_answers_is_told() {
 }
 
 #[test]
-fn the_answers_speak_for_a_stack() {
+fn the_answers_decide_the_recommended_stack() {
     for (text, framework) in [
         ("", Framework::FastApi),
         ("Forecasts from sales data", Framework::FastApi),

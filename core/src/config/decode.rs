@@ -1,4 +1,4 @@
-//! From the YAML tree to a `Config`: every key, its default and its rule.
+//! Decodes the YAML tree into a `Config`: every key with its default and its rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -13,14 +13,14 @@ use super::{
 use crate::run::event::BackoffStrategy;
 use crate::spec::Effort;
 
-/// How many workers there may be.
+/// Allowed number of workers.
 pub const WORKERS: RangeInclusive<u32> = 1..=500;
 
 const WEEK_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 const DAY_SECONDS: u32 = 24 * 60 * 60;
 
 impl Config {
-    /// Every problem in one pass, in the order of the file.
+    /// Parses the file. The error lists every problem, in the order of the file.
     pub fn parse(text: &str) -> Result<Config, Vec<ConfigProblem>> {
         let document = yaml::parse(text)
             .map_err(|error| vec![ConfigProblem { at: error.at, key: String::new(), message: error.message }])?;
@@ -170,7 +170,7 @@ fn ownership(t: &mut Table<'_>) -> Ownership {
     Ownership { generated }
 }
 
-/// The built-in agents and the file's, which may change a built-in one.
+/// Returns the built-in agents and those of the file, which may override a built-in one.
 fn agents(root: &mut Table<'_>) -> BTreeMap<String, AgentConfig> {
     let built_in = [("claude", AgentKind::Claude), ("command", AgentKind::Command)];
     let mut agents: BTreeMap<String, AgentConfig> =
@@ -185,12 +185,12 @@ fn agents(root: &mut Table<'_>) -> BTreeMap<String, AgentConfig> {
     agents
 }
 
-fn agent(t: &mut Table<'_>, usual_kind: Option<AgentKind>) -> AgentConfig {
+fn agent(t: &mut Table<'_>, default_kind: Option<AgentKind>) -> AgentConfig {
     let given_kind = t.word("kind", &[("claude", AgentKind::Claude), ("command", AgentKind::Command)]);
-    if given_kind.or(usual_kind).is_none() && !t.holds("kind") {
+    if given_kind.or(default_kind).is_none() && !t.contains("kind") {
         t.missing("kind");
     }
-    let mut agent = AgentConfig::new(given_kind.or(usual_kind).unwrap_or(AgentKind::Command));
+    let mut agent = AgentConfig::new(given_kind.or(default_kind).unwrap_or(AgentKind::Command));
     if let Some(length) = t.list_length("command") {
         agent.command = t.texts("command", |_| Ok(()));
         if length == 0 {

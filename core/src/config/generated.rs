@@ -1,8 +1,9 @@
-//! Files that tools make: changed beside the work, owned by nobody, never committed with a task.
+//! Files that tools generate: they may change while a task runs, no task owns them, and they are never committed with a
+//! task.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// Written by package managers from a manifest that somebody owns.
+/// Written by package managers from a manifest.
 const LOCK_FILES: &[&str] = &[
     ".terraform.lock.hcl",
     "Cargo.lock",
@@ -39,8 +40,8 @@ const LOCK_FILES: &[&str] = &[
     "yarn.lock",
 ];
 
-/// Names that hold nothing but output. `dist`, `build`, `out`, `bin`, `vendor` and `coverage` are source often enough to
-/// be left to the configuration.
+/// Names that contain nothing but output. `dist`, `build`, `out`, `bin`, `vendor` and `coverage` are often source, so
+/// only the configuration can add them.
 const BUILD_OUTPUT: &[&str] = &[
     "*.class",
     "*.egg-info",
@@ -80,7 +81,7 @@ const BUILD_OUTPUT: &[&str] = &[
     "zig-out",
 ];
 
-/// Tells generated files from work.
+/// Tells generated files from handwritten ones.
 #[derive(Debug, Clone, Default)]
 pub struct Generated {
     added: Vec<String>,
@@ -88,8 +89,8 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// The built-in patterns and `added` ones. A pattern without a `/` holds at any depth; one that matches a
-    /// directory holds for everything below it.
+    /// Combines the built-in patterns with `added` ones. A pattern without a `/` matches at any depth; one that matches
+    /// a directory also matches everything below it.
     pub fn new(added: Vec<String>) -> Result<Self, globset::Error> {
         let mut set = GlobSetBuilder::new();
         for pattern in &added {
@@ -100,23 +101,23 @@ impl Generated {
         Ok(Generated { matcher: set.build()?, added })
     }
 
-    /// Whether `pattern` can be used.
+    /// Checks that `pattern` is a valid glob.
     pub fn check(pattern: &str) -> Result<(), globset::Error> {
         forms(pattern).iter().try_for_each(|form| glob(form).map(drop))
     }
 
-    /// The patterns beside the built-in ones.
+    /// Returns the patterns that were added to the built-in ones.
     pub fn added(&self) -> impl Iterator<Item = &str> {
         self.added.iter().map(String::as_str)
     }
 
-    /// `path` is relative to the repository's root, with `/`.
+    /// `path` is relative to the repository's root, separated by `/`.
     pub fn is_generated(&self, path: &str) -> bool {
         is_lock_file(path) || path.split('/').any(is_build_output) || self.matcher.is_match(path)
     }
 }
 
-/// Compiling globs for the built-in names would cost every worker milliseconds.
+/// Matches the built-in names without globs, because compiling them would cost every worker milliseconds.
 fn is_build_output(name: &str) -> bool {
     BUILD_OUTPUT.iter().any(|pattern| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(suffix), _) => name.ends_with(suffix),
@@ -131,7 +132,7 @@ impl PartialEq for Generated {
     }
 }
 
-/// Whether a package manager writes this file, so that `merge.prepare` can make it anew.
+/// Returns true if a package manager writes this file, so that `merge.prepare` can regenerate it.
 pub fn is_lock_file(path: &str) -> bool {
     LOCK_FILES.contains(&path.rsplit('/').next().unwrap_or(path))
 }
@@ -140,7 +141,7 @@ fn glob(form: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(form).literal_separator(true).build()
 }
 
-/// The pattern for the path itself and for all that lies below.
+/// Returns the patterns for the path itself and for everything below it.
 fn forms(pattern: &str) -> [String; 2] {
     let bare = pattern.trim_end_matches('/');
     let rooted = match bare.strip_prefix('/') {
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn added_patterns_hold_beside_the_built_in_ones() {
+    fn added_patterns_extend_the_built_in_ones() {
         let added = vec!["dist".to_owned(), "gen/".to_owned(), "/out/*.js".to_owned(), "**/*.g.dart".to_owned()];
         let generated = Generated::new(added).unwrap();
         for path in ["a/dist/x", "gen/a/b", "out/x.js", "lib/m.g.dart", "uv.lock"] {

@@ -1,4 +1,4 @@
-//! `.mahabharatha/config.yaml`: what it may say and what holds where it is silent.
+//! `.mahabharatha/config.yaml`: its keys and their defaults.
 
 mod decode;
 mod generated;
@@ -28,7 +28,7 @@ pub struct Config {
     pub ports: Ports,
     pub retry: Retry,
     pub plugins: Plugins,
-    /// The name of the agent that a task gets which names none.
+    /// The default agent, for tasks that name none.
     pub agent: String,
     pub agents: BTreeMap<String, AgentConfig>,
     pub env: Env,
@@ -51,9 +51,9 @@ pub struct Workers {
     pub count: u32,
     /// `timeout_minutes`: how long one attempt may take.
     pub timeout: Duration,
-    /// The part of the agent's context window at which it is stopped for a checkpoint.
+    /// Fraction of the agent's context window at which it is stopped for a checkpoint.
     pub context_threshold: f64,
-    /// `stall_minutes`: no output and no change for so long, and the attempt is ended.
+    /// `stall_minutes`: an attempt is stopped after this long without output or changes.
     pub stall: Duration,
 }
 
@@ -76,7 +76,7 @@ pub struct Gate {
     pub command: String,
     /// In seconds.
     pub timeout: Duration,
-    /// A gate that is not required is reported and holds nothing up.
+    /// If false, a failure is only reported and blocks nothing.
     pub required: bool,
 }
 
@@ -113,11 +113,11 @@ pub struct ContextEngineering {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentConfig {
     pub kind: AgentKind,
-    /// The program and its arguments. Empty, with kind `command`: the task's own `run`.
+    /// The program and its arguments. If empty, an agent of kind `command` runs the task's own `run`.
     pub command: Vec<String>,
     pub model: Option<String>,
     pub effort: Option<Effort>,
-    /// Models to use, comma-separated, while `model` is overloaded or not available.
+    /// Models to use, comma-separated, while `model` is overloaded or unavailable.
     pub fallback_model: Option<String>,
     /// Variables of the caller that this agent gets.
     pub env: Vec<String>,
@@ -132,7 +132,7 @@ pub enum AgentKind {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Env {
-    /// Variables of the caller that every child gets.
+    /// Variables of the caller that every child process gets.
     pub pass: Vec<String>,
 }
 
@@ -164,9 +164,9 @@ pub struct Ownership {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaudeTasks {
-    /// Whether the feature's tasks are shown in the client's task list.
+    /// Show the feature's tasks in the client's task list.
     pub enabled: bool,
-    /// Whether agents get the tools that read and change that list.
+    /// Give agents the tools that read and change that list.
     pub worker_tools: bool,
 }
 
@@ -180,12 +180,12 @@ pub struct Security {
     pub rules_repository: Option<String>,
 }
 
-/// Something in the file that cannot stand.
+/// A problem in the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfigProblem {
     /// 1-based line and column.
     pub at: Option<(usize, usize)>,
-    /// The key with those above it, such as `workers.count`; empty for the file as a whole.
+    /// The full key, such as `workers.count`; empty for the file as a whole.
     pub key: String,
     pub message: String,
 }
@@ -201,7 +201,7 @@ impl fmt::Display for ConfigProblem {
 
 impl Default for Config {
     fn default() -> Self {
-        Config::parse("").expect("an empty file is all defaults, which a test reads")
+        Config::parse("").expect("an empty file means all defaults, as a test checks")
     }
 }
 
@@ -210,7 +210,7 @@ impl Config {
         self.agents.get(name)
     }
 
-    /// What the run must know of the configuration; the command line goes first.
+    /// Returns the policy of a run; options of the command line take precedence over the configuration.
     pub fn policy(&self, workers: Option<u32>, allow_red_base: bool, max_cost: Option<f64>) -> Policy {
         Policy {
             workers: workers.unwrap_or(self.workers.count),

@@ -1,4 +1,4 @@
-//! Takes typed values out of a YAML tree and notes every problem on the way, not the first alone.
+//! Reads typed values from a YAML tree and collects every problem on the way, not only the first.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::ConfigProblem;
 use super::yaml::{Key, Node, Place, Value};
 
-/// A mapping being read. What nobody asked for by the end is an unknown key.
+/// A mapping that is being read. Keys that were never asked for are reported as unknown.
 pub struct Table<'a> {
     path: String,
     at: Option<Place>,
@@ -24,7 +24,7 @@ pub fn document<T>(
     read_table(String::new(), node, problems, read)
 }
 
-/// No node reads like an empty mapping, so that defaults are written down once.
+/// Reads a missing node like an empty mapping, so that each default is written only once.
 fn read_table<T>(
     path: String,
     node: Option<&Node>,
@@ -43,7 +43,7 @@ fn read_table<T>(
     let value = read(&mut table);
     table.report_unknown();
     if let Some(wrong) = wrong {
-        // What is missing inside follows from what it is not.
+        // Drop the problems inside it: they follow from the wrong type.
         problems.truncate(before);
         problems.push(wrong);
     }
@@ -56,13 +56,13 @@ impl<'a> Table<'a> {
         read_table(self.path_of(key), node, self.problems, read)
     }
 
-    /// A list of mappings.
+    /// Reads a list of mappings.
     pub fn tables<T>(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'_>) -> T) -> Vec<T> {
         let items = self.items(key);
         items.into_iter().map(|(path, node)| read_table(path, Some(node), self.problems, &mut read)).collect()
     }
 
-    /// A mapping from names that the writer chose to mappings.
+    /// Reads a mapping from user-chosen names to mappings.
     pub fn named_tables<T>(
         &mut self,
         key: &'static str,
@@ -82,15 +82,15 @@ impl<'a> Table<'a> {
         entries.iter().map(read_one).collect()
     }
 
-    pub fn whole(&mut self, key: &'static str, least: u32, most: u32, default: u32) -> u32 {
-        let rule = format!("a whole number from {least} to {most}");
-        self.plain(key, &rule, |text| text.parse().ok().filter(|number| (least..=most).contains(number)))
+    pub fn whole(&mut self, key: &'static str, min: u32, max: u32, default: u32) -> u32 {
+        let rule = format!("a whole number from {min} to {max}");
+        self.plain(key, &rule, |text| text.parse().ok().filter(|number| (min..=max).contains(number)))
             .unwrap_or(default)
     }
 
-    /// A number, with or without a fraction, that `holds`.
-    pub fn number(&mut self, key: &'static str, rule: &str, holds: fn(f64) -> bool) -> Option<f64> {
-        self.plain(key, rule, |text| text.parse().ok().filter(|&number: &f64| number.is_finite() && holds(number)))
+    /// Reads a number, with or without a fraction, that satisfies `is_valid`.
+    pub fn number(&mut self, key: &'static str, rule: &str, is_valid: fn(f64) -> bool) -> Option<f64> {
+        self.plain(key, rule, |text| text.parse().ok().filter(|&number: &f64| number.is_finite() && is_valid(number)))
     }
 
     pub fn flag(&mut self, key: &'static str, default: bool) -> bool {
@@ -102,7 +102,7 @@ impl<'a> Table<'a> {
         self.plain(key, "true or false", parse).unwrap_or(default)
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         let node = self.get(key)?;
         let found = words.iter().find(|(word, _)| scalar(node) == Some(word));
@@ -126,7 +126,7 @@ impl<'a> Table<'a> {
         self.text(key)
     }
 
-    /// A list of texts that all satisfy `check`, whose error says what they must be.
+    /// Reads a list of texts that all satisfy `check`, whose error says what they must be.
     pub fn texts(&mut self, key: &'static str, check: impl Fn(&str) -> Result<(), String>) -> Vec<String> {
         let mut texts = Vec::new();
         for (path, node) in self.items(key) {
@@ -139,7 +139,7 @@ impl<'a> Table<'a> {
         texts
     }
 
-    /// How many items the key holds, where it holds a list at all.
+    /// Returns the number of items if the value is a list.
     pub fn list_length(&mut self, key: &'static str) -> Option<usize> {
         match &self.get(key)?.value {
             Value::List(items) => Some(items.len()),
@@ -147,16 +147,16 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn holds(&mut self, key: &'static str) -> bool {
+    pub fn contains(&mut self, key: &'static str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Tells whether what was read in between was sound.
+    /// Returns the number of problems so far. If it has not changed, everything read in between was valid.
     pub fn problem_count(&self) -> usize {
         self.problems.len()
     }
 
-    /// For what a value does not show by itself.
+    /// Reports a value that is invalid for a reason beyond its type.
     pub fn reject(&mut self, key: &'static str, rule: &str) {
         match self.get(key) {
             Some(node) => self.problem(key, node, rule),
@@ -188,12 +188,12 @@ impl<'a> Table<'a> {
         value
     }
 
-    /// Any single value is a text: the command `true` needs no quotes.
+    /// Reads any scalar as text, so that the command `true` needs no quotes.
     fn text_of(&mut self, path: &str, node: &Node) -> Option<String> {
         let rule = match scalar(node) {
-            Some(text) if text.contains('\0') => "a text without a NUL",
+            Some(text) if text.contains('\0') => "text without a NUL character",
             Some(text) if !text.trim().is_empty() => return Some(text.to_owned()),
-            _ => "a text that is not empty",
+            _ => "a non-empty text",
         };
         self.problems.push(must_be(path, node, rule));
         None
@@ -227,7 +227,7 @@ impl<'a> Table<'a> {
             let path = join(&self.path, &key.text);
             let hint = match nearest(&key.text, &self.asked) {
                 Some(known) => format!("did you mean `{known}`?"),
-                None => format!("known here are {}", self.asked.join(", ")),
+                None => format!("known keys here: {}", self.asked.join(", ")),
             };
             let message = format!("unknown key {}; {hint}", clip(&path));
             self.problems.push(ConfigProblem { at: Some(key.at), key: path, message });
@@ -244,14 +244,14 @@ fn report_duplicates(path: &str, entries: &[(Key, Rc<Node>)], problems: &mut Vec
             }
             Some((line, _)) => {
                 let path = join(path, &key.text);
-                let message = format!("{} is given twice; it stands already on line {line}", clip(&path));
+                let message = format!("{} is given twice; the first is on line {line}", clip(&path));
                 problems.push(ConfigProblem { at: Some(key.at), key: path, message });
             }
         }
     }
 }
 
-/// The known key that a slip of the finger would turn into `key`.
+/// Returns the known key that is closest to a misspelled `key`.
 fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     let distances = known.iter().map(|&known| (strsim::damerau_levenshtein(key, known), known));
     let (distance, known) = distances.min_by_key(|&(distance, _)| distance)?;
@@ -275,7 +275,7 @@ fn describe(node: &Node) -> String {
     }
 }
 
-/// Short enough for a line of a message, and harmless to a terminal.
+/// Shortens a text to fit into one line of a message, and makes it safe for a terminal.
 fn clip(text: &str) -> String {
     let mut clipped: String = text.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(60).is_some() {

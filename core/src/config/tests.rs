@@ -10,7 +10,7 @@ fn problems(yaml: &str) -> Vec<String> {
 }
 
 #[test]
-fn silence_means_the_defaults() {
+fn an_empty_config_means_the_defaults() {
     for silent in ["", "\n", "# nothing\n", "---\n", "null\n", "workers:\nagents:\n", "budget: {}\n"] {
         assert_eq!(Config::parse(silent), Ok(Config::default()), "{silent:?}");
     }
@@ -127,7 +127,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_its_place() {
+fn every_problem_is_reported_at_once_with_its_position() {
     let yaml = r#"wrokers: { count: 3 }
 workers:
   count: five
@@ -161,11 +161,11 @@ cleanup: { on_completion: true, on_completion: false }
     line 4, column 3: unknown key workers.cuont; did you mean `count`?
     line 5, column 22: workers.context_threshold must be a number above 0 and at most 1, found 0
     line 6, column 20: workers.timeout_minutes must be a number of minutes above 0 and at most a week (10080), found -1
-    line 8, column 28: quality_gates[0].command must be a text that is not empty, found ""
+    line 8, column 28: quality_gates[0].command must be a non-empty text, found ""
     line 9, column 13: quality_gates[1].name must be a name that no other gate has, found "lint"
     line 9, column 40: quality_gates[1].timeout must be a whole number from 1 to 86400, found 0
     line 10, column 5: quality_gates[2].name is missing
-    line 10, column 19: unknown key quality_gates[2].xyzzy; known here are name, command, timeout, required
+    line 10, column 19: unknown key quality_gates[2].xyzzy; known keys here: name, command, timeout, required
     line 11, column 5: quality_gates[3] must be a mapping (lines of `key: value`), found "just text"
     line 12, column 23: ports.range_start must be a whole number from 1 to 65535, found 70000
     line 13, column 20: retry.strategy must be `exponential` or `linear` or `fixed`, found "quadratic"
@@ -175,35 +175,35 @@ cleanup: { on_completion: true, on_completion: false }
     line 16, column 35: agents.mine.command must be a program and its arguments, found an empty list
     line 17, column 9: agents.bare.kind is missing
     line 18, column 16: agents.odd.kind must be `claude` or `command`, found "robot"
-    line 18, column 30: agents.odd.model must be a text that is not empty, found an empty list
+    line 18, column 30: agents.odd.model must be a non-empty text, found an empty list
     line 19, column 32: agents.cmd.model must be left out for kind `command`, whose command names the model, found "opus"
     line 19, column 46: agents.cmd.effort must be left out for kind `command`, whose command names the model, found "low"
     line 19, column 67: agents.cmd.fallback_model must be left out for kind `command`, whose command names the model, found "haiku"
     line 20, column 33: agents.hard.effort must be `low` or `medium` or `high` or `xhigh` or `max`, found "extreme"
     line 21, column 15: env.pass[0] must be the name of an environment variable, found "A=B"
-    line 21, column 20: env.pass[1] must be a text that is not empty, found ""
+    line 21, column 20: env.pass[1] must be a non-empty text, found ""
     line 22, column 8: merge must be a mapping (lines of `key: value`), found 5
     line 23, column 26: ownership.generated[0] must be a valid glob (unclosed character class; missing ']'), found "a["
     line 23, column 32: ownership.generated[1] must be a glob that names something, found "/"
     line 24, column 26: claude_tasks.enabled must be true or false, found "yes"
     line 25, column 20: budget.max_usd must be a number of dollars, 0 or more, found -0.5
     line 25, column 44: budget.max_usd_per_task must be a number of dollars above 0, found 0
-    line 26, column 33: cleanup.on_completion is given twice; it stands already on line 26
+    line 26, column 33: cleanup.on_completion is given twice; the first is on line 26
     "#);
 }
 
 #[test]
-fn a_syntax_error_names_its_place() {
+fn a_syntax_error_names_its_position() {
     insta::assert_snapshot!(problems("workers:\n  count: [1, 2\n").join("\n"), @"line 2, column 10: not valid YAML: unclosed bracket '['");
     insta::assert_snapshot!(problems("- a\n- b\n").join("\n"), @"line 1, column 1: the file must be a mapping (lines of `key: value`), found a list");
-    insta::assert_snapshot!(problems("a: 1\n---\nb: 2\n").join("\n"), @"line 3, column 1: there must be one YAML document, this begins another");
-    insta::assert_snapshot!(problems("agent: !env X\n").join("\n"), @"line 1, column 13: tags (words that begin with '!') are not read here; quote the text or leave the tag out");
+    insta::assert_snapshot!(problems("a: 1\n---\nb: 2\n").join("\n"), @"line 3, column 1: there must be only one YAML document, but a second one starts here");
+    insta::assert_snapshot!(problems("agent: !env X\n").join("\n"), @"line 1, column 13: tags (words that start with '!') are not supported; quote the text or remove the tag");
     insta::assert_snapshot!(problems("? [a]\n: b\n").join("\n"), @"line 1, column 3: a key must be a plain word");
     insta::assert_snapshot!(problems("env: { pass: *nobody }\n").join("\n"), @"line 1, column 14: not valid YAML: while parsing node, found unknown anchor");
 }
 
 #[test]
-fn the_port_range_must_not_run_backwards() {
+fn the_port_range_must_not_be_reversed() {
     insta::assert_snapshot!(problems("ports: { range_start: 11, range_end: 10 }\n").join("\n"), @"line 1, column 23: ports.range_start must be at most range_end, which is 10, found 11");
     insta::assert_snapshot!(problems("ports: { range_end: 10 }\n").join("\n"), @"line 1, column 8: ports.range_start must be at most range_end, which is 10");
 }
@@ -212,14 +212,14 @@ fn the_port_range_must_not_run_backwards() {
 fn messages_are_short_and_harmless_to_a_terminal() {
     let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
-    line 1, column 1: unknown key �[31m; known here are agents, project, workers, launcher, quality_gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security
-    line 2, column 19: merge.prepare must be a text without a NUL, found "a�b"
+    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security
+    line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
     line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);
 }
 
 #[test]
-fn aliases_repeat_values_but_not_without_end() {
+fn aliases_are_expanded_up_to_a_limit() {
     let config =
         Config::parse("env: { pass: &names [A, B] }\nagents: { x: { kind: command, env: *names } }\n").unwrap();
     assert_eq!(config.agents["x"].env, ["A", "B"]);
@@ -229,13 +229,13 @@ fn aliases_repeat_values_but_not_without_end() {
         let ten = vec![format!("*a{}", level - 1); 10].join(", ");
         bomb.push_str(&format!("a{level}: &a{level} [{ten}]\n"));
     }
-    insta::assert_snapshot!(problems(&bomb).join("\n"), @"line 4, column 45: the file holds more than 10000 values, counted with its aliases unfolded");
-    insta::assert_snapshot!(problems("a: &a [*a]\n").join("\n"), @"line 1, column 8: this alias stands inside the value that it repeats");
+    insta::assert_snapshot!(problems(&bomb).join("\n"), @"line 4, column 45: the file has more than 10000 values, with aliases expanded");
+    insta::assert_snapshot!(problems("a: &a [*a]\n").join("\n"), @"line 1, column 8: this alias is inside the value that it refers to");
     assert_eq!(problems(&format!("a: {}\n", "[".repeat(100_000))).len(), 1);
 }
 
 #[test]
-fn the_command_line_goes_before_the_configuration() {
+fn the_command_line_overrides_the_configuration() {
     let config = Config::parse("retry: { base_seconds: 0.5, max_seconds: 0 }\nbudget: { max_usd: 3 }\n").unwrap();
     let policy = config.policy(None, false, None);
     assert_eq!((policy.workers, policy.max_usd, policy.has_gates), (5, Some(3.0), false));

@@ -1,11 +1,11 @@
-//! YAML as a tree that knows where each value stands, with a bound on what aliases may unfold to.
+//! Parses YAML into a tree with the position of each value, and limits how much aliases may expand to.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput};
 
-/// Far more than a configuration needs, and little enough to walk at once.
+/// Limit for the number of values: far more than a configuration needs.
 const MAX_VALUES: usize = 10_000;
 const MAX_NESTING: usize = 32;
 
@@ -16,7 +16,7 @@ pub type Place = (usize, usize);
 pub struct Node {
     pub at: Place,
     pub value: Value,
-    /// How many values it is made of, itself included.
+    /// Number of values in it, including itself.
     weight: usize,
 }
 
@@ -48,7 +48,7 @@ impl Node {
     }
 }
 
-/// The one document of `text`; nothing where the text is empty.
+/// Parses the single document in `text`. Returns None if the text is empty.
 pub fn parse(text: &str) -> Result<Option<Rc<Node>>, SyntaxError> {
     let options = granit_parser::options! {
         flow_nesting_limit: MAX_NESTING,
@@ -65,7 +65,7 @@ pub fn parse(text: &str) -> Result<Option<Rc<Node>>, SyntaxError> {
         match event {
             Event::StreamStart | Event::StreamEnd | Event::DocumentStart(..) | Event::DocumentEnd => {}
             _ if document.is_some() => {
-                return Err(error(&span, "there must be one YAML document, this begins another"));
+                return Err(error(&span, "there must be only one YAML document, but a second one starts here"));
             }
             node => document = Some(builder.node(node, &span)?),
         }
@@ -98,7 +98,7 @@ impl<'a> Builder<'a> {
     fn inner(&mut self) -> Result<(Event<'a>, Span), SyntaxError> {
         self.next()?.ok_or_else(|| SyntaxError {
             at: self.last.map(|span| place(span.start)),
-            message: "not valid YAML: it ends in the middle of a value".to_owned(),
+            message: "not valid YAML: the file ends in the middle of a value".to_owned(),
         })
     }
 
@@ -115,7 +115,7 @@ impl<'a> Builder<'a> {
         if tag.is_some() {
             return Err(error(
                 span,
-                "tags (words that begin with '!') are not read here; quote the text or leave the tag out",
+                "tags (words that start with '!') are not supported; quote the text or remove the tag",
             ));
         }
         self.count(1, span)?;
@@ -133,7 +133,7 @@ impl<'a> Builder<'a> {
 
     fn alias(&mut self, anchor: usize, span: &Span) -> Result<Rc<Node>, SyntaxError> {
         let node = self.anchors.get(&anchor).map(Rc::clone);
-        let node = node.ok_or_else(|| error(span, "this alias stands inside the value that it repeats"))?;
+        let node = node.ok_or_else(|| error(span, "this alias is inside the value that it refers to"))?;
         self.count(node.weight, span)?;
         Ok(node)
     }
@@ -165,10 +165,7 @@ impl<'a> Builder<'a> {
     fn count(&mut self, values: usize, span: &Span) -> Result<(), SyntaxError> {
         self.values += values;
         if self.values > MAX_VALUES {
-            return Err(error(
-                span,
-                &format!("the file holds more than {MAX_VALUES} values, counted with its aliases unfolded"),
-            ));
+            return Err(error(span, &format!("the file has more than {MAX_VALUES} values, with aliases expanded")));
         }
         Ok(())
     }

@@ -1,23 +1,23 @@
-//! `design.md`: what the architect thought, and what follows from the graph.
+//! Writes `design.md`: the architect's reasoning, and what is derived from the task graph.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::{Design, LEVELS};
-use crate::graph::{Served, Task, TaskGraph};
+use crate::graph::{Task, TaskGraph, TracedCriterion};
 use crate::plan::{Plan, total_with};
 use crate::prompt::markdown::{code, embed, fenced, one_line};
 
-/// What a design document is made of.
+/// Input for a design document.
 pub struct Page<'a> {
     pub design: &'a Design,
     pub graph: &'a TaskGraph,
     pub plan: &'a Plan,
-    pub criteria: &'a [Served],
-    /// Such as `2026-02-11`.
+    pub criteria: &'a [TracedCriterion],
+    /// Date like `2026-02-11`.
     pub created: &'a str,
     pub author: &'a str,
-    /// Who approved the requirements, and when.
+    /// Approval status of the requirements, with who approved them and when.
     pub approval: &'a str,
 }
 
@@ -138,7 +138,7 @@ fn mermaid(graph: &TaskGraph) -> String {
     text
 }
 
-/// Nothing in a title may end the label or begin another line.
+/// Escapes a title so that it cannot end the label or start another line.
 fn label(task: &Task) -> String {
     let mut label = String::new();
     for c in one_line(&format!("{}: {}", task.id, task.spec.title)).chars() {
@@ -171,7 +171,7 @@ fn testing(text: &mut String, page: &Page<'_>) {
         let tasks = if one.tasks.is_empty() { "**none**".to_owned() } else { one.tasks.join(", ") };
         vec![one.id.clone(), one_line(&one.criterion), tasks]
     });
-    let _ = writeln!(text, "{}", table(&["Criterion", "What must hold", "Tasks"], rows));
+    let _ = writeln!(text, "{}", table(&["Criterion", "Description", "Tasks"], rows));
 }
 
 fn parallel(text: &mut String, page: &Page<'_>) {
@@ -217,7 +217,7 @@ fn minutes(duration: Duration) -> String {
     }
 }
 
-/// Text of others, its headings below ours.
+/// Embeds text written by others, with its headings below ours.
 fn prose(text: &str) -> String {
     if text.trim().is_empty() { "none".to_owned() } else { embed(text, 3) }
 }

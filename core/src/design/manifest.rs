@@ -1,4 +1,4 @@
-//! `design-tasks-manifest.json`: the tasks as Claude Code's task list takes them.
+//! Writes `design-tasks-manifest.json`: the tasks in the format of Claude Code's task list.
 
 use serde_json::{Value, json};
 

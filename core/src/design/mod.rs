@@ -1,4 +1,4 @@
-//! A design as the architect gives it: reasons and interfaces, and beside it the task graph.
+//! A design as the architect proposes it: reasoning, interface stubs and the task graph.
 
 mod document;
 mod manifest;
@@ -18,13 +18,13 @@ pub use manifest::design_manifest;
 pub use skeleton::{is_form, skeleton, unfilled};
 pub use stubs::{stub_in_the_way, stubs_fail, too_late, unreadable};
 
-/// What each level is for.
+/// Name and purpose of each level.
 pub const LEVELS: [(&str, &str); 5] = [
-    ("Foundations", "types, schemas, configuration: what the others stand on"),
-    ("Core logic", "the work itself, against the interfaces of the foundations"),
-    ("Integration", "the parts put together"),
-    ("Consumers", "command lines, endpoints, pages: what people and programs use"),
-    ("Verification", "tests of the whole, documentation"),
+    ("Foundations", "types, schemas, configuration: what everything else builds on"),
+    ("Core logic", "the actual logic, written against the interfaces of level 0"),
+    ("Integration", "connecting the parts"),
+    ("Consumers", "command lines, endpoints, pages: what users and other programs call"),
+    ("Verification", "end-to-end tests, documentation"),
 ];
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -79,7 +79,7 @@ pub struct Risk {
     pub mitigation: String,
 }
 
-/// A file with signatures that tasks write against, in the source tree before the first of them begins.
+/// A file with signatures that tasks are written against. It is committed before the first task starts.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Stub {
@@ -88,19 +88,19 @@ pub struct Stub {
     pub purpose: String,
 }
 
-/// How one sees that the stubs compile.
+/// The command that checks that the stubs compile.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct StubCheck {
     pub command: String,
-    #[serde(default = "five_minutes")]
+    #[serde(default = "default_stub_check_seconds")]
     pub timeout_seconds: u64,
 }
 
-fn five_minutes() -> u64 {
+fn default_stub_check_seconds() -> u64 {
     300
 }
 
-/// What the architect answers.
+/// The architect's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     pub design: Design,
@@ -115,7 +115,7 @@ struct Answer {
 }
 
 impl Proposal {
-    /// Or what is wrong with it, for who gave it.
+    /// Parses the answer. The error tells the architect what is wrong with it.
     pub fn read(value: Value, feature: &Feature) -> Result<Proposal, String> {
         let Answer { design, tasks } =
             serde_path_to_error::deserialize(value).map_err(|error| format!("{}: {}", error.path(), error.inner()))?;

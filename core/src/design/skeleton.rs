@@ -1,4 +1,4 @@
-//! A design to be filled in by hand: what belongs where, and a task for each level to begin from.
+//! A design for the user to fill in: placeholders for every section, and one task per level to start from.
 
 use super::stubs::unfilled_task;
 use super::{Choice, Component, Decision, Design, LEVELS, Proposal, Risk};
@@ -7,7 +7,7 @@ use crate::ids::Feature;
 use crate::spec::{FileLists, GraphFile, Requirements, TaskSpec, Verification};
 
 impl Design {
-    /// As far as the requirements tell.
+    /// Fills in what can be derived from the requirements.
     pub fn of_requirements(requirements: &Requirements) -> Design {
         Design {
             summary: requirements.problem.clone(),
@@ -19,78 +19,79 @@ impl Design {
     }
 }
 
-/// What a person is to write first in a design.
+/// Placeholders for a design.
 const SUMMARY: &str = "{What is built, in a few sentences}";
 const ARCHITECTURE: &str = "{How the parts work together}";
 
-/// What a person is to write in a task.
+/// Placeholders for a task.
 const TITLE: &str = "{what this task makes}";
-const CONTEXT: &str = "{What one has to know before one begins}";
+const CONTEXT: &str = "{What the worker must know before starting}";
 const ACTION: &str = "{What to do, precisely}";
-const DONE: &str = "{How a person sees that it is done}";
-const CRITERION: &str = "{The criteria of the requirements that this serves, by name}";
+const DONE: &str = "{How to tell that it is done}";
+const CRITERION: &str = "{The acceptance criteria that this task covers, by id}";
 const FILE: &str = "path/to/level-";
 
-/// Whether nobody has begun to fill a document in.
+/// Returns true if the user has not started to fill in the document.
 pub fn is_form(document: &str) -> bool {
     document.contains(SUMMARY) && document.contains(ARCHITECTURE)
 }
 
-/// The tasks of a graph that are still a form.
+/// Returns a problem for each task that still has placeholders.
 pub fn unfilled(file: &GraphFile) -> Vec<Problem> {
     let problem = |task: &TaskSpec| {
-        let left = left_of_the_form(task);
+        let left = placeholders_in(task);
         (!left.is_empty()).then(|| unfilled_task(&task.id, &left))
     };
     file.tasks.iter().filter_map(problem).collect()
 }
 
-fn left_of_the_form(task: &TaskSpec) -> Vec<&str> {
+fn placeholders_in(task: &TaskSpec) -> Vec<&str> {
     let mut texts = vec![task.title.as_str()];
     texts.extend([&task.context, &task.action, &task.done].into_iter().flatten().map(String::as_str));
     texts.extend(task.acceptance_criteria.iter().map(String::as_str));
-    let braces = [TITLE, CONTEXT, ACTION, DONE, CRITERION];
-    let mut left: Vec<&str> = braces.into_iter().filter(|part| texts.iter().any(|text| text.contains(part))).collect();
+    let placeholders = [TITLE, CONTEXT, ACTION, DONE, CRITERION];
+    let mut left: Vec<&str> =
+        placeholders.into_iter().filter(|part| texts.iter().any(|text| text.contains(part))).collect();
     left.extend(task.files.create.iter().map(String::as_str).filter(|path| path.starts_with(FILE)));
     left
 }
 
-/// What a person is to write stands in braces.
+/// Returns a proposal with placeholders in braces for the user to replace.
 pub fn skeleton(feature: &Feature) -> Proposal {
     let text = |text: &str| text.to_owned();
     let design = Design {
         summary: text(SUMMARY),
-        goals: vec![text("{What must hold afterwards}")],
-        non_goals: vec![text("{What this leaves alone}")],
+        goals: vec![text("{What must be true afterwards}")],
+        non_goals: vec![text("{What this does not change}")],
         architecture: text(ARCHITECTURE),
         components: vec![Component {
             name: text("{Component}"),
-            responsibility: text("{What it alone answers for}"),
+            responsibility: text("{What it alone is responsible for}"),
             files: vec![text("{its files}")],
         }],
         data_flow: text("{Where data comes from, where it goes}"),
         decisions: vec![Decision {
-            title: text("{A choice that others must know of}"),
+            title: text("{A decision that others must know about}"),
             context: text("{Why there is a choice}"),
             options: vec![Choice { name: text("{Option}"), pros: text("{for it}"), cons: text("{against it}") }],
             decision: text("{Which one}"),
             rationale: text("{Why}"),
-            consequences: text("{What follows}"),
+            consequences: text("{What follows from it}"),
         }],
         risks: vec![Risk {
             risk: text("{What may go wrong}"),
             probability: text("Medium"),
             impact: text("Medium"),
-            mitigation: text("{What is done about it}"),
+            mitigation: text("{How it is mitigated}"),
         }],
-        testing: vec![text("{What is tested how}")],
+        testing: vec![text("{What is tested, and how}")],
         ..Design::default()
     };
     let tasks = LEVELS.iter().enumerate().map(|(level, (name, purpose))| task(level, name, purpose)).collect();
     Proposal::new(design, feature, tasks)
 }
 
-/// Of a kind that no run starts, so that nobody pays for a form.
+/// Returns a foreground task, which no run starts, so that no agent is paid to work on placeholders.
 fn task(level: usize, name: &str, purpose: &str) -> TaskSpec {
     TaskSpec {
         id: id(level),
@@ -100,8 +101,8 @@ fn task(level: usize, name: &str, purpose: &str) -> TaskSpec {
         dependencies: level.checked_sub(1).map(id).into_iter().collect(),
         verification: Verification { command: "false".to_owned(), ..Verification::default() },
         description: Some(format!(
-            "Level {level} is for {}: {purpose}. Put as many tasks here as can be done at the same time. List under `create` and \
-             `modify` the files that this task alone may change, and remove `foreground` when the task is written.",
+            "Level {level} is for {}: {purpose}. Add as many tasks as can be done in parallel. List under `create` and \
+             `modify` the files that only this task may change, and remove `foreground` when the task is complete.",
             name.to_lowercase()
         )),
         context: Some(CONTEXT.to_owned()),

@@ -41,7 +41,7 @@ fn start() -> StartTree {
 }
 
 #[test]
-fn a_design_document_has_every_section_and_nothing_breaks_out_of_its_place() {
+fn a_design_document_has_every_section_and_embedded_text_stays_inside_its_own() {
     let Proposal { design, graph: file } = proposal();
     let (tree, problems) = design.with_stubs(&start());
     assert_eq!(problems, []);
@@ -65,7 +65,7 @@ fn a_design_document_has_every_section_and_nothing_breaks_out_of_its_place() {
 }
 
 #[test]
-fn stubs_take_nobodys_place() {
+fn stubs_never_replace_existing_paths() {
     let stub = |path: &str| Stub { path: path.to_owned(), ..Stub::default() };
     let paths = ["cart.sh", "link/x", "../x", ".gsd/x", "dir/", "new.sh", "New.sh", "a/new.sh"];
     let design = Design { stubs: paths.map(stub).to_vec(), ..Design::default() };
@@ -105,11 +105,11 @@ fn a_skeleton_is_a_valid_graph_that_no_run_starts() {
     assert_eq!(unfilled(&filled), []);
     task.files.create.push("path/to/level-0".to_owned());
     let left = unfilled(&GraphFile { tasks: vec![task], ..file });
-    assert_eq!(left[0].message, "is still to be filled in: path/to/level-0");
+    assert_eq!(left[0].message, "still has placeholders: path/to/level-0");
 }
 
 #[test]
-fn the_architect_is_told_the_levels_the_criteria_and_what_was_wrong() {
+fn the_architect_prompt_has_the_levels_the_criteria_and_the_problems() {
     let feature = feature();
     let requirements = "## User Stories\n### Story 1: a\n**Acceptance Criteria:**\n- prints 1\n";
     let problems = ["[file_conflict] two tasks own a".to_owned()];
@@ -123,7 +123,7 @@ fn the_architect_is_told_the_levels_the_criteria_and_what_was_wrong() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_read_is_told_by_its_place() {
+fn an_unreadable_answer_is_reported_with_its_path() {
     let read = |value| Proposal::read(value, &feature()).unwrap_err();
     assert!(read(json!({})).contains("missing field `tasks`"));
     assert!(

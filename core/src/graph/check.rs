@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a graph, in one pass.
+//! Checks a graph file and reports every problem in one pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use super::{OwnedPath, StartTree, Task, TaskGraph, claims, dependencies, reads};
 use crate::ids::{BadName, Feature, Level, TaskId};
 use crate::spec::{Effort, GraphFile, TaskSpec};
 
-/// Beyond a week a timeout is a mistake, and beyond what clocks add up.
-const LONGEST_TIMEOUT_SECONDS: u64 = 7 * 24 * 60 * 60;
-const LONGEST_ESTIMATE_MINUTES: f64 = 365.0 * 24.0 * 60.0;
+/// Limits for timeouts and estimates: anything longer is a mistake, and could overflow time arithmetic.
+const MAX_TIMEOUT_SECONDS: u64 = 7 * 24 * 60 * 60;
+const MAX_ESTIMATE_MINUTES: f64 = 365.0 * 24.0 * 60.0;
 
 pub(super) fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<TaskGraph>, Vec<Problem>) {
     let mut report = Report::new(file);
@@ -53,15 +53,15 @@ fn bad_name(bad: &BadName) -> String {
     format!("{} is not a valid {}: {}", shown(&bad.value), bad.what, bad.rule)
 }
 
-/// Where each id first stands.
+/// Checks the ids, and returns the index of the first task with each id.
 fn check_ids<'f>(report: &mut Report, file: &'f GraphFile) -> BTreeMap<&'f str, usize> {
     let mut first = BTreeMap::new();
-    let mut first_in_any_case: BTreeMap<String, &str> = BTreeMap::new();
+    let mut first_ignoring_case: BTreeMap<String, &str> = BTreeMap::new();
     for (index, task) in file.tasks.iter().enumerate() {
         if let Err(bad) = TaskId::new(task.id.clone()) {
             report.task(Error, "bad_task_id", index, bad_name(&bad));
         }
-        let alike = *first_in_any_case.entry(task.id.to_ascii_lowercase()).or_insert(&task.id);
+        let alike = *first_ignoring_case.entry(task.id.to_ascii_lowercase()).or_insert(&task.id);
         if first.contains_key(task.id.as_str()) {
             let message = format!("the id {} is used by an earlier task", shown(&task.id));
             report.task(Error, "duplicate_task_id", index, message);
@@ -70,7 +70,7 @@ fn check_ids<'f>(report: &mut Report, file: &'f GraphFile) -> BTreeMap<&'f str, 
         first.insert(task.id.as_str(), index);
         if alike != task.id {
             let message = format!(
-                "the id {} differs from {} only in case, which some file systems do not tell apart",
+                "the id {} differs from {} only in case, which some file systems ignore",
                 shown(&task.id),
                 shown(alike)
             );
@@ -90,19 +90,17 @@ fn check_task(report: &mut Report, index: usize, task: &TaskSpec) {
         report.task(Error, "bad_command", index, format!("the {name} command contains a NUL character"));
     }
     if task.verification.command.trim().is_empty() {
-        let message = "has no verification command, so whatever the agent makes counts as done";
+        let message = "has no verification command, so any result of the agent counts as done";
         report.task(Warning, "empty_verification", index, message.to_owned());
     }
     let timeout = task.verification.timeout_seconds;
-    if !(1..=LONGEST_TIMEOUT_SECONDS).contains(&timeout) {
-        let message =
-            format!("the verification timeout is {timeout} seconds; use 1 to {LONGEST_TIMEOUT_SECONDS} (a week)");
+    if !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout) {
+        let message = format!("the verification timeout is {timeout} seconds; use 1 to {MAX_TIMEOUT_SECONDS} (a week)");
         report.task(Error, "bad_timeout", index, message);
     }
-    if let Some(minutes) = task.estimate_minutes.filter(|minutes| !(0.0..=LONGEST_ESTIMATE_MINUTES).contains(minutes)) {
-        let message = format!(
-            "the estimate is {minutes:?} minutes; use 0 to {LONGEST_ESTIMATE_MINUTES} (a year), or leave it out"
-        );
+    if let Some(minutes) = task.estimate_minutes.filter(|minutes| !(0.0..=MAX_ESTIMATE_MINUTES).contains(minutes)) {
+        let message =
+            format!("the estimate is {minutes:?} minutes; use 0 to {MAX_ESTIMATE_MINUTES} (a year), or leave it out");
         report.task(Error, "bad_estimate", index, message);
     }
     if let Some(effort) = task.effort.as_ref().filter(|effort| Effort::read(effort).is_none()) {
@@ -110,7 +108,7 @@ fn check_task(report: &mut Report, index: usize, task: &TaskSpec) {
         report.task(Error, "bad_effort", index, format!("the effort is {}; use one of {known}", shown(effort)));
     }
     if task.files.create.is_empty() && task.files.modify.is_empty() {
-        let message = "owns no files, so it may change nothing; list them under `create` or `modify`";
+        let message = "owns no files, so it cannot change anything; list files under `create` or `modify`";
         report.task(Warning, "owns_nothing", index, message.to_owned());
     }
 }

@@ -1,4 +1,5 @@
-//! Which task claims which path: no path twice, and each in keeping with the commit that the run starts from.
+//! Checks which task claims which path: no path is claimed twice, and each claim fits the commit that the run starts
+//! from.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +10,14 @@ use crate::spec::GraphFile;
 use crate::spec::path::{ListedPath, ancestors, folded};
 
 pub(super) struct Claim<'f> {
-    /// Its place in the file; of tasks with the same id, the first one's.
+    /// Index of the task in the file; for a duplicate id, the index of the first task with it.
     pub task: usize,
     listed: &'f str,
     pub owned: OwnedPath,
     pub folded: String,
 }
 
-/// Every readable claim, in the order of the file; the others are reported.
+/// Returns every valid claim, in the order of the file, and reports the invalid ones.
 pub(super) fn read<'f>(report: &mut Report, file: &'f GraphFile, first: &BTreeMap<&str, usize>) -> Vec<Claim<'f>> {
     let mut claims = Vec::new();
     for (index, task) in file.tasks.iter().enumerate() {
@@ -36,10 +37,10 @@ pub(super) fn read<'f>(report: &mut Report, file: &'f GraphFile, first: &BTreeMa
     claims
 }
 
-/// The claims on one path, as far as a conflict needs them.
+/// The claims on one path, as far as conflict detection needs them.
 struct Group {
     first: usize,
-    /// The first by another task.
+    /// The first claim by another task.
     other: Option<usize>,
     file: Option<usize>,
 }
@@ -64,26 +65,26 @@ pub(super) fn check_conflicts(report: &mut Report, file: &GraphFile, claims: &[C
         group.file = group.file.or(new_file);
         if claims[group.first].task != claim.task {
             group.other = group.other.or(Some(index));
-            report_rival(report, file, &claims[group.first], claim);
+            report_conflict(report, file, &claims[group.first], claim);
         }
     }
     for claim in claims {
         for group in ancestors(&claim.folded).filter_map(|directory| groups.get(directory)) {
             if let Some(above) = group.file {
                 let above = &claims[above];
-                let message = format!("lies below {}, which {} owns as a file", shown(above.listed), name(file, above));
+                let message = format!("is below {}, which {} owns as a file", shown(above.listed), name(file, above));
                 report.path(Error, "path_below_file", claim.task, claim.listed, &message);
                 break;
             }
-            if let Some(rival) = group.not_of(claim.task, claims) {
-                report_rival(report, file, &claims[rival], claim);
+            if let Some(conflicting) = group.not_of(claim.task, claims) {
+                report_conflict(report, file, &claims[conflicting], claim);
                 break;
             }
         }
     }
 }
 
-/// Two claims of one task on one path.
+/// Reports two claims of one task on the same path.
 fn check_same_task(report: &mut Report, earlier: &Claim, claim: &Claim) {
     let (a, b) = (&earlier.owned, &claim.owned);
     let (severity, code, message) = if a.directory != b.directory {
@@ -96,17 +97,17 @@ fn check_same_task(report: &mut Report, earlier: &Claim, claim: &Claim) {
     report.path(severity, code, claim.task, claim.listed, message);
 }
 
-fn report_rival(report: &mut Report, file: &GraphFile, rival: &Claim, claim: &Claim) {
-    let owner = name(file, rival);
-    let message = if rival.owned.path == claim.owned.path {
+fn report_conflict(report: &mut Report, file: &GraphFile, other: &Claim, claim: &Claim) {
+    let owner = name(file, other);
+    let message = if other.owned.path == claim.owned.path {
         format!("is also owned by {owner}; every file has one owner")
-    } else if rival.folded == claim.folded {
+    } else if other.folded == claim.folded {
         format!(
-            "is also owned by {owner} as {}, which some file systems do not tell apart; every file has one owner",
-            shown(rival.listed)
+            "is also owned by {owner} as {}, which some file systems treat as the same path; every file has one owner",
+            shown(other.listed)
         )
     } else {
-        format!("is also owned by {owner} through {}; every file has one owner", shown(rival.listed))
+        format!("is also owned by {owner} through {}; every file has one owner", shown(other.listed))
     };
     report.path(Error, "path_owned_twice", claim.task, claim.listed, &message);
 }
@@ -115,7 +116,8 @@ fn name(file: &GraphFile, claim: &Claim) -> String {
     shown(&file.tasks[claim.task].id)
 }
 
-/// `create` must not exist at the start, `modify` must, and nothing may lie where git cannot commit it.
+/// Checks the claims against the start commit: `create` must not exist there, `modify` must, and git must be able to
+/// commit the path.
 pub(super) fn check_start(report: &mut Report, claims: &[Claim], start: &StartTree) {
     let spellings: BTreeMap<String, &str> = start.entries.keys().map(|path| (folded(path), path.as_str())).collect();
     for claim in claims {
@@ -137,7 +139,7 @@ pub(super) fn check_start(report: &mut Report, claims: &[Claim], start: &StartTr
 
 type Finding = Option<(&'static str, String)>;
 
-/// Below something that is no directory.
+/// Returns a finding if the path is below a symlink, a submodule or a file.
 fn misplaced(claim: &Claim, start: &StartTree, spellings: &BTreeMap<String, &str>) -> Finding {
     let itself = claim.owned.directory.then_some(claim.folded.as_str());
     for above in itself.into_iter().chain(ancestors(&claim.folded)) {
@@ -157,7 +159,7 @@ fn misplaced(claim: &Claim, start: &StartTree, spellings: &BTreeMap<String, &str
         }
     }
     let file = ancestors(&claim.owned.path).find(|above| start.entries.contains_key(*above))?;
-    Some(("path_below_file", format!("lies below {}, which is a file at the start commit", shown(file))))
+    Some(("path_below_file", format!("is below {}, which is a file at the start commit", shown(file))))
 }
 
 fn in_submodule(path: &str) -> String {
@@ -167,7 +169,10 @@ fn in_submodule(path: &str) -> String {
 fn directory_mismatch(claim: &Claim, start: &StartTree) -> Finding {
     let OwnedPath { path, create, .. } = &claim.owned;
     if start.entries.contains_key(path) {
-        return Some(("path_not_directory", "is a file at the start commit; list it without `/`".to_owned()));
+        return Some((
+            "path_not_directory",
+            "is a file at the start commit; list it without the trailing `/`".to_owned(),
+        ));
     }
     match (create, start.has_below(path)) {
         (true, true) => Some(("create_exists", "exists at the start commit; list it under `modify`".to_owned())),
@@ -185,18 +190,18 @@ fn file_mismatch(claim: &Claim, start: &StartTree, spellings: &BTreeMap<String, 
         Some(EntryKind::Submodule) => Some(("path_in_submodule", in_submodule(path))),
         Some(_) if *create => Some(("create_exists", "exists at the start commit; list it under `modify`".to_owned())),
         Some(EntryKind::Symlink { target }) if start.leads_out(path) => {
-            let message = format!("is a symlink that leads out of the repository (to {})", shown(target));
+            let message = format!("is a symlink that points out of the repository (to {})", shown(target));
             Some(("path_through_symlink", message))
         }
         Some(_) => None,
         None if start.has_below(path) => {
-            let message = "is a directory at the start commit; write a `/` after it to own everything below";
+            let message = "is a directory at the start commit; add a trailing `/` to own everything below it";
             Some(("path_is_directory", message.to_owned()))
         }
         None if *create => None,
         None => {
             let hint = match spellings.get(&claim.folded) {
-                Some(spelled) => format!("; {} does", shown(spelled)),
+                Some(spelled) => format!("; but {} does", shown(spelled)),
                 None => "; list it under `create`".to_owned(),
             };
             Some(("modify_missing", format!("does not exist at the start commit{hint}")))

@@ -1,4 +1,4 @@
-//! Who needs whom: every name known, every need on a lower level, no circles.
+//! Checks the dependencies: every task is known and on a lower level, and there are no cycles.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,25 @@ use super::Severity::Error;
 use super::report::{Report, shown};
 use crate::spec::GraphFile;
 
-/// A longer circle is shown without its middle.
-const LONGEST_SHOWN_CYCLE: usize = 20;
+/// Maximum tasks of a cycle that are shown; a longer cycle is shown without its middle.
+const MAX_SHOWN_TASKS: usize = 20;
 
-/// `first` says where each id first stands in the file.
+/// `first` maps each id to the index of the first task with it.
 pub(super) fn check(report: &mut Report, file: &GraphFile, first: &BTreeMap<&str, usize>) {
     let edges = edges(report, file, first);
     for (index, needs) in edges.iter().enumerate() {
         let level = file.tasks[index].level;
         for need in needs.iter().map(|&need| &file.tasks[need]).filter(|need| need.level >= level) {
             let need_id = shown(&need.id);
-            let message =
-                format!("depends on {need_id} of level {}, which must be lower than its own level {level}", need.level);
+            let message = format!(
+                "depends on {need_id} of level {}, but dependencies must be on a lower level than its own level {level}",
+                need.level
+            );
             report.task(Error, "dependency_level", index, message);
         }
     }
     for cycle in cycles(&edges) {
-        report.task(Error, "dependency_cycle", cycle.shown[0], format!("dependency cycle: {}", cycle.told(file)));
+        report.task(Error, "dependency_cycle", cycle.shown[0], format!("dependency cycle: {}", cycle.to_text(file)));
     }
 }
 
@@ -51,19 +53,19 @@ fn edges(report: &mut Report, file: &GraphFile, first: &BTreeMap<&str, usize>) -
 
 struct Cycle {
     shown: Vec<usize>,
-    /// How many are left out before the last.
+    /// How many tasks are left out before the last one.
     left_out: usize,
 }
 
 impl Cycle {
-    fn of(way: &[(usize, usize)]) -> Cycle {
-        let left_out = way.len().saturating_sub(LONGEST_SHOWN_CYCLE);
-        let head = way.len() - left_out - 1;
-        let shown = way[..head].iter().chain(way.last()).map(|(index, _)| *index).collect();
+    fn of(path: &[(usize, usize)]) -> Cycle {
+        let left_out = path.len().saturating_sub(MAX_SHOWN_TASKS);
+        let head = path.len() - left_out - 1;
+        let shown = path[..head].iter().chain(path.last()).map(|(index, _)| *index).collect();
         Cycle { shown, left_out }
     }
 
-    fn told(&self, file: &GraphFile) -> String {
+    fn to_text(&self, file: &GraphFile) -> String {
         let mut names: Vec<String> =
             self.shown.iter().chain(self.shown.first()).map(|&index| shown(&file.tasks[index].id)).collect();
         if self.left_out > 0 {
@@ -73,7 +75,8 @@ impl Cycle {
     }
 }
 
-/// One circle for each edge that closes one: none is told twice, and without those edges none is left.
+/// Returns one cycle for each edge that closes one. No cycle is returned twice, and without those edges no cycle is
+/// left.
 fn cycles(edges: &[Vec<usize>]) -> Vec<Cycle> {
     const UNSEEN: usize = usize::MAX;
     const DONE: usize = usize::MAX - 1;
@@ -83,23 +86,23 @@ fn cycles(edges: &[Vec<usize>]) -> Vec<Cycle> {
         if depth[start] != UNSEEN {
             continue;
         }
-        // The way down to where we stand, each with the number of its edges already taken.
-        let mut way = vec![(start, 0)];
+        // The path from the start to the current task, each with the number of its edges already followed.
+        let mut path = vec![(start, 0)];
         depth[start] = 0;
-        while let Some((at, taken)) = way.last_mut() {
+        while let Some((at, taken)) = path.last_mut() {
             let Some(&next) = edges[*at].get(*taken) else {
                 depth[*at] = DONE;
-                way.pop();
+                path.pop();
                 continue;
             };
             *taken += 1;
             match depth[next] {
                 DONE => {}
                 UNSEEN => {
-                    depth[next] = way.len();
-                    way.push((next, 0));
+                    depth[next] = path.len();
+                    path.push((next, 0));
                 }
-                open => found.push(Cycle::of(&way[open..])),
+                open => found.push(Cycle::of(&path[open..])),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The checked graph: exclusive ownership, dependencies, levels.
+//! The validated task graph: exclusive ownership, dependencies, levels.
 
 mod check;
 mod claims;
@@ -17,17 +17,17 @@ use crate::spec::path::ancestors;
 use crate::spec::{GraphFile, TaskSpec};
 
 pub use report::{Problem, Severity};
-pub use trace::{Served, spell_out, trace};
+pub use trace::{TracedCriterion, spell_out, trace};
 pub use tree::{EntryKind, StartTree};
 
-/// A graph that holds what it promises: ids are unique, dependencies lie on lower levels, no file has two owners.
+/// A validated graph: ids are unique, dependencies are on lower levels, no file has two owners.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskGraph {
     pub feature: Feature,
     tasks: Vec<Task>,
     by_id: BTreeMap<TaskId, usize>,
     by_path: BTreeMap<String, Owner>,
-    /// For each task those that name it as a dependency.
+    /// For each task, the tasks that depend on it directly.
     needed_by: Vec<Vec<usize>>,
 }
 
@@ -46,19 +46,19 @@ pub struct Task {
     pub spec: TaskSpec,
 }
 
-/// A path that one task alone may change.
+/// A path that only one task may change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OwnedPath {
-    /// Relative, normalised, with `/`, without a trailing one.
+    /// Relative and normalized, separated by `/`, without a trailing one.
     pub path: String,
-    /// Owns everything below as well.
+    /// Owns everything below it as well.
     pub directory: bool,
-    /// Listed under `create`: must not exist at the start, must exist afterwards.
+    /// Listed under `create`: must not exist at the start and must exist afterwards.
     pub create: bool,
 }
 
 impl OwnedPath {
-    /// Whether both own some path.
+    /// Returns true if both own some path.
     pub fn overlaps(&self, other: &OwnedPath) -> bool {
         self.path == other.path || self.covers(&other.path) || other.covers(&self.path)
     }
@@ -73,13 +73,14 @@ impl OwnedPath {
 }
 
 impl TaskGraph {
-    /// Every problem in one pass. Warnings come with a graph, errors without.
-    /// With no `start`, what depends on the repository is not checked (a resumed run, whose own work stands there).
+    /// Checks the whole file and returns every problem. With warnings only, there is a graph; with errors, there is
+    /// none. Without `start`, nothing is checked against the repository (for a resumed run, whose own work is already
+    /// there).
     pub fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<TaskGraph>, Vec<Problem>) {
         check::check(file, start)
     }
 
-    /// From parts that were found to fit together.
+    /// Builds the graph from parts that passed every check.
     fn assemble(feature: Feature, mut tasks: Vec<Task>) -> TaskGraph {
         tasks.sort_by_key(|task| task.level);
         let by_id: BTreeMap<TaskId, usize> =
@@ -97,7 +98,7 @@ impl TaskGraph {
         TaskGraph { feature, tasks, by_id, by_path, needed_by }
     }
 
-    /// By level, within a level as in the file.
+    /// Sorted by level; within a level, in the order of the file.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
@@ -106,19 +107,19 @@ impl TaskGraph {
         self.by_id.get(id).map(|&index| &self.tasks[index])
     }
 
-    /// The place in `tasks()`.
+    /// Returns the position in `tasks()`.
     pub fn index(&self, id: &TaskId) -> Option<usize> {
         self.by_id.get(id).copied()
     }
 
-    /// The levels that have tasks, ascending.
+    /// Returns the levels that have tasks, ascending.
     pub fn levels(&self) -> Vec<Level> {
         let mut levels: Vec<Level> = self.tasks.iter().map(|task| task.level).collect();
         levels.dedup();
         levels
     }
 
-    /// Who may change this path.
+    /// Returns the task that may change this path.
     pub fn owner_of(&self, path: &str) -> Option<&Task> {
         let as_file = self.by_path.get(path).filter(|owner| !owner.directory);
         let owner = as_file.or_else(|| {
@@ -127,7 +128,7 @@ impl TaskGraph {
         Some(&self.tasks[owner.task])
     }
 
-    /// Everything that needs this task, directly or not, in graph order.
+    /// Returns all tasks that depend on this one, directly or not, in graph order.
     pub fn dependents(&self, id: &TaskId) -> Vec<TaskId> {
         let Some(start) = self.index(id) else { return Vec::new() };
         let mut found = vec![false; self.tasks.len()];

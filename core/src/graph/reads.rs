@@ -1,4 +1,4 @@
-//! What a task wants to read must be there when it starts.
+//! Checks that the files a task reads exist when it starts.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::spec::{GraphFile, TaskSpec};
 
 pub(super) fn check(report: &mut Report, file: &GraphFile, claims: &[Claim], start: Option<&StartTree>) {
     let makers = Makers::new(file, claims);
-    // Many tasks read the same few paths.
+    // Cache, since many tasks read the same few paths.
     let mut known: BTreeMap<String, Option<&Claim>> = BTreeMap::new();
     for (index, task) in file.tasks.iter().enumerate() {
         for listed in &task.files.read {
             let path = match ListedPath::read(listed) {
                 Ok(ListedPath { path, .. }) => path,
-                // A pattern names no single file, and the specs may well be read.
+                // A pattern does not name a single file, and tasks may read the specs.
                 Err(bad) if matches!(bad.code, "path_glob" | "path_reserved") => continue,
                 Err(bad) => {
                     report.path(Warning, bad.code, index, listed, bad.why);
@@ -35,7 +35,7 @@ pub(super) fn check(report: &mut Report, file: &GraphFile, claims: &[Claim], sta
     }
 }
 
-/// What lies beyond a symlink or in a submodule cannot be seen from here.
+/// Returns true if the path exists or may exist. Content behind a symlink or in a submodule cannot be checked.
 fn may_exist(start: &StartTree, path: &str) -> bool {
     let beyond =
         |above: &str| matches!(start.entries.get(above), Some(EntryKind::Symlink { .. } | EntryKind::Submodule));
@@ -49,7 +49,7 @@ fn unreadable(
     start_known: bool,
 ) -> Option<(&'static str, String)> {
     let Some(claim) = maker else {
-        let message = "is to be read, but neither exists at the start commit nor is made by a lower level";
+        let message = "is listed under `read`, but neither exists at the start commit nor is created by a lower level";
         return start_known.then(|| ("read_missing", message.to_owned()));
     };
     let made_by = &file.tasks[claim.task];
@@ -57,7 +57,7 @@ fn unreadable(
         return None;
     }
     let message = format!(
-        "is to be read on level {}, but is only made by {} on level {}",
+        "is read on level {}, but is only created by {} on level {}",
         task.level,
         shown(&made_by.id),
         made_by.level
@@ -65,7 +65,7 @@ fn unreadable(
     Some(("read_too_early", message))
 }
 
-/// The claims by path, and by task.
+/// The claims by path and by task.
 struct Makers<'c, 'f> {
     file: &'f GraphFile,
     by_path: BTreeMap<&'c str, Vec<&'c Claim<'f>>>,
@@ -86,7 +86,7 @@ impl<'c, 'f> Makers<'c, 'f> {
         self.by_task.get(&task).is_some_and(|claims| claims.iter().any(|claim| touches(claim, path)))
     }
 
-    /// The claim of the lowest level on the path, on something below it, or on a directory above.
+    /// Returns the claim of the lowest level on the path, on something below it, or on a directory above it.
     fn lowest(&self, path: &str) -> Option<&'c Claim<'f>> {
         let prefix = format!("{path}/");
         let below = self

@@ -1,4 +1,4 @@
-//! What is wrong with a graph, collected in the order of its file.
+//! Collects the problems of a graph and sorts them in the order of the file.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::spec::GraphFile;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Stable, for programs.
+    /// Stable identifier for programs.
     pub code: &'static str,
     pub severity: Severity,
     pub task: Option<String>,
@@ -23,7 +23,7 @@ pub enum Severity {
 
 pub(super) struct Report<'f> {
     file: &'f GraphFile,
-    /// With the task's place in the file; what concerns the whole file comes before all tasks.
+    /// Each with the task's index in the file. Problems of the whole file have none and come first.
     found: Vec<(Option<usize>, Problem)>,
 }
 
@@ -41,7 +41,7 @@ impl<'f> Report<'f> {
         self.found.push((Some(index), Problem { code, severity, task, path: None, message }));
     }
 
-    /// `message` goes on after the path.
+    /// Reports a problem with a path. `message` continues the sentence after the path.
     pub fn path(&mut self, severity: Severity, code: &'static str, index: usize, path: &str, message: &str) {
         let message = format!("{} {message}", shown(path));
         self.task(severity, code, index, message);
@@ -60,10 +60,10 @@ impl<'f> Report<'f> {
     }
 }
 
-/// A name from the file as it may stand in a line on a terminal.
+/// Quotes a name from the file so that it is safe to print: control characters are escaped, and it is cut if too long.
 pub(super) fn shown(name: &str) -> String {
-    const LONGEST: usize = 120;
-    let cut = name.char_indices().nth(LONGEST).map_or(name, |(at, _)| &name[..at]);
+    const MAX_CHARS: usize = 120;
+    let cut = name.char_indices().nth(MAX_CHARS).map_or(name, |(at, _)| &name[..at]);
     let more = if cut.len() < name.len() { "…" } else { "" };
     let plain: String =
         cut.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect();

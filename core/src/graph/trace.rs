@@ -1,4 +1,4 @@
-//! Which task serves which acceptance criterion.
+//! Traces which tasks cover which acceptance criteria.
 
 use serde::Serialize;
 
@@ -7,25 +7,26 @@ use super::report::{Problem, Report, shown};
 use crate::prompt::markdown::one_line;
 use crate::spec::{GraphFile, Requirements};
 
-/// A criterion, and the tasks that say that they serve it.
+/// A criterion, and the tasks that claim to cover it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Served {
+pub struct TracedCriterion {
     pub id: String,
     pub criterion: String,
     pub tasks: Vec<String>,
 }
 
-/// Every criterion in its order, and what does not fit.
-pub fn trace(requirements: &Requirements, file: &GraphFile) -> (Vec<Served>, Vec<Problem>) {
-    let mut served: Vec<Served> = requirements
+/// Returns every criterion with its tasks, and the problems: criteria that are unknown or not covered.
+pub fn trace(requirements: &Requirements, file: &GraphFile) -> (Vec<TracedCriterion>, Vec<Problem>) {
+    let mut served: Vec<TracedCriterion> = requirements
         .criteria()
-        .map(|criterion| Served { id: criterion.id, criterion: one_line(criterion.text), tasks: Vec::new() })
+        .map(|criterion| TracedCriterion { id: criterion.id, criterion: one_line(criterion.text), tasks: Vec::new() })
         .collect();
     let mut report = Report::new(file);
     for (index, task) in file.tasks.iter().enumerate() {
         for entry in &task.acceptance_criteria {
             let named = ids(entry);
-            let same = |one: &Served| named.contains(&one.id) || (named.is_empty() && is_same(&one.criterion, entry));
+            let same =
+                |one: &TracedCriterion| named.contains(&one.id) || (named.is_empty() && is_same(&one.criterion, entry));
             for one in served.iter_mut().filter(|one| same(one)) {
                 if !one.tasks.contains(&task.id) {
                     one.tasks.push(task.id.clone());
@@ -39,13 +40,13 @@ pub fn trace(requirements: &Requirements, file: &GraphFile) -> (Vec<Served>, Vec
     }
     for one in served.iter().filter(|one| one.tasks.is_empty()) {
         let message =
-            format!("no task serves {}: {}; name it in a task's acceptance_criteria", one.id, shown(&one.criterion));
+            format!("no task covers {}: {}; name it in a task's acceptance_criteria", one.id, shown(&one.criterion));
         report.whole(Warning, "unserved_criterion", message);
     }
     (served, report.finish())
 }
 
-/// Puts the words of a criterion where a task only names it, so that whoever does the task can read them there.
+/// Adds the text of a criterion where a task only names its id, so that the worker can read it there.
 pub fn spell_out(file: &mut GraphFile, requirements: &Requirements) {
     for entry in file.tasks.iter_mut().flat_map(|task| &mut task.acceptance_criteria) {
         if let Some(criterion) = requirements.criteria().find(|criterion| criterion.id == entry.trim()) {
@@ -54,7 +55,7 @@ pub fn spell_out(file: &mut GraphFile, requirements: &Requirements) {
     }
 }
 
-/// `AC-1.2` wherever it stands.
+/// Finds every `AC-1.2` in the text.
 fn ids(text: &str) -> Vec<String> {
     let numbers = |text: &str| text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>();
     let found = text.match_indices("AC-").map(|(at, _)| numbers(&text[at + 3..]));
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn criteria_are_found_by_name_or_by_their_words() {
+    fn criteria_are_found_by_id_or_by_text() {
         let requirements = Requirements::parse(
             "## User Stories\n### Story 1: a\n**Acceptance Criteria:**\n- prints 1\n- prints 2\n### Story 2: b\n\
              **Acceptance Criteria:**\n- prints 3\n- prints 4\n",

@@ -1,13 +1,13 @@
-//! What stands in the commit that a run starts from.
+//! The files of the commit that a run starts from.
 
 use std::collections::BTreeMap;
 
-/// A way with more parts goes in a circle, or was made to keep us busy; neither is followed.
-const LONGEST_WALK: usize = 2000;
+/// Maximum steps when following symlinks. A longer path is a loop or an attack, and counts as leading out.
+const MAX_STEPS: usize = 2000;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StartTree {
-    /// Path → what it is. Directories are not listed; they are told by the paths below them.
+    /// Maps each path to its kind. Directories are not listed; they are implied by the paths below them.
     pub entries: BTreeMap<String, EntryKind>,
 }
 
@@ -19,7 +19,7 @@ pub enum EntryKind {
 }
 
 impl StartTree {
-    /// Whether the path is there, as an entry or as a directory.
+    /// Returns true if the path exists, as an entry or as a directory.
     pub fn contains(&self, path: &str) -> bool {
         self.entries.contains_key(path) || self.has_below(path)
     }
@@ -29,11 +29,11 @@ impl StartTree {
         self.entries.range(prefix.clone()..).next().is_some_and(|(path, _)| path.starts_with(&prefix))
     }
 
-    /// Whether one leaves the repository by following the path and every symlink on its way.
+    /// Returns true if the path, with every symlink on the way followed, leaves the repository.
     pub(super) fn leads_out(&self, path: &str) -> bool {
         let mut ahead: Vec<&str> = path.rsplit('/').collect();
         let mut here: Vec<&str> = Vec::new();
-        for _ in 0..LONGEST_WALK {
+        for _ in 0..MAX_STEPS {
             match ahead.pop() {
                 None => return false,
                 Some("" | ".") => {}
@@ -45,7 +45,7 @@ impl StartTree {
                 Some(part) => here.push(part),
             }
             if let Some(EntryKind::Symlink { target }) = self.entries.get(&here.join("/")) {
-                if target.starts_with('/') || ahead.len() > LONGEST_WALK {
+                if target.starts_with('/') || ahead.len() > MAX_STEPS {
                     return true;
                 }
                 here.pop();
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_are_told_by_what_lies_below() {
+    fn directories_are_implied_by_the_paths_below() {
         let tree = StartTree { entries: [("a/b".into(), EntryKind::File), ("a-c".into(), EntryKind::File)].into() };
         assert!(tree.contains("a") && tree.contains("a/b") && tree.has_below("a"));
         assert!(!tree.has_below("a/b") && !tree.contains("a/") && !tree.has_below("a-"));

@@ -1,4 +1,5 @@
-//! What all workers of a feature read, the most important sections first in line for the budget.
+//! The part of the prompt that all workers of a feature share. If the budget is too small, the most important sections
+//! are kept.
 
 use std::fmt::Write as _;
 
@@ -6,20 +7,20 @@ use super::markdown::{self, Section};
 use super::{CHARS_PER_TOKEN, Document, PromptInput};
 
 const RULES: &str = "\
-You are one of several workers that build this feature at the same time, each in a worktree of its own. Your task \
+You are one of several workers that build this feature in parallel, each in its own worktree. Your task \
 follows below.
 
-- Change only the files that your task lists for you. Whatever else you change is taken out and the attempt fails; \
-build output and lock files are left out by themselves.
-- Stay in your worktree, and leave git alone (no commits, no branches, nothing in `.git`): when you end, your files \
-are verified and committed for you.
-- Run the verification command before you end, and mend what fails.
-- Start no subagents. Use the network to install packages only.
-- Write no secret into code or logs, and check what comes in from outside.
-- If the task cannot be done as it is written, or needs a file that is not yours, end by saying what is in the way.
+- Change only the files that your task owns. Any other change is removed and fails the attempt; \
+build output and lock files are excluded automatically.
+- Stay in your worktree, and do not change anything in git (no commits, no branches, nothing in `.git`): when you finish, \
+your files are verified and committed for you.
+- Run the verification command before you finish, and fix what fails.
+- Start no subagents. Use the network only to install packages.
+- Never write secrets into code or logs, and validate external input.
+- If the task cannot be done as written, or needs a file that you do not own, finish by saying what blocks it.
 ";
 
-/// Words in a heading that tell what its section is worth to somebody who writes the code.
+/// Words in a heading that tell how important its section is to a worker.
 const BINDING: &[&str] =
     &["constraint", "acceptance", "criteria", "interface", "contract", "decision", "convention", "rule", "standard"];
 const USEFUL: &[&str] = &[
@@ -41,7 +42,7 @@ const USEFUL: &[&str] = &[
     "stack",
     "technology",
 ];
-const ASIDE: &[&str] = &[
+const BACKGROUND: &[&str] = &[
     "out of scope",
     "non-goal",
     "background",
@@ -59,14 +60,15 @@ const ASIDE: &[&str] = &[
     "risk",
 ];
 
-const FEW_NAMES: usize = 400;
+/// Minimum characters for the names of the sections that were left out.
+const MIN_NAMES_CHARS: usize = 400;
 
-/// What becomes of a document in the prompt.
+/// A document in the prompt, and which of its sections are kept.
 struct Part<'a> {
     name: &'static str,
     heading: &'static str,
     path: Option<&'a str>,
-    /// Everything stands below one heading, the document's own title.
+    /// True if everything is below one heading, the document's own title.
     titled: bool,
     sections: Vec<Section>,
     kept: Vec<bool>,
@@ -75,7 +77,7 @@ struct Part<'a> {
 pub fn write(input: &PromptInput<'_>) -> (String, Vec<String>) {
     let mut parts = parts(input);
     let budget = (input.budget_tokens as usize).saturating_mul(CHARS_PER_TOKEN);
-    // A fraction of the budget goes to the names of what it has no room for; a few names are always told.
+    // An eighth of the budget is for the names of the sections that do not fit; a few names are always listed.
     let for_names = budget / 8;
     if !keep(&mut parts, budget) {
         keep(&mut parts, budget - for_names);
@@ -90,7 +92,7 @@ pub fn write(input: &PromptInput<'_>) -> (String, Vec<String>) {
     let left_out: Vec<(&Part<'_>, Vec<String>)> =
         parts.iter().map(|part| (part, part.cut())).filter(|(_, cut)| !cut.is_empty()).collect();
     if !left_out.is_empty() {
-        let _ = writeln!(text, "Left out for length: {}.\n", name_left_out(&left_out, for_names.max(FEW_NAMES)));
+        let _ = writeln!(text, "Left out for length: {}.\n", name_left_out(&left_out, for_names.max(MIN_NAMES_CHARS)));
     }
     (text, left_out.into_iter().flat_map(|(_, cut)| cut).collect())
 }
@@ -113,12 +115,12 @@ fn parts<'a>(input: &PromptInput<'a>) -> Vec<Part<'a>> {
     parts
 }
 
-/// Keeps what the budget has room for, by rank, then by place. Whether that is everything.
+/// Keeps the sections that fit into the budget, by rank and then by position. Returns true if all of them fit.
 fn keep(parts: &mut [Part<'_>], budget: usize) -> bool {
     let mut order: Vec<(u8, usize, usize)> = Vec::new();
     for (part_index, part) in parts.iter_mut().enumerate() {
         part.kept.fill(false);
-        // By place before document, so that a long document does not starve the others.
+        // Position before document, so that a long document does not crowd out the others.
         order.extend((0..part.sections.len()).map(|index| (part.rank(index), index, part_index)));
     }
     order.sort_unstable();
@@ -153,28 +155,29 @@ impl<'a> Part<'a> {
         Part { name, heading, path, titled, kept: vec![false; sections.len()], sections }
     }
 
-    /// The headings of a section, without the document's own title.
+    /// Returns the headings of a section, without the document's own title.
     fn titles(&self, index: usize) -> &[String] {
         let titles = &self.sections[index].titles;
         if self.titled { titles.get(1..).unwrap_or_default() } else { titles }
     }
 
-    /// The lower, the more a section is worth.
+    /// Returns the importance of a section; lower is more important.
     fn rank(&self, index: usize) -> u8 {
         let titles = self.titles(index);
         if titles.is_empty() {
             return 0;
         }
-        // Of the project, constraints are what a worker needs; a decision binds.
-        let usual = match self.name {
+        // Of the project document, workers mainly need the constraints; decisions are binding.
+        let default = match self.name {
             "Project" => 4,
             "Decisions" => 1,
             _ => 3,
         };
-        titles.iter().rev().find_map(|title| worth(title)).unwrap_or(usual)
+        titles.iter().rev().find_map(|title| importance(title)).unwrap_or(default)
     }
 
-    /// The names of what was not kept; the sections below one that went with it are not named again.
+    /// Returns the names of the sections that were left out. If a section and everything below it are left out, only
+    /// the section is named.
     fn cut(&self) -> Vec<String> {
         if !self.kept.contains(&true) {
             return if self.sections.is_empty() { Vec::new() } else { vec![self.name.to_owned()] };
@@ -192,7 +195,7 @@ impl<'a> Part<'a> {
         names
     }
 
-    /// A heading with nothing of its own goes with what stood below it.
+    /// Drops a heading without text of its own if everything below it was dropped.
     fn drop_bare_headings(&mut self) {
         for index in (0..self.sections.len()).rev() {
             let below = self.below(index);
@@ -203,7 +206,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The end of what stands below a section.
+    /// Returns the index after the last section below this one.
     fn below(&self, index: usize) -> usize {
         let titles = &self.sections[index].titles;
         let deeper = |section: &&Section| !titles.is_empty() && section.titles.len() > titles.len();
@@ -217,10 +220,10 @@ impl<'a> Part<'a> {
     }
 }
 
-fn worth(title: &str) -> Option<u8> {
+fn importance(title: &str) -> Option<u8> {
     let title = title.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| title.contains(word));
-    if has(ASIDE) {
+    if has(BACKGROUND) {
         Some(4)
     } else if has(BINDING) {
         Some(1)
@@ -231,7 +234,7 @@ fn worth(title: &str) -> Option<u8> {
     }
 }
 
-/// The names within `max_chars`, then how many more there are, and where all of it can be read.
+/// Lists the names within `max_chars`, then how many more there are, and the path to read them at.
 fn name_left_out(left_out: &[(&Part<'_>, Vec<String>)], max_chars: usize) -> String {
     let each = max_chars / left_out.len().max(1);
     let name_part = |(part, cut): &(&Part<'_>, Vec<String>)| {
@@ -251,9 +254,7 @@ fn name_left_out(left_out: &[(&Part<'_>, Vec<String>)], max_chars: usize) -> Str
             (0, more) => format!("{more} sections of {}", part.name),
             (_, more) => format!(" and {more} more"),
         };
-        let place = part
-            .path
-            .map_or_else(String::new, |path| format!(" ({path} has {})", if cut.len() == 1 { "it" } else { "them" }));
+        let place = part.path.map_or_else(String::new, |path| format!(" (see {path})"));
         format!("{names}{more}{place}")
     };
     left_out.iter().map(name_part).collect::<Vec<_>>().join("; ")

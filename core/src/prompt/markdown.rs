@@ -1,8 +1,8 @@
-//! Just enough Markdown to cut a text where it may be cut and to put it into another.
+//! The little Markdown that is needed to cut a text at safe places and to embed it in another.
 
-const FENCES: [char; 2] = ['`', '~'];
+const FENCE_CHARS: [char; 2] = ['`', '~'];
 
-/// A heading with the text up to the next one, or the text before the first.
+/// A heading with the text up to the next one, or the text before the first heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     /// The headings above it and its own, outermost first; empty before the first heading.
@@ -10,8 +10,8 @@ pub struct Section {
     pub text: String,
 }
 
-/// Splits at headings outside code fences. Headings go `deeper` levels down, so that they fit below ours, and a fence that
-/// is never closed is closed.
+/// Splits the text at headings outside code fences. Headings are moved `deeper` levels down, so that they fit below
+/// ours, and an unclosed fence is closed.
 pub fn sections(text: &str, deeper: usize) -> Vec<Section> {
     let mut sections = vec![Section { titles: Vec::new(), text: String::new() }];
     let mut open: Vec<(usize, String)> = Vec::new();
@@ -46,26 +46,26 @@ pub fn sections(text: &str, deeper: usize) -> Vec<Section> {
     sections
 }
 
-/// A whole text as part of another, its headings `deeper`.
+/// Embeds a whole text in another, with its headings moved `deeper` levels down.
 pub fn embed(text: &str, deeper: usize) -> String {
     let sections = sections(text, deeper);
     sections.iter().map(|section| section.text.as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Without the fields for other programs that a document may begin with.
+/// Returns the document without its front matter.
 pub fn without_front_matter(text: &str) -> &str {
     let end = text.strip_prefix("---\n").and_then(|fields| fields.split_once("\n---\n"));
     end.map_or(text, |(_, document)| document)
 }
 
-/// A text that nobody vouches for, in a fence that it cannot close.
+/// Puts untrusted text in a code fence that it cannot close.
 pub fn fenced(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat((longest + 1).max(3));
     format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
 }
 
-/// A word or path in a line of prose.
+/// Formats a word or path as inline code.
 pub fn code(text: &str) -> String {
     let text = one_line(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -77,8 +77,8 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The head and the larger tail of a text that is too long, with the number of characters between them. Never more
-/// than `max_chars`.
+/// Cuts a text that is too long to its head and its (larger) tail, with the number of characters left out in between.
+/// The result never has more than `max_chars`.
 pub fn bound_text(text: &str, max_chars: usize) -> String {
     let total = text.chars().count();
     if total <= max_chars {
@@ -89,7 +89,7 @@ pub fn bound_text(text: &str, max_chars: usize) -> String {
     if kept == 0 {
         return text.chars().take(max_chars).collect();
     }
-    // Tools tell what failed at the end.
+    // The tail is larger because tools report failures at the end.
     let head = kept / 3;
     let tail = kept - head;
     let byte = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(byte, _)| byte);
@@ -106,13 +106,13 @@ pub fn heading(line: &str) -> Option<(usize, &str)> {
     valid.then(|| (level, without_closing_marks(title.trim())))
 }
 
-/// `C` of `C ##`, but all of `C#`.
+/// Turns `C ##` into `C`, but keeps `C#`.
 fn without_closing_marks(title: &str) -> &str {
     let bare = title.trim_end_matches('#');
     if bare.is_empty() || bare.ends_with([' ', '\t']) { bare.trim_end() } else { title }
 }
 
-/// One line that is read again as the title that it is, behind the marks of a heading.
+/// Returns a single-line title that is parsed back as the same title when written as a heading.
 pub fn title_line(text: &str) -> String {
     let line = one_line(text);
     let mut title = line.as_str();
@@ -122,19 +122,19 @@ pub fn title_line(text: &str) -> String {
     title.to_owned()
 }
 
-/// Whether the lines read so far left a code fence open.
+/// Tracks whether the lines read so far leave a code fence open.
 #[derive(Debug, Default)]
 pub struct Fence(Option<(char, usize)>);
 
 impl Fence {
     pub fn read(&mut self, line: &str) {
         let line = line.trim();
-        let Some(mark) = line.chars().next().filter(|c| FENCES.contains(c)) else { return };
+        let Some(mark) = line.chars().next().filter(|c| FENCE_CHARS.contains(c)) else { return };
         let rest = line.trim_start_matches(mark);
         let length = line.len() - rest.len();
         match self.0 {
             None if length >= 3 && !(mark == '`' && rest.contains('`')) => self.0 = Some((mark, length)),
-            Some((open, least)) if open == mark && length >= least && rest.is_empty() => self.0 = None,
+            Some((open, minimum)) if open == mark && length >= minimum && rest.is_empty() => self.0 = None,
             _ => {}
         }
     }

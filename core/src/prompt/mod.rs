@@ -1,4 +1,5 @@
-//! The worker's prompt: what all workers of a feature share, cut to a budget, then the task, never cut.
+//! Builds the worker's prompt: a part shared by all workers of a feature, cut to a budget, then the task, which is
+//! never cut. Also the prompts of the roles that are asked questions: architect, product owner, scout.
 
 pub mod architect;
 mod context;
@@ -16,10 +17,10 @@ use crate::spec::TaskSpec;
 
 pub use markdown::bound_text;
 
-/// What a token is taken to be: the budget counts characters, four to a token.
+/// Assumed characters per token. The budget is counted in characters.
 pub const CHARS_PER_TOKEN: usize = 4;
 
-/// Everything that a prompt is made of.
+/// Everything that a worker's prompt is built from.
 #[derive(Debug, Clone)]
 pub struct PromptInput<'a> {
     pub feature: &'a Feature,
@@ -27,41 +28,41 @@ pub struct PromptInput<'a> {
     pub project: Option<Document<'a>>,
     pub requirements: Option<Document<'a>>,
     pub design: Option<Document<'a>>,
-    /// What was decided while the feature was built.
+    /// Decisions made while the feature was being built.
     pub decisions: &'a [String],
     pub attempt: Attempt,
     pub max_attempts: u32,
-    /// The output of the attempt that failed.
+    /// Output of the failed attempt.
     pub feedback: Option<&'a str>,
-    /// Where the attempt that checkpointed stood; its work lies in the worktree.
+    /// Note of an attempt that checkpointed; its work is in the worktree.
     pub note: Option<&'a str>,
-    /// Where the work of the attempt before is kept.
+    /// Ref with the work in progress of the previous attempt.
     pub wip_ref: Option<&'a str>,
-    /// The gate that this attempt is to mend.
+    /// The gate that this attempt has to fix.
     pub remedy: Option<&'a GateFailure>,
     pub worktree: &'a str,
     pub ports: &'a [u16],
-    /// Security rules that concern the task's files.
+    /// Security rules that apply to the task's files.
     pub rules: &'a [Document<'a>],
-    /// For the documents and decisions; the task comes on top.
+    /// Budget for documents and decisions; the task itself is not counted.
     pub budget_tokens: u32,
 }
 
-/// A text that all workers of a feature read.
+/// A document that goes into a prompt.
 #[derive(Debug, Clone, Copy)]
 pub struct Document<'a> {
-    /// Where a worker can read all of it.
+    /// Where a worker can read the whole document.
     pub path: &'a str,
     pub text: &'a str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The same for all workers of a feature, so that a model's prompt cache can serve it where it goes first.
+    /// Identical for all workers of a feature. It comes first, so that the model's prompt cache applies.
     pub shared: String,
     /// About this attempt at this task.
     pub own: String,
-    /// The sections that the budget had no room for, such as `Requirements › Out of Scope`.
+    /// The sections that did not fit into the budget, such as `Requirements › Out of Scope`.
     pub cut: Vec<String>,
 }
 

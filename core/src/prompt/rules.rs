@@ -1,6 +1,6 @@
-//! Which security rules concern a task.
+//! Selects the security rules that apply to a task.
 
-/// The words by which a rules file names a language or tool, and the endings of the files that it is about.
+/// Words by which a rules file names a language or tool, and the extensions of the files that it applies to.
 const STACKS: &[(&[&str], &[&str])] = &[
     (&["python", "django", "flask", "fastapi"], &["py", "pyi", "toml"]),
     (
@@ -23,10 +23,10 @@ const STACKS: &[(&[&str], &[&str])] = &[
     (&["terraform"], &["tf", "tfvars"]),
 ];
 
-/// Whether the rules in a file of this name concern any of the paths. A name that is about no language or tool in
-/// particular, such as `security-general.md`, concerns all; a path without an ending, such as a directory, is concerned
-/// by all.
-pub fn concern<'a>(rules_file: &str, mut paths: impl Iterator<Item = &'a str>) -> bool {
+/// Returns true if the rules in a file with this name apply to any of the paths. A name without a language or tool,
+/// such as `security-general.md`, applies to every path; every rule applies to a path without an extension, such as a
+/// directory.
+pub fn apply_to<'a>(rules_file: &str, mut paths: impl Iterator<Item = &'a str>) -> bool {
     let stem = rules_file.strip_suffix(".md").unwrap_or(rules_file).to_ascii_lowercase();
     let words: Vec<&str> = stem.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let named: Vec<&[&str]> = STACKS
@@ -38,7 +38,7 @@ pub fn concern<'a>(rules_file: &str, mut paths: impl Iterator<Item = &'a str>) -
         || paths.any(|path| {
             let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
             let ending = name.rsplit_once('.').map_or(name.as_str(), |(_, ending)| ending);
-            let open = !name.contains('.') && !STACKS.iter().any(|(_, ends)| ends.contains(&ending));
-            open || named.iter().any(|ends| ends.contains(&ending))
+            let unknown = !name.contains('.') && !STACKS.iter().any(|(_, ends)| ends.contains(&ending));
+            unknown || named.iter().any(|ends| ends.contains(&ending))
         })
 }

@@ -1,4 +1,4 @@
-//! The part of the prompt that is about one attempt at one task.
+//! The part of the prompt about one attempt at one task. It is never cut to the budget.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use super::PromptInput;
 use super::markdown::{bound_text, code, embed, fenced, one_line, without_front_matter};
 use crate::spec::TaskSpec;
 
-/// What a failed attempt, a gate or a note may add to a prompt, in characters each.
-const MAX_REPORT: usize = 8_000;
+/// Maximum characters each for the output of a failed attempt, a gate's output, a note and a rules file.
+const MAX_REPORT_CHARS: usize = 8_000;
 
 pub fn write(input: &PromptInput<'_>) -> String {
     let task = input.task;
@@ -17,7 +17,7 @@ pub fn write(input: &PromptInput<'_>) -> String {
     section(&mut text, "Context", task.context.as_deref());
     section(&mut text, "What to Do", task.action.as_deref());
     if let Some(interface) = task.interface.as_deref().filter(|interface| !interface.trim().is_empty()) {
-        // Mostly bare code, whose comments must not become headings.
+        // Usually plain code, whose comments must not become headings.
         let body = if interface.contains("```") { embed(interface, 2) } else { fenced(interface, "") };
         push(&mut text, "Interface", &body);
     }
@@ -41,13 +41,13 @@ fn facts(text: &mut String, input: &PromptInput<'_>) {
     let _ = writeln!(text, "- **Task:** {}, level {}", code(&task.id), task.level);
     let _ = writeln!(
         text,
-        "- **Attempt:** {} (a person must look after {} that failed)",
+        "- **Attempt:** {} (after {} failed attempts, a person has to take over)",
         input.attempt, input.max_attempts
     );
     let _ = writeln!(text, "- **Worktree:** {}", code(input.worktree));
     if !input.ports.is_empty() {
         let ports: Vec<String> = input.ports.iter().map(u16::to_string).collect();
-        let _ = writeln!(text, "- **Ports that are yours alone:** {}", ports.join(", "));
+        let _ = writeln!(text, "- **Ports reserved for you:** {}", ports.join(", "));
     }
     text.push('\n');
 }
@@ -56,7 +56,7 @@ fn files(text: &mut String, task: &TaskSpec) {
     let lists = [
         ("You create", &task.files.create),
         ("You modify", &task.files.modify),
-        ("You read, and leave as they are", &task.files.read),
+        ("You read, and do not change", &task.files.read),
     ];
     let mut body = String::new();
     for (what, paths) in lists.into_iter().filter(|(_, paths)| !paths.is_empty()) {
@@ -67,7 +67,7 @@ fn files(text: &mut String, task: &TaskSpec) {
         body.push('\n');
     }
     if task.files.create.is_empty() && task.files.modify.is_empty() {
-        body.push_str("You change no file.");
+        body.push_str("You change no files.");
     }
     push(text, "Files", body.trim_end());
 }
@@ -78,7 +78,7 @@ fn verification(text: &mut String, task: &TaskSpec) {
         return;
     }
     let body = format!(
-        "{}\n\nIt must exit with 0 within {} seconds, on the files that are yours and nothing else that you changed.",
+        "{}\n\nIt must exit with 0 within {} seconds. It runs with your changes to your own files only.",
         fenced(&verification.command, "sh"),
         verification.timeout_seconds
     );
@@ -93,34 +93,34 @@ fn rules(text: &mut String, input: &PromptInput<'_>) {
         .rules
         .iter()
         .map(|rules| {
-            let text = bound_text(without_front_matter(rules.text), MAX_REPORT);
+            let text = bound_text(without_front_matter(rules.text), MAX_REPORT_CHARS);
             format!("From {}:\n\n{}", code(rules.path), embed(&text, 3))
         })
         .collect();
-    push(text, "Security Rules of the Project", &rules.join("\n\n"));
+    push(text, "Project Security Rules", &rules.join("\n\n"));
 }
 
-/// What the attempts before this one left.
+/// Describes what the previous attempts left behind.
 fn before(text: &mut String, input: &PromptInput<'_>) {
-    let report = |report: &str| fenced(&bound_text(report, MAX_REPORT), "text");
+    let report = |report: &str| fenced(&bound_text(report, MAX_REPORT_CHARS), "text");
     if let Some(feedback) = input.feedback {
         let body = format!(
-            "Find out why before you change anything; the same again fails again. What it reported:\n\n{}",
+            "Find out why before you change anything: repeating the same work would fail again. Its output:\n\n{}",
             report(feedback)
         );
-        push(text, "The Attempt Before This One Failed", &body);
+        push(text, "The Previous Attempt Failed", &body);
     }
     if let Some(note) = input.note {
-        let body = format!("It stopped in good order and left this note:\n\n{}", report(note));
-        push(text, "The Attempt Before This One Is to Be Continued", &body);
+        let body = format!("It stopped at a checkpoint and left this note:\n\n{}", report(note));
+        push(text, "Continue the Previous Attempt", &body);
     }
     if let Some(wip) = input.wip_ref {
         let body = if input.note.is_some() {
-            format!("What it had done lies in your worktree as changes, and is kept as {}.", code(wip))
+            format!("Its work is in your worktree as uncommitted changes, and saved as {}.", code(wip))
         } else {
             format!(
-                "What it had done was not verified and is not in your worktree. It is kept as {wip}: look with \
-                 {}, take a file of yours over with {}, or begin anew.",
+                "Its work was not verified and is not in your worktree. It is saved as {wip}: inspect it with \
+                 {}, restore one of your files with {}, or start over.",
                 code(&format!("git diff HEAD {wip}")),
                 code(&format!("git restore --source={wip} -- <file>")),
                 wip = code(wip),
@@ -133,13 +133,13 @@ fn before(text: &mut String, input: &PromptInput<'_>) {
 fn remedy(text: &mut String, input: &PromptInput<'_>) {
     let Some(failure) = input.remedy else { return };
     let body = format!(
-        "Your task was done and merged with the others of its level; then this gate failed on the whole, and it was \
-         traced to your files:\n\n{}\n\nYour worktree holds the merged state. Mend the cause in the files that are \
-         yours, keep what works, and run the command again. What it reported:\n\n{}",
+        "Your task was done and merged with the others of its level. Then this gate failed on the merged result, and the \
+         failure was traced to your files:\n\n{}\n\nYour worktree contains the merged state. Fix the cause in the files that \
+         you own, keep what works, and run the command again. Its output:\n\n{}",
         fenced(&failure.command, "sh"),
-        fenced(&bound_text(&failure.output, MAX_REPORT), "text"),
+        fenced(&bound_text(&failure.output, MAX_REPORT_CHARS), "text"),
     );
-    push(text, &format!("Mend the Gate {}", code(&failure.gate)), &body);
+    push(text, &format!("Fix the Gate {}", code(&failure.gate)), &body);
 }
 
 fn section(text: &mut String, heading: &str, body: Option<&str>) {

@@ -1,4 +1,4 @@
-//! Stops launching where workers die as soon as they start.
+//! Circuit breaker: stops launching when workers die right after their start.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::ids::Time;
 
 /// A worker that ends without a result within this time died early.
 pub const EARLY: Duration = Duration::from_secs(2);
-/// So many early deaths in a row open the breaker.
+/// Early deaths in a row that open the breaker.
 pub const DEATHS_TO_OPEN: u32 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Breaker {
         }
     }
 
-    /// A job that was interrupted shows nothing; if it was the probe, another may be sent.
+    /// Ignores an interrupted job; if it was the probe, allows another one.
     pub(super) fn called_off(&mut self, job: EffectId) {
         if *self == (Breaker::HalfOpen { probe: Some(job) }) {
             *self = Breaker::HalfOpen { probe: None };
@@ -54,7 +54,7 @@ impl Breaker {
             if deaths >= DEATHS_TO_OPEN { Breaker::Open { until: now + cooldown } } else { Breaker::Closed { deaths } };
     }
 
-    /// Anything but an early death shows that workers can live.
+    /// Closes the breaker: a job ended in any way but an early death.
     pub(super) fn lived(&mut self, now: Time) {
         self.cool(now);
         if !matches!(self, Breaker::Open { .. }) {

@@ -1,4 +1,4 @@
-//! What is asked of a run: stop, retry, skip; for sessions see `session`.
+//! Commands to a run: stop, retry, skip. For those of sessions see `session`.
 
 use super::effect::{Answer, Carry, Doer, Effect, Refusal};
 use super::event::Command;
@@ -9,7 +9,7 @@ use crate::ids::{TaskId, Time, WorkerId};
 impl Run {
     pub(super) fn asked(&mut self, now: Time, request: &str, command: &Command, effects: &mut Effects) {
         if let Some(answer) = self.answers.get(request).cloned() {
-            // Asked again: a crash may have come between the decision and its answer.
+            // Repeated: a crash may have come between the decision and its answer.
             self.emit(Effect::Answer { request: request.to_string(), answer }, effects);
             return;
         }
@@ -45,7 +45,7 @@ impl Run {
                 self.for_each_task(tasks, |run, task| run.claim(now, task, session, effects))
             }
             Command::Finish { task, attempt, report } => {
-                // Also of a task that a changed graph no longer has.
+                // Also for a task that is no longer in the graph.
                 match self.finish(now, task, *attempt, report) {
                     Ok(()) => {
                         let message = self.why_not_taken(task, *attempt, report);
@@ -104,7 +104,7 @@ impl Run {
         (0..self.tasks.len()).filter(blocked).map(|index| self.graph.tasks()[index].id.clone()).collect()
     }
 
-    /// Everything that needs one of the tasks and is not skipped yet.
+    /// Returns the dependents of the tasks that are not skipped yet.
     fn dependents_of(&self, tasks: &[TaskId]) -> Vec<TaskId> {
         let mut all = Vec::new();
         for dependent in tasks.iter().flat_map(|task| self.graph.dependents(task)) {
@@ -116,7 +116,7 @@ impl Run {
         all
     }
 
-    /// Whether a task's outcome can still be changed.
+    /// Checks whether a task's result can still be changed.
     fn still_open_to_change(&self, task: usize) -> Result<(), String> {
         let level = &self.levels[self.level_of(task)];
         match &level.status {
@@ -164,7 +164,7 @@ impl Run {
         Ok(())
     }
 
-    /// A task that is to be done again takes its level back to running.
+    /// Requeues a task and sets its level back to running.
     fn reopen(&mut self, task: usize, reopened: bool) {
         let index = self.level_of(task);
         let level = &mut self.levels[index];

@@ -1,28 +1,29 @@
-//! The one loop: append durably, then decide, then act. The same against the real host and a simulated one.
+//! The main loop: append durably, then decide, then act. The real and the simulated host use the same.
 
 use super::effect::{Effect, EffectId};
 use super::event::Event;
 use super::state::{End, Run};
 use crate::ids::Time;
 
-/// Where events are kept. `append` returns when the event can no longer be lost.
+/// Stores events. `append` returns when the event is durable.
 pub trait Journal {
     type Error;
     fn append(&mut self, now: Time, event: &Event) -> Result<(), Self::Error>;
 }
 
-/// The world.
+/// Carries out effects and reports events.
 pub trait Host {
     fn now(&self) -> Time;
-    /// Starts an effect that was decided just now, by the run as it is.
+    /// Starts an effect that the run has just decided.
     fn begin(&mut self, id: EffectId, effect: &Effect, run: &Run);
     /// Finds out what became of an effect that an earlier process may have begun: done, alive, or to be begun.
     fn reconcile(&mut self, id: EffectId, effect: &Effect, run: &Run);
-    /// The next thing that happens; `Woke` when `until` has come.
-    fn next(&mut self, until: Option<Time>) -> Event;
+    /// Waits for the next event; returns `Woke` when the run's next wakeup has come. Where the run does not integrate, lets
+    /// other features do so.
+    fn next(&mut self, run: &Run) -> Event;
 }
 
-/// Carries a started or resumed run on until it ends.
+/// Drives a started or resumed run until it ends.
 pub fn drive<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -> Result<End, J::Error> {
     take_over(run, host);
     loop {
@@ -32,17 +33,17 @@ pub fn drive<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -
     }
 }
 
-/// Has the host find out what became of everything that is not answered yet.
+/// Has the host reconcile every outstanding effect.
 pub fn take_over(run: &Run, host: &mut impl Host) {
     for (id, effect) in run.outstanding() {
         host.reconcile(id, effect, run);
     }
 }
 
-/// Lets one event happen; how the run ended, once it has.
+/// Handles one event; returns how the run ended, if it has.
 pub fn turn<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host) -> Result<Option<End>, J::Error> {
     if run.ended().is_none() {
-        let event = host.next(run.next_wakeup());
+        let event = host.next(run);
         happen(run, journal, host, &event)?;
     }
     Ok(run.ended().cloned())
@@ -56,7 +57,7 @@ pub fn happen<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host, 
     Ok(())
 }
 
-/// Appends an event to the journal, then lets the run decide: returns the effects to begin. Nothing else does both.
+/// Appends an event to the journal, then lets the run decide; returns the effects to begin. The only place that does both.
 pub fn record<J: Journal>(
     run: &mut Run,
     journal: &mut J,
@@ -67,7 +68,7 @@ pub fn record<J: Journal>(
     Ok(run.step(now, event))
 }
 
-/// The run that a journal adds up to; nothing where it is empty.
+/// Rebuilds the run from its journal; none if the journal is empty.
 pub fn replay<'a>(records: impl IntoIterator<Item = (Time, &'a Event)>) -> Result<Option<Run>, String> {
     let mut run: Option<Run> = None;
     for (now, event) in records {

@@ -1,8 +1,8 @@
-//! What is to be done. Each effect is repeatable under its id and answered by one event.
+//! Effects: the work that a run asks for. Each is repeatable under its id and answered by one event.
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Candidate, GateFailure, GatePass, RequestId, TaskCommit};
+use super::event::{Candidate, Event, GateFailure, GatePass, Obstacle, RequestId, TaskCommit};
 use crate::ids::{Attempt, Level, Oid, TaskId, WorkerId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,51 +26,79 @@ pub enum Effect {
     Blame { level: Level, base: Oid, failure: GateFailure, commits: Vec<TaskCommit> },
     /// Move the base branch. → `Landed`, `NotLanded` (anything but a conflict)
     Land { level: Level, candidate: Candidate },
-    /// Checklist, report, clearing away. → `Closed`
+    /// Check the result, write the report, clean up. → `Closed`
     Close,
-    /// Call off whatever is under way; each answers for itself. Not answered.
+    /// Interrupt the effects under way, each of which is answered. Not answered itself.
     Interrupt { force: bool, grace_ms: u64, only: Option<WorkerId> },
-    /// Tell who asked. Not answered.
+    /// Answer a request. Not answered itself.
     Answer { request: RequestId, answer: Answer },
 }
 
 impl Effect {
-    /// Whether nothing of ours is at it: a session holds the task for as long as it lives.
+    /// Whether it is a job that a session holds, without a process of ours.
     pub fn is_held(&self) -> bool {
         matches!(self, Effect::RunJob(Job { doer: Doer::Session(_), .. }))
     }
 
-    /// Whether an event will tell that it is over.
+    /// Whether an event will answer it.
     pub fn is_answered(&self) -> bool {
         !matches!(self, Effect::Interrupt { .. } | Effect::Answer { .. })
+    }
+
+    /// Whether it uses staging or the base branch, so that no other feature may integrate meanwhile.
+    pub fn is_integration(&self) -> bool {
+        matches!(self, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. })
+    }
+
+    /// Whether an event with this effect's id can be its answer.
+    pub(super) fn accepts(&self, event: &Event) -> bool {
+        match (event, self) {
+            (Event::Interrupted { .. } | Event::EffectFailed { .. }, _) => true,
+            (Event::BaseChecked { .. }, Effect::CheckBase { .. }) | (Event::Closed { .. }, Effect::Close) => true,
+            (Event::SlotReady { worker, .. }, Effect::PrepareSlot { worker: of }) => worker == of,
+            (Event::JobEnded { task, attempt, .. }, Effect::RunJob(job)) => {
+                (task, attempt) == (&job.task, &job.attempt)
+            }
+            (Event::Staged { level, .. }, Effect::Stage { level: of, .. })
+            | (Event::GatesPassed { level, .. } | Event::GateFailed { level, .. }, Effect::Gate { level: of, .. })
+            | (Event::Blamed { level, .. }, Effect::Blame { level: of, .. })
+            | (Event::Landed { level, .. }, Effect::Land { level: of, .. }) => level == of,
+            (Event::NotLanded { level, obstacle, .. }, Effect::Gate { level: of, .. }) => {
+                level == of && !matches!(obstacle, Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. })
+            }
+            (Event::NotLanded { level, obstacle, .. }, Effect::Land { level: of, .. }) => {
+                level == of && !matches!(obstacle, Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. })
+            }
+            _ => false,
+        }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
+    /// The id of the effect that runs it, for the events that answer it.
+    pub effect: EffectId,
     pub task: TaskId,
     pub attempt: Attempt,
     pub worker: WorkerId,
     /// The commit that the attempt starts from.
     pub base: Oid,
     pub purpose: Purpose,
-    #[serde(default, skip_serializing_if = "Doer::is_agent")]
     pub doer: Doer,
-    /// What the attempts before it left.
+    /// Feedback, note and work in progress of earlier attempts.
     pub carry: Carry,
-    /// What is left of the task's budget; none where it has no limit.
+    /// Rest of the task's budget; none without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
 }
 
-/// Who does the work of an attempt.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Performer of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doer {
     /// The agent that the configuration names, in a worker of its own.
-    #[default]
     Agent,
-    /// Whoever claimed the task; no process of ours is at it.
+    /// The session that claimed the task; no process of ours runs.
     Session(String),
     /// It is said to be done: what is found is checked. If that does not hold, the task is blocked again for this
     /// reason, or waits again where there is none.
@@ -87,7 +115,7 @@ impl Doer {
 #[serde(tag = "purpose", rename_all = "snake_case")]
 pub enum Purpose {
     Build,
-    /// Mend what made a gate fail, on top of staging.
+    /// Fix the cause of a failed gate, on top of staging.
     Remedy {
         failure: GateFailure,
     },
@@ -98,15 +126,15 @@ pub struct Carry {
     /// The output of the attempt that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
-    /// Where the attempt that checkpointed stood.
+    /// Note of the attempt that stopped at a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Work that was not verified. After a checkpoint it is put on top of the base.
+    /// Unverified work. After a checkpoint it is applied on top of the base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wip: Option<Oid>,
 }
 
-/// What became of a request.
+/// Answer to a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub accepted: Vec<TaskId>,

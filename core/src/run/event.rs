@@ -1,4 +1,4 @@
-//! What happened. The journal is a list of these, and a run is what they add up to.
+//! Events. The journal is a list of them, and a run is rebuilt from it.
 
 use std::fmt;
 
@@ -13,94 +13,90 @@ use crate::spec::GraphFile;
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     Started(Box<Setup>),
-    /// A process took the run over, with the policy that holds from now on.
+    /// A process took over the run, with a new policy.
     Resumed {
         policy: Policy,
         intent: Intent,
-        /// What planning the feature has cost so far.
-        #[serde(default)]
+        /// Cost of planning the feature so far.
         planning: Cost,
     },
     /// The graph was changed in tasks that had not been completed (see `Run::cannot_replan`); a `Resumed` follows.
     Replanned {
         graph: Box<GraphFile>,
     },
-    /// The gates ran on the base; these were red.
+    /// The gates ran on the base; `red` are those that failed.
     BaseChecked {
-        /// The effect that it answers; older journals do not tell.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         red: Vec<GateFailure>,
     },
     SlotReady {
+        effect: EffectId,
         worker: WorkerId,
     },
     JobStarted {
+        effect: EffectId,
         task: TaskId,
         attempt: Attempt,
         pid: u32,
     },
     JobEnded {
+        effect: EffectId,
         task: TaskId,
         attempt: Attempt,
         report: JobReport,
     },
-    /// The level's task commits stand on staging, one after the other.
+    /// The level's task commits are on staging, one after the other.
     Staged {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         staging: Oid,
         commits: Vec<TaskCommit>,
     },
     GatesPassed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         candidate: Candidate,
         passed: Vec<GatePass>,
     },
     GateFailed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         failure: GateFailure,
         passed: Vec<GatePass>,
     },
-    /// Who made a gate fail, where that could be told.
+    /// The task that made a gate fail, if it could be found.
     Blamed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         task: Option<TaskId>,
         why: String,
     },
     Landed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         commit: Oid,
     },
     NotLanded {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effect: Option<EffectId>,
+        effect: EffectId,
         level: Level,
         obstacle: Obstacle,
     },
-    /// Something that a person should know; nothing depends on it.
+    /// A note for the user; nothing depends on it.
     Noted {
-        /// None: it is of no level.
+        /// None if it is about no level.
         level: Option<Level>,
         note: Note,
     },
-    /// The checklist held, the report is written, what was ours is cleared away.
-    Closed,
-    /// Somebody asked from another terminal, or by a signal.
+    /// The result was checked, the report written, worktrees and refs removed.
+    Closed {
+        effect: EffectId,
+    },
+    /// A command came from another terminal or by a signal.
     Asked {
         request: RequestId,
         command: Command,
     },
-    /// An effect was called off by an `Interrupt`.
+    /// An effect was interrupted.
     Interrupted {
         effect: EffectId,
     },
@@ -109,56 +105,43 @@ pub enum Event {
         effect: EffectId,
         error: String,
     },
-    /// The disk is full: nothing can go on before a person has made room. What failed of it is told as called off.
+    /// The disk is full, so the run pauses. The effects that failed by it are answered with `Interrupted`.
     OutOfSpace {
         why: String,
     },
-    /// The time that `next_wakeup` named has come.
+    /// The time of `next_wakeup` has come.
     Woke,
 }
 
 impl Event {
-    /// Says which effect it answers, where that is not plain from what it tells.
-    pub fn answering(mut self, id: EffectId) -> Event {
-        if let Event::BaseChecked { effect, .. }
-        | Event::Staged { effect, .. }
-        | Event::GatesPassed { effect, .. }
-        | Event::GateFailed { effect, .. }
-        | Event::Blamed { effect, .. }
-        | Event::Landed { effect, .. }
-        | Event::NotLanded { effect, .. } = &mut self
-        {
-            *effect = Some(id);
-        }
-        self
-    }
-
-    /// The effect that it says to answer.
+    /// Returns the effect that it answers. Each effect gets one answer.
     pub fn answers(&self) -> Option<EffectId> {
         match self {
             Event::BaseChecked { effect, .. }
+            | Event::SlotReady { effect, .. }
+            | Event::JobEnded { effect, .. }
             | Event::Staged { effect, .. }
             | Event::GatesPassed { effect, .. }
             | Event::GateFailed { effect, .. }
             | Event::Blamed { effect, .. }
             | Event::Landed { effect, .. }
-            | Event::NotLanded { effect, .. } => *effect,
-            _ => None,
-        }
-    }
-
-    /// Whether the level's next effect follows at once, so that no other feature may land in between.
-    pub fn goes_on_integrating(&self) -> bool {
-        match self {
-            Event::Staged { .. } | Event::GatesPassed { .. } => true,
-            Event::NotLanded { obstacle, .. } => *obstacle == Obstacle::BaseMoved,
-            Event::GateFailed { failure, .. } => failure.task.is_none(),
-            _ => false,
+            | Event::NotLanded { effect, .. }
+            | Event::Closed { effect }
+            | Event::Interrupted { effect }
+            | Event::EffectFailed { effect, .. } => Some(*effect),
+            Event::Started(_)
+            | Event::Resumed { .. }
+            | Event::Replanned { .. }
+            | Event::JobStarted { .. }
+            | Event::Noted { .. }
+            | Event::Asked { .. }
+            | Event::OutOfSpace { .. }
+            | Event::Woke => None,
         }
     }
 }
 
-/// Everything that a run is about, so that a replay needs nothing but the journal.
+/// Everything that defines a run, so that a replay needs only the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
     pub feature: Feature,
@@ -170,15 +153,14 @@ pub struct Setup {
     /// Git settings that were in effect before the first launch and stay in effect (filters, line ends).
     pub git_config: Vec<(String, String)>,
     pub policy: Policy,
-    /// What planning the feature has cost before the run.
-    #[serde(default)]
+    /// Cost of planning the feature before the run.
     pub planning: Cost,
 }
 
-/// More than anybody can ask for.
+/// Limit on the number of workers.
 const MAX_WORKERS: u32 = 10_000;
 
-/// What the configuration and the command line decide about a run.
+/// Settings of a run from the configuration and the command line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     pub workers: u32,
@@ -189,26 +171,23 @@ pub struct Policy {
     pub has_gates: bool,
     pub allow_red_base: bool,
     pub max_usd: Option<f64>,
-    /// What all attempts at one task may cost together.
+    /// Limit on the cost of all attempts at one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd_per_task: Option<f64>,
-    /// Levels stay on the staging branch, and the base branch as it is.
-    #[serde(default)]
+    /// Whether levels land on the staging branch instead of the base branch.
     pub onto_staging: bool,
-    /// Whether a time that the agents' service named to an earlier process is waited for. Processes that did not, left
-    /// journals that do not tell.
-    #[serde(default)]
+    /// Whether to wait until an API limit resets that an earlier process met.
     pub heeds_limits: bool,
 }
 
-/// What all attempts at one task may cost together.
+/// Limit on the cost of all attempts at one task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TaskBudget {
     pub max_usd: Option<f64>,
 }
 
 impl Policy {
-    /// A journal that was tampered with must not make us take all memory.
+    /// Returns the number of workers, limited in case the journal was tampered with.
     pub(super) fn worker_count(&self) -> usize {
         self.workers.min(MAX_WORKERS) as usize
     }
@@ -229,7 +208,7 @@ pub enum BackoffStrategy {
     Fixed,
 }
 
-/// How far a process means to take the run.
+/// How far a process drives the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
@@ -252,7 +231,7 @@ impl Intent {
         matches!(self, Intent::Session(_))
     }
 
-    /// The level at which to stop.
+    /// Returns the level after which to stop.
     pub(super) fn goal(self) -> Option<Level> {
         match self {
             Intent::Complete | Intent::Session(None) => None,
@@ -264,25 +243,24 @@ impl Intent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobReport {
     pub end: JobEnd,
-    /// Work that was not verified, kept under the wip ref.
+    /// Unverified work, saved under the wip ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wip: Option<Oid>,
-    /// How long the worker lived.
+    /// Lifetime of the worker.
     pub ran_ms: u64,
-    /// `None` where it was not measured.
+    /// None if it was not measured.
     pub cost_usd: Option<f64>,
-    #[serde(default)]
     pub tokens: u64,
-    /// What a person should know though nothing failed.
+    /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What the agent decided and later tasks should know.
+    /// The agent's decisions that later tasks should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<String>,
 }
 
 impl JobReport {
-    /// A report of an attempt of which nothing more is known, not even its cost.
+    /// Makes a report without cost, work in progress, warnings or decisions.
     pub fn new(end: JobEnd, ran_ms: u64) -> JobReport {
         JobReport { end, wip: None, ran_ms, cost_usd: None, tokens: 0, warnings: Vec::new(), decisions: Vec::new() }
     }
@@ -295,7 +273,7 @@ impl JobReport {
         JobReport { cost_usd: cost.usd(), tokens: cost.tokens(), ..self }
     }
 
-    /// Of an attempt that was called off before anything is known of it.
+    /// Makes the report of an attempt that was interrupted before anything is known of it.
     pub fn interrupted() -> JobReport {
         JobReport::new(JobEnd::Interrupted, 0)
     }
@@ -312,25 +290,23 @@ pub enum JobEnd {
     Failed {
         cause: FailCause,
         feedback: String,
-        #[serde(default)]
         strays: Vec<String>,
     },
-    /// The agent stopped in good order; a fresh one goes on from the note.
+    /// The agent stopped at a checkpoint; a new one continues from the note.
     Checkpoint {
         note: String,
     },
-    /// The agent says that it cannot be done, or that a person must decide.
+    /// The agent says that the task cannot be done.
     Blocked {
         reason: String,
     },
     Escalated {
         reason: String,
     },
-    /// The service behind the agent did not serve: a limit was reached, it was overloaded or out of reach. The attempt is
-    /// made again without having used up a retry.
+    /// The agent's API was at its limit, overloaded or unreachable. The attempt is repeated and uses up no retry.
     Unserved {
         why: String,
-        /// When it says that it will serve again.
+        /// When the limit resets, if the API says so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Time>,
     },
@@ -338,7 +314,7 @@ pub enum JobEnd {
     Died {
         started: bool,
     },
-    /// Called off; its work is kept.
+    /// Interrupted; its work is saved.
     Interrupted,
 }
 
@@ -347,17 +323,17 @@ pub enum JobEnd {
 pub enum FailCause {
     /// The agent itself failed.
     Agent,
-    /// It changed what it does not own.
+    /// It changed files that the task does not own.
     Strays,
-    /// A file that it should have made is not there.
+    /// A file that the task must create is missing.
     Missing,
-    /// It was to mend something and changed nothing.
+    /// A fix that changed nothing.
     Unchanged,
     Verification,
     Timeout,
     /// No output and no change for too long.
     Stalled,
-    /// The worktree could not be made ready.
+    /// The worktree could not be prepared.
     Setup,
 }
 
@@ -367,7 +343,7 @@ pub struct TaskCommit {
     pub commit: Oid,
 }
 
-/// A tree that passed every gate, and what it is made of.
+/// A tree that passed every gate, and its parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The tip of the base branch that the tree contains.
@@ -390,7 +366,7 @@ pub struct GateFailure {
     pub output: String,
     /// The staging tip that the gate failed on.
     pub staging: Oid,
-    /// Known from the start where a task's own verification failed.
+    /// The task whose own verification failed, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
 }
@@ -398,29 +374,29 @@ pub struct GateFailure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {
-    /// A gate failed that is only reported: it is not required, or was red on the base already.
+    /// A gate failed that is not required, or that already failed on the base.
     OnlyReported { failure: GateFailure },
-    /// What a person did on staging was in the way; it is kept under this ref.
+    /// A user's work on staging was in the way; it is kept under this ref.
     StagingKept { name: String },
-    /// Commits that the run did not put onto the branch and that land with the level: a person's, as far as can be told.
+    /// Commits on the branch that the run did not make and that land with the level.
     Gained { branch: String, commits: Vec<String> },
-    /// A ref of the run's own was changed by somebody else; it is as it was.
+    /// A ref of the run was changed from outside and is restored.
     RefPutBack { name: String },
-    /// The journal was changed by somebody else; it is as it was, and what was found is kept in this file.
+    /// The journal was changed from outside and is restored; the changed one is kept in this file.
     JournalPutBack { aside: String },
 }
 
-/// Why a level that passed its gates is not on the base branch.
+/// Why a level could not land on the base branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "obstacle", rename_all = "snake_case")]
 pub enum Obstacle {
-    /// The base went forward; it must be merged in and gated again.
+    /// The base moved forward; it must be merged in and gated again.
     BaseMoved,
     /// The base no longer contains what was last seen on it.
     BaseRewritten { was: Oid, now: Option<Oid> },
-    /// A person's commits touch the same lines; the conflict stands in the staging worktree.
+    /// The base has conflicting commits; the conflict is in the staging worktree.
     Conflict { files: Vec<String>, worktree: String },
-    /// The base went forward, but not through its checkout, whose files and index are still as they were.
+    /// The base moved forward, but the files and index of its checkout did not.
     CheckoutLeftBehind { branch: String, worktree: String, was: Oid, now: Oid },
     /// The checkout of the base branch has changes in the way.
     CheckoutInTheWay { files: Vec<String>, worktree: String, why: String },
@@ -451,7 +427,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Tells a request from any other, also after a crash.
+/// Identifies a request, even after a crash.
 pub type RequestId = String;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -460,13 +436,12 @@ pub enum Command {
     Stop {
         force: bool,
         grace_ms: u64,
-        #[serde(default)]
         worker: Option<WorkerId>,
     },
-    /// Empty: every blocked task.
+    /// Retries these tasks, or every blocked one if there are none.
     Retry {
         tasks: Vec<TaskId>,
-        /// The budget of each task as the configuration has it now; none: as before.
+        /// New budget of each task; none keeps the old one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<TaskBudget>,
     },
@@ -475,18 +450,18 @@ pub enum Command {
         reason: String,
         keep_dependents: bool,
     },
-    /// A session wants to do these tasks itself.
+    /// A session claims these tasks.
     Claim {
         tasks: Vec<TaskId>,
         session: String,
     },
-    /// How a session's attempt ended.
+    /// A session's attempt ended.
     Finish {
         task: TaskId,
         attempt: Attempt,
         report: Box<JobReport>,
     },
-    /// Somebody says that the task is done, though nobody is known to be at it.
+    /// A user reports a task as done that no worker runs.
     Adopt {
         task: TaskId,
     },

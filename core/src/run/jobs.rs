@@ -1,4 +1,4 @@
-//! Tasks on workers: launch, retry, remedy.
+//! Tasks on workers: launch, end, retry.
 
 use std::time::Duration;
 
@@ -8,14 +8,24 @@ use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport};
 use super::state::{AttemptRecord, End, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::cost::Cost;
-use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
+use crate::ids::{Oid, Time, WorkerId};
 
-/// Bounds on what uses up no retry.
+/// Limits on ends that use up no retry.
 pub const MAX_CHECKPOINTS: u32 = 10;
 pub const MAX_FALSE_STARTS: u32 = 10;
 
+/// An attempt that is to be launched now.
+pub(super) struct Launch {
+    pub task: usize,
+    pub worker: WorkerId,
+    pub base: Oid,
+    pub purpose: Purpose,
+    pub doer: Doer,
+    pub carry: Carry,
+}
+
 impl Run {
-    /// Launches what can be launched; ends the run where nothing can and nothing will.
+    /// Launches the tasks that can be launched; ends the run if it is stuck.
     pub(super) fn pursue_tasks(&mut self, now: Time, effects: &mut Effects) {
         if !self.intent.launches() {
             return self.end_unmergeable();
@@ -34,13 +44,13 @@ impl Run {
             let Some(worker) = self.idle_worker(effects) else { break };
             let Some(base) = self.levels[self.level_of(task)].base.clone() else { break };
             self.ready.pop_first();
-            let carry = self.tasks[task].carry.clone();
-            self.launch(now, task, worker, base, Purpose::Build, Doer::Agent, carry, effects);
+            let (purpose, doer, carry) = (Purpose::Build, Doer::Agent, self.tasks[task].carry.clone());
+            self.launch(now, Launch { task, worker, base, purpose, doer, carry }, effects);
         }
         self.end_if_stuck();
     }
 
-    /// A merge was asked for, but tasks are open: what is under way may end, nothing is launched.
+    /// Ends a merge whose level has open tasks, once nothing is under way.
     fn end_unmergeable(&mut self) {
         let Some(level) = self.current_level() else { return };
         if !self.is_settled() {
@@ -64,7 +74,7 @@ impl Run {
         }
     }
 
-    /// Whether neither the breaker nor the agents' service holds launches back.
+    /// Whether the breaker and the API limit allow a launch.
     pub(super) fn may_launch(&mut self, now: Time) -> bool {
         self.breaker.cool(now);
         self.breaker.may_launch() && self.service.may_launch(now)
@@ -89,7 +99,7 @@ impl Run {
         }
     }
 
-    /// A worker that can take a job now; asks for worktrees where work waits and too few are ready.
+    /// Returns a worker that can take a job now; else asks for worktrees.
     pub(super) fn idle_worker(&mut self, effects: &mut Effects) -> Option<WorkerId> {
         let limit = self.policy.workers as usize;
         let idle = self.workers.iter().take(limit).position(|worker| matches!(worker, WorkerStatus::Idle));
@@ -109,18 +119,8 @@ impl Run {
         None
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a launch is made of all of these")]
-    pub(super) fn launch(
-        &mut self,
-        now: Time,
-        task: usize,
-        worker: WorkerId,
-        base: Oid,
-        purpose: Purpose,
-        doer: Doer,
-        carry: Carry,
-        effects: &mut Effects,
-    ) -> EffectId {
+    pub(super) fn launch(&mut self, now: Time, launch: Launch, effects: &mut Effects) -> EffectId {
+        let Launch { task, worker, base, purpose, doer, carry } = launch;
         let id = self.graph.tasks()[task].id.clone();
         let attempt = self.tasks[task].next_attempt();
         let remedy = matches!(purpose, Purpose::Remedy { .. });
@@ -134,8 +134,9 @@ impl Run {
             ended: None,
         });
         let (by_agent, max_usd) = (doer.is_agent(), self.left_for(task));
-        let job = Job { task: id, attempt, worker, base, purpose, doer, carry, max_usd };
-        let effect = self.emit(Effect::RunJob(job), effects);
+        let effect = EffectId(self.next_effect);
+        let job = Job { effect, task: id, attempt, worker, base, purpose, doer, carry, max_usd };
+        self.emit(Effect::RunJob(job), effects);
         if by_agent {
             self.breaker.launched(effect);
         }
@@ -145,24 +146,19 @@ impl Run {
         effect
     }
 
-    pub(super) fn job_started(&mut self, task: &TaskId, attempt: Attempt, pid: u32) {
-        let Some(index) = self.graph.index(task) else { return };
-        if let Some(record) = self.tasks[index].attempts.last_mut()
-            && record.attempt == attempt
-            && record.ended.is_none()
+    pub(super) fn job_started(&mut self, effect: EffectId, pid: u32) {
+        if let Some(Effect::RunJob(job)) = self.outstanding.get(&effect)
+            && let Some(index) = self.graph.index(&job.task)
+            && let Some(record) = self.tasks[index].attempts.last_mut()
+            && record.attempt == job.attempt
         {
             record.pid = Some(pid);
         }
     }
 
-    pub(super) fn job_ended(&mut self, now: Time, task: &TaskId, attempt: Attempt, report: &JobReport) {
-        let of_this =
-            |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.task == *task && job.attempt == attempt);
-        let Some((&id, Effect::RunJob(job))) = self.outstanding.iter().find(|(_, effect)| of_this(effect)) else {
-            return;
-        };
-        let job = job.clone();
-        self.outstanding.remove(&id);
+    /// Takes the end of a job that is no longer outstanding.
+    pub(super) fn job_ended(&mut self, now: Time, job: &Job, report: &JobReport) {
+        let id = job.effect;
         self.free(job.worker);
         self.spent += report.cost();
         let outdated = self.outdated.remove(&id);
@@ -175,35 +171,35 @@ impl Run {
             Some(JobEnd::Interrupted) => self.breaker.called_off(id),
             Some(_) => self.breaker.lived(now),
         }
-        let began = self.close_record(now, &job, report.clone());
+        let began = self.close_record(now, job, report.clone());
         if let Some(end) = end {
             self.note_service(now, began, end);
         }
-        let Some(index) = self.graph.index(task) else { return };
-        match job.purpose {
+        let Some(index) = self.graph.index(&job.task) else { return };
+        match &job.purpose {
             Purpose::Build => {
                 if outdated {
                     self.tasks[index].carry = Carry::default();
                     self.requeue(index);
                 } else {
-                    match job.doer {
+                    match &job.doer {
                         Doer::Nobody { blocked } if !matches!(report.end, JobEnd::Done { .. }) => {
-                            self.not_adopted(now, index, blocked);
+                            self.not_adopted(now, index, blocked.clone());
                         }
                         _ => self.built(now, index, report),
                     }
                 }
                 self.block_if_over_budget(now, index);
             }
-            Purpose::Remedy { failure } => self.remedied(id, &failure, task, &job.carry, report),
+            Purpose::Remedy { failure } => self.remedied(job, failure, report),
         }
     }
 
-    /// A launch that is called off as a whole: as if the attempt had been interrupted.
-    pub(super) fn job_called_off(&mut self, now: Time, id: EffectId, job: &Job) {
+    /// Handles a job that was not launched, as if its attempt had been interrupted.
+    pub(super) fn job_called_off(&mut self, now: Time, job: &Job) {
         self.free(job.worker);
-        self.breaker.called_off(id);
-        self.outdated.remove(&id);
+        self.breaker.called_off(job.effect);
+        self.outdated.remove(&job.effect);
         // Nothing was launched, so nothing was spent.
         self.close_record(now, job, JobReport::interrupted().with_cost(Cost::default()));
         let Some(index) = self.graph.index(&job.task) else { return };
@@ -216,7 +212,7 @@ impl Run {
                 self.block_if_over_budget(now, index);
             }
             Purpose::Remedy { .. } => {
-                if let Some(level) = self.remedied_by(id) {
+                if let Some(level) = self.remedied_by(job.effect) {
                     self.remedy_called_off(level);
                 }
             }
@@ -232,13 +228,13 @@ impl Run {
                     self.drain(End::Paused { why: format!("not served {times} times in a row, at last: {why}") });
                 }
             }
-            // Nothing is known of whether it would have been served.
+            // Shows nothing about the API limit.
             JobEnd::Died { .. } | JobEnd::Interrupted => {}
             _ => self.service.served(),
         }
     }
 
-    /// When the attempt began. Also of a task that is no longer in the graph: it may come back.
+    /// Records the end of an attempt and returns when it began. Includes tasks that are no longer in the graph: they may come back.
     fn close_record(&mut self, now: Time, job: &Job, report: JobReport) -> Time {
         let attempts = match self.graph.index(&job.task) {
             Some(index) => Some(&mut self.tasks[index].attempts),
@@ -318,10 +314,10 @@ impl Run {
         self.tasks[index].status = TaskStatus::Blocked { reason: reason.to_string(), at: now };
     }
 
-    /// Waits before the next attempt.
+    /// Delays the next attempt.
     fn rest(&mut self, now: Time, index: usize) {
         let pause = backoff(self.policy.backoff, self.tasks[index].failures.max(1));
-        // A person needs no rest, and must not be taken for an agent after it.
+        // A foreground task needs no delay, and must not be launched with an agent after it.
         if pause.is_zero() || self.graph.tasks()[index].spec.foreground {
             self.requeue(index);
         } else {
@@ -336,7 +332,7 @@ impl Run {
     }
 }
 
-/// How long to wait after so many failures.
+/// Returns the delay after this number of failures.
 pub fn backoff(backoff: Backoff, failures: u32) -> Duration {
     let factor = match backoff.strategy {
         BackoffStrategy::Exponential => 1u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX),

@@ -1,4 +1,4 @@
-//! A level's way: run its tasks, stage, gate, blame and remedy, land.
+//! Levels: run the tasks, stage, gate, blame and fix, land.
 
 use super::effect::{Carry, Effect};
 use super::event::{Candidate, GateFailure, GatePass, Intent, Obstacle, TaskCommit};
@@ -6,7 +6,7 @@ use super::state::{End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskS
 use super::step::Effects;
 use crate::ids::{Level, Oid, TaskId, Time};
 
-/// So often a base that moved is merged in and gated again before the run pauses.
+/// Times that a moved base is merged in and gated again before the run pauses.
 pub const MAX_BASE_MOVES: u32 = 3;
 
 impl Run {
@@ -33,10 +33,10 @@ impl Run {
                 self.queue_level(current);
                 self.pursue_level(now, effects);
             }
-            // A session says when.
+            // The session decides when to merge.
             _ if self.intent == Intent::Session(None) => {}
             LevelStatus::Running if self.levels[current].open == 0 => {
-                // A remedy that a changed graph made needless may still be at work on one of the tasks.
+                // An obsolete fix, from before the graph changed, may still run.
                 if !self.outstanding.values().any(|effect| matches!(effect, Effect::RunJob(_))) {
                     self.begin_staging(now, current, effects);
                 }
@@ -61,20 +61,23 @@ impl Run {
         }
     }
 
-    /// One thing at a time is done to staging; what workers do is no matter.
     fn staging_is_in_use(&self) -> bool {
-        let uses = |effect: &Effect| {
-            matches!(effect, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. })
-        };
-        self.outstanding.values().any(uses)
+        self.outstanding.values().any(Effect::is_integration)
     }
 
-    /// The level at which this process was to stop, where the current one lies beyond it.
+    /// Whether the integration lock is needed: for an effect under way, or to keep other features from landing between this
+    /// level's gates and its landing.
+    pub fn is_integrating(&self) -> bool {
+        let lands = self.current_level().is_some_and(|level| matches!(level.status, LevelStatus::Landing { .. }));
+        self.staging_is_in_use() || lands && matches!(self.phase, Phase::CheckingBase | Phase::Working)
+    }
+
+    /// Returns the level after which this process stops, if the current one is beyond it.
     fn goal_reached_before(&self, current: Level) -> Option<Level> {
         self.intent.goal().filter(|goal| current > *goal)
     }
 
-    /// What the level below became, or where the run started.
+    /// Returns the commit of the level below, or the start of the run.
     fn base_of(&self, level: usize) -> Oid {
         match level.checked_sub(1).map(|below| &self.levels[below].status) {
             Some(LevelStatus::Merged { commit, .. }) => commit.clone(),
@@ -91,7 +94,7 @@ impl Run {
         let tasks = self.commits_to_stage(current);
         let number = self.levels[current].level;
         if tasks.is_empty() && !self.is_last(current) {
-            // Everything was skipped: there is nothing to merge.
+            // Every task was skipped, so there is nothing to merge.
             self.levels[current].status = LevelStatus::Merged { commit: base, at: now };
             self.pursue_level(now, effects);
             return;
@@ -100,7 +103,7 @@ impl Run {
         self.emit(Effect::Stage { level: number, base, tasks }, effects);
     }
 
-    /// Each task's commit with what mended it, then what tasks of lower levels mended here.
+    /// Returns each task's commit followed by its fixes, then the fixes by tasks of other levels.
     fn commits_to_stage(&self, level: usize) -> Vec<TaskCommit> {
         let LevelState { tasks, fixes, .. } = &self.levels[level];
         let mut commits = Vec::new();
@@ -131,14 +134,13 @@ impl Run {
         self.emit(gate, effects);
     }
 
-    /// The current level, where it is the one that an event speaks of and its effect is outstanding.
-    fn integrating(&mut self, level: Level, matches: impl Fn(&Effect) -> bool) -> Option<usize> {
-        let current = self.current()?;
-        (self.levels[current].level == level && self.answered(matches)).then_some(current)
+    /// Returns the index of the current level, if it is the one that an answer is about.
+    fn integrating(&self, level: Level) -> Option<usize> {
+        self.current().filter(|current| self.levels[*current].level == level)
     }
 
     pub(super) fn staged(&mut self, level: Level, staging: &Oid, commits: &[TaskCommit]) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Stage { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         let state = &mut self.levels[current];
         state.staging = Some(staging.clone());
         state.commits = commits.to_vec();
@@ -146,7 +148,7 @@ impl Run {
     }
 
     pub(super) fn gates_passed(&mut self, now: Time, level: Level, candidate: &Candidate, passed: &[GatePass]) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Gate { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         self.passed.extend(passed.iter().cloned());
         let verified = self.is_last(current);
         let state = &mut self.levels[current];
@@ -160,10 +162,12 @@ impl Run {
     }
 
     pub(super) fn gate_failed(&mut self, level: Level, failure: &GateFailure, passed: &[GatePass]) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Gate { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         self.passed.extend(passed.iter().cloned());
         self.levels[current].staging = Some(failure.staging.clone());
-        match &failure.task {
+        // A task of a lower level did not change, so a task of this level broke its verification: find out which.
+        let of_this_level = |task: &&TaskId| self.graph.index(task).map(|index| self.level_of(index)) == Some(current);
+        match failure.task.as_ref().filter(of_this_level) {
             Some(task) => self.remedy(current, failure, task, "its own verification fails on the merged tree"),
             None if self.levels[current].commits.is_empty() => {
                 self.fail_gate(current, failure, "no task of this level can have caused it");
@@ -173,7 +177,7 @@ impl Run {
     }
 
     pub(super) fn blamed(&mut self, level: Level, task: Option<&TaskId>, why: &str) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Blame { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         let LevelStatus::Blaming { failure } = self.levels[current].status.clone() else { return };
         match task {
             Some(task) => self.remedy(current, &failure, task, why),
@@ -181,7 +185,7 @@ impl Run {
         }
     }
 
-    /// Has the task that is to blame mended, while that is allowed.
+    /// Asks the blamed task for a fix, or fails the gate if none is allowed.
     fn remedy(&mut self, current: usize, failure: &GateFailure, task: &TaskId, why: &str) {
         if self.can_remedy(current, task).is_none() {
             self.fail_gate(current, failure, &format!("{task} is to blame: {why}"));
@@ -200,18 +204,12 @@ impl Run {
     }
 
     pub(super) fn landed(&mut self, now: Time, level: Level, commit: &Oid) {
-        let Some(current) = self.integrating(level, |effect| matches!(effect, Effect::Land { .. })) else { return };
+        let Some(current) = self.integrating(level) else { return };
         self.levels[current].status = LevelStatus::Merged { commit: commit.clone(), at: now };
     }
 
     pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
-        // What only the one can meet is not the other's answer: it is a late one, and the level may be landing.
-        let met_by = |effect: &Effect| match obstacle {
-            Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => matches!(effect, Effect::Gate { .. }),
-            Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => matches!(effect, Effect::Land { .. }),
-            Obstacle::BaseRewritten { .. } => matches!(effect, Effect::Gate { .. } | Effect::Land { .. }),
-        };
-        let Some(current) = self.integrating(level, met_by) else { return };
+        let Some(current) = self.integrating(level) else { return };
         let state = &mut self.levels[current];
         if *obstacle == Obstacle::BaseMoved && state.base_moves < MAX_BASE_MOVES {
             state.base_moves += 1;

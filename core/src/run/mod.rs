@@ -1,6 +1,6 @@
 //! The run as a state machine: events in, effects out.
 //!
-//! `step` is the one place that decides. `drive` carries it through a journal and a host, real or simulated.
+//! `step` is the only place that decides. `drive` connects it to a journal and a host, real or simulated.
 
 mod breaker;
 mod command;

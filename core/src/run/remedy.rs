@@ -1,14 +1,14 @@
-//! Mending what made a gate fail.
+//! Fixes: attempts to repair what made a gate fail.
 
-use super::effect::{Carry, Doer, EffectId, Purpose};
+use super::effect::{Carry, Doer, EffectId, Job, Purpose};
 use super::event::{GateFailure, Intent, JobEnd, JobReport, TaskCommit};
-use super::jobs::MAX_CHECKPOINTS;
+use super::jobs::{Launch, MAX_CHECKPOINTS};
 use super::state::{End, LevelStatus, Run};
 use super::step::Effects;
 use crate::ids::{TaskId, Time, WorkerId};
 
 impl Run {
-    /// The task that may mend, while that is allowed.
+    /// Returns the index of the task if it may attempt a fix.
     pub(super) fn can_remedy(&self, level: usize, task: &TaskId) -> Option<usize> {
         let launches = !matches!(self.intent, Intent::Merge(_));
         let left = self.levels[level].remedies < self.policy.remediation_attempts;
@@ -24,12 +24,12 @@ impl Run {
         task: &TaskId,
         effects: &mut Effects,
     ) {
-        // Due perhaps since an earlier process, under another policy.
-        let Some(index) = self.can_remedy(level, task) else {
+        // It may be due since an earlier process with another policy.
+        if self.can_remedy(level, task).is_none() {
             return self.fail_gate(level, failure, &format!("{task} is to blame"));
-        };
+        }
         if self.intent.is_session() {
-            // It is the session's to claim.
+            // The session has to claim it.
             return self.drain(End::GateFailed { level: self.levels[level].level, gate: failure.gate.clone() });
         }
         if !self.within_budget() {
@@ -46,44 +46,38 @@ impl Run {
             return;
         }
         let Some(worker) = self.idle_worker(effects) else { return };
-        self.launch_remedy(now, level, index, worker, Doer::Agent, effects);
+        self.launch_remedy(now, level, worker, Doer::Agent, effects);
     }
 
-    /// Where a remedy is due.
+    /// Launches the fix that is due.
     pub(super) fn launch_remedy(
         &mut self,
         now: Time,
         level: usize,
-        task: usize,
         worker: WorkerId,
         doer: Doer,
         effects: &mut Effects,
     ) {
-        let LevelStatus::Remedying { failure, carry, .. } = self.levels[level].status.clone() else { return };
+        let LevelStatus::Remedying { failure, task, carry, .. } = self.levels[level].status.clone() else { return };
+        let Some(task) = self.graph.index(&task) else { return };
         self.levels[level].remedies += 1;
         let (base, purpose) = (failure.staging.clone(), Purpose::Remedy { failure });
-        let started = self.launch(now, task, worker, base, purpose, doer, carry, effects);
+        let started = self.launch(now, Launch { task, worker, base, purpose, doer, carry }, effects);
         if let LevelStatus::Remedying { job, .. } = &mut self.levels[level].status {
             *job = Some(started);
         }
     }
 
-    /// The level that waits for this remedy; none where a changed graph made it needless.
+    /// Returns the level that waits for this fix; none if a changed graph made it obsolete.
     pub(super) fn remedied_by(&self, id: EffectId) -> Option<usize> {
         let current = self.current()?;
         let waits = matches!(&self.levels[current].status, LevelStatus::Remedying { job: Some(job), .. } if *job == id);
         waits.then_some(current)
     }
 
-    pub(super) fn remedied(
-        &mut self,
-        id: EffectId,
-        failure: &GateFailure,
-        task: &TaskId,
-        given: &Carry,
-        report: &JobReport,
-    ) {
-        let Some(current) = self.remedied_by(id) else { return };
+    pub(super) fn remedied(&mut self, job: &Job, failure: &GateFailure, report: &JobReport) {
+        let Some(current) = self.remedied_by(job.effect) else { return };
+        let (task, given) = (&job.task, &job.carry);
         let wip = report.wip.clone();
         let carry = match &report.end {
             JobEnd::Done { commit } => {
@@ -118,13 +112,13 @@ impl Run {
         }
     }
 
-    /// As if the remedy had not been begun.
+    /// Undoes the launch of a fix that was interrupted.
     pub(super) fn remedy_called_off(&mut self, level: usize) {
         self.uncount_remedy(level);
         self.levels[level].status = LevelStatus::Gating;
     }
 
-    /// A checkpoint uses up no remedy, as it uses up no retry; but not without end.
+    /// Counts a checkpoint; up to `MAX_CHECKPOINTS` of them use up no fix.
     fn checkpointed_remedy(&mut self, level: usize, task: &TaskId) {
         let Some(index) = self.graph.index(task) else { return };
         self.tasks[index].checkpoints += 1;

@@ -1,4 +1,4 @@
-//! A graph that a person changed between two processes.
+//! Changes of the graph between two processes.
 
 use super::effect::{Effect, Purpose};
 use super::state::{LevelState, LevelStatus, Run, TaskState, TaskStatus, levels_of};
@@ -7,7 +7,7 @@ use crate::ids::TaskId;
 use crate::spec::GraphFile;
 
 impl Run {
-    /// Why a changed graph comes too late or is none; empty where it can be taken over.
+    /// Returns why a changed graph is refused; empty if it is accepted.
     pub fn cannot_replan(&self, file: &GraphFile) -> Vec<String> {
         match TaskGraph::check(file, None) {
             (Some(graph), _) => self.too_late_for(&graph),
@@ -56,7 +56,7 @@ impl Run {
         reasons
     }
 
-    /// Takes over a graph that still can be; the process that resumes decides what follows from it.
+    /// Accepts a changed graph if possible; the process that resumes decides what follows.
     pub(super) fn replanned(&mut self, file: &GraphFile) {
         let (Some(graph), _) = TaskGraph::check(file, None) else { return };
         if !self.too_late_for(&graph).is_empty() {
@@ -90,7 +90,7 @@ impl Run {
         (self.current_level().map(|level| level.level), self.current().is_some_and(|level| self.is_last(level)))
     }
 
-    /// Lets go of what was begun for the old graph and makes no sense for the new one.
+    /// Drops effects that make no sense for the new graph.
     fn go_on_from(&mut self, level_before: Option<crate::ids::Level>, was_last: bool) {
         let (level, is_last) = self.current_and_last();
         let merges_on = self.current_level().is_some_and(|current| {
@@ -112,7 +112,7 @@ impl Run {
         }
     }
 
-    /// What an attempt does for a spec that has changed meanwhile is not taken for the task done.
+    /// Marks jobs whose spec has changed, so that their result does not count.
     fn outdate_jobs(&mut self, graph: &TaskGraph) {
         for (id, effect) in &self.outstanding {
             if let Effect::RunJob(job) = effect
@@ -125,12 +125,12 @@ impl Run {
         }
     }
 
-    /// A task as it stood; one that comes anew, or comes back, does not count its attempts from 1 again.
+    /// Returns the state of a task in the new graph. A task that comes back continues the numbers of its attempts.
     fn state_for(&mut self, id: &TaskId) -> TaskState {
         if let Some(index) = self.graph.index(id) {
             let mut state = self.tasks[index].clone();
             if matches!(state.status, TaskStatus::Waiting) {
-                // Whether it still needs a person is decided anew.
+                // Whether it still is a foreground task is decided again.
                 state.status = TaskStatus::Pending;
             }
             return state;
@@ -148,7 +148,7 @@ impl Run {
     }
 }
 
-/// Whether what its tasks made stands on the base branch, or may.
+/// Whether the level is on the base branch or about to be.
 fn is_on_its_way(level: &LevelState) -> bool {
     matches!(level.status, LevelStatus::Merged { .. } | LevelStatus::Landing { .. })
 }

@@ -1,17 +1,17 @@
-//! Stops launching while the service behind the agents does not serve: a limit until it is reset, an overload for a while.
+//! API limit: stops launching until the limit resets, or for a while after an overload.
 
 use super::event::{Backoff, BackoffStrategy};
 use super::jobs::backoff;
 use crate::ids::Time;
 
-/// So many times in a row a launch may go unserved before the run pauses.
+/// Launches in a row that hit the API limit before the run pauses.
 pub const MAX_UNSERVED: u32 = 10;
-/// Between two tries where the service does not say when it will serve again.
+/// Delay between two launches if the API names no time.
 const BETWEEN_TRIES: Backoff = Backoff { strategy: BackoffStrategy::Exponential, base_ms: 5_000, max_ms: 300_000 };
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Service {
-    /// Tries in a row that were not served.
+    /// Launches in a row that hit the limit.
     pub unserved: u32,
     pub pause: Option<Pause>,
 }
@@ -19,9 +19,9 @@ pub struct Service {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
     pub since: Time,
-    /// No launches before.
+    /// Time before which nothing is launched.
     pub until: Time,
-    /// Whether the service itself named that time.
+    /// Whether the API named that time.
     pub told: bool,
     pub why: String,
 }
@@ -39,9 +39,9 @@ impl Service {
         self.unserved = 0;
     }
 
-    /// A job that began at `began` was not served; `reset`: when the service says that it will serve again.
+    /// Records that a job which began at `began` hit the limit, which lasts until `reset` according to the API.
     pub(super) fn not_served(&mut self, now: Time, began: Time, reset: Option<Time>, why: &str) {
-        // What was launched before the pause began is of the same try.
+        // Jobs launched before the pause began count once.
         if self.pause.as_ref().is_none_or(|pause| pause.since < began) {
             self.unserved += 1;
         }
@@ -55,13 +55,13 @@ impl Service {
         self.pause = Some(Pause { since, until, told: reset.is_some(), why: why.to_string() });
     }
 
-    /// Another process goes on. It may try again, though not before the time that the service itself named.
+    /// Resets the limit for a new process, which waits only for a time that the API named.
     pub(super) fn resumed(&mut self, heeds_limits: bool) {
         self.unserved = 0;
         self.pause = self.pause.take().filter(|pause| pause.told && heeds_limits);
     }
 
-    /// When launches may begin again, while they may not.
+    /// Returns when launches are allowed again; none if they are.
     pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
         self.pause.as_ref().map(|pause| pause.until).filter(|until| *until > now)
     }

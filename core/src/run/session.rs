@@ -1,13 +1,14 @@
-//! Tasks that somebody else does: a session that claims them, or a person who says that one is done.
+//! Tasks without a worker: claimed by a session, or reported done by a user.
 
 use super::effect::{Doer, Purpose};
 use super::event::{JobEnd, JobReport};
+use super::jobs::Launch;
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
 
 impl Run {
-    /// Gives a task to a session. Of one that it holds already nothing changes.
+    /// Gives a task to a session; does nothing if it holds the task already.
     pub(super) fn claim(&mut self, now: Time, task: usize, session: &str, effects: &mut Effects) -> Result<(), String> {
         if self.is_held_by(&self.graph.tasks()[task].id.clone(), session) {
             return Ok(());
@@ -16,7 +17,7 @@ impl Run {
         let doer = Doer::Session(session.to_string());
         if let Some(level) = self.awaits_remedy_by(task) {
             let worker = self.spare_worker();
-            self.launch_remedy(now, level, task, worker, doer, effects);
+            self.launch_remedy(now, level, worker, doer, effects);
             return Ok(());
         }
         match &self.tasks[task].status {
@@ -29,7 +30,7 @@ impl Run {
         Ok(())
     }
 
-    /// Takes the end of a session's attempt, while it is one.
+    /// Ends a session's attempt.
     pub(super) fn finish(
         &mut self,
         now: Time,
@@ -37,23 +38,25 @@ impl Run {
         attempt: Attempt,
         report: &JobReport,
     ) -> Result<(), String> {
-        if self.held().any(|(job, _)| job.task == *task && job.attempt == attempt) {
-            self.job_ended(now, task, attempt, report);
+        let held = self.held().map(|(job, _)| job).find(|job| job.task == *task && job.attempt == attempt).cloned();
+        if let Some(job) = held {
+            self.outstanding.remove(&job.effect);
+            self.job_ended(now, &job, report);
             return Ok(());
         }
         if self.removed.contains_key(task) {
-            // However it ended, nobody asks for it any more.
+            // The task is no longer in the graph, so its result does not matter.
             return Ok(());
         }
         let record = self.task(task).and_then(|state| state.attempts.iter().find(|record| record.attempt == attempt));
         match record.and_then(|record| record.ended.as_ref()) {
-            // Found out before it was told.
+            // The host found the result before the session reported it.
             Some((_, known)) if known.end == report.end => Ok(()),
             _ => Err(format!("attempt {attempt} was given up meanwhile")),
         }
     }
 
-    /// Why work that is done is nevertheless none of the run's.
+    /// Returns why finished work is not accepted.
     pub(super) fn why_not_taken(&self, task: &TaskId, attempt: Attempt, report: &JobReport) -> Option<String> {
         let JobEnd::Done { commit: done } = &report.end else { return None };
         let Some(state) = self.task(task) else {
@@ -65,10 +68,10 @@ impl Run {
         (!remedy && !taken).then(|| why.to_string())
     }
 
-    /// Has looked at what there is of a task that nobody is at.
+    /// Starts the check of a task that is reported done.
     pub(super) fn adopt(&mut self, now: Time, task: usize, effects: &mut Effects) -> Result<(), String> {
         self.takes_work()?;
-        // Who takes over a run that is stuck asks before he gives it up again.
+        // A blocked run is resumed by the check.
         let is_stuck = self.ended() == Some(&End::Blocked);
         if self.ended().is_some() && !is_stuck {
             return Err("the run has ended; it is looked at when it goes on".to_string());
@@ -86,7 +89,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was said to be done does not hold: as it was before.
+    /// Restores a task whose check failed.
     pub(super) fn not_adopted(&mut self, now: Time, task: usize, blocked: Option<String>) {
         match blocked {
             Some(reason) => self.block(now, task, &reason),
@@ -103,7 +106,7 @@ impl Run {
         }
     }
 
-    /// The commit that an attempt at the task starts from, if its turn has come.
+    /// Returns the commit that an attempt starts from, if the task's level is running.
     fn base_to_work_on(&self, task: usize) -> Result<Oid, String> {
         let level = &self.levels[self.level_of(task)];
         match (&level.status, &level.base, self.current_level()) {
@@ -122,7 +125,7 @@ impl Run {
         let id = &self.graph.tasks()[task].id;
         let due = matches!(&self.levels[current].status,
             LevelStatus::Remedying { task, job: None, .. } if task == id);
-        // Due perhaps since an earlier process, under another policy.
+        // It may be due since an earlier process with another policy.
         (due && self.can_remedy(current, id).is_some()).then_some(current)
     }
 
@@ -133,10 +136,10 @@ impl Run {
     fn launch_apart(&mut self, now: Time, task: usize, base: Oid, doer: Doer, effects: &mut Effects) {
         self.dequeue(task);
         let (worker, carry) = (self.spare_worker(), self.tasks[task].carry.clone());
-        self.launch(now, task, worker, base, Purpose::Build, doer, carry, effects);
+        self.launch(now, Launch { task, worker, base, purpose: Purpose::Build, doer, carry }, effects);
     }
 
-    /// A worker that is at nothing, one more than there were if need be. Where agents are launched it is none of theirs.
+    /// Returns an idle worker that agents do not use, adding one if needed.
     fn spare_worker(&mut self) -> WorkerId {
         let first = if self.intent.launches() { self.policy.worker_count().min(self.workers.len()) } else { 0 };
         let spare = |worker: &WorkerStatus| matches!(worker, WorkerStatus::Idle | WorkerStatus::Unprepared);

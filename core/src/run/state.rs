@@ -1,4 +1,4 @@
-//! What a run is at one moment. Each status carries its data, so that no impossible mixture can be written.
+//! State of a run. Each status carries its data, so that impossible combinations cannot be written.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,9 +32,9 @@ pub struct Run {
     /// Tasks that wait for a later time.
     pub(super) resting: BTreeSet<(Time, usize)>,
     pub(super) outstanding: BTreeMap<EffectId, Effect>,
-    /// Jobs that were begun for a spec that has changed since.
+    /// Jobs begun for a spec that has changed since.
     pub(super) outdated: BTreeSet<EffectId>,
-    /// The attempts at tasks that are no longer in the graph, in case they come back.
+    /// Attempts at tasks that are no longer in the graph, in case they come back.
     pub(super) removed: BTreeMap<TaskId, Vec<AttemptRecord>>,
     pub(super) next_effect: u64,
     pub(super) breaker: Breaker,
@@ -42,9 +42,9 @@ pub struct Run {
     pub(super) passed: BTreeSet<GatePass>,
     pub(super) red_gates: Vec<GateFailure>,
     pub(super) answers: BTreeMap<RequestId, Answer>,
-    /// What planning the feature has cost.
+    /// Cost of planning the feature.
     pub(super) planning: Cost,
-    /// What the attempts that have ended cost.
+    /// Cost of the attempts that have ended.
     pub(super) spent: Cost,
     pub(super) started_at: Time,
     pub(super) updated_at: Time,
@@ -54,7 +54,7 @@ pub struct Run {
 pub enum Phase {
     CheckingBase,
     Working,
-    /// No new launches; ends so when nothing is under way.
+    /// Launches nothing; ends when nothing is under way.
     Draining {
         end: End,
     },
@@ -69,7 +69,7 @@ pub enum Phase {
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
     Completed,
-    /// As far as was asked.
+    /// The requested level is merged.
     LevelMerged {
         level: Level,
     },
@@ -103,14 +103,14 @@ pub struct TaskState {
     /// Failed attempts since the start or the last `retry`.
     pub failures: u32,
     pub checkpoints: u32,
-    /// Jobs that never came to life.
+    /// Jobs whose worker did not start.
     pub false_starts: u32,
     pub carry: Carry,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskStatus {
-    /// Its turn has not come, or it waits for a worker.
+    /// Waits for its level or for a worker.
     Pending,
     /// Waits before the next attempt.
     Resting {
@@ -121,7 +121,7 @@ pub enum TaskStatus {
         attempt: Attempt,
         worker: WorkerId,
     },
-    /// Needs a person.
+    /// Needs a user: a foreground task.
     Waiting,
     Completed {
         commit: Oid,
@@ -150,19 +150,19 @@ pub struct AttemptRecord {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LevelState {
     pub level: Level,
-    /// Its place in the graph's tasks.
+    /// Its range in the graph's tasks.
     pub tasks: std::ops::Range<usize>,
-    /// How many of them are neither completed nor skipped.
+    /// Number of them that are neither completed nor skipped.
     pub open: usize,
     pub status: LevelStatus,
     /// The commit that its attempts start from.
     pub base: Option<Oid>,
-    /// What stands on staging, with remedies on top.
+    /// Tip of staging, with fixes on top.
     pub staging: Option<Oid>,
     pub commits: Vec<TaskCommit>,
-    /// What remedies made, in their order; of no use once their task is done anew or skipped.
+    /// Commits of fixes, in order; dropped when their task is redone or skipped.
     pub fixes: Vec<TaskCommit>,
-    /// Every task was verified once more on the tree that passed its gates.
+    /// Whether every task was verified again on the tree that passed the gates.
     pub verified: bool,
     pub remedies: u32,
     pub base_moves: u32,
@@ -178,7 +178,7 @@ pub enum LevelStatus {
     Blaming {
         failure: GateFailure,
     },
-    /// A remediation attempt is due or under way.
+    /// A fix is due or under way.
     Remedying {
         failure: GateFailure,
         task: TaskId,
@@ -214,7 +214,7 @@ pub enum WorkerStatus {
         attempt: Attempt,
         since: Time,
     },
-    /// Taken out of service by a person.
+    /// Stopped by a user.
     Stopped,
 }
 
@@ -255,17 +255,17 @@ impl Run {
         Ok(run)
     }
 
-    /// What was begun, or should have been, and is not answered yet.
+    /// Returns the effects that are not answered yet.
     pub fn outstanding(&self) -> impl Iterator<Item = (EffectId, &Effect)> {
         self.outstanding.iter().map(|(id, effect)| (*id, effect))
     }
 
-    /// Whether nothing but what sessions hold is awaited.
+    /// Whether only tasks held by sessions are under way.
     pub fn is_settled(&self) -> bool {
         self.outstanding.values().all(Effect::is_held)
     }
 
-    /// What sessions hold, and which.
+    /// Returns the jobs held by sessions, with the session.
     pub fn held(&self) -> impl Iterator<Item = (&Job, &str)> {
         self.outstanding.values().filter_map(|effect| match effect {
             Effect::RunJob(job) => match &job.doer {
@@ -276,7 +276,7 @@ impl Run {
         })
     }
 
-    /// Where the work is done: `task`: by a session itself.
+    /// Returns the mode of the run; `task` if a session drives it.
     pub fn mode(&self) -> &str {
         if self.intent.is_session() { "task" } else { &self.setup.mode }
     }
@@ -285,7 +285,7 @@ impl Run {
         self.intent
     }
 
-    /// When `Woke` should come if nothing else does.
+    /// Returns when `Woke` is due if no other event comes.
     pub fn next_wakeup(&self) -> Option<Time> {
         if !matches!(self.phase, Phase::Working) || !self.intent.launches() {
             return None;
@@ -295,12 +295,12 @@ impl Run {
         rested.into_iter().chain(held_back).min()
     }
 
-    /// Whether any level has, so that it is settled which commit the run starts from.
+    /// Whether any level has begun, so that the start commit is fixed.
     pub fn has_begun(&self) -> bool {
         self.levels.iter().any(|level| level.base.is_some())
     }
 
-    /// When nothing holds launches back any more that a time is known of.
+    /// Returns when the breaker and the API limit allow launches again.
     fn launches_again_at(&self) -> Option<Time> {
         self.breaker.wakeup().into_iter().chain(self.service.wakeup(self.updated_at)).max()
     }
@@ -373,27 +373,27 @@ impl Run {
         self.passed.iter()
     }
 
-    /// What a request was answered, if it was carried out.
+    /// Returns the answer to a request that was carried out.
     pub fn answer(&self, request: &str) -> Option<&Answer> {
         self.answers.get(request)
     }
 
-    /// The pause that the agents' service asks for, while it lasts and keeps anything from being launched.
+    /// Returns the pause for the API limit, while it lasts and delays launches.
     pub fn service_pause(&self) -> Option<&Pause> {
         self.service.pause.as_ref().filter(|pause| pause.until > self.updated_at && self.intent.launches())
     }
 
-    /// Returns what the feature has cost: its planning, and the attempts that have ended.
+    /// Returns the cost of planning and of the attempts that have ended.
     pub fn cost(&self) -> Cost {
         self.planning + self.spent
     }
 
-    /// Returns what the attempts that have ended cost.
+    /// Returns the cost of the attempts that have ended.
     pub fn attempts_cost(&self) -> Cost {
         self.spent
     }
 
-    /// Returns what planning the feature has cost, as it was when the run was started or resumed.
+    /// Returns the cost of planning, as of the start or the last resume.
     pub fn planning(&self) -> Cost {
         self.planning
     }
@@ -406,7 +406,7 @@ impl Run {
         self.updated_at
     }
 
-    /// The level that is being worked on: the lowest that is not merged.
+    /// Returns the lowest level that is not merged.
     pub fn current_level(&self) -> Option<&LevelState> {
         self.current().map(|index| &self.levels[index])
     }
@@ -436,7 +436,7 @@ impl Run {
     }
 }
 
-/// The levels of a graph whose tasks stand as given.
+/// Returns the levels of a graph with tasks in the given states.
 pub(super) fn levels_of(graph: &TaskGraph, tasks: &[TaskState]) -> Vec<LevelState> {
     let mut levels: Vec<LevelState> = Vec::new();
     for (index, task) in graph.tasks().iter().enumerate() {
@@ -478,7 +478,7 @@ impl Default for TaskState {
 }
 
 impl TaskState {
-    /// Whether its level must still wait for it.
+    /// Whether its level has to wait for it.
     pub fn is_open(&self) -> bool {
         !matches!(self.status, TaskStatus::Completed { .. } | TaskStatus::Skipped { .. })
     }
@@ -489,7 +489,7 @@ impl TaskState {
 }
 
 impl LevelState {
-    /// A task is to be done anew or not at all: what mended it is of no use, and staging is put together anew.
+    /// Drops the fixes of a task that is redone or skipped, and has a failed level staged again.
     pub(super) fn without(&mut self, task: &TaskId) {
         self.fixes.retain(|fix| fix.task != *task);
         if matches!(self.status, LevelStatus::Failed { .. }) {
@@ -497,7 +497,7 @@ impl LevelState {
         }
     }
 
-    /// Its tasks are no longer what stands on staging: that is put together anew.
+    /// Sets the level back to running, to be staged again.
     pub(super) fn run_again(&mut self) {
         self.status = LevelStatus::Running;
         self.staging = None;
@@ -506,7 +506,7 @@ impl LevelState {
 }
 
 impl LevelStatus {
-    /// Whether its tasks' commits are being put together, so that they must stay as they are.
+    /// Whether the level is being integrated, so that its tasks must not change.
     pub(super) fn is_integrating(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The decision: one event in, the effects that follow from it out. Total: an event that makes no sense here changes nothing.
+//! The decision: takes one event, returns the effects that follow. Total: an event that makes no sense changes nothing.
 
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId};
@@ -10,25 +10,29 @@ use crate::ids::{Time, WorkerId};
 pub(super) type Effects = Vec<(EffectId, Effect)>;
 
 impl Run {
-    /// A new run; what it begins with is outstanding.
+    /// Starts a run; its first effects are outstanding.
     pub fn start(now: Time, setup: &Setup) -> Result<Run, String> {
         let mut run = Run::new(now, setup)?;
         run.pursue(now, &mut Effects::new());
         Ok(run)
     }
 
-    /// Pure, total, deterministic.
+    /// Applies an event and returns the effects to begin. Pure, total, deterministic.
     pub fn step(&mut self, now: Time, event: &Event) -> Effects {
-        // A clock that goes back must not make anything older than what it follows from.
+        // The run's time never goes back, even if the clock does.
         let now = now.max(self.updated_at);
         self.updated_at = now;
         let mut effects = Effects::new();
-        // Late, or told twice: it must not pass for the answer to what was begun since.
-        if event.answers().is_some_and(|id| !self.outstanding.contains_key(&id)) {
-            return effects;
-        }
+        let answered = match event.answers() {
+            None => None,
+            Some(id) => match self.take_answered(id, event) {
+                // Late or repeated: it must not count for an effect that was begun since.
+                None => return effects,
+                answered => answered,
+            },
+        };
         match event {
-            // Between two processes: the one that resumes decides, by its own policy.
+            // Between two processes: the one that resumes decides, with its own policy.
             Event::Started(setup) => {
                 self.started_again(setup);
                 return effects;
@@ -43,28 +47,25 @@ impl Run {
                 self.block_all_over_budget(now);
             }
             Event::BaseChecked { red, .. } => self.base_checked(red),
-            Event::SlotReady { worker } => self.slot_ready(*worker),
-            Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
-            Event::JobEnded { task, attempt, report } => self.job_ended(now, task, *attempt, report),
+            Event::SlotReady { worker, .. } => self.slot_ready(*worker),
+            Event::JobStarted { effect, pid, .. } => self.job_started(*effect, *pid),
+            Event::JobEnded { report, .. } => {
+                if let Some(Effect::RunJob(job)) = answered {
+                    self.job_ended(now, &job, report);
+                }
+            }
             Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits),
             Event::GatesPassed { level, candidate, passed, .. } => self.gates_passed(now, *level, candidate, passed),
             Event::GateFailed { level, failure, passed, .. } => self.gate_failed(*level, failure, passed),
             Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
             Event::Landed { level, commit, .. } => self.landed(now, *level, commit),
             Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
-            Event::Closed => {
-                if self.answered(|effect| matches!(effect, Effect::Close)) {
-                    self.phase = Phase::Ended { end: End::Completed, at: now };
-                }
-            }
+            Event::Closed { .. } => self.phase = Phase::Ended { end: End::Completed, at: now },
             Event::Asked { request, command } => self.asked(now, request, command, &mut effects),
-            Event::Interrupted { effect } => {
-                self.called_off(now, *effect);
-            }
-            Event::EffectFailed { effect, error } => {
-                if self.called_off(now, *effect) {
-                    self.wind_down(End::Failed { why: error.clone() }, &mut effects);
-                }
+            Event::Interrupted { .. } => self.called_off(now, answered.as_ref()),
+            Event::EffectFailed { error, .. } => {
+                self.called_off(now, answered.as_ref());
+                self.wind_down(End::Failed { why: error.clone() }, &mut effects);
             }
             Event::OutOfSpace { why } => self.wind_down(End::Paused { why: why.clone() }, &mut effects),
             Event::Noted { .. } | Event::Woke => {}
@@ -73,7 +74,7 @@ impl Run {
         effects
     }
 
-    /// Starts whatever can be started now, or ends.
+    /// Starts whatever can be started now, or ends the run.
     fn pursue(&mut self, now: Time, effects: &mut Effects) {
         if matches!(self.phase, Phase::CheckingBase) && self.needs_no_base_check() {
             self.phase = Phase::Working;
@@ -118,20 +119,20 @@ impl Run {
         id
     }
 
-    /// Takes the outstanding effect that an event answers; false where there is none, as for a late or repeated event.
-    pub(super) fn answered(&mut self, matches: impl Fn(&Effect) -> bool) -> bool {
-        let id = self.outstanding.iter().find(|(_, effect)| matches(effect)).map(|(id, _)| *id);
-        id.is_some_and(|id| self.outstanding.remove(&id).is_some())
+    /// Removes and returns the outstanding effect that an event answers; none for a late, repeated or senseless answer.
+    fn take_answered(&mut self, id: EffectId, event: &Event) -> Option<Effect> {
+        self.outstanding.get(&id).filter(|effect| effect.accepts(event))?;
+        self.outstanding.remove(&id)
     }
 
-    /// No new launches; what is under way may end by itself.
+    /// Stops launching; effects under way may end by themselves.
     pub(super) fn drain(&mut self, end: End) {
         if !matches!(self.phase, Phase::Draining { .. } | Phase::Ended { .. }) {
             self.phase = Phase::Draining { end };
         }
     }
 
-    /// No new launches, and what is under way is called off.
+    /// Stops launching and interrupts the effects under way.
     pub(super) fn wind_down(&mut self, end: End, effects: &mut Effects) {
         self.drain(end);
         if !self.is_settled() {
@@ -139,7 +140,7 @@ impl Run {
         }
     }
 
-    /// As long as nothing has begun, the run may begin from another commit, such as one on which the gates are green.
+    /// Changes the start commit of a run that has not begun, for instance to one on which the gates pass.
     fn started_again(&mut self, setup: &Setup) {
         if !self.has_begun() {
             self.setup.start = setup.start.clone();
@@ -166,7 +167,7 @@ impl Run {
             level.base_moves = 0;
             let given_up = match level.status {
                 LevelStatus::Failed { .. } => intent != Intent::Session(None),
-                // Somebody may have mended it by hand.
+                // The user may have fixed it by hand.
                 LevelStatus::Remedying { job: None, .. } => matches!(intent, Intent::Session(Some(_))),
                 _ => false,
             };
@@ -176,7 +177,7 @@ impl Run {
         }
     }
 
-    /// Workers as the outstanding effects show them; the others make their worktrees anew.
+    /// Returns the workers as the outstanding effects show them; the others prepare their worktrees again.
     fn workers_under_way(&self, count: usize) -> Vec<WorkerStatus> {
         let mut workers = vec![WorkerStatus::Unprepared; count];
         for effect in self.outstanding.values() {
@@ -198,9 +199,6 @@ impl Run {
     }
 
     fn base_checked(&mut self, red: &[GateFailure]) {
-        if !self.answered(|effect| matches!(effect, Effect::CheckBase { .. })) {
-            return;
-        }
         self.red_gates = red.to_vec();
         if red.is_empty() || self.policy.allow_red_base {
             self.base_checked = true;
@@ -210,29 +208,26 @@ impl Run {
     }
 
     fn slot_ready(&mut self, worker: WorkerId) {
-        let ready = self.answered(|effect| matches!(effect, Effect::PrepareSlot { worker: of } if *of == worker));
-        if ready && let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
+        if let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
             *status = WorkerStatus::Idle;
         }
     }
 
-    /// An effect that ended without its answer leaves things so that it is decided again; false where there was none.
-    fn called_off(&mut self, now: Time, id: EffectId) -> bool {
-        let Some(effect) = self.outstanding.remove(&id) else { return false };
-        match &effect {
-            Effect::PrepareSlot { worker } => {
+    /// Puts things back so that an effect that was not carried out is decided again.
+    fn called_off(&mut self, now: Time, effect: Option<&Effect>) {
+        match effect {
+            Some(Effect::PrepareSlot { worker }) => {
                 if let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
                     *status = WorkerStatus::Unprepared;
                 }
             }
-            Effect::RunJob(job) => self.job_called_off(now, id, job),
+            Some(Effect::RunJob(job)) => self.job_called_off(now, job),
             // The level's status says what is due; `pursue` decides it again.
             _ => {}
         }
-        true
     }
 
-    /// Puts every task of a level that can be launched into the queue.
+    /// Queues every task of a level that can be launched.
     pub(super) fn queue_level(&mut self, level: usize) {
         for task in self.levels[level].tasks.clone() {
             let foreground = self.graph.tasks()[task].spec.foreground;
@@ -246,7 +241,7 @@ impl Run {
         }
     }
 
-    /// Has a task wait for a worker or a person, if its level's turn has come.
+    /// Requeues a task for a worker or a user, if its level is running.
     pub(super) fn requeue(&mut self, task: usize) {
         self.tasks[task].status = TaskStatus::Pending;
         let level = self.level_of(task);

@@ -1,11 +1,11 @@
-//! What one task may cost: once its attempts have spent that, it is blocked instead of launched.
+//! Budget of one task: once it is spent, the task is blocked instead of launched.
 
 use super::state::{Run, TaskState, TaskStatus};
 use crate::cost::Cost;
 use crate::ids::Time;
 
 impl TaskState {
-    /// Returns what all attempts at the task have cost, as far as it is known.
+    /// Returns the known cost of all attempts at the task.
     pub fn spent_usd(&self) -> f64 {
         let ended = self.attempts.iter().filter_map(|record| record.ended.as_ref());
         ended.map(|(_, report)| report.cost()).sum::<Cost>().known_usd()
@@ -13,12 +13,12 @@ impl TaskState {
 }
 
 impl Run {
-    /// Returns what the next attempt at a task may cost; none where there is no limit.
+    /// Returns the rest of the task's budget; none without a limit.
     pub(super) fn left_for(&self, task: usize) -> Option<f64> {
         self.policy.max_usd_per_task.map(|limit| (limit - self.tasks[task].spent_usd()).max(0.0))
     }
 
-    /// Returns why no agent may be launched for the task: its budget is spent. Foreground tasks have no limit.
+    /// Returns why no agent may be launched for the task, if its budget is spent. Foreground tasks have no limit.
     pub(super) fn over_task_budget(&self, task: usize) -> Option<String> {
         if self.graph.tasks()[task].spec.foreground {
             return None;
@@ -29,7 +29,7 @@ impl Run {
         (spent >= limit).then(why)
     }
 
-    /// Blocks a task that would be launched next although its budget is spent.
+    /// Blocks a queued task whose budget is spent.
     pub(super) fn block_if_over_budget(&mut self, now: Time, task: usize) {
         let queued = matches!(self.tasks[task].status, TaskStatus::Pending | TaskStatus::Resting { .. });
         if let Some(why) = self.over_task_budget(task).filter(|_| queued) {
@@ -38,7 +38,7 @@ impl Run {
         }
     }
 
-    /// The same for all tasks, where the limit may have changed.
+    /// Blocks all queued tasks whose budget is spent.
     pub(super) fn block_all_over_budget(&mut self, now: Time) {
         for task in 0..self.tasks.len() {
             self.block_if_over_budget(now, task);

@@ -15,7 +15,7 @@ pub enum Effort {
 impl Effort {
     pub const ALL: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max];
 
-    /// Returns the effort that this word means, in files and on the client's command line.
+    /// Parses the word used in files and on the client's command line.
     pub fn read(word: &str) -> Option<Effort> {
         Effort::ALL.into_iter().find(|effort| effort.as_str() == word)
     }

@@ -1,4 +1,4 @@
-//! `task-graph.json` as it stands in the file. Unknown fields are kept and written back.
+//! `task-graph.json` as written in the file. Unknown fields are kept and written back.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -60,7 +60,7 @@ pub struct TaskSpec {
     /// Needs a person or MCP tools; never started headless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreground: bool,
-    /// What the `command` agent runs for this task.
+    /// Command that the `command` agent runs for this task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     #[serde(flatten)]
@@ -107,13 +107,13 @@ impl GraphFile {
         let mut json = serde_json::Deserializer::from_str(text);
         let file = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let path = error.path().to_string();
-            told(error.inner(), Some(path.as_str()).filter(|path| *path != "."))
+            spec_error(error.inner(), Some(path.as_str()).filter(|path| *path != "."))
         })?;
-        json.end().map_err(|error| told(&error, None))?;
+        json.end().map_err(|error| spec_error(&error, None))?;
         Ok(file)
     }
 
-    /// Known fields in their own order, then the unknown ones in the order in which they were read.
+    /// Writes the known fields in a fixed order, then the unknown ones in the order in which they were read.
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("every key is a string, so a graph is always writable as JSON");
@@ -122,8 +122,8 @@ impl GraphFile {
     }
 }
 
-/// The error in words that need no knowledge of Rust, with the field's path where the field is what is wrong.
-fn told(error: &serde_json::Error, path: Option<&str>) -> SpecError {
+/// Rewords a serde error without Rust types, and adds the field's path if the field has a wrong value.
+fn spec_error(error: &serde_json::Error, path: Option<&str>) -> SpecError {
     let mut message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     if let Some(bare) = message.strip_suffix(&place) {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field_and_the_place_once() {
+    fn errors_name_the_field_and_the_position_once() {
         let wrong_type = with_task(r#"{"id": "A", "title": "t", "level": "one"}"#);
         assert_eq!(
             error(&wrong_type),

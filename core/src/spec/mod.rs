@@ -1,4 +1,4 @@
-//! What a person or a designing agent wrote down, as it was written: not yet checked.
+//! Specs as the user or the architect wrote them, not yet validated. The graph check does that.
 
 mod effort;
 mod graph_file;
@@ -11,7 +11,7 @@ pub use graph_file::{FileLists, GraphFile, TaskSpec, Verification};
 pub use requirements::{Criterion, Gap, Requirements, Story};
 pub use task_file::{import_tasks, parse_task_file, write_continued_task_file, write_task_file};
 
-/// A document that cannot be read, with the place where the format tells it.
+/// Why a document cannot be parsed, with the position if the format gives one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SpecError {
     pub message: String,

@@ -1,16 +1,16 @@
-//! A path as a spec lists it: read once into its normal form, or refused with the reason.
+//! A path listed in a spec: normalized when it is read, or rejected with a reason.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// What no file system takes is refused before anything walks it.
-const LONGEST_PATH: usize = 4096;
-const LONGEST_COMPONENT: usize = 255;
+/// Longer paths are rejected, since no file system accepts them.
+const MAX_PATH_BYTES: usize = 4096;
+const MAX_COMPONENT_BYTES: usize = 255;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedPath {
-    /// Relative, with `/`, without `.`, `..`, empty parts and a trailing `/`.
+    /// Relative, separated by `/`, without `.`, `..`, empty parts or a trailing `/`.
     pub path: String,
-    /// Written with a trailing `/` or `/**`: everything below is meant.
+    /// Written with a trailing `/` or `/**`: includes everything below it.
     pub directory: bool,
 }
 
@@ -29,21 +29,21 @@ impl ListedPath {
         if text.contains(char::is_control) {
             return bad("path_control_character", "contains a control character");
         }
-        if text.len() > LONGEST_PATH || text.split('/').any(|part| part.len() > LONGEST_COMPONENT) {
+        if text.len() > MAX_PATH_BYTES || text.split('/').any(|part| part.len() > MAX_COMPONENT_BYTES) {
             return bad("path_too_long", "is longer than a file name can be");
         }
         if text.contains('\\') {
             return bad("path_windows", "contains a backslash; write `/` between directories");
         }
         if text.as_bytes()[0].is_ascii_alphabetic() && text.as_bytes().get(1) == Some(&b':') {
-            return bad("path_windows", "begins with a drive letter; write it relative to the repository");
+            return bad("path_windows", "starts with a drive letter; write it relative to the repository");
         }
         if text.starts_with('/') || text == "~" || text.starts_with("~/") {
             return bad("path_absolute", "is absolute; write it relative to the repository");
         }
         let (bare, directory) = without_directory_mark(text);
         if is_glob(bare) {
-            return bad("path_glob", "is a pattern; only a trailing `/**` is understood, so list the files one by one");
+            return bad("path_glob", "is a pattern; only a trailing `/**` is supported, so list the files one by one");
         }
         let Some(parts) = normal_parts(bare) else {
             return bad("path_outside", "leads out of the repository");
@@ -72,7 +72,7 @@ fn without_directory_mark(text: &str) -> (&str, bool) {
     }
 }
 
-/// `[` is left out: many frameworks have it in file names (`app/[slug]/page.tsx`).
+/// Returns true for a glob pattern. `[` does not count: many frameworks use it in file names (`app/[slug]/page.tsx`).
 fn is_glob(text: &str) -> bool {
     let braces = text
         .split_once('{')
@@ -80,7 +80,7 @@ fn is_glob(text: &str) -> bool {
     braces || text.contains(['*', '?'])
 }
 
-/// The parts that remain when `.`, `..` and empty ones are resolved; nothing where `..` leads out.
+/// Resolves `.`, `..` and empty parts. Returns None if `..` leads out of the repository.
 fn normal_parts(text: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     for part in text.split('/') {
@@ -95,7 +95,7 @@ fn normal_parts(text: &str) -> Option<Vec<&str>> {
     Some(parts)
 }
 
-/// Whether some file system takes this name for `.git`: other case, ignored characters (HFS+), short names and
+/// Returns true if some file system treats this name as `.git`: other case, ignored characters (HFS+), short names and
 /// trailing dots or spaces (NTFS).
 fn is_git_directory(part: &str) -> bool {
     let ignored =
@@ -105,7 +105,7 @@ fn is_git_directory(part: &str) -> bool {
     matches!(folded(seen).as_str(), ".git" | "git~1")
 }
 
-/// The same for two paths that a case-insensitive or normalising file system takes for one.
+/// Folds a path so that two paths compare equal if a case-insensitive or normalizing file system treats them as one.
 pub(crate) fn folded(path: &str) -> String {
     if path.is_ascii() {
         return path.to_ascii_lowercase();
@@ -113,7 +113,7 @@ pub(crate) fn folded(path: &str) -> String {
     path.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfc().collect()
 }
 
-/// The directories that a path lies in, the nearest first.
+/// Returns the parent directories of a path, nearest first.
 pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     path.rmatch_indices('/').map(|(at, _)| &path[..at])
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn different_spellings_become_one() {
+    fn different_spellings_normalize_to_one_path() {
         for text in ["a/b", "./a/b", "a//b", "a/./b", "a/c/../b", ".//a/b"] {
             assert_eq!(read(text), Ok(("a/b".into(), false)), "{text}");
         }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_names_are_names() {
+    fn unusual_names_are_accepted() {
         for text in
             ["app/[slug]/page.tsx", "a b/ü.txt", ".github/x", "src/.gitignore", "a/.gsd/x", "{x}", "ab:c", "git"]
         {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_one_file_system_confuses_fold_to_one() {
+    fn names_that_a_file_system_treats_as_one_fold_to_one() {
         for (a, b) in [("Src/A", "src/a"), ("STRASSE", "straße"), ("é", "e\u{301}"), ("Σ", "ς"), ("Å", "\u{212b}")]
         {
             assert_eq!(folded(a), folded(b), "{a} {b}");

@@ -1,4 +1,4 @@
-//! Which events came in which states.
+//! Counts which events came in which states.
 
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ const EVENTS: [&str; 25] = [
     "Woke",
 ];
 
-/// Pairs that a simulation worth its name must have seen.
+/// Pairs that the simulation must reach.
 const IMPORTANT: [(&str, &[&str]); 10] = [
     ("checking base", &["Resumed", "BaseChecked", "JobEnded", "Stop", "Retry", "Skip", "EffectFailed"]),
     (
@@ -123,7 +123,7 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
     ("ended", &["Started", "Resumed", "Replanned", "Stop", "Retry", "Skip", "Claim"]),
 ];
 
-/// How attempts end; remedies as well as others.
+/// Ways in which attempts end, fixes included.
 const ENDS: [&str; 12] = [
     "done",
     "failed",
@@ -148,7 +148,7 @@ pub struct Coverage {
 impl Coverage {
     pub fn note(&mut self, run: &Run, event: &Event) {
         self.seen[place(&STATES, state(run))][place(&EVENTS, name(event))] += 1;
-        if let Event::JobEnded { task, attempt, report } = event {
+        if let Event::JobEnded { task, attempt, report, .. } = event {
             let of_this = |job: &Job| job.task == *task && job.attempt == *attempt;
             let job = run.outstanding().find_map(|(_, effect)| match effect {
                 Effect::RunJob(job) if of_this(job) => Some(job),
@@ -170,7 +170,7 @@ impl Coverage {
         }
     }
 
-    /// How often an attempt ended in each way.
+    /// Table of how often an attempt ended in each way.
     pub fn ends(&self) -> String {
         let mut text = format!("{:14}{:>14}{:>14}", "", "build", "remedy");
         for (index, name) in ENDS.iter().enumerate() {
@@ -179,7 +179,7 @@ impl Coverage {
         text
     }
 
-    /// A row for each event, a column for each state.
+    /// Table with a row for each event and a column for each state.
     pub fn table(&self) -> String {
         let mut text = format!("{:14}", "");
         for state in STATES {
@@ -196,7 +196,7 @@ impl Coverage {
         text
     }
 
-    /// Every pair that never came, by state.
+    /// Lists the pairs that never came, by state.
     pub fn never(&self) -> String {
         let mut text = String::new();
         for (state, counts) in STATES.iter().zip(&self.seen) {
@@ -273,7 +273,7 @@ fn name(event: &Event) -> &'static str {
         Event::Landed { .. } => "Landed",
         Event::NotLanded { .. } => "NotLanded",
         Event::Noted { .. } => "Noted",
-        Event::Closed => "Closed",
+        Event::Closed { .. } => "Closed",
         Event::Asked { command: Command::Stop { .. }, .. } => "Stop",
         Event::Asked { command: Command::Retry { .. }, .. } => "Retry",
         Event::Asked { command: Command::Skip { .. }, .. } => "Skip",

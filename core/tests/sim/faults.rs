@@ -1,4 +1,4 @@
-//! What goes wrong in a schedule. Each schedule draws its own few kinds, and only so many in all: the world is fair in the end.
+//! Faults of a schedule. Each schedule draws a few kinds and a limited number of faults, so that every run can complete.
 
 use crate::rng::Rng;
 
@@ -10,9 +10,9 @@ pub enum Fault {
     DiesEarly,
     DiesLate,
     NeverStarts,
-    /// No sign of life any more, or one for ever.
+    /// Loses its heartbeat, or never ends.
     Hangs,
-    /// The service behind the agents does not serve for a while.
+    /// The API limit is hit for a while.
     Outage,
     JobIsSlow,
     EventRepeated,
@@ -32,7 +32,7 @@ pub enum Fault {
     DiskFull,
     ClockGoesBack,
     PersonAsks,
-    /// Somebody does a task himself, or says that it is done.
+    /// A session claims a task or reports it done.
     SessionAsks,
     SpuriousWake,
     OrchestratorDies,
@@ -46,7 +46,7 @@ pub enum Fault {
 
 const KINDS: usize = Fault::OtherPolicy as usize + 1;
 
-/// Faults that show their worst together; a schedule may have one such set beside what it draws otherwise.
+/// Faults that are worst in combination; a schedule may have one such set in addition.
 const THEMES: [&[Fault]; 10] = [
     &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull],
     &[Fault::SessionAsks, Fault::OtherIntent, Fault::BadCommit, Fault::OrchestratorDies, Fault::GraphChanges],
@@ -78,7 +78,7 @@ impl Faults {
         for fault in theme {
             percent[*fault as usize] = rng.one_of([5, 20, 50, 90]);
         }
-        // What may strike at every step would otherwise use up all that may go wrong at one moment.
+        // Otherwise faults that can strike at every step would use up the whole number at once.
         for often in
             [Fault::OrchestratorDies, Fault::PersonAsks, Fault::StrayEvent, Fault::LateAnswer, Fault::SpuriousWake]
         {

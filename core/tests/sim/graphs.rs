@@ -8,7 +8,7 @@ use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::rng::Rng;
 
-/// With at most so many tasks.
+/// Draws a graph with at most `most` tasks.
 pub fn graph(rng: &mut Rng, most: u64) -> GraphFile {
     let count = match rng.between(0, 19) {
         0 | 1 => 1,
@@ -34,7 +34,7 @@ pub fn graph(rng: &mut Rng, most: u64) -> GraphFile {
     }
 }
 
-/// Ascending, from any number on, with or without gaps.
+/// Draws ascending level numbers, from any number, with or without gaps.
 fn level_numbers(rng: &mut Rng, most: u64) -> Vec<u32> {
     let mut next = rng.between(0, 2) as u32;
     let mut levels = Vec::new();
@@ -60,7 +60,7 @@ pub fn task(rng: &mut Rng, id: &str, level: u32) -> TaskSpec {
     task
 }
 
-/// Lets a task need some of those on lower levels.
+/// Makes a task depend on some tasks of lower levels.
 fn depend(rng: &mut Rng, tasks: &mut [TaskSpec], index: usize) {
     let level = tasks[index].level;
     let lower: Vec<String> = tasks.iter().filter(|task| task.level < level).map(|task| task.id.clone()).collect();
@@ -73,7 +73,7 @@ fn depend(rng: &mut Rng, tasks: &mut [TaskSpec], index: usize) {
     }
 }
 
-/// What one more question of planning costs: mostly none is asked, and the price of some is unknown.
+/// Draws the cost of more planning: mostly none, sometimes unknown.
 pub fn planning(rng: &mut Rng) -> Cost {
     match rng.between(0, 9) {
         0 => Cost::of(None, rng.between(0, 999)),

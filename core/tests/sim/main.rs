@@ -1,14 +1,13 @@
-//! The run against a simulated world: thousands of random graphs, each with its own faults, through the same `drive`
-//! that the real host uses. `SIM_SCHEDULES` says how many, `SIM_SEED` repeats a single one.
+//! Simulates runs of random graphs with random faults, through the same loop that the real host uses.
+//! `SIM_SCHEDULES` sets their number, `SIM_SEED` repeats a single one.
 #![expect(clippy::disallowed_methods, reason = "a test may be told what to do, and tells what it did")]
 
-mod books;
+mod checker;
 mod coverage;
 mod faults;
 mod graphs;
 mod invariants;
-mod judge;
-mod ledger;
+mod model;
 mod person;
 mod replan;
 mod repo;
@@ -30,7 +29,7 @@ use mahabharatha_core::run::replay;
 
 use crate::schedule::{Schedule, Tally};
 
-/// Every so many schedules one is run twice, and its journal written and read.
+/// Interval of schedules that are run twice and whose journal is written and read.
 const REPEAT_EVERY: u64 = 50;
 
 #[test]
@@ -66,7 +65,7 @@ fn every_schedule_keeps_the_promises() {
         }
     });
     if let Some((seed, tail)) = failed.into_inner().expect("no panic holds it") {
-        panic!("schedule {seed} failed as told above; repeat it with SIM_SEED={seed}. It ended so:\n{tail}");
+        panic!("schedule {seed} failed, see above; repeat it with SIM_SEED={seed}. The end of its journal:\n{tail}");
     }
     let sum = sum.into_inner().expect("no panic holds it");
     tell(&format!(
@@ -84,12 +83,12 @@ fn every_schedule_keeps_the_promises() {
     }
 }
 
-/// Not through `println`, which a test that passes keeps to itself.
+/// Prints without `println`, which a passing test captures.
 fn tell(text: &str) {
     let _ = writeln!(std::io::stdout(), "\n{text}");
 }
 
-/// Runs one schedule; `Err` tells how it ended where a promise was broken.
+/// Runs one schedule; the error is the end of its journal if a check failed.
 fn run(seed: u64) -> Result<Tally, String> {
     let schedule = Schedule::new(seed);
     let tally = catch_unwind(AssertUnwindSafe(|| {
@@ -104,14 +103,14 @@ fn run(seed: u64) -> Result<Tally, String> {
     tally.map_err(|_| schedule.tail())
 }
 
-/// The same seed gives the same trace.
+/// Checks that the same seed gives the same journal.
 fn repeats(seed: u64, journals: &[Vec<(Time, Event)>]) {
     let again = Schedule::new(seed);
     again.run();
     assert!(again.journals() == journals, "the same seed took another course");
 }
 
-/// What is written into the journal comes back as it was.
+/// Checks that the journal survives writing and reading.
 fn survives_writing(journal: &[(Time, Event)]) {
     let read: Vec<(Time, Event)> = journal
         .iter()

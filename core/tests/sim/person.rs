@@ -1,4 +1,4 @@
-//! What people do: ask for this and that while a run is on, and help where it cannot go on.
+//! Simulated users: send random commands during a run, and help where it cannot go on.
 
 use mahabharatha_core::ids::{TaskId, WorkerId};
 use mahabharatha_core::run::event::{Command, Intent, Policy, TaskBudget};
@@ -11,7 +11,7 @@ use crate::world::World;
 
 pub fn random_command(rng: &mut Rng, run: &Run) -> Command {
     let grace_ms = rng.one_of([0, 100, 10_000]);
-    // People like to stop what has hardly begun, or seems to be over anyway.
+    // Prefer to stop runs that have just begun or are about to end.
     let tempting = matches!(run.phase(), Phase::CheckingBase | Phase::Closing) && rng.chance(50);
     match rng.between(0, 9) {
         _ if tempting => Command::Stop { force: false, grace_ms, worker: None },
@@ -29,13 +29,13 @@ pub fn random_command(rng: &mut Rng, run: &Run) -> Command {
     }
 }
 
-/// What somebody says who does tasks himself.
+/// Draws a command of a session.
 pub fn session_command(rng: &mut Rng, run: &Run) -> Command {
     if rng.chance(25) {
         let tasks = run.graph().tasks();
         return Command::Adopt { task: tasks[rng.index(tasks.len())].id.clone() };
     }
-    // What can be claimed, mostly.
+    // Mostly tasks that can be claimed.
     let mut tasks = if rng.chance(30) { some_tasks(rng, run) } else { Next::of(run).tasks };
     tasks.truncate(rng.between(1, 4) as usize);
     Command::Claim { tasks, session: rng.one_of(["one", "one", "two"]).to_string() }
@@ -50,7 +50,7 @@ fn some_tasks(rng: &mut Rng, run: &Run) -> Vec<TaskId> {
     some
 }
 
-/// Puts right what kept the run from going on. `thorough`: all of it, else perhaps.
+/// Removes obstacles of the run: all of them if `thorough`, else some.
 pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
     if !thorough && world.rng.chance(20) {
         return Vec::new();
@@ -73,7 +73,7 @@ pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
     for task in of_status(|status| matches!(status, TaskStatus::Blocked { .. })) {
         commands.push(match world.rng.between(0, 3) {
             0 => skip(task, world.rng.chance(50)),
-            // The limit is in the way of some; a person takes it away.
+            // The user removes the budget that blocks some tasks.
             _ => {
                 let budget = (thorough || world.rng.chance(50)).then_some(TaskBudget { max_usd: None });
                 Command::Retry { tasks: vec![task], budget }
@@ -93,7 +93,7 @@ fn skip(task: TaskId, keep_dependents: bool) -> Command {
     Command::Skip { tasks: vec![task], reason: "a person does it".to_string(), keep_dependents }
 }
 
-/// With what policy and how far the next process takes the run.
+/// Draws the policy and the intent of the next process.
 pub fn resume(world: &mut World, run: &Run, thorough: bool) -> (Policy, Intent) {
     use crate::faults::Fault;
     let mut policy = run.policy().clone();

@@ -1,4 +1,4 @@
-//! Changes that people make to the graph between two processes.
+//! Changes that users make to the graph between two processes.
 
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
@@ -7,7 +7,7 @@ use mahabharatha_core::spec::GraphFile;
 use crate::graphs;
 use crate::rng::Rng;
 
-/// A changed graph, and whether the run must take it.
+/// Draws a changed graph; returns whether the run must accept it.
 pub fn random_replan(rng: &mut Rng, run: &Run) -> (GraphFile, bool) {
     let mut graph = run.setup().graph.clone();
     if rng.chance(25) && spoil(rng, run, &mut graph) {
@@ -29,7 +29,7 @@ pub fn random_replan(rng: &mut Rng, run: &Run) -> (GraphFile, bool) {
     (graph, allowed)
 }
 
-/// With the last level everything is verified once more: one that is on its way without that cannot become it.
+/// The last level verifies every task, so a level that is landing without that cannot become the last one.
 fn leaves_a_last_level(run: &Run, graph: &GraphFile) -> bool {
     let last = graph.tasks.iter().map(|task| task.level).max();
     let state = run.levels().iter().find(|state| Some(state.level.0) == last);
@@ -49,7 +49,7 @@ fn is_needed(graph: &GraphFile, index: usize) -> bool {
 }
 
 fn new_task(rng: &mut Rng, graph: &mut GraphFile, level: u32) {
-    // Few names, so that a task that was removed comes back now and then.
+    // Few names, so that removed tasks sometimes come back.
     let prefix = rng.one_of(["T", "N"]);
     let name = |number: u64| format!("{prefix}-{number:02}");
     let mut number = rng.between(0, 9);
@@ -61,7 +61,7 @@ fn new_task(rng: &mut Rng, graph: &mut GraphFile, level: u32) {
     graph.tasks.insert(place, task);
 }
 
-/// A new task where one can still be done: on the current level, a later one or a new last one.
+/// Adds a task where it is still possible: on the current level, a later one or a new last one.
 fn add(rng: &mut Rng, run: &Run, graph: &mut GraphFile) {
     let last = run.levels().last().map_or(0, |level| level.level.0);
     let mut levels = vec![last + 1, last + 5];
@@ -74,7 +74,7 @@ fn add(rng: &mut Rng, run: &Run, graph: &mut GraphFile) {
     new_task(rng, graph, level);
 }
 
-/// A change that comes too late; false where there is none to make.
+/// Makes a change that comes too late; returns false if there is none.
 fn spoil(rng: &mut Rng, run: &Run, graph: &mut GraphFile) -> bool {
     let done = |id: &str| {
         let status = run.task(&TaskId::new(id).expect("a good id")).map(|state| &state.status);
@@ -88,7 +88,7 @@ fn spoil(rng: &mut Rng, run: &Run, graph: &mut GraphFile) -> bool {
             graph.tasks.remove(index);
         }
         (2, _, Some(level)) if level.level.0 > 0 => {
-            // Whatever stands there below has been merged, or there is nothing.
+            // All levels below are merged, or there are none.
             let below = rng.between(0, u64::from(level.level.0) - 1) as u32;
             new_task(rng, graph, below);
         }

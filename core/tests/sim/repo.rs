@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::Effect;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{Candidate, Event, GateFailure, GatePass, Obstacle, TaskCommit};
+use mahabharatha_core::run::{Effect, EffectId};
 
-use crate::books::Standing;
 use crate::faults::{Fault, Faults};
 use crate::invariants::check_content;
-use crate::ledger::Ledger;
+use crate::model::Model;
+use crate::model::parts::Standing;
 use crate::rng::{Rng, oid};
 use crate::trunk::SharedTrunk;
 
@@ -19,27 +19,27 @@ const GATES: [(&str, &str); 2] = [("lint", "run lint"), ("test", "run test")];
 
 #[derive(Debug)]
 pub struct Repo {
-    /// Which feature it is.
+    /// Number of the feature.
     pub feature: usize,
     pub trunk: SharedTrunk,
     pub conflict: bool,
-    /// Fails whoever wrote the code.
+    /// Whether a gate fails regardless of the code.
     pub gate_broken: bool,
     stagings: BTreeMap<Oid, Staging>,
     /// Commits that make a gate fail, with the gate.
     bad: BTreeMap<Oid, &'static str>,
-    /// Remedies that mend it.
+    /// Commits of fixes that make the gates pass again.
     mending: BTreeSet<Oid>,
     passes: BTreeSet<GatePass>,
     candidates: BTreeSet<(Oid, Oid, Oid)>,
     landed: BTreeMap<Level, (Candidate, Oid)>,
 }
 
-/// What a staging tip is made of.
+/// Content of a staging tip.
 #[derive(Debug, Clone)]
 struct Staging {
     level: Level,
-    /// What was staged, and the remedies since.
+    /// Staged commits, and the fixes since.
     commits: Vec<TaskCommit>,
     /// The tip of the base branch that it contains.
     base: Oid,
@@ -61,7 +61,7 @@ impl Repo {
         }
     }
 
-    /// A verified commit by a task, alone or on top of staging.
+    /// Makes a verified commit of a task, on its base or on top of staging.
     pub fn commit(&mut self, job: &Job, remedy: bool, mends: bool, bad: Option<usize>) -> Oid {
         let commit = oid(&format!("commit {} {} {} {}", self.feature, job.task, job.attempt, job.base));
         if remedy {
@@ -92,7 +92,7 @@ impl Repo {
         self.trunk.borrow_mut().put_right();
     }
 
-    pub fn check_base(&self) -> Event {
+    pub fn red_gates(&self) -> Vec<GateFailure> {
         let trunk = self.trunk.borrow();
         let failure = |(gate, command): (&str, &str)| GateFailure {
             gate: gate.to_string(),
@@ -101,11 +101,10 @@ impl Repo {
             staging: trunk.tip().clone(),
             task: None,
         };
-        let red = if trunk.red { vec![failure(GATES[1])] } else { Vec::new() };
-        Event::BaseChecked { effect: None, red }
+        if trunk.red { vec![failure(GATES[1])] } else { Vec::new() }
     }
 
-    pub fn stage(&mut self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Event {
+    pub fn stage(&mut self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> (Oid, Vec<TaskCommit>) {
         let commits: Vec<TaskCommit> = tasks
             .iter()
             .map(|of| TaskCommit { task: of.task.clone(), commit: oid(&format!("staged {} {base}", of.commit)) })
@@ -113,11 +112,11 @@ impl Repo {
         let staging = if tasks.is_empty() { base.clone() } else { oid(&format!("staging {base} {commits:?}")) };
         let content = Staging { level, commits: tasks.to_vec(), base: base.clone() };
         self.stagings.insert(staging.clone(), content);
-        Event::Staged { effect: None, level, staging, commits }
+        (staging, commits)
     }
 
-    /// What the gates say; `Err` where the base branch is in the way.
-    pub fn gate(&mut self, effect: &Effect, ledger: &Ledger, faults: &mut Faults, rng: &mut Rng) -> Event {
+    /// Runs the gates on staging, with the base branch merged in.
+    pub fn gate(&mut self, id: EffectId, effect: &Effect, model: &Model, faults: &mut Faults, rng: &mut Rng) -> Event {
         let Effect::Gate { level, base, staging, passed, verify_all, ignore } = effect else {
             unreachable!("only gates come here")
         };
@@ -129,7 +128,7 @@ impl Repo {
         trunk.rewritten |= faults.strikes(Fault::BaseRewritten, rng);
         if trunk.rewritten {
             let obstacle = Obstacle::BaseRewritten { was: base.clone(), now: Some(trunk.tip().clone()) };
-            return Event::NotLanded { effect: None, level, obstacle };
+            return Event::NotLanded { effect: id, level, obstacle };
         }
         let mut content = self.stagings.get(staging).expect("only what was staged is gated").clone();
         assert_eq!(content.level, level, "another level's staging is gated");
@@ -139,7 +138,7 @@ impl Repo {
             self.conflict |= faults.strikes(Fault::Conflict, rng);
             if self.conflict {
                 let obstacle = Obstacle::Conflict { files: vec!["src/a.rs".into()], worktree: "staging".into() };
-                return Event::NotLanded { effect: None, level, obstacle };
+                return Event::NotLanded { effect: id, level, obstacle };
             }
             content.base = trunk.tip().clone();
             merged = oid(&format!("merge {} into {staging}", trunk.tip()));
@@ -149,27 +148,28 @@ impl Repo {
         }
         self.gate_broken |= faults.strikes(Fault::GateBreaks, rng);
         let tree = oid(&format!("tree of {merged}"));
-        let event = self.run_gates(&content, &staging, &tree, passed, ignore, *verify_all, ledger, faults, rng);
+        let event = self.run_gates(id, &content, &staging, &tree, passed, ignore, *verify_all, model, faults, rng);
         let Event::GateFailed { mut failure, passed, .. } = event else {
             self.stagings.entry(staging).or_insert(content);
             return event;
         };
-        // Who is to mend it has before him what failed, with all that the base branch has gained.
+        // The fix starts from the tree that failed, with the base branch merged in.
         failure.staging = merged.clone();
         self.stagings.insert(merged, content);
-        Event::GateFailed { effect: None, level, failure, passed }
+        Event::GateFailed { effect: id, level, failure, passed }
     }
 
     #[expect(clippy::too_many_arguments, reason = "a gate depends on all of these")]
     fn run_gates(
         &mut self,
+        id: EffectId,
         content: &Staging,
         staging: &Oid,
         tree: &Oid,
         known: &[GatePass],
         ignore: &[String],
         verify_all: bool,
-        ledger: &Ledger,
+        model: &Model,
         faults: &mut Faults,
         rng: &mut Rng,
     ) -> Event {
@@ -194,46 +194,46 @@ impl Repo {
             let bad = content.commits.iter().any(|of| self.bad.get(&of.commit) == Some(&gate));
             let mended = content.commits.iter().any(|of| self.mending.contains(&of.commit));
             if bad && !mended || self.gate_broken {
-                return Event::GateFailed { effect: None, level, failure: failure(gate, command, None), passed };
+                return Event::GateFailed { effect: id, level, failure: failure(gate, command, None), passed };
             }
             self.passes.insert(pass.clone());
             passed.push(pass);
         }
         if verify_all && faults.strikes(Fault::VerificationFails, rng) {
-            let done: Vec<&TaskId> = ledger
+            let done: Vec<&TaskId> = model
                 .tasks
                 .iter()
-                .filter(|(_, book)| matches!(book.standing, Standing::Done(_)))
+                .filter(|(_, entry)| matches!(entry.standing, Standing::Done(_)))
                 .map(|(id, _)| id)
                 .collect();
             if let Some(&task) = rng.pick(&done) {
                 let failure = failure("verification", "true", Some(task.clone()));
-                return Event::GateFailed { effect: None, level, failure, passed };
+                return Event::GateFailed { effect: id, level, failure, passed };
             }
         }
         let candidate = Candidate { base: content.base.clone(), staging: staging.clone(), tree: tree.clone() };
         self.candidates.insert(key(&candidate));
-        Event::GatesPassed { effect: None, level, candidate, passed }
+        Event::GatesPassed { effect: id, level, candidate, passed }
     }
 
-    pub fn blame(&self, level: Level, failure: &GateFailure, faults: &mut Faults, rng: &mut Rng) -> Event {
+    pub fn blame(&self, failure: &GateFailure, faults: &mut Faults, rng: &mut Rng) -> Option<TaskId> {
         let content = &self.stagings[&failure.staging];
         let of_gate = |of: &&TaskCommit| self.bad.get(&of.commit).is_some_and(|gate| *gate == failure.gate);
         let mut task = content.commits.iter().find(of_gate).map(|of| of.task.clone());
         if faults.strikes(Fault::WrongBlame, rng) {
             task = rng.pick(&content.commits).map(|of| of.task.clone());
         }
-        Event::Blamed { effect: None, level, task, why: "its files are named in the output".to_string() }
+        task
     }
 
     pub fn land(
         &mut self,
         level: Level,
         candidate: &Candidate,
-        ledger: &Ledger,
+        model: &Model,
         faults: &mut Faults,
         rng: &mut Rng,
-    ) -> Event {
+    ) -> Result<Oid, Obstacle> {
         assert!(self.candidates.contains(&key(candidate)), "{candidate:?} never passed the gates");
         assert!(!self.landed.contains_key(&level), "level {level} lands a second time");
         let content = &self.stagings[&candidate.staging];
@@ -252,32 +252,37 @@ impl Repo {
             let why = "local changes".to_string();
             Obstacle::CheckoutInTheWay { files: vec!["src/a.rs".into()], worktree: ".".into(), why }
         } else {
-            check_content(ledger, level, candidate, &content.commits);
+            check_content(model, level, candidate, &content.commits);
             let commit = oid(&format!("level {level} {candidate:?}"));
             trunk.land(self.feature, commit.clone(), &candidate.base);
             self.landed.insert(level, (candidate.clone(), commit.clone()));
-            return Event::Landed { effect: None, level, commit };
+            return Ok(commit);
         };
-        Event::NotLanded { effect: None, level, obstacle }
+        Err(obstacle)
     }
 
-    /// The merge commit, where this very candidate is on the base branch already.
+    /// Returns the merge commit if this candidate has landed already.
     pub fn landed(&self, level: Level, candidate: &Candidate) -> Option<Oid> {
         let (landed, commit) = self.landed.get(&level)?;
         (landed == candidate).then(|| commit.clone())
     }
 
-    /// Whether the base branch holds every level with exactly the work that the books say is done.
-    pub fn check_complete(&self, ledger: &Ledger) {
-        for book in &ledger.levels {
-            let expected = crate::invariants::verified_commits(ledger, book.level);
-            match self.landed.get(&book.level) {
+    /// Checks that the base branch holds every level with exactly the work that the model says is done.
+    pub fn check_complete(&self, model: &Model) {
+        for entry in &model.levels {
+            let expected = crate::invariants::verified_commits(model, entry.level);
+            match self.landed.get(&entry.level) {
                 Some((candidate, commit)) => {
-                    assert_eq!(book.merged.as_ref(), Some(commit), "level {} is said to be another commit", book.level);
-                    check_content(ledger, book.level, candidate, &self.stagings[&candidate.staging].commits);
-                    assert!(self.trunk.borrow().contains(commit), "level {} is not on the base branch", book.level);
+                    assert_eq!(
+                        entry.merged.as_ref(),
+                        Some(commit),
+                        "level {} is said to be another commit",
+                        entry.level
+                    );
+                    check_content(model, entry.level, candidate, &self.stagings[&candidate.staging].commits);
+                    assert!(self.trunk.borrow().contains(commit), "level {} is not on the base branch", entry.level);
                 }
-                None => assert_eq!(expected, [], "level {} never landed", book.level),
+                None => assert_eq!(expected, [], "level {} never landed", entry.level),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Chance that can be repeated: everything random in a schedule comes from its seed.
+//! Repeatable random numbers: everything random in a schedule comes from its seed.
 
 use mahabharatha_core::ids::Oid;
 
@@ -16,7 +16,7 @@ impl Rng {
         mix(self.0)
     }
 
-    /// At least `low`, at most `high`.
+    /// Draws a number of at least `low` and at most `high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
@@ -44,7 +44,7 @@ fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A name that follows from the content, as in git.
+/// Makes an object id from the content, as git does.
 pub fn oid(content: &str) -> Oid {
     let hash = content.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| mix(hash ^ u64::from(byte)));
     let (a, b) = (mix(hash ^ 1), mix(hash ^ 2) >> 32);

@@ -1,5 +1,5 @@
-//! One schedule: one feature or two on one repository, each with its graph, its policy and its faults, from the start to
-//! completion, through as many processes as it takes.
+//! One schedule: one or two features on one repository, each with its graph, policy and faults, from start to completion, through
+//! as many processes as that takes.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use mahabharatha_core::ids::{self, Time};
 use mahabharatha_core::run::event::{Event, Intent, Setup};
 use mahabharatha_core::run::{Effect, EffectId, End, Host, Journal, Run, take_over, turn};
 
+use crate::checker::Checker;
 use crate::coverage::Coverage;
 use crate::faults::Fault;
 use crate::graphs;
-use crate::judge::Judge;
 use crate::person;
 use crate::replan::random_replan;
 use crate::repo::Repo;
@@ -20,13 +20,13 @@ use crate::rng::{Rng, oid};
 use crate::trunk::{SharedTrunk, Trunk};
 use crate::world::World;
 
-/// So many processes must be enough, with a person's help.
-const MOST_LIVES: u32 = 150;
+/// Limit on the processes of a feature.
+const MAX_PROCESSES: u32 = 150;
 const REPLAY_EVERY: u32 = 8;
-/// From here on people do all that they can and ask for nothing odd.
+/// Number of processes after which users only help.
 const THOROUGH_AFTER: u32 = 15;
-/// In so many of a hundred schedules a second feature works on the same repository.
-const TWO_FEATURES: u64 = 25;
+/// Percentage of schedules with a second feature on the same repository.
+const TWO_FEATURES_PERCENT: u64 = 25;
 
 pub struct Schedule {
     features: Vec<Feature>,
@@ -34,16 +34,16 @@ pub struct Schedule {
 
 /// One of the repository's features.
 struct Feature {
-    judge: RefCell<Judge>,
+    checker: RefCell<Checker>,
     world: RefCell<World>,
 }
 
-/// How far a feature has come.
+/// Progress of a feature.
 struct Progress {
     run: Run,
-    lives: u32,
-    /// The process has looked after what an earlier one began.
-    at_work: bool,
+    processes: u32,
+    /// Whether the process has reconciled the effects of earlier ones.
+    reconciled: bool,
     completed: bool,
 }
 
@@ -55,34 +55,34 @@ pub struct Tally {
     pub coverage: Coverage,
 }
 
-/// The journal was no longer written: the process is dead.
-struct Death;
+/// The process was killed, so the journal was not written.
+struct Killed;
 
-struct Pen<'a>(&'a Feature);
-struct Hands<'a>(&'a Feature);
+struct SimJournal<'a>(&'a Feature);
+struct SimHost<'a>(&'a Feature);
 
-impl Journal for Pen<'_> {
-    type Error = Death;
+impl Journal for SimJournal<'_> {
+    type Error = Killed;
 
-    fn append(&mut self, now: Time, event: &Event) -> Result<(), Death> {
+    fn append(&mut self, now: Time, event: &Event) -> Result<(), Killed> {
         let mut world = self.0.world.borrow_mut();
         let dies = world.dying || world.strikes(Fault::OrchestratorDies);
         if dies && (world.dying || world.rng.chance(50)) {
-            return Err(Death);
+            return Err(Killed);
         }
-        self.0.judge.borrow_mut().appended(now, event);
-        if dies { Err(Death) } else { Ok(()) }
+        self.0.checker.borrow_mut().appended(now, event);
+        if dies { Err(Killed) } else { Ok(()) }
     }
 }
 
-impl Host for Hands<'_> {
+impl Host for SimHost<'_> {
     fn now(&self) -> Time {
         self.0.world.borrow().now()
     }
 
     fn begin(&mut self, id: EffectId, effect: &Effect, _run: &Run) {
         let mut world = self.0.world.borrow_mut();
-        self.0.judge.borrow_mut().begun(id, effect);
+        self.0.checker.borrow_mut().begun(id, effect);
         world.dying |= world.strikes(Fault::OrchestratorDies);
         if !world.dying {
             world.begin(id, effect);
@@ -97,11 +97,15 @@ impl Host for Hands<'_> {
         }
     }
 
-    fn next(&mut self, until: Option<Time>) -> Event {
+    fn next(&mut self, run: &Run) -> Event {
         let mut world = self.0.world.borrow_mut();
-        let mut judge = self.0.judge.borrow_mut();
-        judge.waits(until);
-        if world.dying { Event::Woke } else { world.next(until, &judge.ledger, &judge.run) }
+        let mut checker = self.0.checker.borrow_mut();
+        let until = run.next_wakeup();
+        checker.waits(until);
+        if !run.is_integrating() {
+            world.unlock();
+        }
+        if world.dying { Event::Woke } else { world.next(until, &checker.model, &checker.run) }
     }
 }
 
@@ -109,7 +113,7 @@ impl Schedule {
     pub fn new(seed: u64) -> Schedule {
         let mut rng = Rng::new(seed);
         let trunk = Rc::new(RefCell::new(Trunk::new(&oid("start"), rng.chance(10))));
-        let count = if rng.chance(TWO_FEATURES) { 2 } else { 1 };
+        let count = if rng.chance(TWO_FEATURES_PERCENT) { 2 } else { 1 };
         let features = (0..count).map(|feature| {
             let (most, rng) = (if count == 1 { 60 } else { 8 }, Rng::new(rng.next()));
             Feature::new(feature, Rc::clone(&trunk), most, rng)
@@ -127,21 +131,21 @@ impl Schedule {
         }
         let mut tally = Tally { features: self.features.len(), ..Tally::default() };
         for (feature, progress) in self.features.iter().zip(&progress) {
-            let judge = feature.judge.borrow();
-            judge.replayed();
-            feature.world.borrow().repo.check_complete(&judge.ledger);
-            tally.steps += judge.journal.len();
-            tally.processes += progress.lives;
-            tally.coverage.add(&judge.coverage);
+            let checker = feature.checker.borrow();
+            checker.replayed();
+            feature.world.borrow().repo.check_complete(&checker.model);
+            tally.steps += checker.journal.len();
+            tally.processes += progress.processes;
+            tally.coverage.add(&checker.coverage);
         }
         tally
     }
 
     pub fn journals(&self) -> Vec<Vec<(Time, Event)>> {
-        self.features.iter().map(|feature| feature.judge.borrow().journal.clone()).collect()
+        self.features.iter().map(|feature| feature.checker.borrow().journal.clone()).collect()
     }
 
-    /// How the schedule went, as far as it went.
+    /// Returns the end of each feature's journal.
     pub fn tail(&self) -> String {
         self.features.iter().map(Feature::tail).collect::<Vec<_>>().join("\nThe other feature:\n")
     }
@@ -160,39 +164,39 @@ impl Feature {
             planning: graphs::planning(&mut rng),
         };
         let world = World::new(rng, Repo::new(number, trunk));
-        Feature { judge: RefCell::new(Judge::new(world.now(), &setup)), world: RefCell::new(world) }
+        Feature { checker: RefCell::new(Checker::new(world.now(), &setup)), world: RefCell::new(world) }
     }
 
     fn starts(&self) -> Progress {
-        Progress { run: self.judge.borrow().replayed(), lives: 1, at_work: false, completed: false }
+        Progress { run: self.checker.borrow().replayed(), processes: 1, reconciled: false, completed: false }
     }
 
-    /// When something happens next to it.
+    /// Returns the time of its next event.
     fn due(&self, progress: &Progress) -> i64 {
-        let until = if progress.at_work { progress.run.next_wakeup() } else { None };
+        let until = if progress.reconciled { progress.run.next_wakeup() } else { None };
         self.world.borrow().due(until)
     }
 
-    /// One event; where a process ends or dies by it, people see to the next one.
+    /// Handles one event; starts the next process if this one ends or is killed.
     fn goes_on(&self, progress: &mut Progress) {
-        if !std::mem::replace(&mut progress.at_work, true) {
-            take_over(&progress.run, &mut Hands(self));
+        if !std::mem::replace(&mut progress.reconciled, true) {
+            take_over(&progress.run, &mut SimHost(self));
         }
         let run = &progress.run;
         if run.intent() == Intent::Session(None) && run.ended().is_none() && run.is_settled() {
             self.world.borrow_mut().orchestrator_ended();
             return self.next_process(progress);
         }
-        match turn(&mut progress.run, &mut Pen(self), &mut Hands(self)) {
+        match turn(&mut progress.run, &mut SimJournal(self), &mut SimHost(self)) {
             Ok(None) => return,
             Ok(Some(end)) => {
-                assert!(progress.run == self.judge.borrow().run, "live is not replay");
+                assert!(progress.run == self.checker.borrow().run, "live is not replay");
                 self.world.borrow_mut().orchestrator_ended();
                 progress.completed = end == End::Completed;
             }
-            Err(Death) => {
+            Err(Killed) => {
                 self.world.borrow_mut().orchestrator_died();
-                progress.completed = self.judge.borrow().run.ended() == Some(&End::Completed);
+                progress.completed = self.checker.borrow().run.ended() == Some(&End::Completed);
             }
         }
         if !progress.completed {
@@ -201,25 +205,25 @@ impl Feature {
     }
 
     fn next_process(&self, progress: &mut Progress) {
-        assert!(progress.lives < MOST_LIVES, "the run is not completed, whatever people do");
-        let mut judge = self.judge.borrow_mut();
-        judge.new_process();
-        // Reading the whole journal every time would take most of the time.
-        let reads = progress.lives.is_multiple_of(REPLAY_EVERY);
-        progress.run = if reads { judge.replayed() } else { judge.run.clone() };
-        drop(judge);
-        self.between_processes(&mut progress.run, progress.lives > THOROUGH_AFTER);
-        progress.lives += 1;
-        progress.at_work = false;
+        assert!(progress.processes < MAX_PROCESSES, "the run is not completed, whatever people do");
+        let mut checker = self.checker.borrow_mut();
+        checker.new_process();
+        // Replaying the whole journal every time would dominate the test's time.
+        let reads = progress.processes.is_multiple_of(REPLAY_EVERY);
+        progress.run = if reads { checker.replayed() } else { checker.run.clone() };
+        drop(checker);
+        self.between_processes(&mut progress.run, progress.processes > THOROUGH_AFTER);
+        progress.processes += 1;
+        progress.reconciled = false;
     }
 
-    /// People see what became of the run, do something about it, and take it up again.
+    /// Lets users react to the end of a process and resume the run.
     fn between_processes(&self, run: &mut Run, thorough: bool) {
         let mut events = Vec::new();
         if run.ended().is_some() {
             let commands = person::help(&mut self.world.borrow_mut(), run, thorough);
             for (index, command) in commands.into_iter().enumerate() {
-                let request = format!("help {} {index}", self.judge.borrow().journal.len());
+                let request = format!("help {} {index}", self.checker.borrow().journal.len());
                 events.push(Event::Asked { request, command });
             }
         }
@@ -247,28 +251,28 @@ impl Feature {
         let (policy, intent) = person::resume(&mut self.world.borrow_mut(), run, thorough);
         let planning = run.planning() + graphs::planning(&mut self.world.borrow_mut().rng);
         self.apply(run, Event::Resumed { policy, intent, planning });
-        self.judge.borrow_mut().new_process();
+        self.checker.borrow_mut().new_process();
     }
 
-    /// As a command does that holds the feature's lock: append and decide, no more.
+    /// Appends and decides, as a command does that holds the feature's lock.
     fn apply(&self, run: &mut Run, event: Event) {
         let now = self.world.borrow().now();
-        let mut judge = self.judge.borrow_mut();
-        let decided = judge.appended(now, &event).to_vec();
+        let mut checker = self.checker.borrow_mut();
+        let decided = checker.appended(now, &event).to_vec();
         assert_eq!(run.step(now, &event), decided, "live is not replay");
     }
 
     fn tail(&self) -> String {
-        let judge = self.judge.borrow();
+        let checker = self.checker.borrow();
         let mut text = String::new();
-        for (index, (now, event)) in judge.journal.iter().enumerate().skip(judge.journal.len().saturating_sub(30)) {
+        for (index, (now, event)) in checker.journal.iter().enumerate().skip(checker.journal.len().saturating_sub(30)) {
             let event: String = format!("{event:?}").chars().take(300).collect();
             let _ = writeln!(text, "{index:5} {:9} {event}", now.0);
         }
-        let _ = writeln!(text, "policy {:?}, intent {:?}", judge.ledger.policy, judge.ledger.intent);
-        let _ = writeln!(text, "phase {:?}, level {:?}", judge.run.phase(), judge.run.current_level());
-        let _ = writeln!(text, "workers {:?}, breaker {:?}", judge.run.workers(), judge.run.breaker());
-        let _ = writeln!(text, "outstanding {:?}", judge.ledger.outstanding);
+        let _ = writeln!(text, "policy {:?}, intent {:?}", checker.model.policy, checker.model.intent);
+        let _ = writeln!(text, "phase {:?}, level {:?}", checker.run.phase(), checker.run.current_level());
+        let _ = writeln!(text, "workers {:?}, breaker {:?}", checker.run.workers(), checker.run.breaker());
+        let _ = writeln!(text, "outstanding {:?}", checker.model.outstanding);
         text
     }
 }

@@ -1,4 +1,4 @@
-//! `step` is total: any event in any state, however senseless, neither panics nor leaves a state that a replay does not reach.
+//! `step` is total: no event in any state panics or leads to a state that a replay does not reach.
 
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::event::{
@@ -49,20 +49,18 @@ fn walk(rng: &mut Rng) {
     assert!(replayed == Ok(Some(run)), "replay is not live");
 }
 
-/// Half of them answer something that is outstanding, in one way or another; the rest is noise.
+/// Half of them answer an outstanding effect, in one way or another; the others are noise.
 fn any_event(rng: &mut Rng, run: &Run) -> Event {
     let outstanding: Vec<(EffectId, Effect)> = run.outstanding().map(|(id, effect)| (id, effect.clone())).collect();
-    if rng.chance(50)
-        && let Some((id, effect)) = rng.pick(&outstanding)
-    {
-        let event = answer(rng, run, *id, effect);
-        return if rng.chance(80) { event.answering(*id) } else { event };
+    let under_way = rng.pick(&outstanding);
+    let id = under_way.map(|(id, _)| *id).filter(|_| rng.chance(80)).unwrap_or(EffectId(rng.between(0, 99)));
+    match under_way.filter(|_| rng.chance(50)) {
+        Some((_, effect)) => answer(rng, run, id, effect),
+        None => noise(rng, run, id),
     }
-    let event = noise(rng, run);
-    if rng.chance(50) { event.answering(EffectId(rng.between(0, 99))) } else { event }
 }
 
-fn noise(rng: &mut Rng, run: &Run) -> Event {
+fn noise(rng: &mut Rng, run: &Run, effect: EffectId) -> Event {
     let level = level(rng, run);
     match rng.between(0, 18) {
         0 => {
@@ -70,30 +68,24 @@ fn noise(rng: &mut Rng, run: &Run) -> Event {
             Event::Resumed { policy, intent: intent(rng, level), planning }
         }
         1 => Event::Replanned { graph: Box::new(graph(rng, run)) },
-        2 => Event::BaseChecked { effect: None, red: red(rng) },
-        3 => Event::SlotReady { worker: WorkerId(rng.between(0, 9) as u32) },
-        4 => Event::JobStarted { task: task(rng, run), attempt: attempt(rng), pid: 7 },
-        5 => Event::JobEnded { task: task(rng, run), attempt: attempt(rng), report: report(rng) },
-        6 => Event::Staged { effect: None, level, staging: any_oid(rng), commits: commits(rng, run) },
-        7 => gates_passed(rng, level),
-        8 => gate_failed(rng, run, level),
-        9 => Event::Blamed { effect: None, level, task: rng.chance(50).then(|| task(rng, run)), why: String::new() },
-        10 => Event::Landed { effect: None, level, commit: any_oid(rng) },
-        11 => Event::NotLanded { effect: None, level, obstacle: obstacle(rng) },
-        12 => Event::Closed,
+        2 => Event::BaseChecked { effect, red: red(rng) },
+        3 => Event::SlotReady { effect, worker: WorkerId(rng.between(0, 9) as u32) },
+        4 => Event::JobStarted { effect, task: task(rng, run), attempt: attempt(rng), pid: 7 },
+        5 => Event::JobEnded { effect, task: task(rng, run), attempt: attempt(rng), report: report(rng) },
+        6 => Event::Staged { effect, level, staging: any_oid(rng), commits: commits(rng, run) },
+        7 => gates_passed(rng, effect, level),
+        8 => gate_failed(rng, run, effect, level),
+        9 => Event::Blamed { effect, level, task: rng.chance(50).then(|| task(rng, run)), why: String::new() },
+        10 => Event::Landed { effect, level, commit: any_oid(rng) },
+        11 => Event::NotLanded { effect, level, obstacle: obstacle(rng) },
+        12 => Event::Closed { effect },
         13 => Event::Asked { request: format!("r{}", rng.between(0, 99)), command: command(rng, run) },
         14 => Event::Woke,
         15 => Event::Started(Box::new(Setup { start: any_oid(rng), ..run.setup().clone() })),
         17 => Event::OutOfSpace { why: String::new() },
         16 => Event::Noted { level: Some(level), note: Note::OnlyReported { failure: failure(rng, None) } },
-        _ => {
-            let effect = EffectId(rng.between(0, 99));
-            if rng.chance(50) {
-                Event::Interrupted { effect }
-            } else {
-                Event::EffectFailed { effect, error: String::new() }
-            }
-        }
+        _ if rng.chance(50) => Event::Interrupted { effect },
+        _ => Event::EffectFailed { effect, error: String::new() },
     }
 }
 
@@ -102,23 +94,25 @@ fn answer(rng: &mut Rng, run: &Run, id: EffectId, effect: &Effect) -> Event {
         return Event::Interrupted { effect: id };
     }
     match effect {
-        Effect::CheckBase { .. } => Event::BaseChecked { effect: None, red: red(rng) },
-        Effect::PrepareSlot { worker } => Event::SlotReady { worker: *worker },
-        Effect::RunJob(job) => Event::JobEnded { task: job.task.clone(), attempt: job.attempt, report: report(rng) },
-        Effect::Stage { level, tasks, .. } => {
-            Event::Staged { effect: None, level: *level, staging: any_oid(rng), commits: tasks.clone() }
+        Effect::CheckBase { .. } => Event::BaseChecked { effect: id, red: red(rng) },
+        Effect::PrepareSlot { worker } => Event::SlotReady { effect: id, worker: *worker },
+        Effect::RunJob(job) => {
+            Event::JobEnded { effect: id, task: job.task.clone(), attempt: job.attempt, report: report(rng) }
         }
-        Effect::Gate { level, .. } if rng.chance(30) => gate_failed(rng, run, *level),
-        Effect::Gate { level, .. } => gates_passed(rng, *level),
+        Effect::Stage { level, tasks, .. } => {
+            Event::Staged { effect: id, level: *level, staging: any_oid(rng), commits: tasks.clone() }
+        }
+        Effect::Gate { level, .. } if rng.chance(30) => gate_failed(rng, run, id, *level),
+        Effect::Gate { level, .. } => gates_passed(rng, id, *level),
         Effect::Blame { level, commits, .. } => {
             let task = rng.pick(commits).map(|of| of.task.clone());
-            Event::Blamed { effect: None, level: *level, task, why: String::new() }
+            Event::Blamed { effect: id, level: *level, task, why: String::new() }
         }
         Effect::Land { level, .. } if rng.chance(30) => {
-            Event::NotLanded { effect: None, level: *level, obstacle: obstacle(rng) }
+            Event::NotLanded { effect: id, level: *level, obstacle: obstacle(rng) }
         }
-        Effect::Land { level, .. } => Event::Landed { effect: None, level: *level, commit: any_oid(rng) },
-        Effect::Close => Event::Closed,
+        Effect::Land { level, .. } => Event::Landed { effect: id, level: *level, commit: any_oid(rng) },
+        Effect::Close => Event::Closed { effect: id },
         Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("never outstanding"),
     }
 }
@@ -176,15 +170,15 @@ fn red(rng: &mut Rng) -> Vec<GateFailure> {
     if rng.chance(20) { vec![failure(rng, None)] } else { Vec::new() }
 }
 
-fn gates_passed(rng: &mut Rng, level: Level) -> Event {
+fn gates_passed(rng: &mut Rng, effect: EffectId, level: Level) -> Event {
     let candidate = Candidate { base: any_oid(rng), staging: any_oid(rng), tree: any_oid(rng) };
     let passed = vec![GatePass { command: "lint".to_string(), tree: any_oid(rng) }];
-    Event::GatesPassed { effect: None, level, candidate, passed }
+    Event::GatesPassed { effect, level, candidate, passed }
 }
 
-fn gate_failed(rng: &mut Rng, run: &Run, level: Level) -> Event {
+fn gate_failed(rng: &mut Rng, run: &Run, effect: EffectId, level: Level) -> Event {
     let task = rng.chance(40).then(|| task(rng, run));
-    Event::GateFailed { effect: None, level, failure: failure(rng, task), passed: Vec::new() }
+    Event::GateFailed { effect, level, failure: failure(rng, task), passed: Vec::new() }
 }
 
 fn obstacle(rng: &mut Rng) -> Obstacle {

@@ -1,4 +1,4 @@
-//! What the features of one repository share: the base branch, and the lock under which they land on it.
+//! The base branch that the features of one repository share, and its integration lock.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,13 +12,13 @@ pub type SharedTrunk = Rc<RefCell<Trunk>>;
 
 #[derive(Debug)]
 pub struct Trunk {
-    /// Everything that ever stood on the base branch, and its tip.
+    /// Commits on the base branch.
     history: BTreeSet<Oid>,
     tip: Oid,
     pub red: bool,
     pub rewritten: bool,
     pub checkout_in_the_way: bool,
-    /// The feature that integrates.
+    /// The feature that holds the lock.
     holder: Option<usize>,
 }
 
@@ -42,14 +42,14 @@ impl Trunk {
         self.history.contains(commit)
     }
 
-    /// A person commits.
+    /// Adds a user's commit.
     pub fn move_on(&mut self) -> Oid {
         let commit = oid(&format!("a person's commit on {}", self.tip));
         self.advance(commit.clone(), &self.tip.clone());
         commit
     }
 
-    /// A feature lands what was made on top of `parent`.
+    /// Lands a commit whose parent is `parent`.
     pub fn land(&mut self, feature: usize, commit: Oid, parent: &Oid) {
         assert_eq!(self.holder, Some(feature), "a feature lands without the lock");
         self.advance(commit, parent);
@@ -65,7 +65,7 @@ impl Trunk {
         self.holder == Some(feature)
     }
 
-    /// Whether the feature holds the lock now.
+    /// Takes the lock if it is free; returns whether the feature holds it.
     pub fn try_lock(&mut self, feature: usize) -> bool {
         *self.holder.get_or_insert(feature) == feature
     }

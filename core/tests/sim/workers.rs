@@ -1,4 +1,4 @@
-//! The jobs of the simulated world. They live in it, not in the orchestrator: its death does not end them.
+//! Simulated workers. They outlive the orchestrator.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use crate::faults::{Fault, Faults};
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
 
-/// What one attempt comes to. It is settled when the attempt begins, and happens at its time.
+/// An attempt and its result, which is drawn when the attempt begins.
 #[derive(Debug, Clone)]
 pub struct Attempted {
     pub effect: EffectId,
     pub job: Job,
     pub started_at: i64,
-    /// The process came to life, so that it tells its pid.
+    /// Whether the process started, so that its pid is reported.
     pub alive: bool,
     pub ends_at: i64,
     pub report: JobReport,
-    /// Its worker gives no sign of life after this and cannot end itself: who watches it has to.
+    /// Time of its last heartbeat if it hangs: then the orchestrator has to kill it.
     frozen_from: Option<i64>,
 }
 
 /// Without a sign of life for so long an attempt is ended; and so it is after so long in any case.
 const STALL: i64 = 600_000;
 const TIMEOUT: i64 = 3_600_000;
-/// No attempt goes on for longer while somebody watches it.
+/// Limit on the duration of an attempt that is watched.
 pub const LONGEST: i64 = TIMEOUT + STALL;
 
-/// The service behind the agents does not serve until then, and may say so.
+/// A time during which the API limit is hit.
 #[derive(Debug)]
 pub struct Outage {
     pub until: i64,
@@ -51,7 +51,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Begins an attempt. Nobody pays twice: an attempt is begun once.
+    /// Begins an attempt; checks that it is begun only once.
     pub fn begin(&mut self, attempted: Attempted) -> &Attempted {
         let key = (attempted.job.task.clone(), attempted.job.attempt.0);
         assert!(!self.attempts.contains_key(&key), "attempt {} at {} is begun a second time", key.1, key.0);
@@ -63,7 +63,7 @@ impl Workers {
     }
 }
 
-/// Draws how an attempt ends that a session makes. One that falls silent has given it up.
+/// Draws how a session's attempt ends. A session that stops calling has abandoned it.
 pub fn draw_held(
     effect: EffectId,
     job: &Job,
@@ -178,21 +178,21 @@ impl Attempted {
         self.ends_at <= now
     }
 
-    /// A worker without a sign of life is ended, as soon as somebody is there to see it.
+    /// Kills a worker without a heartbeat.
     pub fn end_if_frozen(&mut self, now: i64, rng: &mut Rng) {
         if let Some(since) = self.frozen_from {
             self.cut_short(now.max(since + STALL), JobEnd::Died { started: true }, rng);
         }
     }
 
-    /// Who watched it is gone.
+    /// The orchestrator is gone: a worker that hangs is not killed.
     pub fn is_left_alone(&mut self, now: i64) {
         if self.frozen_from.is_some() && !self.is_over(now) {
             self.ends_at = i64::MAX;
         }
     }
 
-    /// Is ended from outside, at this time at the latest.
+    /// Ends the attempt early, at this time at the latest.
     pub fn cut_short(&mut self, at: i64, end: JobEnd, rng: &mut Rng) {
         if self.ends_at > at {
             self.ends_at = at;

@@ -1,4 +1,4 @@
-//! The simulated host: virtual time, and a world that goes on when the orchestrator dies.
+//! The simulated world: virtual time, workers and repository. It goes on when the orchestrator dies.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use mahabharatha_core::run::event::{Command, Event, JobEnd, JobReport, Note};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
 use crate::faults::{Fault, Faults};
-use crate::ledger::Ledger;
+use crate::model::Model;
 use crate::person;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
@@ -21,26 +21,26 @@ pub struct World {
     pub faults: Faults,
     pub repo: Repo,
     workers: Workers,
-    /// True time, and by how much the clock that the host reads differs from it.
+    /// True time, and the difference of the clock that the host reads.
     time: i64,
     skew: i64,
-    /// What the orchestrator's process has before it; dies with it.
+    /// Coming events of the orchestrator's process; lost when it dies.
     queue: BTreeMap<(i64, u64), Happening>,
     sequence: u64,
     requests: u64,
     outage: Option<Outage>,
-    /// Answers of effects that are over, some of which come once more.
+    /// Answers that were sent, some of which are repeated later.
     past: Vec<Event>,
-    /// The gates have passed in this process, so that the lock must be held until the level has landed.
+    /// Whether the gates have passed in this process, so that the lock must be held until the level has landed.
     gated: bool,
-    /// The process is being killed: nothing that it does counts any more.
+    /// Whether the process is being killed, so that nothing it does counts.
     pub dying: bool,
 }
 
 #[derive(Debug)]
 enum Happening {
     Told(Event),
-    /// The orchestrator's own work on this effect is done.
+    /// The orchestrator carries out this effect itself.
     Acted(EffectId, Effect),
 }
 
@@ -77,16 +77,11 @@ impl World {
     }
 
     fn tell(&mut self, at: i64, event: Event) {
-        let of_an_effect = event.answers().is_some();
-        let repeatable = of_an_effect
-            || matches!(
-                event,
-                Event::JobStarted { .. } | Event::JobEnded { .. } | Event::SlotReady { .. } | Event::Closed
-            );
-        if of_an_effect {
+        let is_answer = event.answers().is_some();
+        if is_answer {
             self.past.push(event.clone());
         }
-        if repeatable && self.strikes(Fault::EventRepeated) {
+        if (is_answer || matches!(event, Event::JobStarted { .. })) && self.strikes(Fault::EventRepeated) {
             let later = at + self.rng.one_of([0, 1, 500, 20_000]);
             self.put(later, Happening::Told(event.clone()));
         }
@@ -104,8 +99,7 @@ impl World {
             }
             Effect::RunJob(job) if self.strikes(Fault::DiskFull) => {
                 self.tell(soon, disk_full());
-                let (task, attempt) = (job.task.clone(), job.attempt);
-                self.tell(soon, Event::JobEnded { task, attempt, report: JobReport::interrupted() });
+                self.tell(soon, ended(job, JobReport::interrupted()));
             }
             Effect::RunJob(job) => {
                 let attempted = self.attempt(id, job);
@@ -119,7 +113,7 @@ impl World {
         }
     }
 
-    /// What an attempt that begins now comes to.
+    /// Draws the result of an attempt that begins now.
     fn attempt(&mut self, id: EffectId, job: &Job) -> Attempted {
         if matches!(job.doer, Doer::Session(_)) {
             return draw_held(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
@@ -143,9 +137,8 @@ impl World {
         self.outage = None;
     }
 
-    /// Waits for a job that is there, and tells what it came to.
+    /// Schedules the events of a job that was begun.
     fn watch(&mut self, job: &Job) {
-        let (task, attempt) = (job.task.clone(), job.attempt);
         let now = self.time;
         let attempted = self.workers.get_mut(job).expect("a job that was begun");
         attempted.end_if_frozen(now, &mut self.rng);
@@ -158,22 +151,22 @@ impl World {
         assert!(attempted.ends_at <= longest, "nobody ends {:?}, which hangs", attempted.job);
         if attempted.alive && !attempted.is_over(self.time) {
             let pid = 1_000 + self.sequence as u32;
-            self.tell(attempted.started_at + 5, Event::JobStarted { task: task.clone(), attempt, pid });
+            self.tell(attempted.started_at + 5, started(job, pid));
         }
         let delay = self.rng.one_of([0, 0, 10, 3_000]);
-        self.tell(attempted.ends_at + delay, Event::JobEnded { task, attempt, report: attempted.report });
+        self.tell(attempted.ends_at + delay, ended(job, attempted.report));
     }
 
-    /// The session says how its attempt ended, unless that is found out before or it has fallen silent.
+    /// Schedules the end of a session's attempt, reported by the session or found out by the host.
     fn watch_held(&mut self, attempted: Attempted) {
-        let Attempted { job: Job { task, attempt, .. }, report, ends_at, .. } = attempted;
+        let Attempted { job, report, ends_at, .. } = attempted;
         let says = report.end != JobEnd::Interrupted && self.rng.chance(70);
         let event = if says {
             self.requests += 1;
-            let command = Command::Finish { task, attempt, report: Box::new(report) };
+            let command = Command::Finish { task: job.task, attempt: job.attempt, report: Box::new(report) };
             Event::Asked { request: format!("f{}", self.requests), command }
         } else {
-            Event::JobEnded { task, attempt, report }
+            ended(&job, report)
         };
         self.tell(ends_at, event);
     }
@@ -182,10 +175,7 @@ impl World {
         match effect {
             Effect::RunJob(job) if self.workers.get_mut(job).is_some() => self.watch(job),
             Effect::Land { level, candidate } => match self.repo.landed(*level, candidate) {
-                Some(commit) => {
-                    let landed = Event::Landed { effect: None, level: *level, commit };
-                    self.tell(self.time, landed.answering(id));
-                }
+                Some(commit) => self.tell(self.time, Event::Landed { effect: id, level: *level, commit }),
                 None => self.begin(id, effect),
             },
             _ => self.begin(id, effect),
@@ -199,7 +189,7 @@ impl World {
             if let Happening::Told(Event::JobEnded { task, attempt, .. }) = &happening
                 && cut.iter().any(|(_, job)| job.task == *task && job.attempt == *attempt)
             {
-                // A repetition of what will not happen.
+                // A repetition of an event that was replaced.
                 continue;
             }
             let grace = if force { 0 } else { self.rng.between(0, grace_ms) as i64 };
@@ -207,7 +197,7 @@ impl World {
             let called_off = match &happening {
                 Happening::Acted(id, effect) => {
                     let hit = only.is_none() && self.rng.chance(70);
-                    if hit && integrates(effect) {
+                    if hit && effect.is_integration() {
                         self.let_go_of_integration();
                     }
                     hit.then_some(*id)
@@ -239,7 +229,7 @@ impl World {
         }
     }
 
-    /// Ends a job that is still alive, if it is on the worker meant.
+    /// Ends a running job early, if it is to be interrupted.
     fn cut_short(
         &mut self,
         task: &TaskId,
@@ -256,7 +246,7 @@ impl World {
         Some((attempted.effect, attempted.job.clone()))
     }
 
-    /// The process is gone, and with it all that it was about to do or to hear.
+    /// Kills the process: its coming events are lost.
     pub fn orchestrator_died(&mut self) {
         self.dying = false;
         self.let_go();
@@ -272,7 +262,7 @@ impl World {
         self.time += self.rng.one_of([0, 10, 2_000, 100_000]);
     }
 
-    /// The process ended in good order: nothing runs any more.
+    /// Ends the process; checks that no worker is left.
     pub fn orchestrator_ended(&mut self) {
         for attempted in self.workers.attempts.values().filter(|attempted| !attempted.is_held()) {
             assert!(attempted.is_over(self.time), "ended, but {:?} still runs", attempted.job);
@@ -288,18 +278,22 @@ impl World {
 
     fn let_go_of_integration(&mut self) {
         self.gated = false;
+        self.unlock();
+    }
+
+    pub fn unlock(&mut self) {
         self.repo.trunk.borrow_mut().unlock(self.repo.feature);
     }
 
-    /// When something happens next, in true time.
+    /// Returns the true time of the next event.
     pub fn due(&self, until: Option<Time>) -> i64 {
         let next = self.queue.first_key_value().map(|((at, _), _)| *at);
         let wake = until.map(|until| until.0 - self.skew);
         next.into_iter().chain(wake).min().unwrap_or(self.time).max(self.time)
     }
 
-    /// The next thing that happens to the orchestrator.
-    pub fn next(&mut self, until: Option<Time>, ledger: &Ledger, run: &Run) -> Event {
+    /// Returns the next event for the orchestrator.
+    pub fn next(&mut self, until: Option<Time>, model: &Model, run: &Run) -> Event {
         if self.strikes(Fault::ClockGoesBack) {
             self.skew -= self.rng.between(1, 10_000) as i64;
         }
@@ -307,12 +301,12 @@ impl World {
             return Event::Woke;
         }
         if self.strikes(Fault::StrayEvent)
-            && let Some(event) = self.stray(ledger)
+            && let Some(event) = self.stray(model)
         {
             return event;
         }
         if self.strikes(Fault::LateAnswer) {
-            let over = |event: &&Event| event.answers().is_some_and(|id| !ledger.outstanding.contains_key(&id));
+            let over = |event: &&Event| event.answers().is_some_and(|id| !model.outstanding.contains_key(&id));
             let over: Vec<&Event> = self.past.iter().filter(over).collect();
             if let Some(&event) = self.rng.pick(&over) {
                 return event.clone();
@@ -338,8 +332,8 @@ impl World {
             match self.queue.pop_first() {
                 Some((_, Happening::Told(event))) => return event,
                 Some((_, Happening::Acted(id, effect))) => {
-                    if !self.act(id, &effect, ledger) {
-                        // The other feature has to have its turn.
+                    if !self.act(id, &effect, model) {
+                        // Let the other feature go on.
                         self.put(self.time + 2_000, Happening::Acted(id, effect));
                         return Event::Woke;
                     }
@@ -349,10 +343,9 @@ impl World {
         }
     }
 
-    /// False where the other feature is integrating.
-    fn act(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) -> bool {
-        let integrates = integrates(effect);
-        if integrates {
+    /// Carries out an effect; returns false if the other feature holds the integration lock.
+    fn act(&mut self, id: EffectId, effect: &Effect, model: &Model) -> bool {
+        if effect.is_integration() {
             let (trunk, feature) = (Rc::clone(&self.repo.trunk), self.repo.feature);
             let kept = trunk.borrow().is_locked_by(feature);
             let lands = matches!(effect, Effect::Land { .. });
@@ -361,19 +354,16 @@ impl World {
                 return false;
             }
         }
-        let event = self.answer(id, effect, ledger);
-        if integrates {
-            if !event.goes_on_integrating() {
-                self.let_go_of_integration();
-            }
+        let event = self.answer(id, effect, model);
+        if effect.is_integration() {
             self.gated = matches!(event, Event::GatesPassed { .. });
         }
         let delay = self.rng.one_of([0, 0, 20, 1_000]);
-        self.tell(self.time + delay, event.answering(id));
+        self.tell(self.time + delay, event);
         true
     }
 
-    fn answer(&mut self, id: EffectId, effect: &Effect, ledger: &Ledger) -> Event {
+    fn answer(&mut self, id: EffectId, effect: &Effect, model: &Model) -> Event {
         if self.strikes(Fault::EffectFails) {
             let error = "the disk is full".to_string();
             return Event::EffectFailed { effect: id, error };
@@ -383,21 +373,30 @@ impl World {
             return Event::Interrupted { effect: id };
         }
         match effect {
-            Effect::CheckBase { .. } => self.repo.check_base(),
-            Effect::PrepareSlot { worker } => Event::SlotReady { worker: *worker },
-            Effect::Stage { level, base, tasks } => self.repo.stage(*level, base, tasks),
-            Effect::Gate { .. } => self.repo.gate(effect, ledger, &mut self.faults, &mut self.rng),
-            Effect::Blame { level, failure, .. } => self.repo.blame(*level, failure, &mut self.faults, &mut self.rng),
-            Effect::Land { level, candidate } => {
-                self.repo.land(*level, candidate, ledger, &mut self.faults, &mut self.rng)
+            Effect::CheckBase { .. } => Event::BaseChecked { effect: id, red: self.repo.red_gates() },
+            Effect::PrepareSlot { worker } => Event::SlotReady { effect: id, worker: *worker },
+            Effect::Stage { level, base, tasks } => {
+                let (staging, commits) = self.repo.stage(*level, base, tasks);
+                Event::Staged { effect: id, level: *level, staging, commits }
             }
-            Effect::Close => Event::Closed,
+            Effect::Gate { .. } => self.repo.gate(id, effect, model, &mut self.faults, &mut self.rng),
+            Effect::Blame { level, failure, .. } => {
+                let task = self.repo.blame(failure, &mut self.faults, &mut self.rng);
+                Event::Blamed { effect: id, level: *level, task, why: "its files are named in the output".to_string() }
+            }
+            Effect::Land { level, candidate } => {
+                match self.repo.land(*level, candidate, model, &mut self.faults, &mut self.rng) {
+                    Ok(commit) => Event::Landed { effect: id, level: *level, commit },
+                    Err(obstacle) => Event::NotLanded { effect: id, level: *level, obstacle },
+                }
+            }
+            Effect::Close => Event::Closed { effect: id },
             Effect::RunJob(_) | Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("not done by itself"),
         }
     }
 
     pub fn asks(&mut self, run: &Run) -> Event {
-        // Now and then the same request comes twice, as after a crash of whoever asked.
+        // Sometimes repeat a request, as a client does after a crash.
         self.requests += u64::from(self.requests == 0 || self.rng.chance(90));
         let command = person::random_command(&mut self.rng, run);
         Event::Asked { request: format!("r{}", self.requests), command }
@@ -409,50 +408,53 @@ impl World {
         Event::Asked { request: format!("s{}", self.requests), command }
     }
 
-    /// An event that answers nothing: of an attempt that is over, of an effect that is not outstanding, of nobody.
-    fn stray(&mut self, ledger: &Ledger) -> Option<Event> {
-        let nobody = TaskId::new("nobody").expect("a good id");
+    /// An event that answers nothing: an ended attempt, an effect that is not outstanding, or an outstanding one in a way that
+    /// makes no sense.
+    fn stray(&mut self, model: &Model) -> Option<Event> {
+        let outstanding: Vec<EffectId> = model.outstanding.keys().copied().collect();
+        let effect = self.rng.pick(&outstanding).copied().unwrap_or(EffectId(999_999));
         match self.rng.between(0, 8) {
             0 | 1 => {
                 let over: Vec<_> = self
                     .workers
                     .attempts
                     .values()
-                    .filter(|attempted| !ledger.outstanding.contains_key(&attempted.effect))
+                    .filter(|attempted| !model.outstanding.contains_key(&attempted.effect))
                     .collect();
                 let attempted = *self.rng.pick(&over)?;
-                let (task, attempt) = (attempted.job.task.clone(), attempted.job.attempt);
-                let report = attempted.report.clone();
-                Some(if self.rng.chance(20) {
-                    Event::JobStarted { task, attempt, pid: 1 }
-                } else {
-                    Event::JobEnded { task, attempt, report }
-                })
+                let (job, report) = (attempted.job.clone(), attempted.report.clone());
+                Some(if self.rng.chance(20) { started(&job, 1) } else { ended(&job, report) })
             }
             2 => {
                 let effect = EffectId(self.rng.between(0, 40));
-                (!ledger.outstanding.contains_key(&effect)).then_some(Event::Interrupted { effect })
+                (!model.outstanding.contains_key(&effect)).then_some(Event::Interrupted { effect })
             }
             3 => {
                 let effect = EffectId(self.rng.between(0, 40));
                 let error = "too late".to_string();
-                (!ledger.outstanding.contains_key(&effect)).then_some(Event::EffectFailed { effect, error })
+                (!model.outstanding.contains_key(&effect)).then_some(Event::EffectFailed { effect, error })
             }
-            4 => Some(Event::JobStarted { task: nobody, attempt: Attempt(1), pid: 1 }),
-            5 => Some(Event::SlotReady { worker: WorkerId(99) }),
+            4 => {
+                let (task, report) = (TaskId::new("nobody").expect("a good id"), JobReport::interrupted());
+                Some(Event::JobEnded { effect, task, attempt: Attempt(1), report })
+            }
+            5 => Some(Event::SlotReady { effect, worker: WorkerId(99) }),
             6 => Some(Event::Noted { level: None, note: Note::StagingKept { name: "refs/kept".to_string() } }),
-            7 => Some(Event::Landed { effect: None, level: Level(77), commit: oid("nothing") }),
+            7 => Some(Event::Landed { effect, level: Level(77), commit: oid("nothing") }),
             _ => {
                 let staging = oid("nothing");
-                Some(Event::Staged { effect: None, level: Level(77), staging, commits: Vec::new() })
+                Some(Event::Staged { effect, level: Level(77), staging, commits: Vec::new() })
             }
         }
     }
 }
 
-/// Whether it is done under the integration lock.
-fn integrates(effect: &Effect) -> bool {
-    matches!(effect, Effect::Stage { .. } | Effect::Gate { .. } | Effect::Blame { .. } | Effect::Land { .. })
+fn started(job: &Job, pid: u32) -> Event {
+    Event::JobStarted { effect: job.effect, task: job.task.clone(), attempt: job.attempt, pid }
+}
+
+fn ended(job: &Job, report: JobReport) -> Event {
+    Event::JobEnded { effect: job.effect, task: job.task.clone(), attempt: job.attempt, report }
 }
 
 fn disk_full() -> Event {

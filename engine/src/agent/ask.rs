@@ -1,4 +1,4 @@
-//! One question to an agent that may read the project, and its structured answer.
+//! Asks an agent that may only read the project one question, and returns its structured answer.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,33 +13,34 @@ use serde_json::Value;
 
 use super::claude;
 
-/// More is no answer.
-const LONGEST: usize = 16 << 20;
-const SHOWN: (usize, usize) = (1024, 3 * 1024);
+/// Longer answers are rejected.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// Bytes of the agent's stderr that an error shows, from its start and its end.
+const SHOWN_BYTES: (usize, usize) = (1024, 3 * 1024);
 
 pub struct Asked<'a> {
     pub agent: &'a AgentConfig,
-    /// Of `agents:`, for messages.
+    /// The agent's name under `agents:`, for messages.
     pub name: &'a str,
-    /// The main checkout: where it runs, to read and not to write.
+    /// The main checkout, in which the agent runs and which it may only read.
     pub root: &'a Path,
     pub prompt: &'a str,
     pub schema: &'a Value,
     pub env: BTreeMap<OsString, OsString>,
-    /// By which it is found, should we be killed.
+    /// Marks the agent's processes, so that they are found and killed if this process dies.
     pub mark: PathBuf,
     pub timeout: Duration,
     pub max_usd: Option<f64>,
 }
 
 pub struct Answer {
-    /// The answer, or why what it said is none, in words for the agent; an error where it could not be asked.
+    /// The answer, or why it is unusable, worded for the agent; an error if the agent could not be asked.
     pub value: Result<Result<Value, String>>,
-    /// What the question cost, also where there is no answer.
+    /// Cost of the question, also without an answer.
     pub cost: Cost,
 }
 
-/// Returns when the agent and everything that it started has ended.
+/// Asks the agent, and returns once the agent and every process that it started have ended.
 pub fn ask(asked: &Asked<'_>) -> Answer {
     let mut cost = Cost::default();
     let value = try_ask(asked, &mut cost);
@@ -60,37 +61,37 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
     *cost = Cost::unknown();
     let ended = run(cmd, asked).map_err(|error| failed(error.to_string()));
     if !proc::end_descendants(Duration::ZERO) {
-        return Err(failed("it left processes that cannot be ended".to_owned()));
+        return Err(failed("it left processes that cannot be killed".to_owned()));
     }
     let ended = ended?;
     if ended.timed_out {
         return Err(failed(format!("it gave no answer within {} minutes", asked.timeout.as_secs() / 60))
-            .hint("Give it more time: workers.timeout_minutes."));
+            .hint("Raise workers.timeout_minutes."));
     }
     if ended.truncated {
-        return Err(failed(format!("its answer is longer than {} MB", LONGEST >> 20)));
+        return Err(failed(format!("its answer is longer than {} MB", MAX_ANSWER_BYTES >> 20)));
     }
     if asked.agent.kind == AgentKind::Claude {
-        let (answer, told) = claude::answer(&ended);
-        *cost = told;
-        return answer.map_err(|what| failed(what).detail(said(&ended)));
+        let (answer, reported) = claude::answer(&ended);
+        *cost = reported;
+        return answer.map_err(|what| failed(what).detail(stderr_text(&ended)));
     }
     if !ended.success() {
-        return Err(failed(format!("it ended with {}", ended.status)).detail(said(&ended)));
+        return Err(failed(format!("it ended with {}", ended.status)).detail(stderr_text(&ended)));
     }
     Ok(read_json(&ended.stdout))
 }
 
 fn run(cmd: Cmd, asked: &Asked<'_>) -> std::io::Result<Ended> {
     let cmd = cmd.cwd(asked.root).envs(asked.env.clone()).stdin(asked.prompt);
-    cmd.watched(&asked.mark).timeout(asked.timeout).keep(LONGEST, 0).run()
+    cmd.watched(&asked.mark).timeout(asked.timeout).keep(MAX_ANSWER_BYTES, 0).run()
 }
 
-fn said(ended: &Ended) -> String {
-    bounded_text(&ended.stderr, SHOWN).trim().to_owned()
+fn stderr_text(ended: &Ended) -> String {
+    bounded_text(&ended.stderr, SHOWN_BYTES).trim().to_owned()
 }
 
-/// The object that was printed, also where it stands in a fence or after some words.
+/// Parses the printed JSON, also from a fenced code block within other text.
 fn read_json(stdout: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(stdout).map_err(|_| "it is not UTF-8 text".to_owned())?.trim();
     let fenced = || text.rsplit_once("```json\n").and_then(|(_, rest)| rest.split_once("\n```")).map(|(json, _)| json);
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_may_stand_in_a_fence() {
+    fn an_answer_may_be_in_a_code_block() {
         assert_eq!(read_json(b" {\"a\": 1}\n"), Ok(serde_json::json!({ "a": 1 })));
         assert_eq!(read_json(b"Here it is:\n```json\n{\"a\": 1}\n```\nBye."), Ok(serde_json::json!({ "a": 1 })));
         assert!(read_json(b"Sorry.").unwrap_err().contains("not JSON"));

@@ -1,14 +1,13 @@
-//! Any program that takes a prompt on its standard input, or the task's own command.
+//! Drives any program that takes a prompt on its standard input, or the task's own `run` command.
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::proc::{Cmd, Ended, Exit, bounded_text};
 
-use super::{Agent, Said, Session};
+use super::{Agent, AgentOutcome, FEEDBACK_BYTES, Session};
 
-/// A note or a reason longer than this is not one.
-const SAID: (usize, usize) = (6 * 1024, 2 * 1024);
-const FEEDBACK: (usize, usize) = (6 * 1024, 10 * 1024);
+/// Bytes kept from the start and the end of a note or reason.
+const NOTE_BYTES: (usize, usize) = (6 * 1024, 2 * 1024);
 
 pub struct Program {
     configured: Vec<String>,
@@ -26,8 +25,8 @@ impl Agent for Program {
             ([program, args @ ..], _) => super::program(session.root, program, args),
             ([], Some(run)) => Cmd::shell(run),
             ([], None) => {
-                return Err(Error::new(ExitCode::Failed, "there is no command to run for this task")
-                    .hint("Give the task a `run`, or the agent a `command` in .mahabharatha/config.yaml."));
+                return Err(Error::new(ExitCode::Failed, "this task has no command to run")
+                    .hint("Set `run` in the task, or `command` for the agent in .mahabharatha/config.yaml."));
             }
         };
         Ok(cmd.cwd(session.worktree).envs(session.env).stdin(session.prompt.text()))
@@ -37,17 +36,21 @@ impl Agent for Program {
         None
     }
 
-    fn said(&self, ended: &Ended) -> Said {
-        let text = || bounded_text(&ended.stdout, SAID).trim().to_owned();
+    fn outcome(&self, ended: &Ended) -> AgentOutcome {
+        let text = || bounded_text(&ended.stdout, NOTE_BYTES).trim().to_owned();
         match ended.status {
-            Exit::Code(0) => Said::Done,
-            // Without a note nobody can go on from it; a shell or `make` that failed ends with 2 as well.
-            Exit::Code(2) if !text().is_empty() => Said::Checkpoint(text()),
-            Exit::Code(3) => Said::Blocked(text()),
-            Exit::Code(4) => Said::Escalated(text()),
+            Exit::Code(0) => AgentOutcome::Done,
+            // A checkpoint needs a note to continue from; without one, 2 is also how a shell or `make` reports a
+            // failure.
+            Exit::Code(2) if !text().is_empty() => AgentOutcome::Checkpoint(text()),
+            Exit::Code(3) => AgentOutcome::Blocked(text()),
+            Exit::Code(4) => AgentOutcome::Escalated(text()),
             status => {
                 let output = [ended.stdout.as_slice(), ended.stderr.as_slice()].concat();
-                Said::Failed(format!("The agent failed with {status}.\n\n{}", bounded_text(&output, FEEDBACK)))
+                AgentOutcome::Failed(format!(
+                    "The agent failed with {status}.\n\n{}",
+                    bounded_text(&output, FEEDBACK_BYTES)
+                ))
             }
         }
     }

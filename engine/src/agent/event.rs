@@ -1,12 +1,12 @@
-//! What happens in an agent while it works, whoever made the agent.
+//! Events of an agent at work, the same for every kind of agent.
 
 use std::fmt;
 
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::prompt::bound_text;
 
-/// A longer text is cut where it is shown.
-const LONGEST: usize = 2_000;
+/// Characters of a text that are shown.
+const MAX_SHOWN_CHARS: usize = 2_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
@@ -15,17 +15,17 @@ pub enum AgentEvent {
         model: String,
     },
     Text(String),
-    /// What it does now, such as `editing src/x.rs`.
+    /// What the agent is doing, such as `editing src/x.rs`.
     ToolUse(String),
-    /// What it may not do.
+    /// What the agent tried to do and was not permitted to.
     ToolDenied(String),
     Usage {
-        /// Of the whole attempt so far.
+        /// Total of the attempt so far.
         tokens: u64,
-        /// How much of the context window is full, in percent.
+        /// Used part of the context window, in percent.
         context: u64,
     },
-    /// The context is full enough: it is to write down where it stands, and to end.
+    /// The context window is nearly full: the agent was asked to write a checkpoint note and stop.
     AskedToStop {
         context: u64,
     },
@@ -59,12 +59,12 @@ impl AgentEvent {
         }
     }
 
-    /// Whether the service has answered.
+    /// Returns whether the event shows that the service has answered.
     pub fn is_answer(&self) -> bool {
         matches!(self, AgentEvent::Text(_) | AgentEvent::ToolUse(_) | AgentEvent::Usage { .. })
     }
 
-    /// Whether a person should look at it.
+    /// Returns whether the event is worth the user's attention.
     pub fn is_warning(&self) -> bool {
         matches!(
             self,
@@ -76,13 +76,13 @@ impl AgentEvent {
         )
     }
 
-    /// What the agent does from now on, where the event tells.
+    /// Returns what the agent does after this event, or `None` if the event does not change that.
     pub fn doing(&self) -> Option<String> {
         Some(match self {
             AgentEvent::Started { .. } => "starting".to_owned(),
             AgentEvent::ToolUse(doing) => doing.clone(),
             AgentEvent::Retrying { retry, of, .. } => format!("waiting for the API, retry {retry} of {of}"),
-            AgentEvent::AskedToStop { .. } => "writing down where it stands".to_owned(),
+            AgentEvent::AskedToStop { .. } => "writing a checkpoint note".to_owned(),
             AgentEvent::RateLimited { .. } => format!("waiting for the API: {self}"),
             AgentEvent::Compacted { .. } | AgentEvent::Text(_) => "thinking".to_owned(),
             AgentEvent::Finished(_) => "ending".to_owned(),
@@ -98,13 +98,13 @@ impl fmt::Display for AgentEvent {
             AgentEvent::Text(text)
             | AgentEvent::ToolUse(text)
             | AgentEvent::ToolDenied(text)
-            | AgentEvent::Finished(text) => f.write_str(&bound_text(text, LONGEST)),
+            | AgentEvent::Finished(text) => f.write_str(&bound_text(text, MAX_SHOWN_CHARS)),
             AgentEvent::Usage { tokens, context } => write!(f, "{tokens} tokens, context {context} % full"),
             AgentEvent::AskedToStop { context } => write!(f, "the context is {context} % full"),
             AgentEvent::Retrying { retry, of, why } => write!(f, "retry {retry} of {of}: {why}"),
-            AgentEvent::RateLimited { until: Some(until) } => write!(f, "the limit is reached until {until}"),
-            AgentEvent::RateLimited { until: None } => f.write_str("the limit is reached"),
-            AgentEvent::Compacted { from } => write!(f, "the context was summed up at {from} tokens"),
+            AgentEvent::RateLimited { until: Some(until) } => write!(f, "rate limit reached until {until}"),
+            AgentEvent::RateLimited { until: None } => f.write_str("rate limit reached"),
+            AgentEvent::Compacted { from } => write!(f, "the context was compacted at {from} tokens"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a coding agent is driven. One file for each kind.
+//! Drives coding agents, with one module for each kind: Claude Code, or any command.
 
 mod ask;
 pub mod claude;
@@ -22,15 +22,19 @@ use serde::{Deserialize, Serialize};
 pub use ask::{Answer, Asked, ask};
 pub use event::AgentEvent;
 
-/// Which agent, and how it is called.
+/// Bytes kept from the start and the end of output that the next attempt is given.
+const FEEDBACK_BYTES: (usize, usize) = (6 * 1024, 10 * 1024);
+/// Number of decisions that are kept from one answer.
+const MAX_DECISIONS: usize = 20;
+const MAX_DECISION_CHARS: usize = 500;
+
+/// An agent and how to call it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpec {
     pub kind: AgentKind,
-    /// The program and its arguments. Empty, with kind `command`: the task's own `run`.
-    #[serde(default)]
+    /// The program and its arguments. Empty with kind `command`: the agent is the task's own `run`.
     pub command: Vec<String>,
-    /// Variables of the caller that this agent gets.
-    #[serde(default)]
+    /// Environment variables that are passed on to this agent.
     pub env_pass: Vec<String>,
 }
 
@@ -42,8 +46,8 @@ pub enum AgentKind {
 }
 
 impl AgentSpec {
-    /// Returns the cost of an attempt for which the agent reported nothing: none for a task's own `run`, unknown for any
-    /// other program, which may be a coding agent.
+    /// Returns the cost of an attempt for which the agent reported nothing: none for a task's own `run`, unknown for
+    /// any other program, which may be a coding agent.
     pub fn unreported_cost(&self) -> Cost {
         match (&self.kind, self.command.as_slice()) {
             (AgentKind::Command, []) => Cost::default(),
@@ -52,13 +56,13 @@ impl AgentSpec {
     }
 }
 
-/// Returns the agent that does a task: the task's own, else the one asked for, else the configured default. A task with a
-/// `run` command of its own needs no coding agent.
+/// Returns the agent that does a task: the task's own, else the one asked for, else the configured default. A task with
+/// a `run` command of its own needs no coding agent.
 pub fn choose<'a>(config: &'a Config, task: &TaskSpec, asked: Option<&str>) -> Result<(String, &'a AgentConfig)> {
     let name = task.agent.as_deref().or(asked).unwrap_or(&config.agent);
     let found = config.agent(name).ok_or_else(|| {
         Error::new(ExitCode::Invalid, format!("{}: there is no agent {name:?}", task.id))
-            .hint("Name one of `agents:` in .mahabharatha/config.yaml.")
+            .hint("Use one of the names under `agents:` in .mahabharatha/config.yaml.")
     })?;
     if found.kind == config::AgentKind::Claude
         && task.agent.is_none()
@@ -70,7 +74,7 @@ pub fn choose<'a>(config: &'a Config, task: &TaskSpec, asked: Option<&str>) -> R
     Ok((name.to_string(), found))
 }
 
-/// Where the program of an agent is: on PATH, or from the main checkout where a relative path names it.
+/// Finds an agent's program: a plain name on PATH, a relative path from the main checkout.
 pub fn find_program(root: &Path, program: &str) -> Option<PathBuf> {
     if !program.contains('/') {
         return proc::find_program(program);
@@ -78,14 +82,14 @@ pub fn find_program(root: &Path, program: &str) -> Option<PathBuf> {
     Some(root.join(program)).filter(|path| proc::is_program(path))
 }
 
-/// A program and its arguments; a relative path starts from the main checkout.
+/// Returns the command for a program; a relative path starts from the main checkout.
 fn program(root: &Path, program: &str, args: &[String]) -> Cmd {
     let relative = program.contains('/') && !program.starts_with('/');
     let program = if relative { root.join(program) } else { PathBuf::from(program) };
     Cmd::new(program).args(args)
 }
 
-/// What an agent is given for one attempt.
+/// Input of an agent for one attempt.
 pub struct Session<'a> {
     pub prompt: &'a Prompt,
     pub task: &'a TaskSpec,
@@ -94,50 +98,56 @@ pub struct Session<'a> {
     pub root: &'a Path,
     pub worktree: &'a Path,
     pub spec_dir: &'a Path,
-    /// For the agent's own files.
+    /// Directory of the job, for the agent's own files.
     pub job_dir: &'a Path,
     pub env: BTreeMap<OsString, OsString>,
-    /// Hears what happens, while it happens.
-    pub tell: Tell,
+    /// Receives the agent's events as they happen.
+    pub events: EventSink,
 }
 
-pub type Tell = Box<dyn FnMut(AgentEvent) + Send>;
+/// Receives an agent's events.
+pub type EventSink = Box<dyn FnMut(AgentEvent) + Send>;
 
-/// What an agent that ended by itself has to say.
+/// Result of an agent that ended by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum AgentOutcome {
     Done,
-    /// Stopped in good order; somebody goes on from the note.
+    /// Stopped before it was done; the next attempt continues from the note.
     Checkpoint(String),
     Blocked(String),
     Escalated(String),
-    /// The service behind it did not serve, which says nothing about the task.
+    /// The API was unavailable or refused service, which says nothing about the task.
     Unserved {
         why: String,
         until: Option<Time>,
     },
-    /// Its output goes to the next attempt.
+    /// Failed; the text is passed to the next attempt.
     Failed(String),
 }
 
-/// One attempt's agent.
+/// The agent of one attempt.
 pub trait Agent {
-    /// The program to run.
+    /// Returns the command that runs the agent.
     fn command(&self, session: Session<'_>) -> Result<Cmd>;
-    /// Names what its requests share with those of other workers; none where no service caches it.
+    /// Returns a key of the prompt prefix that the agent shares with other workers; `None` if no service caches it.
     fn shared_prefix(&self, session: &Session<'_>) -> Option<String>;
-    /// What it has to say, once it ended by itself.
-    fn said(&self, ended: &Ended) -> Said;
-    /// Returns the cost that the agent reported, as far as it did before it ended or was ended.
+    /// Returns the result of an agent that ended by itself.
+    fn outcome(&self, ended: &Ended) -> AgentOutcome;
+    /// Returns the cost that the agent reported before it ended or was killed.
     fn reported_cost(&self) -> Option<Cost>;
-    /// What it decided and later tasks should know.
+    /// Returns the agent's decisions that later tasks should know.
     fn decisions(&self, ended: &Ended) -> Vec<String>;
 }
 
-/// The lines of an agent's last answer that begin with `DECISION:`, as many and as long as anybody would read.
+/// Returns the lines of an agent's last answer that begin with `DECISION:`, at most `MAX_DECISIONS`, each cut to
+/// `MAX_DECISION_CHARS`.
 fn decisions_in(answer: &str) -> Vec<String> {
     let lines = answer.lines().filter_map(|line| line.trim().strip_prefix("DECISION:"));
-    lines.map(|decision| bound_text(decision.trim(), 500)).filter(|decision| !decision.is_empty()).take(20).collect()
+    lines
+        .map(|decision| bound_text(decision.trim(), MAX_DECISION_CHARS))
+        .filter(|decision| !decision.is_empty())
+        .take(MAX_DECISIONS)
+        .collect()
 }
 
 impl AgentSpec {

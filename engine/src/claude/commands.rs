@@ -1,21 +1,21 @@
-//! The slash commands and agents, as files below a `.claude` directory.
+//! Renders the slash commands and agents as files for a `.claude` directory or for plugins.
 
 use std::path::{Path, PathBuf};
 
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 
-/// Where commands and agents lie below a directory, and how commands name the agents.
+/// Where commands and agents are below a directory, and how commands name the agents.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// For `/mahabharatha:x` and for `/z:x`.
+    /// Folders for `/mahabharatha:x` and for `/z:x`.
     pub commands: [&'static str; 2],
     pub agents: &'static str,
-    /// Where commands have their details apart. Not below `commands`, where the client takes every file for a command.
+    /// Folder for details in separate files. Not below `commands`, where the client takes every file for a command.
     pub details: Option<&'static str>,
     pub agent_prefix: &'static str,
 }
 
-/// Below a `.claude` directory.
+/// Layout below a `.claude` directory.
 pub const DOT_CLAUDE: Layout = Layout {
     commands: ["commands/mahabharatha", "commands/z"],
     agents: "agents",
@@ -23,7 +23,8 @@ pub const DOT_CLAUDE: Layout = Layout {
     agent_prefix: "",
 };
 
-/// Below a directory that holds our two plugins. Agents are in the first, whose name the client puts before theirs.
+/// Layout of a directory with our two plugins. The agents are in the first one, whose name the client puts before
+/// theirs.
 pub const PLUGINS: Layout = Layout {
     commands: ["mahabharatha/commands", "z/commands"],
     agents: "mahabharatha/agents",
@@ -34,7 +35,7 @@ pub const PLUGINS: Layout = Layout {
 struct Command {
     name: &'static str,
     core: &'static str,
-    /// What is needed only now and then, so that the command itself stays short.
+    /// Text that is rarely needed, kept apart so that the command itself stays short.
     details: Option<&'static str>,
 }
 
@@ -80,13 +81,13 @@ const AGENT_FILES: [(&str, &str); 5] = [
 
 const PREFLIGHT: &str = asset!("preflight.md");
 
-/// A `.claude` directory: a project's, or the one that counts for all projects of a user.
+/// A `.claude` directory: a project's, or the user's, which applies to all projects.
 #[derive(Debug, Clone)]
 pub struct Home {
     root: PathBuf,
-    /// From the root to the directory.
+    /// Path from the root to the directory.
     prefix: &'static str,
-    /// As commands name it to the model.
+    /// The directory as commands name it to the model.
     shown: String,
 }
 
@@ -95,18 +96,18 @@ impl Home {
         Home { root: root.to_owned(), prefix: ".claude", shown: ".claude".to_owned() }
     }
 
-    /// The directory that the client reads too.
+    /// Returns the user's directory, found in the same way as the client does.
     pub fn of_user() -> Result<Home> {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = set("CLAUDE_CONFIG_DIR").or_else(|| set("HOME").map(|home| home.join(".claude")));
         let root = dir.ok_or_else(|| {
-            Error::new(ExitCode::Failed, "cannot tell where your Claude Code directory is: HOME is not set")
-                .hint("Set HOME or CLAUDE_CONFIG_DIR, or install into the project: mahabharatha install.")
+            Error::new(ExitCode::Failed, "cannot find your Claude Code directory: HOME is not set")
+                .hint("Set HOME or CLAUDE_CONFIG_DIR, or install into the project with `mahabharatha install`.")
         })?;
         Ok(Home { shown: root.display().to_string(), root, prefix: "" })
     }
 
-    /// What paths are shown from: the project, or the user's `.claude` directory.
+    /// Returns the directory that shown paths are relative to: the project, or the user's `.claude` directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -115,7 +116,7 @@ impl Home {
         self.root.join(self.prefix)
     }
 
-    /// From the root to the directory.
+    /// Returns the path from the root to the directory.
     pub fn prefix(&self) -> &'static str {
         self.prefix
     }
@@ -125,11 +126,11 @@ impl Home {
     }
 }
 
-/// How commands are written.
+/// How commands are rendered.
 #[derive(Debug, Clone, Copy)]
 struct Style<'a> {
     layout: &'static Layout,
-    /// The directory of the details as commands name it to the model; else they stand in the command.
+    /// The directory of the details as commands name it to the model; `None` puts details into the command itself.
     details: Option<&'a str>,
 }
 
@@ -141,14 +142,14 @@ pub fn agents() -> impl Iterator<Item = &'static str> {
     AGENT_FILES.iter().map(|(name, _)| *name)
 }
 
-/// Every file, by its path below a `.claude` directory. `split`: details are files of their own.
+/// Returns every file by its path below a `.claude` directory. With `split`, details are separate files.
 pub fn files(home: &Home, split: bool) -> Vec<(PathBuf, String)> {
     let details = format!("{}/{}", home.shown, DOT_CLAUDE.details.unwrap_or_default());
     rendered(Style { layout: &DOT_CLAUDE, details: split.then_some(details.as_str()) })
 }
 
-/// Every command and agent, by its path below a directory of plugins. Each command holds its details: a plugin's
-/// directory differs from machine to machine, and reading there would need the user's permission.
+/// Returns every command and agent by its path below a directory of plugins. Each command includes its details: a
+/// plugin's directory differs between machines, and reading a file there would need the user's permission.
 pub fn plugin_files() -> Vec<(PathBuf, String)> {
     rendered(Style { layout: &PLUGINS, details: None })
 }
@@ -180,21 +181,21 @@ fn render(command: &Command, style: Style<'_>) -> String {
         (None, _) => core,
         (Some(_), Some(dir)) => core.replace("{{details}}", &format!("`{dir}/{}`", details_name(command.name))),
         (Some(details), None) => {
-            format!("{}\n{}", core.replace("{{details}}", "the last section"), one_deeper(details))
+            format!("{}\n{}", core.replace("{{details}}", "the last section"), deepen_headings(details))
         }
     };
     with_agents(&text, style.layout)
 }
 
-/// Puts an agent's name in place of `{{agent:worker}}`.
+/// Replaces placeholders such as `{{agent:worker}}` with the agents' names.
 fn with_agents(text: &str, layout: &Layout) -> String {
     let names = agents().map(|name| (format!("{{{{agent:{name}}}}}"), format!("{}{name}", layout.agent_prefix)));
     names.fold(text.to_owned(), |text, (placeholder, name)| text.replace(&placeholder, &name))
 }
 
-/// With headings one deeper, to stand below a command's own.
-fn one_deeper(text: &str) -> String {
-    let lines = lines(text).map(|line| match line.example {
+/// Moves headings one level down, for use below a command's own heading.
+fn deepen_headings(text: &str) -> String {
+    let lines = lines(text).map(|line| match line.code_block {
         None if line.text.starts_with('#') => format!("#{}\n", line.text),
         _ => format!("{}\n", line.text),
     });
@@ -203,15 +204,15 @@ fn one_deeper(text: &str) -> String {
 
 /// A line of Markdown.
 pub struct Line<'a> {
-    /// From 1.
+    /// Line number, counted from 1.
     pub number: usize,
     pub text: &'a str,
-    /// The language of the example that it stands in, fences included.
-    pub example: Option<&'a str>,
+    /// Language of the code block that the line is in; fence lines belong to their block.
+    pub code_block: Option<&'a str>,
 }
 
 pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
-    // How many ticks the open fence has, and its language.
+    // Number of backticks of the open fence, and its language.
     let mut open: Option<(usize, &str)> = None;
     text.lines().enumerate().map(move |(at, text)| {
         let language = text.trim_start().trim_start_matches('`');
@@ -222,7 +223,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
             Some((opened, _)) if ticks >= opened && language.is_empty() => open = None,
             _ => {}
         }
-        Line { number: at + 1, text, example: was.or(open).map(|(_, language)| language) }
+        Line { number: at + 1, text, code_block: was.or(open).map(|(_, language)| language) }
     })
 }
 
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn both_names_get_the_same_and_nothing_is_left_to_fill_in() {
+    fn both_names_get_the_same_text_without_placeholders() {
         for name in names() {
             let ours = file(true, &format!("commands/mahabharatha/{name}.md")).unwrap();
             assert_eq!(file(true, &format!("commands/z/{name}.md")).unwrap(), ours);
@@ -245,18 +246,21 @@ mod tests {
     }
 
     #[test]
-    fn headings_in_examples_are_not_touched() {
+    fn headings_in_code_blocks_are_not_changed() {
         let joined = file(false, "commands/z/plan.md").unwrap();
         assert!(
             joined.contains("\n## The form of requirements\n") && joined.contains("\n# Feature: <name>\n"),
             "{joined}"
         );
         assert!(joined.contains("\n## Problem Statement\n") && joined.contains("\n### Story 1: "), "{joined}");
-        assert_eq!(one_deeper("# a\n````x\n# b\n```\n# c\n````\n# d\n"), "## a\n````x\n# b\n```\n# c\n````\n## d\n");
+        assert_eq!(
+            deepen_headings("# a\n````x\n# b\n```\n# c\n````\n# d\n"),
+            "## a\n````x\n# b\n```\n# c\n````\n## d\n"
+        );
     }
 
     #[test]
-    fn details_stand_apart_or_in_the_command() {
+    fn details_are_in_a_separate_file_or_in_the_command() {
         let place = "commands/z/kurukshetra.md";
         let (apart, joined) = (file(true, place).unwrap(), file(false, place).unwrap());
         assert!(
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_plugin_agents_have_its_name_before_theirs_and_nothing_is_left_to_fill_in() {
+    fn plugin_files_use_prefixed_agent_names_and_no_placeholders() {
         let files: std::collections::BTreeMap<_, _> = plugin_files().into_iter().collect();
         assert_eq!(files.len(), 2 * COMMANDS.len() + AGENT_FILES.len());
         for (path, text) in &files {

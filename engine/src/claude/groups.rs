@@ -1,4 +1,4 @@
-//! What `init` and `install` write, in the groups that users choose from.
+//! Groups of the files that `init` and `install` write; users select which groups they want.
 
 use std::collections::BTreeSet;
 
@@ -12,27 +12,27 @@ pub enum Group {
     Agents,
     /// Hooks and the variable that enables the task tools, in `settings.json`.
     Hooks,
-    /// Only where it is asked for.
+    /// Written only if the user asks for it.
     StatusLine,
-    /// The configuration, and what a run expects to find.
+    /// The configuration and the directories that a run needs.
     Config,
-    /// What `init` found out, or what a new project is to be.
+    /// Facts that `init` found out, or the description of a new project.
     Project,
     Rules,
     ClaudeMd,
     Devcontainer,
-    /// The program of a new project: always written, never removed.
+    /// Source files of a new project: always written, never removed.
     Scaffold,
     /// A plugin's manifests, readme and licence.
     Plugin,
-    /// What was written, for later updates and removal.
+    /// Record of written files, for later updates and removal.
     Record,
 }
 
 impl Group {
-    /// What `install` writes.
+    /// Groups that `install` writes.
     pub const INSTALL: [Group; 4] = [Group::Commands, Group::Agents, Group::Hooks, Group::StatusLine];
-    /// What `init` writes.
+    /// Groups that `init` writes.
     pub const INIT: [Group; 9] = [
         Group::Commands,
         Group::Agents,
@@ -66,7 +66,7 @@ impl Group {
         Group::INIT.into_iter().find(|group| group.word() == word)
     }
 
-    /// The group of a file by its path from the root of a project.
+    /// Returns the group of a file by its path from the root of a project.
     pub fn of_project_file(path: &str) -> Group {
         if let Some(name) = path.strip_prefix(".claude/") {
             return Group::of_claude_file(name);
@@ -81,7 +81,7 @@ impl Group {
         }
     }
 
-    /// The group of a file by its path below a `.claude` directory, or below a directory of plugins.
+    /// Returns the group of a file by its path below a `.claude` directory, or below a directory of plugins.
     pub fn of_claude_file(name: &str) -> Group {
         let has = |dir: &str| name.split('/').any(|part| part == dir);
         match name {
@@ -104,17 +104,17 @@ impl Selection {
         Selection(groups.into_iter().collect())
     }
 
-    /// Everything that users can choose.
+    /// Selects every group that users can choose.
     pub fn all() -> Selection {
         Selection::new(Group::INIT)
     }
 
-    /// What is written unless the user chooses: all but the status line.
+    /// Selects the default groups: all but the status line.
     pub fn usual() -> Selection {
         Selection::new(Group::INIT.into_iter().filter(|group| *group != Group::StatusLine))
     }
 
-    /// Groups that users cannot choose always count as selected.
+    /// Returns whether a group is selected; groups that users cannot choose always are.
     pub fn has(&self, group: Group) -> bool {
         self.0.contains(&group) || !Group::INIT.contains(&group)
     }
@@ -124,24 +124,24 @@ impl Selection {
     }
 }
 
-/// What becomes of a file.
+/// A file and what was done with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Placed {
     pub group: Group,
-    /// From the root, with `/`.
+    /// Path from the root, with `/` as separator.
     pub path: String,
     pub action: Action,
-    /// Where the new version is, if not there.
+    /// Path of the new version, if it was not written to `path`.
     pub beside: Option<String>,
 }
 
-/// How many files there are. One file can be listed under several groups.
+/// Counts distinct files; a file can be listed under several groups.
 pub fn count_files<'a>(files: impl Iterator<Item = &'a Placed>) -> usize {
     files.map(|file| file.path.as_str()).collect::<BTreeSet<_>>().len()
 }
 
 impl Placed {
-    /// Whether the file or the new version beside it has this name.
+    /// Returns whether the file or the new version beside it has this name.
     pub fn is(&self, name: &str) -> bool {
         self.path == name || self.beside.as_deref() == Some(name)
     }
@@ -151,12 +151,12 @@ impl Placed {
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     Created,
-    /// Ours, not changed by the user, and now with new contents.
+    /// Ours and not changed by the user: replaced with new contents.
     Updated,
-    /// The user's file, with ours added to it or taken out of it.
+    /// The user's file, to which our entries were added or from which they were removed.
     Merged,
     Unchanged,
-    /// Changed by the user, and left as it is.
+    /// Changed by the user and left as it is.
     Kept,
     Removed,
 }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_has_its_group() {
+    fn every_file_has_the_right_group() {
         for (path, group) in [
             (".claude/commands/z/plan.md", Group::Commands),
             (".claude/mahabharatha/plan.details.md.new", Group::Commands),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_means_its_group() {
+    fn every_group_is_parsed_from_its_word() {
         for group in Group::INIT {
             assert_eq!(Group::parse(group.word()), Some(group));
             assert_eq!(serde_json::to_value(group).unwrap(), group.word());

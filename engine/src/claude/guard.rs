@@ -1,8 +1,8 @@
-//! Judges what a Claude Code session is about to do, before it does it: writes in a worker's worktree, and shell commands.
+//! Allows or denies tool uses of Claude Code sessions in advance: writes in a worker's worktree, and shell commands.
 //!
-//! Called by the `PreToolUse` hook before every write and shell command of every session, so it starts no process and
-//! reads a few small files at most. A session that works on no task of ours is left alone. This tells an agent early; what
-//! guarantees ownership is the check of the whole worktree when a task is completed.
+//! The `PreToolUse` hook calls this before every write and shell command of every session, so it must start no process
+//! and read only a few small files. It must not interfere with a session that works on no task of ours. A denial only
+//! tells the agent early; ownership is enforced by the check of the whole worktree when a task is completed.
 
 mod plain;
 
@@ -22,12 +22,12 @@ use crate::lease::{self, Lease};
 use crate::worker::subagents::{PromptCall, Session};
 use crate::worker::{FENCE, JobSpec, occupant, owner};
 
-/// What the client says before it uses a tool.
+/// Input of the hook before the client uses a tool.
 #[derive(Debug, Deserialize)]
 pub struct ToolUse {
     pub session_id: String,
     pub cwd: PathBuf,
-    /// The subagent that uses it; none where the session itself does.
+    /// The subagent that uses the tool; `None` for the session itself.
     #[serde(default)]
     pub agent_id: Option<String>,
     /// The kind of subagent.
@@ -40,25 +40,25 @@ pub struct ToolUse {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Not ours to judge.
+    /// No opinion: the client's own rules apply.
     Pass,
-    /// The user need not be asked.
+    /// Allowed without asking the user.
     Allow(String),
     Deny(String),
 }
 
-/// What a call of this program would do, as far as it matters whether the user must be asked first.
+/// A call of this program that may run without asking the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnCall {
-    /// The feature that it is about.
+    /// The feature that the call is about.
     pub feature: String,
-    /// Whether a subagent may make it: one that only reads, or checks the subagent's own work.
+    /// Whether a subagent may make the call, because it only reads or verifies the subagent's own work.
     pub for_subagents: bool,
 }
 
-/// The surroundings of a tool use.
-pub struct Setting<'a> {
-    /// The worktree of the job that the session runs in.
+/// Context of a tool use.
+pub struct CallContext<'a> {
+    /// Worktree of the job, if the session is a worker's agent.
     pub job_worktree: Option<&'a Path>,
     /// Parses a call of this program; `None` unless it may run without asking the user.
     pub own_call: &'a dyn Fn(&[String]) -> Option<OwnCall>,
@@ -74,46 +74,47 @@ impl ToolUse {
         self.tool_input[key].as_str()
     }
 
-    /// Whether a shell command is to run as usual, without any option such as one that turns the client's sandbox off.
-    fn has_usual_input(&self) -> bool {
-        const USUAL: [&str; 4] = ["command", "description", "timeout", "run_in_background"];
-        self.tool_input.as_object().is_some_and(|input| input.keys().all(|key| USUAL.contains(&key.as_str())))
+    /// Returns whether a shell command has only plain inputs, and none such as the one that turns the client's sandbox
+    /// off.
+    fn has_plain_input(&self) -> bool {
+        const PLAIN: [&str; 4] = ["command", "description", "timeout", "run_in_background"];
+        self.tool_input.as_object().is_some_and(|input| input.keys().all(|key| PLAIN.contains(&key.as_str())))
     }
 
-    /// Whether a subagent that performs tasks uses the tool. The second name is the one that a plugin gives it.
+    /// Returns whether the tool is used by a `worker` subagent. The second name is the one in a plugin.
     fn is_worker(&self) -> bool {
         matches!(self.agent_type.as_deref(), Some("worker" | "mahabharatha:worker"))
     }
 }
 
-/// Directories of the features that a session holds in the repository around a directory.
+/// Returns the directories of the features that a session holds in the repository around a directory.
 pub fn features_held(cwd: &Path, session: &str) -> Vec<PathBuf> {
     let repository = Repository::around(cwd).ok().flatten();
     repository.map(|repository| repository.held_by(session)).unwrap_or_default()
 }
 
-/// Directories of all features that were run in the repository around a directory.
+/// Returns the directories of all features that were run in the repository around a directory.
 pub fn features(cwd: &Path) -> Vec<PathBuf> {
     let repository = Repository::around(cwd).ok().flatten();
     repository.map(|repository| repository.features().collect()).unwrap_or_default()
 }
 
-/// Directories of the features that any session holds in the repository around a directory.
+/// Returns the directories of the features that any session holds in the repository around a directory.
 pub fn features_with_sessions(cwd: &Path) -> Vec<PathBuf> {
     features(cwd).into_iter().filter(|dir| !Lease::all_alive(dir).is_empty()).collect()
 }
 
-/// Judges a tool use, and renews the leases of the session.
-pub fn judge(call: &ToolUse, setting: &Setting<'_>) -> Result<Verdict> {
+/// Decides on a tool use, and renews the session's leases.
+pub fn judge(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict> {
     let held = features_held(&call.cwd, &call.session_id);
     for feature_dir in &held {
         lease::renew(feature_dir, &call.session_id);
     }
-    if held.is_empty() && setting.job_worktree.is_none() && !call.is_worker() {
+    if held.is_empty() && context.job_worktree.is_none() && !call.is_worker() {
         return Ok(Verdict::Pass);
     }
     if call.tool_name == "Bash" {
-        return judge_command(call, &held, setting);
+        return judge_command(call, &held, context);
     }
     let Some(target) = call.target() else { return Ok(Verdict::Pass) };
     let target = match resolve(&call.cwd, target) {
@@ -122,23 +123,23 @@ pub fn judge(call: &ToolUse, setting: &Setting<'_>) -> Result<Verdict> {
         Err(error) => return Err(error),
     };
     if let Some(slot) = Slot::around(&target) {
-        return slot.judge(call, &target, setting.job_worktree);
+        return slot.judge(call, &target, context.job_worktree);
     }
     if held.is_empty() {
         return Ok(Verdict::Pass);
     }
-    if Repository::around(&call.cwd)?.is_some_and(|repository| target.starts_with(&repository.books)) {
-        return Ok(Verdict::Deny(format!("{} belongs to the program itself", target.display())));
+    if Repository::around(&call.cwd)?.is_some_and(|repository| target.starts_with(&repository.state_dir)) {
+        return Ok(Verdict::Deny(format!("{} is managed by mahabharatha and must not be changed", target.display())));
     }
     if call.is_worker() {
-        let message = format!("{} is outside of your worktree, which your prompt names", target.display());
+        let message = format!("{} is outside of your worktree; your prompt names the worktree", target.display());
         return Ok(Verdict::Deny(message));
     }
     Ok(Verdict::Pass)
 }
 
-/// A hook sees which command is called, not what it writes.
-fn judge_command(call: &ToolUse, held: &[PathBuf], setting: &Setting<'_>) -> Result<Verdict> {
+/// Decides on a shell command. The hook sees the command line only, not what the command writes.
+fn judge_command(call: &ToolUse, held: &[PathBuf], context: &CallContext<'_>) -> Result<Verdict> {
     if held.is_empty() {
         return Ok(Verdict::Pass);
     }
@@ -150,7 +151,7 @@ fn judge_command(call: &ToolUse, held: &[PathBuf], setting: &Setting<'_>) -> Res
     if let (Some(agent), Some(asked)) = (&call.agent_id, prompt_asked_for(line)) {
         session.begins(agent, &asked)?;
     }
-    let own = plain::words(line).filter(|_| call.has_usual_input()).and_then(|words| (setting.own_call)(&words));
+    let own = plain::words(line).filter(|_| call.has_plain_input()).and_then(|words| (context.own_call)(&words));
     let is_held = |feature: &str| held.iter().any(|dir| dir.file_name().is_some_and(|name| name == feature));
     match own {
         Some(own) if (own.for_subagents || call.agent_id.is_none()) && is_held(&own.feature) => {
@@ -160,7 +161,7 @@ fn judge_command(call: &ToolUse, held: &[PathBuf], setting: &Setting<'_>) -> Res
     }
 }
 
-const NO_PUSH: &str = "a worker does not push: the program commits and merges what it has checked";
+const NO_PUSH: &str = "a worker does not push: mahabharatha commits and merges verified work itself";
 
 /// A worker's worktree.
 #[derive(Debug, PartialEq, Eq)]
@@ -171,7 +172,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// The one that a path is in.
+    /// Returns the worktree that a path is in.
     fn around(path: &Path) -> Option<Slot> {
         let (root, inside) = our_worktree(path)?;
         let mut names = inside.components().map(|part| part.as_os_str().to_str());
@@ -180,26 +181,26 @@ impl Slot {
         Some(Slot { root: root.to_owned(), feature: feature.to_owned(), worker: WorkerId(worker) })
     }
 
-    /// Judges a write in it.
+    /// Decides on a write in this worktree.
     fn judge(&self, call: &ToolUse, target: &Path, job_worktree: Option<&Path>) -> Result<Verdict> {
         let Slot { root, feature, worker } = self;
         let deny = |message: String| Ok(Verdict::Deny(message));
         let Some(repository) = Repository::of(GitDirs::at(root)?) else { return Ok(Verdict::Pass) };
-        let Some(job_dir) = occupant(&repository.books.join(feature), *worker)? else {
+        let Some(job_dir) = occupant(&repository.state_dir.join(feature), *worker)? else {
             return deny(format!(
-                "no task is claimed in the worktree of worker {worker} of {feature}: mahabharatha task claim TASK"
+                "no task is claimed in the worktree of worker {worker} of {feature}; run `mahabharatha task claim TASK` first"
             ));
         };
         let spec = JobSpec::read(&job_dir)?;
-        let is_theirs = match &spec.job.doer {
+        let is_callers = match &spec.job.doer {
             Doer::Session(session) => *session == call.session_id,
             Doer::Agent | Doer::Nobody { .. } => job_worktree.is_some_and(|worktree| worktree == spec.worktree),
         };
-        if !is_theirs {
-            return deny(format!("worker {worker} of {feature} is at {} for another session", spec.job.task));
+        if !is_callers {
+            return deny(format!("worker {worker} of {feature} works on {} for another session", spec.job.task));
         }
         if job_dir.join(FENCE).exists() {
-            return deny(format!("this attempt at {} was given up; claim the task again", spec.job.task));
+            return deny(format!("this attempt at {} was cancelled; claim the task again", spec.job.task));
         }
         let Ok(inside) = target.strip_prefix(&spec.worktree) else {
             return deny(format!("{} is not in {}", target.display(), spec.worktree.display()));
@@ -207,7 +208,7 @@ impl Slot {
         let path = RepoPath::new(inside.as_os_str().as_encoded_bytes());
         if owner(&spec.owned, &path).is_none() {
             let owned: Vec<&str> = spec.owned.iter().map(|owned| owned.path.as_str()).collect();
-            return deny(format!("{path} is not a file of {}: it owns {}", spec.job.task, owned.join(", ")));
+            return deny(format!("{path} is not owned by {}, which owns {}", spec.job.task, owned.join(", ")));
         }
         let features = repository.held_by(&call.session_id);
         let session = Session { id: &call.session_id, features: &features };
@@ -215,40 +216,40 @@ impl Slot {
             && let Some(own) = session.enters(agent, &job_dir)?
         {
             let (task, place) = (&own.job.task, own.worktree.display());
-            return deny(format!("you work on {task} in {place}: {} is for another subagent", spec.job.task));
+            return deny(format!("you work on {task} in {place}: {} belongs to another subagent", spec.job.task));
         }
         Ok(Verdict::Allow(format!("{} owns {path}", spec.job.task)))
     }
 }
 
-/// A repository that features were run in.
+/// A repository in which features were run.
 struct Repository {
     /// `<git common dir>/mahabharatha`
-    books: PathBuf,
+    state_dir: PathBuf,
 }
 
 impl Repository {
     fn of(dirs: Option<GitDirs>) -> Option<Repository> {
-        let books = dirs?.common_dir.join("mahabharatha").canonicalize().ok()?;
-        Some(Repository { books })
+        let state_dir = dirs?.common_dir.join("mahabharatha").canonicalize().ok()?;
+        Some(Repository { state_dir })
     }
 
-    /// The one that a directory lies in.
+    /// Returns the repository around a directory, if features were run in it.
     fn around(dir: &Path) -> Result<Option<Repository>> {
         Ok(Repository::of(GitDirs::around(dir)?))
     }
 
-    /// The directories of the features that a session holds.
+    /// Returns the directories of the features that a session holds.
     fn held_by(&self, session: &str) -> Vec<PathBuf> {
         self.features().filter(|dir| Lease::of(dir, session).is_some()).collect()
     }
 
     fn features(&self) -> impl Iterator<Item = PathBuf> {
-        fs::read_dir(&self.books).into_iter().flatten().flatten().map(|entry| entry.path())
+        fs::read_dir(&self.state_dir).into_iter().flatten().flatten().map(|entry| entry.path())
     }
 }
 
-/// Where a write really goes: links followed, `..` taken off. A path that means two places is refused.
+/// Returns the real target of a write, with symlinks followed and `..` removed. Fails for an ambiguous path.
 fn resolve(cwd: &Path, path: &str) -> Result<PathBuf> {
     let home = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let path = match path.strip_prefix("~/") {
@@ -264,20 +265,20 @@ fn resolve(cwd: &Path, path: &str) -> Result<PathBuf> {
         }
     }
     let target = follow(&plain)?;
-    // Where the way there is not there, no link is on it.
+    // A path whose parents do not exist cannot lead through a symlink.
     if path.components().any(|part| part == Component::ParentDir) && follow(&path).is_ok_and(|found| found != target) {
-        return Err(Error::new(ExitCode::Usage, format!("{} goes through a link and back", path.display())));
+        return Err(Error::new(ExitCode::Usage, format!("{} is ambiguous: `..` follows a symlink", path.display())));
     }
     Ok(target)
 }
 
-/// Follows links as far as the path is there.
+/// Follows symlinks as far as the path exists.
 fn follow(path: &Path) -> Result<PathBuf> {
     let mut missing = Vec::new();
     for part in path.ancestors() {
         match part.canonicalize() {
             Ok(found) => return Ok(missing.iter().rev().fold(found, |path, name| path.join(name))),
-            // A link that leads nowhere is there, and a write would follow it.
+            // A dangling symlink exists itself, and a write would follow it.
             Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(part).is_err() => {
                 missing.push(part.file_name().ok_or_else(|| io("follow", path)(error))?);
             }
@@ -287,7 +288,7 @@ fn follow(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// The task whose prompt a text calls for with `mahabharatha task prompt`: a shell command, or the prompt of a subagent.
+/// Finds the `mahabharatha task prompt` call in a shell command or in the prompt of a subagent.
 pub fn prompt_asked_for(text: &str) -> Option<PromptCall> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=');
     let words = || text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty());
@@ -303,12 +304,12 @@ pub fn prompt_asked_for(text: &str) -> Option<PromptCall> {
     Some(PromptCall { task: rest.first().map(named)?, feature })
 }
 
-/// The commands on a shell's line, cut without regard to quotes.
+/// Splits a shell line into commands, ignoring quotes.
 fn commands(line: &str) -> impl Iterator<Item = &str> {
     line.split([';', '&', '|', '\n', '(', ')', '{', '}'])
 }
 
-/// Whether one of the commands on a shell's line is plainly a `git push`.
+/// Returns whether a shell line contains a plain `git push`.
 fn pushes(line: &str) -> bool {
     commands(line).any(|command| {
         let mut words = command.split_whitespace().skip_while(|word| *word != "git").skip(1);

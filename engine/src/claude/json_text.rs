@@ -1,4 +1,4 @@
-//! Edits JSON text in place: adds and removes single values and leaves every other byte as the user wrote it.
+//! Edits JSON text in place: adds and removes single values, and leaves every other byte as the user wrote it.
 
 use std::ops::Range;
 
@@ -24,13 +24,13 @@ pub struct JsonText {
 /// A member of an object or an element of an array.
 struct Child {
     key: Option<String>,
-    /// Where its key starts, or its value in an array.
+    /// Start of its key, or of its value in an array.
     start: usize,
     value: Range<usize>,
 }
 
 impl JsonText {
-    /// Blank text counts as an empty object.
+    /// Parses a document; blank text counts as an empty object.
     pub fn parse(text: &str) -> serde_json::Result<JsonText> {
         let text = if text.trim().is_empty() { "{}\n" } else { text };
         serde_json::from_str::<Value>(text)?;
@@ -87,7 +87,7 @@ impl JsonText {
         self.text.replace_range(range, "");
     }
 
-    /// Removes the value at `path` if it is an empty object or array. Returns whether it was.
+    /// Removes the value at `path` if it is an empty object or array; returns whether it was.
     pub fn remove_if_empty(&mut self, path: &[Step<'_>]) -> bool {
         let is_empty = self
             .find(path)
@@ -134,7 +134,7 @@ impl JsonText {
         children
     }
 
-    /// What `add` puts before the closing bracket of an empty container; the spaces that were in it stay before that.
+    /// Returns the text that `add` inserts before the closing bracket of an empty container, after any existing spaces.
     fn closing_line(&self, container: &Range<usize>) -> String {
         format!("{}{}", self.newline, self.indent_at(container.start))
     }
@@ -143,7 +143,7 @@ impl JsonText {
         self.text[..at].rsplit('\n').next().is_some_and(|before| before.trim().is_empty())
     }
 
-    /// The indentation of the line that a position is on.
+    /// Returns the indentation of the line at a position.
     fn indent_at(&self, at: usize) -> &str {
         let line = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let text = &self.text[line..];
@@ -158,7 +158,7 @@ impl JsonText {
     }
 }
 
-/// Of two members with one name the last counts, as for every reader.
+/// Returns the index of a child; of two members with the same key the last one counts, as in most JSON parsers.
 fn position(children: &[Child], step: Step<'_>) -> Option<usize> {
     match step {
         Step::Key(key) => children.iter().rposition(|child| child.key.as_deref() == Some(key)),
@@ -219,7 +219,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_value_is_added_in_the_style_of_the_text_and_everything_else_stays() {
+    fn values_are_added_in_the_style_of_the_text_and_nothing_else_changes() {
         let mut text = JsonText::parse("{\n\t\"z\": 1.50,\n\t\"list\": [1,  2],\n\t\"o\": { }\n}").unwrap();
         text.add(&[], Some("new"), &json!({ "a": [true] }));
         text.add(&[Key("list")], None, &json!("}\",["));
@@ -255,7 +255,7 @@ mod tests {
         })
     }
 
-    /// The steps to every object and list, in the order of the text.
+    /// Collects the paths of every object and list, in the order of the text.
     fn containers<'a>(value: &'a Value, path: &[Step<'a>], found: &mut Vec<Vec<Step<'a>>>) {
         let children: Vec<(Step<'a>, &'a Value)> = match value {
             Value::Object(members) => members.iter().map(|(key, value)| (Key(key), value)).collect(),
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Puts these spaces, in turn, around everything in compact JSON that has a meaning outside of strings.
+    /// Inserts these spaces, in turn, around every structural character of compact JSON.
     fn spaced(compact: &str, spaces: &[&str]) -> String {
         let mut spaces = spaces.iter().copied().cycle();
         let (mut text, mut in_string, mut escaped) = (String::new(), false, false);
@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_added_and_removed_again_leaves_the_bytes_as_they_were(
+        fn adding_and_removing_a_value_restores_the_text(
             old in documents(), new in values(), place in any::<prop::sample::Index>()
         ) {
             let mut text = JsonText::parse(&old).unwrap();

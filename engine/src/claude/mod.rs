@@ -1,4 +1,4 @@
-//! What Claude Code is given and sees: slash commands, agents, hooks, the feature's task list.
+//! Integration with interactive Claude Code: slash commands, agents, hooks, and the feature's task list.
 
 pub mod commands;
 pub mod groups;

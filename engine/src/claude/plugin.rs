@@ -1,7 +1,7 @@
-//! Commands, agents and hooks as two Claude Code plugins in a directory that is also a marketplace.
+//! Renders commands, agents and hooks as two Claude Code plugins in a directory that is also a marketplace.
 //!
-//! The first plugin has everything. The second has only the commands again, for their short names: with hooks in both,
-//! each would run twice.
+//! The first plugin has everything. The second has only the commands under their short names: hooks in both plugins
+//! would run twice.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ const SHORT_NAME: &str = "z";
 const DESCRIPTION: &str = "Turns a written spec into verified, merged code with many coding agents at once";
 const SHORT_DESCRIPTION: &str = "Short names for the commands of the plugin mahabharatha";
 
-/// Every file, by its path below the directory.
+/// Returns every file by its path below the directory.
 pub fn files() -> Vec<(PathBuf, String)> {
     let mut files = commands::plugin_files();
     let mut add = |path: &str, text: String| files.push((PathBuf::from(path), text));
@@ -51,7 +51,7 @@ fn manifest(name: &str, description: &str) -> Value {
     })
 }
 
-/// Its commands call the agents of the first plugin.
+/// Returns the second plugin's manifest, which depends on the first plugin for the agents.
 fn short_manifest() -> Value {
     let mut manifest = manifest(SHORT_NAME, SHORT_DESCRIPTION);
     manifest["dependencies"] = json!([NAME]);

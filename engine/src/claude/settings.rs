@@ -1,4 +1,5 @@
-//! Our entries in a `settings.json`: hooks, one variable, the status line. Everything else in the file stays as it is.
+//! Adds and removes our entries in a `settings.json`: hooks, an environment variable, and the status line. Everything
+//! else in the file must stay as it is.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,13 +17,13 @@ struct Hook {
     event: &'static str,
     matcher: Option<&'static str>,
     subcommand: &'static str,
-    /// Whether it may refuse the call. One that only records never fails.
+    /// Whether the hook may deny the call. A hook that only records never fails.
     refuses: bool,
     timeout_seconds: u32,
 }
 
 const SHORT_TIMEOUT_SECONDS: u32 = 30;
-/// Time for the verification of a task, whose default timeout is 300 seconds.
+/// Long enough to verify a task, which times out after 300 seconds by default.
 const VERIFICATION_TIMEOUT_SECONDS: u32 = 600;
 
 const WRITES: &str = "Write|Edit|MultiEdit|NotebookEdit|Bash";
@@ -46,16 +47,16 @@ impl Hook {
         Hook { event, matcher: None, subcommand, refuses: false, timeout_seconds: SHORT_TIMEOUT_SECONDS }
     }
 
-    /// The call that tells our hooks from others.
+    /// Returns the call by which our hooks are recognised.
     fn call(&self) -> String {
         format!("mahabharatha hook {}", self.subcommand)
     }
 
-    /// Does nothing where the program is missing. Claude Code takes only exit code 2 for a refusal, so a hook that may
-    /// refuse ends with 2 whatever goes wrong in it.
+    /// Returns the shell command, which does nothing if the program is not installed. Claude Code takes only exit code
+    /// 2 as a denial, so a hook that may deny exits with 2 on any failure.
     fn command(&self) -> String {
-        let otherwise = if self.refuses { "exit 2" } else { "true" };
-        format!("if {IS_INSTALLED}; then {} || {otherwise}; fi", self.call())
+        let on_failure = if self.refuses { "exit 2" } else { "true" };
+        format!("if {IS_INSTALLED}; then {} || {on_failure}; fi", self.call())
     }
 
     fn group(&self) -> Value {
@@ -68,7 +69,7 @@ impl Hook {
 }
 
 const IS_INSTALLED: &str = "command -v mahabharatha >/dev/null 2>&1";
-/// Turns on Claude Code's task tools, which are off by default: with them the session sees the feature's tasks.
+/// Turns on Claude Code's task tools, which are off by default and show the feature's tasks in the session.
 const TASK_TOOLS: &str = "CLAUDE_CODE_ENABLE_TODO_TOOLS";
 const STATUS_LINE_CALL: &str = "mahabharatha status --line";
 
@@ -76,16 +77,16 @@ fn status_line() -> Value {
     json!({ "type": "command", "command": format!("if {IS_INSTALLED}; then {STATUS_LINE_CALL}; fi") })
 }
 
-/// The hooks as a plugin's `hooks/hooks.json` has them.
+/// Returns the hooks as the contents of a plugin's `hooks/hooks.json`.
 pub fn plugin_hooks() -> Value {
     let groups = HOOKS.iter().map(|hook| (hook.event.to_owned(), json!([hook.group()])));
     json!({ "hooks": Value::Object(groups.collect()) })
 }
 
-/// Which of our entries a command edits, or has changed.
+/// Set of our entries that a command edits or has changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entries {
-    /// The hooks and the variable.
+    /// The hooks and the environment variable.
     pub hooks: bool,
     pub status_line: bool,
 }
@@ -97,17 +98,17 @@ impl Entries {
 
     pub fn groups(self) -> Vec<Group> {
         let groups = [(Group::Hooks, self.hooks), (Group::StatusLine, self.status_line)];
-        groups.into_iter().filter(|(_, is_meant)| *is_meant).map(|(group, _)| group).collect()
+        groups.into_iter().filter(|(_, is_in)| *is_in).map(|(group, _)| group).collect()
     }
 }
 
-/// What we added to the file besides hooks, so that it can be taken out again.
+/// Record of what we added to the file besides hooks, for removal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Added {
-    /// The file itself is ours.
+    /// We created the file.
     #[serde(default)]
     created: bool,
-    /// Objects, lists and values that were not there before, such as `hooks.Stop`.
+    /// Paths of objects, lists and values that we added, such as `hooks.Stop`.
     #[serde(default)]
     places: BTreeSet<String>,
 }
@@ -126,16 +127,16 @@ pub struct Edit {
     pub changed: Entries,
 }
 
-/// What the file holds after an edit.
+/// State of the file after an edit.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Edited {
     Unchanged,
     Text(String),
-    /// Nothing is left, and the file was ours.
+    /// Nothing is left, and we created the file.
     Gone,
 }
 
-/// Adds our entries. What the user wrote differently stays. `old` is the text of the file, if there is one.
+/// Adds our entries, except where the user has a different value. `old` is the text of the file, if it exists.
 pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) -> Result<Edit> {
     let mut text = parse(path, old)?;
     if !text.value().is_object() {
@@ -144,11 +145,11 @@ pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) 
     let mut changed = Entries::default();
     let found = text.clone();
     if entries.hooks {
-        container(path, &mut text, &[Key("hooks")], json!({}), added)?;
+        ensure_container(path, &mut text, &[Key("hooks")], json!({}), added)?;
         for hook in &HOOKS {
             add_hook(path, &mut text, hook, added)?;
         }
-        container(path, &mut text, &[Key("env")], json!({}), added)?;
+        ensure_container(path, &mut text, &[Key("env")], json!({}), added)?;
         if text.value()["env"].get(TASK_TOOLS).is_none() {
             text.add(&[Key("env")], Some(TASK_TOOLS), &json!("1"));
             added.places.insert(place(&[Key("env"), Key(TASK_TOOLS)]));
@@ -166,12 +167,12 @@ pub fn add(path: &Path, old: Option<&str>, entries: Entries, added: &mut Added) 
     Ok(Edit { result: Edited::Text(text.text().to_owned()), changed })
 }
 
-/// Whether the settings have a status line that is not ours.
+/// Returns whether the settings have a status line that is not ours.
 pub fn has_other_status_line(settings: &Value) -> bool {
     settings.get("statusLine").is_some_and(|found| *found != status_line())
 }
 
-/// Takes our entries out. What the user wrote differently stays.
+/// Removes our entries, except those that the user changed.
 pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Result<Edit> {
     let mut text = parse(path, Some(old))?;
     let mut changed = Entries::default();
@@ -201,15 +202,15 @@ pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Re
         true => Edited::Unchanged,
         false => Edited::Text(text.text().to_owned()),
     };
-    // A file of ours that the user emptied goes with the entries that it was made for.
+    // The user emptied a file that we created: report its entries as removed.
     let nothing_left = is_gone && changed == Entries::default();
     Ok(Edit { result, changed: if nothing_left { entries } else { changed } })
 }
 
-/// Adds a hook, unless the user has one that makes the same call.
+/// Adds a hook unless an existing one makes the same call.
 fn add_hook(path: &Path, text: &mut JsonText, hook: &Hook, added: &mut Added) -> Result<()> {
     let event = [Key("hooks"), Key(hook.event)];
-    container(path, text, &event, json!([]), added)?;
+    ensure_container(path, text, &event, json!([]), added)?;
     let groups = text.value()["hooks"][hook.event].as_array().cloned().unwrap_or_default();
     let calls_ours = |found: &Value| found["command"].as_str().is_some_and(|text| text.contains(&hook.call()));
     if !groups.iter().flat_map(hooks_of).any(calls_ours) {
@@ -218,7 +219,7 @@ fn add_hook(path: &Path, text: &mut JsonText, hook: &Hook, added: &mut Added) ->
     Ok(())
 }
 
-/// Removes a hook of ours, and its group if nothing else is in it.
+/// Removes one of our hooks, and its group if that is then empty.
 fn remove_hook(text: &mut JsonText, hook: &Hook) {
     let (settings, ours) = (text.value(), hook.command());
     let groups = settings["hooks"][hook.event].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -243,8 +244,14 @@ fn hooks_of(group: &Value) -> &[Value] {
     group["hooks"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Makes sure that there is a value of this kind, an object or a list.
-fn container(path: &Path, text: &mut JsonText, steps: &[Step<'_>], empty: Value, added: &mut Added) -> Result<()> {
+/// Creates the object or list at `steps` if it is missing; fails if a value of another kind is there.
+fn ensure_container(
+    path: &Path,
+    text: &mut JsonText,
+    steps: &[Step<'_>],
+    empty: Value,
+    added: &mut Added,
+) -> Result<()> {
     let Some((Key(name), above)) = steps.split_last() else { return Ok(()) };
     let settings = text.value();
     let parent = above.iter().fold(&settings, |value, step| match step {
@@ -264,7 +271,7 @@ fn container(path: &Path, text: &mut JsonText, steps: &[Step<'_>], empty: Value,
     Ok(())
 }
 
-/// Removes an object or a list of ours if nothing is in it.
+/// Removes an object or list that we added if it is empty.
 fn remove_container(text: &mut JsonText, steps: &[Step<'_>], added: &mut Added) {
     if added.places.remove(&place(steps)) {
         text.remove_if_empty(steps);
@@ -283,13 +290,13 @@ fn parse(path: &Path, text: Option<&str>) -> Result<JsonText> {
     JsonText::parse(text.unwrap_or_default()).map_err(|error| {
         let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
         Error::new(ExitCode::Invalid, format!("{place}: not valid JSON: {error}"))
-            .hint("Correct the file, then run the same command again; nothing was changed.")
+            .hint("Nothing was changed; correct the file, then run the command again.")
     })
 }
 
 fn not_a(path: &Path, place: &str, what: &str) -> Error {
     Error::new(ExitCode::Invalid, format!("{}: {place} is not {what}", path.display()))
-        .hint("Correct the file, then run the same command again; nothing was changed.")
+        .hint("Nothing was changed; correct the file, then run the command again.")
 }
 
 #[cfg(test)]

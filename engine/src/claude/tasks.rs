@@ -1,5 +1,8 @@
-//! The feature's task list in Claude Code: made from the run, never what a run goes by. It shows people and their
-//! sessions where the tasks stand; of what they change there, one thing is heard: that a task is done.
+//! Mirrors the feature's tasks into a task list of Claude Code, which shows users and their sessions the state of each
+//! task.
+//!
+//! The run never depends on the list. Of the changes that users make in it only one is read: a *claim*, that is, a task
+//! that is marked as completed in the list but not in the run.
 
 mod dir;
 mod entry;
@@ -22,49 +25,49 @@ use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::project::Project;
 use serde::Serialize;
 
-use self::dir::{ListDir, STALE};
+use self::dir::{ListDir, STALE_AFTER};
 use self::entry::{Entry, entries};
 pub use self::entry::{Phase, Status};
-pub use self::listed::{Listed, TaskCompleted};
+pub use self::listed::{ListedTask, TaskCompleted};
 pub use self::mirror::Mirror;
 use self::pass::{Owner, is_as_written, status_of};
 use super::commands::Home;
 use crate::specs::load_config;
 
-/// Between two looks at a list that somebody else holds.
-const PAUSE: Duration = Duration::from_millis(20);
-/// How long we wait for others: a lock that is not given back is stale by then.
-const LONGEST_WAIT: Duration = Duration::from_secs(STALE.as_secs() + 2);
+/// Interval between two tries while the client holds a lock or is writing a file.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// Time to wait for a lock; long enough that an abandoned lock has become stale.
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(STALE_AFTER.as_secs() + 2);
 
-/// One feature's list.
+/// The task list of one feature.
 #[derive(Debug, Clone)]
 pub struct TaskList {
-    /// The client's directory in the person's home.
+    /// The client's directory in the user's home.
     home: PathBuf,
     owner: Owner,
 }
 
-/// Where list and journal differ.
+/// A difference between the list and the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mismatch {
     pub task: TaskId,
-    /// Our status.
+    /// The task's status in the run.
     pub ours: &'static str,
-    /// The status there, or `missing`.
+    /// The task's status in the list, or `missing`.
     pub claude: String,
 }
 
-/// Nothing where the configuration turns lists off, or cannot be read.
+/// Returns the feature's list; `None` if the configuration turns lists off or cannot be read.
 pub fn list_of(project: &Project, feature: &Feature) -> Option<Result<TaskList>> {
     let is_on = load_config(project).is_ok_and(|config| config.claude_tasks.enabled);
     is_on.then(|| TaskList::of(project, feature))
 }
 
-/// Shows in the feature's list that it is being planned or designed, or that this is done: `[Plan] …`, `[Design] …`.
+/// Shows the state of planning or designing in the feature's list: `[Plan] …`, `[Design] …`.
 ///
-/// To be called by the commands at their start with `Status::InProgress` and at their end with `Status::Completed`, or
-/// with `Status::Pending` where they gave up. An error is worth a warning, and no more.
-pub fn phase(project: &Project, feature: &Feature, phase: Phase, status: Status) -> Result<()> {
+/// The commands call this with `Status::InProgress` at their start and with `Status::Completed` at their end, or with
+/// `Status::Pending` if they fail. Callers should only warn about an error.
+pub fn show_phase(project: &Project, feature: &Feature, phase: Phase, status: Status) -> Result<()> {
     let Some(list) = list_of(project, feature) else { return Ok(()) };
     list?.put_phase(phase, status)
 }
@@ -78,7 +81,7 @@ impl TaskList {
         TaskList { home, owner: Owner { project: project.display().to_string(), feature: feature.clone() } }
     }
 
-    /// Its name, which is the feature's.
+    /// Returns the list's name, which is the feature's.
     pub fn id(&self) -> &str {
         self.owner.feature.as_str()
     }
@@ -87,22 +90,23 @@ impl TaskList {
         entries(view, graph, &self.owner.feature)
     }
 
-    fn make(&self) -> Result<ListDir> {
-        ListDir::make(&self.home, self.id())
+    /// Opens the list's directory, and creates it if it does not exist.
+    fn create_dir(&self) -> Result<ListDir> {
+        ListDir::create(&self.home, self.id())
     }
 
     fn put_phase(&self, phase: Phase, status: Status) -> Result<()> {
-        let (dir, entry) = (self.make()?, Entry::of_phase(phase, &self.owner.feature, status));
-        in_the_end(|| Ok(!self.owner.put(&dir, std::slice::from_ref(&entry), &BTreeSet::new())?.held))
+        let (dir, entry) = (self.create_dir()?, Entry::of_phase(phase, &self.owner.feature, status));
+        retry_while_held(|| Ok(!self.owner.sync(&dir, std::slice::from_ref(&entry), &BTreeSet::new())?.held))
     }
 
-    /// Makes the list what the run says, waiting for others where they are at it. Who drives a run has a `Mirror` instead.
+    /// Brings the list in line with the run, waiting for locks. A process that drives a run uses a `Mirror` instead.
     pub fn write(&self, view: &RunView, graph: &TaskGraph) -> Result<()> {
-        let (dir, entries) = (self.make()?, self.entries(view, graph));
-        in_the_end(|| Ok(!self.owner.put_all(&dir, &entries, &BTreeSet::new())?.held))
+        let (dir, entries) = (self.create_dir()?, self.entries(view, graph));
+        retry_while_held(|| Ok(!self.owner.sync_all(&dir, &entries, &BTreeSet::new())?.held))
     }
 
-    /// Tasks that somebody says are done in the list, though nobody is at them.
+    /// Returns the tasks that are claimed: marked as completed in the list while no attempt is running.
     pub fn claims(&self, view: &RunView, graph: &TaskGraph) -> Result<Vec<TaskId>> {
         let Some(dir) = ListDir::open(&self.home, self.id())? else { return Ok(Vec::new()) };
         let found = self.owner.find(&dir)?;
@@ -110,59 +114,63 @@ impl TaskList {
         Ok(self.entries(view, graph).iter().filter(is_claimed).filter_map(|entry| entry.key.task().cloned()).collect())
     }
 
-    /// Where the list differs from the run. As long as somebody drives it, what is only not written yet does not count.
+    /// Returns the differences between list and run. While the run is driven, entries that are merely not written yet
+    /// do not count.
     pub fn mismatches(&self, view: &RunView, graph: &TaskGraph, driven: bool) -> Result<Vec<Mismatch>> {
         let found = ListDir::open(&self.home, self.id())?.map(|dir| self.owner.find(&dir)).transpose()?;
         let mut mismatches = Vec::new();
         for entry in self.entries(view, graph) {
             let Some(task) = entry.key.task() else { continue };
-            let there = found.as_ref().and_then(|found| found.task(&entry.key));
-            let claude = match there {
-                None if driven || !entry.made => continue,
+            let listed = found.as_ref().and_then(|found| found.task(&entry.key));
+            let claude = match listed {
+                None if driven || !entry.create_if_missing => continue,
                 None => "missing",
-                Some(there) if driven && is_as_written(there) => continue,
-                Some(there) => status_of(there).unwrap_or("missing"),
+                Some(listed) if driven && is_as_written(listed) => continue,
+                Some(listed) => status_of(listed).unwrap_or("missing"),
             };
             if claude != entry.status.word() {
-                mismatches.push(Mismatch { task: task.clone(), ours: entry.ours, claude: claude.to_string() });
+                mismatches.push(Mismatch { task: task.clone(), ours: entry.our_status, claude: claude.to_string() });
             }
         }
         Ok(mismatches)
     }
 
-    /// Whether there is anything of ours in it.
-    pub fn is_there(&self) -> Result<bool> {
+    /// Returns whether the list contains entries of ours.
+    pub fn has_entries(&self) -> Result<bool> {
         let Some(dir) = ListDir::open(&self.home, self.id())? else { return Ok(false) };
         Ok(!self.owner.find(&dir)?.is_empty())
     }
 
-    /// Takes what is ours out of it, and nothing else.
+    /// Removes our entries from the list, and nothing else.
     pub fn remove(&self) -> Result<()> {
         let Some(dir) = ListDir::open(&self.home, self.id())? else { return Ok(()) };
-        in_the_end(|| self.owner.remove(&dir, |_| true))
+        retry_while_held(|| self.owner.remove(&dir, |_| true))
     }
 
-    /// The list that the Claude Code session shows which this is called from, where it is another.
+    /// Returns the list that the calling Claude Code session shows, if it is another one.
     pub fn shown_instead(&self) -> Option<String> {
         shown_list(std::env::var("CLAUDE_CODE_SESSION_ID").ok()).filter(|shown| shown != self.id())
     }
 
-    /// Where it is kept, if it is there: for those who want to know when it changes.
+    /// Returns the list's directory if it exists, for watching it.
     pub fn dir(&self) -> Option<PathBuf> {
         let dir = ListDir::open(&self.home, self.id()).ok().flatten()?;
         Some(dir.path().to_owned())
     }
 }
 
-/// The client's directory in the person's home.
+/// Returns the client's directory in the user's home.
 fn home() -> Result<PathBuf> {
     let home = Home::of_user().ok().map(|home| home.dir().to_owned()).filter(|home| home.is_absolute());
     home.ok_or_else(|| {
-        Error::new(ExitCode::Failed, "neither CLAUDE_CONFIG_DIR nor HOME says where Claude Code keeps its task lists")
+        Error::new(
+            ExitCode::Failed,
+            "cannot find Claude Code's task lists: neither CLAUDE_CONFIG_DIR nor HOME is an absolute path",
+        )
     })
 }
 
-/// The name of the list that a session of the client shows: where none is given to it, it has one of its own.
+/// Returns the name of the list that a client's session shows: the configured one, otherwise the session's own.
 fn shown_list(session: Option<String>) -> Option<String> {
     let named = std::env::var("CLAUDE_CODE_TASK_LIST_ID").ok();
     let shown = named.into_iter().chain(session).find(|list| !list.is_empty())?;
@@ -170,7 +178,7 @@ fn shown_list(session: Option<String>) -> Option<String> {
     Some(shown.chars().map(safe).collect())
 }
 
-/// Has what there is of a task looked at, because somebody says in the list that it is done.
+/// Returns the event that makes the run check the existing work of a claimed task.
 pub fn adopt(task: TaskId) -> Event {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let (now, count) = (jiff::Timestamp::now().as_millisecond(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -184,14 +192,14 @@ impl std::fmt::Display for TaskList {
     }
 }
 
-/// Tries until it is done, or for as long as others can be expected to be at it.
-fn in_the_end(mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
-    let give_up = Instant::now() + LONGEST_WAIT;
+/// Retries until `is_done` returns true; fails after `MAX_LOCK_WAIT`.
+fn retry_while_held(mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + MAX_LOCK_WAIT;
     while !is_done()? {
-        if Instant::now() > give_up {
-            return Err(Error::new(ExitCode::Failed, "somebody else holds the task list, and does not let go of it"));
+        if Instant::now() > deadline {
+            return Err(Error::new(ExitCode::Failed, "another process holds the lock of Claude Code's task list"));
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_INTERVAL);
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Whether slash commands and agents hold together: front matter, references, the pre-flight, twins, and every call of ours.
+//! Checks slash commands and agents: front matter, references, the pre-flight section, twins (the two names of a
+//! command), and every call of this program. Used by `validate-commands`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +11,7 @@ use serde::Serialize;
 
 use super::commands::{self, DOT_CLAUDE, Home, Layout, PLUGINS};
 
-/// How a feature is found where none is named; each command says so before it does anything.
+/// How the feature is found if the arguments name none; every command must contain this line in its first section.
 const PREFLIGHT: &str = "FEATURE=${ZERG_FEATURE:-$(cat .gsd/.current-feature 2>/dev/null)}";
 const PROGRAMS: [&str; 2] = ["mahabharatha", "mbh"];
 
@@ -29,18 +30,18 @@ pub struct Files {
 }
 
 impl Files {
-    /// What `install` writes.
+    /// Returns the files that `install` writes.
     pub fn embedded() -> Files {
         let texts = commands::files(&Home::of_project(Path::new("")), true).into_iter().collect();
         Files { layout: &DOT_CLAUDE, texts }
     }
 
-    /// What `install --plugin` writes.
+    /// Returns the files that `install --plugin` writes.
     pub fn embedded_plugins() -> Files {
         Files { layout: &PLUGINS, texts: commands::plugin_files().into_iter().collect() }
     }
 
-    /// What of ours is in a directory, in whichever layout; nothing where no command of ours is.
+    /// Reads our files from a directory, in either layout; `None` if it contains no command of ours.
     pub fn installed(dir: &Path) -> Result<Option<Files>> {
         for layout in [&DOT_CLAUDE, &PLUGINS] {
             let mut texts = BTreeMap::new();
@@ -70,7 +71,7 @@ fn read_folder(dir: &Path, folder: &str, texts: &mut BTreeMap<PathBuf, String>) 
     Ok(())
 }
 
-/// Every problem. `parses` says what is wrong with the words of a call.
+/// Returns every problem. `parses` parses the words of a call, and returns what is wrong with them.
 pub fn validate(files: &Files, parses: &dyn Fn(&[String]) -> Result<(), String>) -> Vec<Problem> {
     let layout = files.layout;
     let mut check = Check { files: &files.texts, layout, parses, problems: BTreeSet::new() };
@@ -105,7 +106,7 @@ impl<'a> Check<'a> {
         inside.filter_map(|path| path.file_stem()?.to_str()).collect()
     }
 
-    /// Where details of this name belong.
+    /// Returns the path of a details file.
     fn details(&self, name: &str) -> PathBuf {
         Path::new(self.layout.details.unwrap_or_default()).join(name)
     }
@@ -137,7 +138,7 @@ impl<'a> Check<'a> {
         let fields = self.front_matter(path, &["description", "allowed-tools"]);
         if let Some((line, tools)) = fields.get("allowed-tools") {
             for agent in tools.split("Agent(").skip(1).filter_map(|rest| rest.split(')').next()) {
-                self.agent_is_there(path, *line, agent);
+                self.agent_exists(path, *line, agent);
             }
         }
         let headings = text.lines().enumerate().filter(|(_, line)| line.starts_with("## "));
@@ -145,12 +146,10 @@ impl<'a> Check<'a> {
             Some((_, "## Pre-flight")) => {
                 let end = headings.clone().nth(1).map_or(usize::MAX, |(at, _)| at);
                 if !text.lines().take(end).any(|line| line.trim() == PREFLIGHT) {
-                    self.problem(path, 1, format!("the pre-flight does not say how the feature is found: {PREFLIGHT}"));
+                    self.problem(path, 1, format!("the pre-flight section does not contain the line {PREFLIGHT}"));
                 }
             }
-            other => {
-                self.problem(path, other.map_or(1, |(at, _)| at + 1), "does not begin with the section Pre-flight")
-            }
+            other => self.problem(path, other.map_or(1, |(at, _)| at + 1), "the first section is not Pre-flight"),
         }
         self.references(path, text);
         let details: Vec<PathBuf> = details_of(text).map(|(_, name)| self.details(name)).collect();
@@ -161,35 +160,35 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Details and agents that are named, and calls of ours.
+    /// Checks that named details and agents exist, and that calls of this program parse.
     fn references(&mut self, path: &Path, text: &str) {
         for (line, name) in details_of(text) {
             let details = self.details(name);
             if !self.files.contains_key(&details) {
-                self.problem(path, line, format!("refers to {}, which is not there", details.display()));
+                self.problem(path, line, format!("refers to {}, which does not exist", details.display()));
             }
         }
         for (at, line) in text.lines().enumerate() {
             for agent in line.split("subagent `").skip(1).filter_map(|rest| rest.split('`').next()) {
-                self.agent_is_there(path, at + 1, agent);
+                self.agent_exists(path, at + 1, agent);
             }
         }
         for (line, words) in calls(text) {
             if let Err(error) = (self.parses)(&words) {
-                self.problem(path, line, format!("`{}` cannot be called so: {error}", words.join(" ")));
+                self.problem(path, line, format!("`{}` is not a valid call: {error}", words.join(" ")));
             }
         }
     }
 
-    fn agent_is_there(&mut self, path: &Path, line: usize, agent: &str) {
+    fn agent_exists(&mut self, path: &Path, line: usize, agent: &str) {
         let name = agent.strip_prefix(self.layout.agent_prefix);
         let file = name.map(|name| Path::new(self.layout.agents).join(format!("{name}.md")));
         if !file.is_some_and(|file| self.files.contains_key(&file)) {
-            self.problem(path, line, format!("refers to the agent {agent}, which is not there"));
+            self.problem(path, line, format!("refers to the agent {agent}, which does not exist"));
         }
     }
 
-    /// Only those of ours: a project may have others, of which nothing is known.
+    /// Checks one of our agents; the project's other agents are ignored.
     fn agent(&mut self, name: &str) {
         let path = Path::new(self.layout.agents).join(format!("{name}.md"));
         if !commands::agents().any(|ours| ours == name) {
@@ -197,12 +196,12 @@ impl<'a> Check<'a> {
         }
         let fields = self.front_matter(&path, &["name", "description", "tools", "model"]);
         if let Some((line, found)) = fields.get("name").filter(|(_, found)| *found != name) {
-            self.problem(&path, *line, format!("is called {found}, not {name}"));
+            self.problem(&path, *line, format!("has the name {found}, not {name}"));
         }
         self.references(&path, &self.files[&path].clone());
     }
 
-    /// The fields, each with its line.
+    /// Returns the fields of the front matter, each with its line.
     fn front_matter(&mut self, path: &Path, needed: &[&str]) -> BTreeMap<&'a str, (usize, &'a str)> {
         let text = &self.files[path];
         let mut fields = BTreeMap::new();
@@ -214,7 +213,7 @@ impl<'a> Check<'a> {
         loop {
             match lines.next() {
                 None => {
-                    self.problem(path, 1, "the front matter has no end (---)");
+                    self.problem(path, 1, "the front matter is never closed (---)");
                     break;
                 }
                 Some((_, "---")) => break,
@@ -222,7 +221,7 @@ impl<'a> Check<'a> {
                     Some((key, value)) if !key.trim().is_empty() => {
                         fields.insert(key.trim(), (at + 1, value.trim()));
                     }
-                    _ => self.problem(path, at + 1, "is no `key: value` of the front matter"),
+                    _ => self.problem(path, at + 1, "not a `key: value` line of the front matter"),
                 },
             }
         }
@@ -235,7 +234,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Names of details that a text refers to, by line.
+/// Returns the names of details files that a text refers to, with their lines.
 fn details_of(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().flat_map(|(at, line)| {
         let spans = line.split('`').skip(1).step_by(2).filter(|span| span.ends_with(".details.md"));
@@ -243,11 +242,11 @@ fn details_of(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Calls of our program: lines of shell examples, and spans of code.
+/// Finds calls of this program in shell code blocks and in inline code.
 fn calls(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut calls = Vec::new();
     for line in commands::lines(text) {
-        let found: Vec<&str> = match line.example {
+        let found: Vec<&str> = match line.code_block {
             Some("bash" | "sh") => vec![line.text],
             Some(_) => Vec::new(),
             None => line.text.split('`').skip(1).step_by(2).collect(),
@@ -258,7 +257,7 @@ fn calls(text: &str) -> Vec<(usize, Vec<String>)> {
     calls
 }
 
-/// The words of a call up to a redirection, with quotes taken off.
+/// Splits a call into words without quotes, up to a heredoc.
 fn words(call: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut quote, mut inside) = (None, false);
@@ -291,7 +290,7 @@ fn words(call: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A program that knows `status` alone.
+    /// Parses like a program whose only command is `status`.
     fn parses(words: &[String]) -> Result<(), String> {
         if words[1] == "status" { Ok(()) } else { Err(format!("no {}", words[1])) }
     }
@@ -310,13 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn our_own_hold_together() {
+    fn our_own_files_are_valid() {
         assert_eq!(problems(|_| ()), [""; 0]);
         assert_eq!(validate(&Files::embedded_plugins(), &|_| Ok(())), []);
     }
 
     #[test]
-    fn each_kind_of_problem_is_found_with_its_place() {
+    fn each_kind_of_problem_is_reported_with_its_place() {
         let both = |from: &'static str, to: &'static str| {
             move |files: &mut Files| {
                 DOT_CLAUDE.commands.iter().for_each(|dir| edit(files, &format!("{dir}/stop.md"), from, to))
@@ -339,29 +338,29 @@ mod tests {
         );
         assert_eq!(
             of_short(problems(both("## Pre-flight", "## Before"))),
-            ["commands/z/stop.md:11: does not begin with the section Pre-flight"]
+            ["commands/z/stop.md:11: the first section is not Pre-flight"]
         );
-        assert!(of_short(problems(both("FEATURE=${ZERG", "FEATURE=${WERG")))[0].contains("how the feature is found"));
+        assert!(of_short(problems(both("FEATURE=${ZERG", "FEATURE=${WERG")))[0].contains("does not contain the line"));
         assert_eq!(
             of_short(problems(both("mahabharatha stop --feature", "mahabharatha conquer --feature"))),
-            ["commands/z/stop.md:31: `mahabharatha conquer --feature FEATURE` cannot be called so: no conquer"]
+            ["commands/z/stop.md:31: `mahabharatha conquer --feature FEATURE` is not a valid call: no conquer"]
         );
         assert!(
             problems(|files| drop(files.texts.remove(Path::new("agents/gatekeeper.md")))).contains(
-                &"commands/z/kurukshetra.md:4: refers to the agent gatekeeper, which is not there".to_owned()
+                &"commands/z/kurukshetra.md:4: refers to the agent gatekeeper, which does not exist".to_owned()
             )
         );
         let without = problems(|files| drop(files.texts.remove(Path::new("mahabharatha/plan.details.md"))));
         assert_eq!(without.len(), 2, "{without:?}");
-        assert!(without[0].ends_with("refers to mahabharatha/plan.details.md, which is not there"), "{without:?}");
+        assert!(without[0].ends_with("refers to mahabharatha/plan.details.md, which does not exist"), "{without:?}");
         assert_eq!(
             problems(|files| edit(files, "agents/scout.md", "name: scout", "name: spy")),
-            ["agents/scout.md:2: is called spy, not scout"]
+            ["agents/scout.md:2: has the name spy, not scout"]
         );
     }
 
     #[test]
-    fn calls_are_found_in_examples_and_in_text() {
+    fn calls_are_found_in_code_blocks_and_in_inline_code() {
         let text = "Run `mahabharatha status --json`, not `status`.\n```bash\nmahabharatha fail X --reason \"a b\" <<'E'\n```\n```text\nmahabharatha no call\n```\n";
         let found: Vec<_> = calls(text).into_iter().map(|(line, words)| (line, words.join("|"))).collect();
         let expected = [(1, "mahabharatha|status|--json"), (3, "mahabharatha|fail|X|--reason|a b")];
@@ -369,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_plugin_an_agent_has_the_name_of_the_plugin_before_its_own() {
+    fn in_a_plugin_agents_need_the_prefix() {
         let mut files = Files::embedded_plugins();
         for folder in PLUGINS.commands {
             edit(&mut files, &format!("{folder}/kurukshetra.md"), "Agent(mahabharatha:worker)", "Agent(worker)");
@@ -377,6 +376,6 @@ mod tests {
         let problems = validate(&files, &|_| Ok(()));
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert_eq!(problems[0].file, Path::new("mahabharatha/commands/kurukshetra.md"));
-        assert_eq!(problems[0].message, "refers to the agent worker, which is not there");
+        assert_eq!(problems[0].message, "refers to the agent worker, which does not exist");
     }
 }

@@ -13,7 +13,7 @@ use crate::report::files;
 use crate::worker;
 
 /// Completed only if it is so: the report is written from what the journal says, after git has been asked.
-pub fn close(context: &Context, run: &Run) -> Result<Event> {
+pub fn close(context: &Context, run: &Run) -> Result<()> {
     let branch = run.landing_branch();
     let tip = context
         .repository
@@ -37,7 +37,7 @@ pub fn close(context: &Context, run: &Run) -> Result<Event> {
             leftovers.filter(|leftover| leftover.precious.is_none()).map(|leftover| leftover.what).collect();
         cleanup::remove(&context.project, &context.paths, &things)?;
     }
-    Ok(Event::Closed)
+    Ok(())
 }
 
 /// What came of each gate at each level, as the journal has it.

@@ -11,7 +11,6 @@ use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::{Task, TaskGraph};
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::Job;
-use mahabharatha_core::run::event::Event;
 use mahabharatha_core::run::{Run, TaskStatus};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::git::{Git, Identity, Pinned};
@@ -19,7 +18,7 @@ use mahabharatha_sys::proc::{self, MARKER};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::ports::PortLease;
 
-use super::integrate::{Cancel, Integration, KnownFiles, Note, Outcome, Verification, objection};
+use super::integrate::{Cancel, Integration, KnownFiles, Note, Verification, objection};
 use crate::agent::{self, AgentSpec, claude};
 use crate::launch::subprocess;
 use crate::report::state_md;
@@ -147,16 +146,6 @@ impl Inner {
             timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
         })
         .collect()
-    }
-
-    /// A task of a lower level did not change: whoever broke it is of this level, and to be found.
-    pub fn open_to_blame(&self, outcome: &mut Outcome) {
-        if let Outcome::Answer(Event::GateFailed { level, failure, .. }) = outcome
-            && let Some(task) = failure.task.as_ref().and_then(|task| self.graph.task(task))
-            && task.level != *level
-        {
-            failure.task = None;
-        }
     }
 
     /// What speaks against taking the commit as this job's.

@@ -98,7 +98,12 @@ fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
     let running = subprocess::start(&context.program, &dir, job, &pass)?;
     point("has a worker");
     let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
-    let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid: running.id().pid });
+    let _ = events.send(Event::JobStarted {
+        effect: job.effect,
+        task: job.task.clone(),
+        attempt: job.attempt,
+        pid: running.id().pid,
+    });
     let watch = Watch::start(&dir, spec.limits.stall(), move || canceller.cancel(Duration::ZERO));
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
@@ -201,7 +206,12 @@ fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let (context, job, events) = (context.clone(), job.clone(), events.clone());
     thread::spawn(move || {
         if let Some(ProcessId { pid, .. }) = holder(&dir) {
-            let _ = events.send(Event::JobStarted { task: job.task.clone(), attempt: job.attempt, pid });
+            let _ = events.send(Event::JobStarted {
+                effect: job.effect,
+                task: job.task.clone(),
+                attempt: job.attempt,
+                pid,
+            });
         }
         let report = when_gone(&dir, |lock| {
             let end = Watched { seen: None, silent: watch.end() };

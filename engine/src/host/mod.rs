@@ -26,7 +26,7 @@ use mahabharatha_sys::store::spool::Spool;
 
 use clock::Clock;
 pub use context::Context;
-use integrate::{GateCall, Integration, Outcome};
+use integrate::{Blame, GateCall, Gated, Integration, Outcome};
 
 /// The world as it is.
 pub struct LocalHost {
@@ -35,8 +35,9 @@ pub struct LocalHost {
     inbox: Receiver<Event>,
     spool: Spool,
     jobs: BTreeMap<EffectId, (Job, jobs::Control)>,
-    /// One thing at a time in staging's worktree; and the lock that is held from staging to landing, so that features
-    /// land one after the other.
+    /// One thing at a time in staging's worktree.
+    staging: Arc<Mutex<()>>,
+    /// The lock under which features integrate one after the other, from staging to landing.
     integration: Arc<Mutex<Option<IntegrationLock>>>,
     staging_prepared: bool,
     /// Each thread holds a sender as long as it is at work.
@@ -62,6 +63,7 @@ impl LocalHost {
             inbox,
             spool,
             jobs: BTreeMap::new(),
+            staging: Arc::default(),
             integration: Arc::default(),
             staging_prepared: false,
             threads: mpsc::channel(),
@@ -92,12 +94,12 @@ impl LocalHost {
     }
 
     /// Does the work of an effect on a thread, which sends the event that answers it.
-    fn in_background(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Outcome> + Send + 'static) {
+    fn in_background(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Outcome<Event>> + Send + 'static) {
         let (context, events, at_work) = (self.context.clone(), self.events.clone(), self.threads.0.clone());
         thread::spawn(move || {
             let _at_work = at_work;
             let event = match work(&context) {
-                Ok(Outcome::Answer(event)) => event.answering(id),
+                Ok(Outcome::Done(event)) => event,
                 Ok(Outcome::Interrupted) => Event::Interrupted { effect: id },
                 Err(error) if error.is_lack_of_space() => {
                     let _ = events.send(Event::OutOfSpace { why: error.message().to_owned() });
@@ -109,16 +111,17 @@ impl LocalHost {
         });
     }
 
-    /// As `in_background`, with the repository's integration lock held, and kept where the next effect needs it.
+    /// As `in_background`, with the repository's integration lock held; `next` releases it when the run has no use for it.
     fn integrate(
         &self,
         id: EffectId,
-        work: impl FnOnce(&Context, &Integration, &IntegrationLock) -> Result<Outcome> + Send + 'static,
+        work: impl FnOnce(&Context, &Integration, &IntegrationLock) -> Result<Outcome<Event>> + Send + 'static,
     ) {
-        let (held, events) = (Arc::clone(&self.integration), self.events.clone());
+        let (staging, held, events) = (Arc::clone(&self.staging), Arc::clone(&self.integration), self.events.clone());
         self.in_background(id, move |context| {
-            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-            let lock = match held.take() {
+            let _one_at_a_time = staging.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = held.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let lock = match kept {
                 Some(lock) => lock,
                 None => {
                     // Another feature may hold it for as long as its gates take.
@@ -130,9 +133,7 @@ impl LocalHost {
                 }
             };
             let outcome = work(context, &context.integration(tell(events))?, &lock)?;
-            if matches!(&outcome, Outcome::Answer(event) if event.goes_on_integrating()) {
-                *held = Some(lock);
-            }
+            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(lock);
             Ok(outcome)
         });
     }
@@ -143,11 +144,11 @@ impl LocalHost {
         if std::mem::replace(&mut self.staging_prepared, true) {
             return;
         }
-        let (context, integration, base) = (self.context.clone(), Arc::clone(&self.integration), base.clone());
+        let (context, staging, base) = (self.context.clone(), Arc::clone(&self.staging), base.clone());
         let (events, at_work) = (self.events.clone(), self.threads.0.clone());
         thread::spawn(move || {
             let _at_work = at_work;
-            let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
+            let _one_at_a_time = staging.lock().unwrap_or_else(PoisonError::into_inner);
             context.integration(tell(events)).and_then(|integration| integration.prepare_staging_worktree(&base))
         });
     }
@@ -178,36 +179,55 @@ impl LocalHost {
                 }
             }
             Effect::PrepareSlot { worker } => {
-                self.in_background(id, move |context| slots::prepare(context, worker).map(Outcome::Answer));
-            }
-            Effect::CheckBase { base } => {
-                let (integration, events) = (Arc::clone(&self.integration), self.events.clone());
                 self.in_background(id, move |context| {
-                    let _one_at_a_time = integration.lock().unwrap_or_else(PoisonError::into_inner);
-                    context.integration(tell(events))?.check_base(&base)
+                    slots::prepare(context, worker)?;
+                    Ok(Outcome::Done(Event::SlotReady { effect: id, worker }))
                 });
             }
-            Effect::Stage { level, base, tasks } => self
-                .integrate(id, move |_, integration, _| integration.stage(level, &base, &tasks).map(Outcome::Answer)),
+            Effect::CheckBase { base } => {
+                let (staging, events) = (Arc::clone(&self.staging), self.events.clone());
+                self.in_background(id, move |context| {
+                    let _one_at_a_time = staging.lock().unwrap_or_else(PoisonError::into_inner);
+                    let checked = context.integration(tell(events))?.check_base(&base)?;
+                    Ok(checked.map(|red| Event::BaseChecked { effect: id, red }))
+                });
+            }
+            Effect::Stage { level, base, tasks } => self.integrate(id, move |_, integration, _| {
+                let (staging, commits) = integration.stage(level, &base, &tasks)?;
+                Ok(Outcome::Done(Event::Staged { effect: id, level, staging, commits }))
+            }),
             Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
                 let verify = if verify_all { self.context.verifications(run) } else { Vec::new() };
-                self.integrate(id, move |context, integration, lock| {
+                self.integrate(id, move |_, integration, lock| {
                     let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
                     let call = GateCall { level, base, staging, passed, ignore, verify };
-                    let mut outcome = integration.gate(lock, call)?;
-                    context.open_to_blame(&mut outcome);
-                    Ok(outcome)
+                    Ok(integration.gate(lock, call)?.map(|gated| match gated {
+                        Gated::Passed { candidate, passed } => {
+                            Event::GatesPassed { effect: id, level, candidate, passed }
+                        }
+                        Gated::Failed { failure, passed } => Event::GateFailed { effect: id, level, failure, passed },
+                        Gated::Blocked(obstacle) => Event::NotLanded { effect: id, level, obstacle },
+                    }))
                 });
             }
             Effect::Blame { level, base, failure, commits } => {
-                self.integrate(id, move |_, integration, _| integration.blame(level, &base, &failure, &commits))
+                self.integrate(id, move |_, integration, _| {
+                    let blamed = integration.blame(&base, &failure, &commits)?;
+                    Ok(blamed.map(|Blame { task, why }| Event::Blamed { effect: id, level, task, why }))
+                });
             }
             Effect::Land { level, candidate } => self.integrate(id, move |_, integration, lock| {
-                integration.land(lock, level, &candidate).map(Outcome::Answer)
+                Ok(Outcome::Done(match integration.land(lock, level, &candidate)? {
+                    Ok(commit) => Event::Landed { effect: id, level, commit },
+                    Err(obstacle) => Event::NotLanded { effect: id, level, obstacle },
+                }))
             }),
             Effect::Close => {
                 let run = run.clone();
-                self.in_background(id, move |context| close::close(context, &run).map(Outcome::Answer));
+                self.in_background(id, move |context| {
+                    close::close(context, &run)?;
+                    Ok(Outcome::Done(Event::Closed { effect: id }))
+                });
             }
             Effect::Interrupt { force, grace_ms, only } => self.interrupt(force, Duration::from_millis(grace_ms), only),
             Effect::Answer { request, answer } => {
@@ -260,8 +280,11 @@ impl Host for LocalHost {
         }
     }
 
-    fn next(&mut self, until: Option<Time>) -> Event {
-        let event = match until {
+    fn next(&mut self, run: &Run) -> Event {
+        if !run.is_integrating() {
+            self.integration.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+        let event = match run.next_wakeup() {
             None => self.inbox.recv().ok(),
             Some(until) => match self.clock.wait(&self.inbox, until) {
                 Err(RecvTimeoutError::Timeout) => Some(Event::Woke),
@@ -283,8 +306,8 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let left: Vec<cleanup::What> = left.into_iter().map(|leftover| leftover.what).collect();
     cleanup::remove(&context.project, &context.paths, &left)?;
     match checked? {
-        Outcome::Answer(Event::BaseChecked { red, .. }) => Ok(red),
-        _ => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
+        Outcome::Done(red) => Ok(red),
+        Outcome::Interrupted => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
     }
 }
 
@@ -325,7 +348,7 @@ fn listen_for_signals(events: Sender<Event>, grace: Duration) -> Result<()> {
         let command = Command::Stop { force: before > 0, grace_ms: grace.as_millis() as u64, worker: None };
         let request = format!("signal-{signal}-{}-{before}", std::process::id());
         if events.send(Event::Asked { request, command }).is_err() {
-            signals::end_by(signal);
+            signals::terminate_by(signal);
         }
     })
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use mahabharatha_core::ids::{Oid, WorkerId};
-use mahabharatha_core::run::event::Event;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::git::Git;
@@ -14,9 +13,8 @@ use mahabharatha_sys::store::locks::WorktreesLock;
 use super::Context;
 
 /// Makes the worker's worktree, empty: its first job puts it on its branch and checks out what it needs.
-pub fn prepare(context: &Context, worker: WorkerId) -> Result<Event> {
-    ensure(&context.project, &context.paths.worktree(worker), &context.start)?;
-    Ok(Event::SlotReady { worker })
+pub fn prepare(context: &Context, worker: WorkerId) -> Result<()> {
+    ensure(&context.project, &context.paths.worktree(worker), &context.start)
 }
 
 /// Makes a worktree where there is none; one that is there stays as it is, with what lies in it.

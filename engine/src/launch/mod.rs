@@ -1,3 +1,3 @@
-//! How a job is started. A launcher only starts `mahabharatha worker` somewhere and learns that it ended.
+//! Starts jobs. A launcher only starts `mahabharatha worker` somewhere and learns when it has ended.
 
 pub mod subprocess;

@@ -1,4 +1,4 @@
-//! A worker as a process on this machine.
+//! Starts a worker as a process on this machine.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,15 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::proc::{self, Cmd, MARKER, Running};
 
-/// What the worker itself prints: nothing, unless it is broken.
+/// Output of the worker itself, empty unless the worker crashes.
 const OUTPUT_FILE: &str = "output.log";
 
-/// Starts the worker of a job whose spec is written. It goes on if we die: its output is a file, its group its own.
+/// Starts the worker of a job whose spec is written. The worker survives the orchestrator: it writes its output to a
+/// file and has its own process group.
 pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> Result<Running> {
     let output = job_dir.join(OUTPUT_FILE);
     let file = File::create(&output).map_err(io("create", &output))?;
-    // Somebody may have removed the program, or be about to put a newer one in its place: what runs can still be run.
+    // An update may have removed or be replacing the executable; the running one can still be started through /proc.
     let program = if program.exists() { program } else { Path::new("/proc/self/exe") };
     Cmd::new(program)
         .args(["worker", job.task.as_str(), "--job-dir"])
@@ -28,8 +29,8 @@ pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> 
         .map_err(|error| Error::new(ExitCode::Failed, error.to_string()))
 }
 
-/// The program that is running now, as workers are to run it.
+/// Returns the path of the running executable, with which workers are started.
 pub fn own_program() -> Result<PathBuf> {
     std::env::current_exe()
-        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot tell where this program is: {error}")))
+        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot find the path of this executable: {error}")))
 }

@@ -143,14 +143,14 @@ impl Telling<'_> {
             Event::Started(_) => self.started(),
             Event::Resumed { .. } => self.resumed(),
             Event::Replanned { .. } => self.replanned(),
-            Event::JobStarted { task, attempt, pid } => self.job_started(task, *attempt, *pid),
+            Event::JobStarted { task, attempt, pid, .. } => self.job_started(task, *attempt, *pid),
             Event::Noted { level, note } => self.noted(*level, note),
             Event::OutOfSpace { why } => self.effect_failed(why),
-            Event::Woke | Event::SlotReady { .. } | Event::Closed | Event::Asked { .. } => {}
+            Event::Woke | Event::SlotReady { .. } | Event::Closed { .. } | Event::Asked { .. } => {}
             // The others answer an effect; one that answers none came late and was not heeded.
             _ if !self.is_heeded() => {}
             Event::BaseChecked { red, .. } => self.base_checked(red),
-            Event::JobEnded { task, attempt, report } => self.job_ended(task, *attempt, report),
+            Event::JobEnded { task, attempt, report, .. } => self.job_ended(task, *attempt, report),
             Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits.len()),
             Event::GatesPassed { level, passed, .. } => self.gates_passed(*level, passed),
             Event::GateFailed { level, failure, .. } => self.gate_failed(*level, failure),

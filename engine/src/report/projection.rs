@@ -107,7 +107,7 @@ mod tests {
         let closing = projection(&story.view());
         assert_eq!((&closing["status"], &closing["completion"]), (&json!("in_progress"), &Value::Null));
         assert_eq!(closing["levels"]["1"]["status"], "merged");
-        story.happens(Event::Closed);
+        story.answers(|effect| Event::Closed { effect });
         let completed = projection(&story.view());
         assert_eq!(completed["status"], "completed");
         insta::assert_snapshot!(completed["completion"], @r#"{"completed_at":"2026-01-26T10:30:45Z","commit":"cccccccccccccccccccccccccccccccccccccccc","tasks_completed":3,"tasks_skipped":0,"attempts":5,"duration_seconds":45,"cost_usd":1.25,"known_cost_usd":1.25,"tokens":7500}"#);

@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_completed_feature() {
         let mut story = Story::eventful();
-        story.happens(Event::Closed);
+        story.answers(|effect| Event::Closed { effect });
         insta::assert_snapshot!(render_section(&StateSection::of(&story.view(), Vec::new())));
     }
 

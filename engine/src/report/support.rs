@@ -110,18 +110,25 @@ impl Story {
     pub fn happens(&mut self, event: Event) -> &mut Self {
         self.run.step(self.now, &event);
         self.lines.extend(self.log_lines.tell(&event, &self.run));
-        let asked = self.run.outstanding().find_map(|(_, effect)| match effect {
-            Effect::PrepareSlot { worker } => Some(*worker),
+        let asked = self.run.outstanding().find_map(|(id, effect)| match effect {
+            Effect::PrepareSlot { worker } => Some((id, *worker)),
             _ => None,
         });
         match asked {
-            Some(worker) => self.happens(Event::SlotReady { worker }),
+            Some((effect, worker)) => self.happens(Event::SlotReady { effect, worker }),
             None => self,
         }
     }
 
+    /// Answers the outstanding effect that is not a job; where there is none, the answer comes late.
+    pub fn answers(&mut self, event: impl FnOnce(EffectId) -> Event) -> &mut Self {
+        let asked = self.run.outstanding().find(|(_, effect)| !matches!(effect, Effect::RunJob(_)));
+        let effect = asked.map_or(EffectId(u64::MAX), |(id, _)| id);
+        self.happens(event(effect))
+    }
+
     pub fn base_is_green(&mut self) -> &mut Self {
-        self.happens(Event::BaseChecked { effect: None, red: Vec::new() })
+        self.answers(|effect| Event::BaseChecked { effect, red: Vec::new() })
     }
 
     pub fn attempt(&self, task: &str) -> (EffectId, Attempt) {
@@ -133,8 +140,8 @@ impl Story {
     }
 
     pub fn starts(&mut self, task: &str) -> &mut Self {
-        let (_, attempt) = self.attempt(task);
-        self.happens(Event::JobStarted { task: id(task), attempt, pid: 4_000 + attempt.0 })
+        let (effect, attempt) = self.attempt(task);
+        self.happens(Event::JobStarted { effect, task: id(task), attempt, pid: 4_000 + attempt.0 })
     }
 
     pub fn ends(&mut self, task: &str, end: JobEnd) -> &mut Self {
@@ -143,8 +150,8 @@ impl Story {
     }
 
     pub fn ends_with(&mut self, task: &str, report: JobReport) -> &mut Self {
-        let (_, attempt) = self.attempt(task);
-        self.happens(Event::JobEnded { task: id(task), attempt, report })
+        let (effect, attempt) = self.attempt(task);
+        self.happens(Event::JobEnded { effect, task: id(task), attempt, report })
     }
 
     pub fn done(&mut self, task: &str) -> &mut Self {
@@ -156,17 +163,22 @@ impl Story {
             Effect::Stage { tasks, .. } => Some(tasks.clone()),
             _ => None,
         });
-        self.happens(Event::Staged { effect: None, level: Level(level), staging: oid('5'), commits: commits.unwrap() })
+        self.answers(|effect| Event::Staged {
+            effect,
+            level: Level(level),
+            staging: oid('5'),
+            commits: commits.unwrap(),
+        })
     }
 
     pub fn gates_pass(&mut self, level: u32) -> &mut Self {
         let candidate = Candidate { base: oid('0'), staging: oid('5'), tree: oid('7') };
         let passed = vec![GatePass { command: "cargo test".to_string(), tree: oid('7') }];
-        self.happens(Event::GatesPassed { effect: None, level: Level(level), candidate, passed })
+        self.answers(|effect| Event::GatesPassed { effect, level: Level(level), candidate, passed })
     }
 
     pub fn lands(&mut self, level: u32) -> &mut Self {
-        self.happens(Event::Landed { effect: None, level: Level(level), commit: oid('c') })
+        self.answers(|effect| Event::Landed { effect, level: Level(level), commit: oid('c') })
     }
 
     pub fn merges(&mut self, level: u32) -> &mut Self {
@@ -174,7 +186,7 @@ impl Story {
     }
 
     pub fn not_landed(&mut self, level: u32, obstacle: Obstacle) -> &mut Self {
-        self.happens(Event::NotLanded { effect: None, level: Level(level), obstacle })
+        self.answers(|effect| Event::NotLanded { effect, level: Level(level), obstacle })
     }
 
     pub fn asked(&mut self, command: Command) -> &mut Self {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mahabharatha_core::ids::{Attempt, TaskId, Time};
+use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::effect::{Answer, Effect, EffectId, Job};
 use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
 use mahabharatha_core::run::{Host, Phase, Run, happen, record, take_over};
@@ -50,7 +50,7 @@ pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease,
     if !matches!(command, Command::Finish { .. }) {
         super::refuse_another_session(paths, Some(lease))?;
     }
-    match spool::ask(paths.dir(), &paths.lock_sign(), &command)? {
+    match spool::ask(paths.dir(), &paths.holder_file(), &command)? {
         Asked::Answered(answer) => Ok(answer),
         Asked::TookLock { lock, request } => {
             let asked = Event::Asked { request: request.clone(), command };
@@ -62,7 +62,7 @@ pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease,
 
 /// The run as it is for the session: with what has expired given up, and the next level begun where it is time.
 pub fn refresh(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease) -> Result<Run> {
-    let lock = FeatureLock::wait(paths.dir(), &paths.lock_sign())?;
+    let lock = FeatureLock::wait(paths.dir(), &paths.holder_file())?;
     apply(project, paths, ui, lease, &lock, None)
 }
 
@@ -109,8 +109,8 @@ pub fn give_up(
     let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
     let Some(mut run) = rebuild(paths, &records)? else { return Ok(false) };
     let meant = run.held().filter(|(job, session)| is_meant(job, session));
-    let given_up: Vec<(TaskId, Attempt)> = meant.map(|(job, _)| (job.task.clone(), job.attempt)).collect();
-    for (task, attempt) in &given_up {
+    let given_up: Vec<Job> = meant.map(|(job, _)| job.clone()).collect();
+    for Job { effect, task, attempt, .. } in &given_up {
         let dir = paths.job(task, *attempt);
         let _gone = JobLock::wait(&dir)?;
         if matches!(worker::read_result(&dir), Ok(Some(_))) {
@@ -118,9 +118,8 @@ pub fn give_up(
             continue;
         }
         write_atomic(&dir.join(FENCE), b"")?;
-        let (task, attempt) = (task.clone(), *attempt);
         let report = JobReport { tokens: subagents::tokens(&dir), ..JobReport::interrupted() };
-        let event = Event::JobEnded { task, attempt, report };
+        let event = Event::JobEnded { effect: *effect, task: task.clone(), attempt: *attempt, report };
         record(&mut run, &mut journal, now(), &event)?;
     }
     if !given_up.is_empty() {
@@ -132,7 +131,7 @@ pub fn give_up(
 /// Gives up what sessions hold that ended or have been silent for too long, so that status and task list show it. Does
 /// nothing while another process drives the run: that one notices by itself.
 pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
-    let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.lock_sign())? else { return Ok(()) };
+    let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? else { return Ok(()) };
     // An attempt that is being verified or committed now is left alone.
     let is_idle = |job: &Job| !JobLock::is_held(&paths.job(&job.task, job.attempt));
     give_up(project, paths, &lock, |job, session| is_idle(job) && Lease::of(paths.dir(), session).is_none())?;
@@ -174,8 +173,8 @@ impl Host for Part<'_> {
         }
     }
 
-    fn next(&mut self, until: Option<Time>) -> Event {
-        self.host.next(until)
+    fn next(&mut self, run: &Run) -> Event {
+        self.host.next(run)
     }
 }
 
@@ -201,7 +200,7 @@ pub(super) fn take_part(
         let event = match part.host.pending() {
             Some(event) => event,
             None if !drives || run.is_settled() => return Ok(()),
-            None => part.next(None),
+            None => part.next(run),
         };
         happen(run, journal, &mut part, &event)?;
     }

@@ -23,7 +23,7 @@ use super::warmup::Warmup;
 use super::watch::{self, Interrupt};
 use super::wip::{self, WipRef};
 use super::{FENCE, found, progress, prompt};
-use crate::agent::{Said, Session};
+use crate::agent::{AgentOutcome, Session};
 
 pub struct Attempt<'a> {
     pub spec: &'a JobSpec,
@@ -37,7 +37,7 @@ pub struct Attempt<'a> {
 
 /// How the agent's part ended.
 pub enum AgentEnd {
-    Said(Said),
+    Finished(AgentOutcome),
     TimedOut,
     Stalled,
     Interrupted,
@@ -59,7 +59,7 @@ impl<'a> Attempt<'a> {
         let agent_end = match self.spec.job.doer {
             Doer::Nobody { .. } => {
                 found::take(self.spec, self.job_dir)?;
-                AgentEnd::Said(Said::Done)
+                AgentEnd::Finished(AgentOutcome::Done)
             }
             _ => self.run_agent()?,
         };
@@ -137,7 +137,7 @@ impl<'a> Attempt<'a> {
             spec_dir: &spec.spec_dir,
             job_dir: self.job_dir,
             env: spec.agent_environment(),
-            tell: warmup.teller(progress::teller(self.log, spec)),
+            events: warmup.event_sink(progress::event_sink(self.log, spec)),
         };
         let agent = spec.agent.agent();
         if let Some(prefix) = agent.shared_prefix(&session) {
@@ -172,7 +172,7 @@ impl<'a> Attempt<'a> {
             (true, _, _) => AgentEnd::Stalled,
             (_, true, _) => AgentEnd::TimedOut,
             (_, _, true) => AgentEnd::Interrupted,
-            _ => AgentEnd::Said(agent.said(&ended)),
+            _ => AgentEnd::Finished(agent.outcome(&ended)),
         })
     }
 
@@ -206,21 +206,21 @@ impl<'a> Attempt<'a> {
                     seconds(self.spec.limits.stall())
                 ),
             ),
-            AgentEnd::Said(Said::Failed(feedback)) => (FailCause::Agent, feedback),
-            AgentEnd::Said(said) if planted.strays.is_empty() && said != Said::Done => {
+            AgentEnd::Finished(AgentOutcome::Failed(feedback)) => (FailCause::Agent, feedback),
+            AgentEnd::Finished(outcome) if planted.strays.is_empty() && outcome != AgentOutcome::Done => {
                 let left: Vec<String> =
                     strays.iter().map(|path| format!("{path} is not the task's and is left out")).collect();
                 self.warnings.extend(left);
-                return Ok(Some(match said {
-                    Said::Checkpoint(note) => JobEnd::Checkpoint { note },
-                    Said::Escalated(reason) => JobEnd::Escalated { reason },
-                    Said::Unserved { why, until } => JobEnd::Unserved { why, until },
-                    Said::Blocked(reason) | Said::Failed(reason) => JobEnd::Blocked { reason },
-                    Said::Done => return Ok(None),
+                return Ok(Some(match outcome {
+                    AgentOutcome::Checkpoint(note) => JobEnd::Checkpoint { note },
+                    AgentOutcome::Escalated(reason) => JobEnd::Escalated { reason },
+                    AgentOutcome::Unserved { why, until } => JobEnd::Unserved { why, until },
+                    AgentOutcome::Blocked(reason) | AgentOutcome::Failed(reason) => JobEnd::Blocked { reason },
+                    AgentOutcome::Done => return Ok(None),
                 }));
             }
-            AgentEnd::Said(_) if !strays.is_empty() => (FailCause::Strays, self.stray_feedback(planted, changes)),
-            AgentEnd::Said(_) => {
+            AgentEnd::Finished(_) if !strays.is_empty() => (FailCause::Strays, self.stray_feedback(planted, changes)),
+            AgentEnd::Finished(_) => {
                 let missing = self.missing(git, changes)?;
                 if missing.is_empty() {
                     return Ok(None);

@@ -18,7 +18,7 @@ use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::Interrupt;
 use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, subagents, write_result};
-use crate::agent::Said;
+use crate::agent::AgentOutcome;
 
 /// Makes the worktree ready, unless it is; what a person should know.
 pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
@@ -125,16 +125,16 @@ pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<Str
     refuse_fenced(job_dir)?;
     let (pristine, guard) = occupied(&spec)?;
     let started = Instant::now();
-    let said = match claimed {
-        Claimed::Done => Said::Done,
-        Claimed::Failed(reason) => Said::Failed(reason),
-        Claimed::Blocked(reason) => Said::Blocked(reason),
+    let outcome = match claimed {
+        Claimed::Done => AgentOutcome::Done,
+        Claimed::Failed(reason) => AgentOutcome::Failed(reason),
+        Claimed::Blocked(reason) => AgentOutcome::Blocked(reason),
     };
     with_attempt(&spec, job_dir, |mut attempt| {
         attempt.decisions = decisions;
         // The client does not say what its subagents cost.
         attempt.cost = Cost::of(None, subagents::tokens(job_dir));
-        let (end, wip) = attempt.conclude(AgentEnd::Said(said), &pristine, &guard)?;
+        let (end, wip) = attempt.conclude(AgentEnd::Finished(outcome), &pristine, &guard)?;
         let log = attempt.log;
         let mut report = attempt.report(end, wip, started);
         report.ran_ms = age(job_dir).unwrap_or(report.ran_ms);

@@ -40,15 +40,12 @@ pub struct JobSpec {
     pub identity: Identity,
     pub agent: AgentSpec,
     /// Variables of the caller that every child gets.
-    #[serde(default)]
     pub env_pass: Vec<String>,
-    #[serde(default)]
     pub ports: Vec<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list_id: Option<String>,
     pub limits: Limits,
     /// Patterns of generated files, beside the built-in ones.
-    #[serde(default)]
     pub generated: Vec<String>,
     pub logs: Logs,
     pub context: PromptContext,
@@ -61,20 +58,17 @@ pub struct PromptContext {
     pub requirements: PathBuf,
     pub design: PathBuf,
     /// What people decided on the way.
-    #[serde(default)]
     pub decisions: Vec<String>,
     pub max_attempts: u32,
     /// None: the task alone.
     pub budget_tokens: Option<u32>,
-    #[serde(default)]
     pub rules: Rules,
 }
 
 /// Which of the project's security rules an agent is told.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rules {
-    #[default]
     All,
     /// Those that concern the files of its task.
     OfTheTask,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job_spec::{JobSpec, slot_file};
 use super::log::{Log, Severity};
-use crate::agent::{AgentEvent, Tell};
+use crate::agent::{AgentEvent, EventSink};
 
 const EXTENSION: &str = "doing";
 
@@ -38,7 +38,7 @@ impl Progress {
 }
 
 /// Writes what happens in the agent into the log, and what it does now into its slot.
-pub fn teller(log: &Log, spec: &JobSpec) -> Tell {
+pub fn event_sink(log: &Log, spec: &JobSpec) -> EventSink {
     let (log, path) = (log.clone(), spec.slot_file(EXTENSION));
     let (task, attempt) = (spec.job.task.clone(), spec.job.attempt);
     let mut progress = Progress { task, attempt, doing: String::new(), tokens: 0 };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use mahabharatha_core::ids::Oid;
-use mahabharatha_core::prompt::rules::concern;
+use mahabharatha_core::prompt::rules::apply_to;
 use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
 use mahabharatha_core::run::effect::Purpose;
 
@@ -45,7 +45,7 @@ fn rules(spec: &JobSpec) -> Vec<(String, String)> {
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.retain(|name| name.ends_with(".md"));
     if spec.context.rules == Rules::OfTheTask {
-        names.retain(|name| concern(name, spec.owned.iter().map(|owned| owned.path.as_str())));
+        names.retain(|name| apply_to(name, spec.owned.iter().map(|owned| owned.path.as_str())));
     }
     names.sort();
     names.iter().filter_map(|name| read(&spec.worktree.join(".claude/rules").join(name))).collect()

@@ -10,7 +10,7 @@ use mahabharatha_sys::store::prompt_cache::{self, Filling, Turn};
 
 use super::log::Log;
 use super::watch::Interrupt;
-use crate::agent::Tell;
+use crate::agent::EventSink;
 
 /// The longest that a worker waits for another one's first answer. By then the service has most likely read the prefix,
 /// although no block of the answer is complete.
@@ -50,7 +50,7 @@ impl Warmup {
     }
 
     /// Passes events on, and lets the other workers go at the first that comes with an answer of the service.
-    pub fn teller(&self, mut tell: Tell) -> Tell {
+    pub fn event_sink(&self, mut sink: EventSink) -> EventSink {
         let warmup = self.clone();
         Box::new(move |event| {
             if event.is_answer()
@@ -59,7 +59,7 @@ impl Warmup {
                 // The next worker fills it where this could not be written down.
                 let _ = filling.filled(&path);
             }
-            tell(event);
+            sink(event);
         })
     }
 

@@ -1,4 +1,4 @@
-//! Our part of `CLAUDE.md`: what every agent should know of the project. The rest of the file is the person's.
+//! Writes our part of `CLAUDE.md`: what every agent should know about the project. The rest of the file is the user's.
 
 use std::fs;
 use std::path::Path;
@@ -12,25 +12,25 @@ pub const PATH: &str = "CLAUDE.md";
 const OPENING: &str =
     "<!-- mahabharatha: written by `mahabharatha init`; what is outside of these two marks is yours -->";
 const CLOSING: &str = "<!-- /mahabharatha -->";
-const MAX: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 const MAX_CHECKS: usize = 10;
 
-/// The file, or why it is left as it is.
+/// Returns the file, or a warning that says why it was not changed.
 pub fn file(root: &Path, survey: &Survey, has_rules: bool, is_there: impl Fn(&str) -> bool) -> Result<NewFile, String> {
     let (path, ours) = (root.join(PATH), part(survey, has_rules, is_there));
     let Ok(found) = fs::symlink_metadata(&path) else { return Ok(NewFile::merged(PATH, ours)) };
-    if !found.is_file() || found.len() > MAX {
-        return Err(left_alone("it is a link, or no text of a usual length", &ours));
+    if !found.is_file() || found.len() > MAX_BYTES {
+        return Err(left_alone("it is a symlink, not a regular file or too long", &ours));
     }
-    let theirs = fs::read_to_string(&path).map_err(|error| left_alone(&error.to_string(), &ours))?;
-    let merged = merged(&theirs, &ours);
-    let merged = merged.ok_or_else(|| left_alone("one of our two marks stands in it without the other", &ours))?;
+    let existing = fs::read_to_string(&path).map_err(|error| left_alone(&error.to_string(), &ours))?;
+    let merged = merged(&existing, &ours);
+    let merged = merged.ok_or_else(|| left_alone("it has only one of the two mahabharatha markers", &ours))?;
     Ok(NewFile::merged(PATH, merged))
 }
 
 fn left_alone(why: &str, ours: &str) -> String {
     let lines: Vec<&str> = ours.lines().filter(|line| line.starts_with("- ")).collect();
-    format!("{PATH} is left as it is: {why}; what it should say: {}", lines.join(" "))
+    format!("{PATH} was not changed: {why}; add to it: {}", lines.join(" "))
 }
 
 fn part(survey: &Survey, has_rules: bool, is_there: impl Fn(&str) -> bool) -> String {
@@ -39,36 +39,36 @@ fn part(survey: &Survey, has_rules: bool, is_there: impl Fn(&str) -> bool) -> St
     let checks = if checks.is_empty() { String::new() } else { format!("- Checks: {}\n", checks.join(", ")) };
     let install = survey.quality.prepare.iter().filter(|command| command.kind == Kind::Install);
     let set_up: Vec<String> = install.map(|command| code(&command.command)).collect();
-    // Workers begin in one.
+    // Workers start in a fresh checkout.
     let set_up =
         if set_up.is_empty() { String::new() } else { format!("- In a fresh checkout first: {}\n", set_up.join(", ")) };
     let rules = if has_rules { "- Security rules: `.claude/rules/`.\n" } else { "" };
     format!(
         "{OPENING}\n\
-         - What this project is made of: `.gsd/`. Specs of its features: `.gsd/specs/`.\n\
+         - Project description: `.gsd/`. Feature specs: `.gsd/specs/`.\n\
          {rules}{set_up}{checks}{CLOSING}\n"
     )
 }
 
-/// Puts our part in its old place, or at the end, where one newline separates it so that `without_ours` can restore
-/// the file. None if one mark is there without the other.
-fn merged(theirs: &str, ours: &str) -> Option<String> {
-    match (theirs.split_once(OPENING), theirs.contains(CLOSING)) {
+/// Puts our part in its old place, or at the end, where one newline separates it so that `without_ours` can restore the
+/// file. Returns None if one marker is there without the other.
+fn merged(existing: &str, ours: &str) -> Option<String> {
+    match (existing.split_once(OPENING), existing.contains(CLOSING)) {
         (Some((before, after)), _) => {
             let (_, after) = after.split_once(CLOSING)?;
             Some(format!("{before}{ours}{}", after.strip_prefix('\n').unwrap_or(after)))
         }
         (None, true) => None,
-        (None, false) => Some(format!("{theirs}\n{ours}")),
+        (None, false) => Some(format!("{existing}\n{ours}")),
     }
 }
 
-/// Whether there is nothing but our part, so that the file was ours from the start.
+/// Returns true if the file contains only our part, so `init` created it.
 pub fn is_ours_alone(text: &str) -> bool {
     text.starts_with(OPENING) && without_ours(text).is_some_and(|left| left.trim().is_empty())
 }
 
-/// Returns the user's text without our part, as it was before; none if our part is not in it.
+/// Returns the user's text as it was before our part was added, or None if our part is not in it.
 pub fn without_ours(text: &str) -> Option<String> {
     let (before, rest) = text.split_once(OPENING)?;
     let (_, after) = rest.split_once(CLOSING)?;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_wrote_stays_around_ours() {
+    fn user_text_around_our_part_is_kept() {
         let first = merged("# Mine\n", &ours("one")).unwrap();
         assert_eq!(first, format!("# Mine\n\n{}", ours("one")));
         assert_eq!(without_ours(&format!("a\n{}b\n", ours("one"))).unwrap(), "a\nb\n");

@@ -1,4 +1,4 @@
-//! `.mahabharatha/config.yaml`, written from what was found: the gates are the project's own commands.
+//! Writes `.mahabharatha/config.yaml` from the survey. The gates are the project's own commands.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,17 +12,17 @@ pub const PATH: &str = ".mahabharatha/config.yaml";
 
 const HEAD: &str = "\
 # How mahabharatha works on this project; `mahabharatha doctor` checks it.
-# Written by `mahabharatha init` from what it found. It is yours now: change what you like.
+# Written by `mahabharatha init` from what it found. Edit it as you like.
 ";
 
-/// A check that not every machine has the program for.
+/// A security check whose program may not be installed.
 struct SecurityGate {
     name: &'static str,
     program: &'static str,
     command: String,
 }
 
-/// `is_there` tells whether a program is installed, `is_set` whether a variable is.
+/// Returns the text of the file. `is_there` tells whether a program is installed, `is_set` whether a variable is set.
 pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool, is_set: impl Fn(&str) -> bool) -> String {
     let mut text = String::from(HEAD);
     text += &project(survey);
@@ -30,12 +30,14 @@ pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool, is_set: impl Fn(&s
         security_gates(survey).into_iter().partition(|gate| is_there(gate.program));
     let mut names = BTreeSet::new();
     let gates = quality_gates(survey, &is_there, &mut names);
-    let mut suggestions = better_gates(survey, &is_there, &mut names);
+    let mut suggestions = preferred_gates(survey, &is_there, &mut names);
     suggestions.extend(absent.iter().map(|gate| shown(gate, "#")));
-    text.push_str("\n# All must pass on the merged whole before a level lands, and on the base before a run begins.\n");
+    text.push_str(
+        "\n# Every gate must pass on the merged work before a level lands, and on the base before a run starts.\n",
+    );
     if survey.quality.commands.is_empty() && present.is_empty() {
         text.push_str(
-            "# None were found. Name yours: { name: test, command: ./run-tests, timeout: 900 }\nquality_gates: []\n",
+            "# None were found. Add yours, for example: { name: test, command: ./run-tests, timeout: 900 }\nquality_gates: []\n",
         );
     } else {
         text.push_str("quality_gates:\n");
@@ -43,13 +45,13 @@ pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool, is_set: impl Fn(&s
         text += &present.iter().map(|gate| shown(gate, "")).collect::<String>();
     }
     if !suggestions.is_empty() {
-        text.push_str("  # Worth having; install the program, then take the signs in front away:\n");
+        text.push_str("  # Recommended: install the program, then uncomment:\n");
         text += &suggestions.concat();
     }
     text += &prepare(survey);
     text += &variables(survey, is_set);
     text.push_str(
-        "\n# Where to get security rules from instead of those built in: a git URL, or a directory. Then `mahabharatha init --force`.\n\
+        "\n# Git URL or directory to take security rules from, instead of the built-in ones. Then run `mahabharatha init --force`.\n\
          security:\n  rules_repository: null\n",
     );
     text
@@ -73,7 +75,7 @@ fn quality_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut B
         let timeout = if command.kind == Kind::Test { 900 } else { 300 };
         let coverage = survey.quality.coverage.as_ref();
         if let Some(coverage) = coverage.filter(|of| command.kind == Kind::Test && of.dir == command.dir) {
-            let _ = writeln!(text, "  # {} asks for a coverage of {} %.", one_line(&coverage.from), coverage.percent);
+            let _ = writeln!(text, "  # {} requires a coverage of {} %.", one_line(&coverage.from), coverage.percent);
         }
         let _ = write!(
             text,
@@ -86,8 +88,9 @@ fn quality_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut B
     text
 }
 
-/// What the project itself uses and this machine has not; another command stands in for it.
-fn better_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut BTreeSet<String>) -> Vec<String> {
+/// Returns, as commented-out suggestions, the project's own commands whose program is not installed here and which a
+/// fallback replaces.
+fn preferred_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     for command in survey.quality.commands.iter().filter(|command| command.here(&is_there).command != command.command) {
         let name = gate_name(command, names);
@@ -97,7 +100,7 @@ fn better_gates(survey: &Survey, is_there: impl Fn(&str) -> bool, names: &mut BT
     found
 }
 
-/// What it is, where it is not about the whole, and what it calls where that is not enough.
+/// Builds a unique name from the kind of check, the directory if it is not the root, and if needed the program called.
 fn gate_name(command: &Command, taken: &BTreeSet<String>) -> String {
     let kind = match command.kind {
         Kind::Lint => "lint",
@@ -142,17 +145,18 @@ fn security_gates(survey: &Survey) -> Vec<SecurityGate> {
     gates
 }
 
-/// Not required: an advisory that is published overnight is no fault of the work that is being merged.
+/// Formats a security gate. It is not required, because an advisory published overnight is not the fault of the work
+/// being merged.
 fn shown(gate: &SecurityGate, sign: &str) -> String {
     let fields = [
         format!("- name: {}", quoted(gate.name)),
         format!("  command: {}", quoted(&gate.command)),
-        "  required: false    # reported, but holds nothing up; true makes it strict".to_owned(),
+        "  required: false    # only reported; true makes a failure block the merge".to_owned(),
     ];
     fields.iter().map(|field| format!("  {sign}{field}\n")).collect()
 }
 
-/// In staging nothing is installed that git does not know.
+/// Returns the commands to run before the gates, since staging has only what git tracks.
 fn prepare(survey: &Survey) -> String {
     let calls: Vec<&str> = survey.quality.prepare.iter().map(|command| command.command.as_str()).collect();
     let call = match calls.as_slice() {
@@ -161,38 +165,37 @@ fn prepare(survey: &Survey) -> String {
         many => many.iter().map(|call| format!("({call})")).collect::<Vec<_>>().join(" && "),
     };
     format!(
-        "\n# Before the gates, in a fresh checkout: what they need, and lock files that follow from changed manifests.\n\
+        "\n# Runs before the gates in a fresh checkout: installs what they need, and updates lock files for changed manifests.\n\
          merge:\n  prepare: {}\n",
         quoted(&call)
     )
 }
 
-/// Of a person's variables, children see a few that everybody needs and no others.
+/// Returns the `env.pass` setting. Child processes see only a few common variables of the user and the ones listed
+/// here.
 fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> String {
-    let (passed, held_back) = (machine::variables(survey, &is_set), machine::of_a_proxy(&is_set));
-    if passed.is_empty() && held_back.is_empty() {
+    let (passed, withheld) = (machine::variables(survey, &is_set), machine::proxy_variables(&is_set));
+    if passed.is_empty() && withheld.is_empty() {
         return String::new();
     }
     let mut text = String::from(
-        "\n# Which of your variables agents, gates and other commands see, besides PATH, HOME and the like.\n",
+        "\n# Variables of yours that agents, gates and other commands see, besides PATH, HOME and the like.\n",
     );
-    if !held_back.is_empty() {
-        let names = held_back.join(", ");
-        let _ = writeln!(
-            text,
-            "# Not {names}, which may hold a password: add them if the network is reached through them."
-        );
+    if !withheld.is_empty() {
+        let names = withheld.join(", ");
+        let _ =
+            writeln!(text, "# Left out, since they may hold a password: {names}. Add them if the network needs them.");
     }
     let _ = writeln!(text, "env:\n  pass: [{}]", passed.join(", "));
     text
 }
 
-/// A text as YAML, whatever is in it.
+/// Quotes any text as a YAML scalar.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '/' | '=' | '&' | '|');
     let is_word =
         text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_plain) && !text.ends_with(' ');
-    // Words that mean something else than themselves.
+    // Plain words that YAML reads as another type.
     let is_special =
         ["null", "true", "false", "yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str());
     if is_word && !is_special {
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_are_there_become_gates_and_others_suggestions() {
+    fn installed_programs_become_gates_and_missing_ones_suggestions() {
         let survey =
             survey(&[("Cargo.toml", "[package]\nname = 'x'\n[lints.clippy]\nall = 'warn'\n"), ("src/lib.rs", "")]);
         let with = text(&survey, |program| program == "cargo-audit", |_| false);
@@ -243,13 +246,13 @@ mod tests {
         let expected = [("lint", true), ("test", true), ("cargo audit", false)];
         assert_eq!(gates, expected.map(|(name, required)| (name.to_owned(), required)));
         assert!(with.contains("  #- name: secrets\n  #  command: gitleaks"), "{with}");
-        // Whoever takes the signs away has gates that hold.
+        // A user who uncomments the suggestions gets valid gates.
         let all = Config::parse(&with.replace("\n  #- ", "\n  - ").replace("\n  #  ", "\n    ")).unwrap();
         assert_eq!(all.quality_gates.len(), 5);
     }
 
     #[test]
-    fn where_a_linter_is_missing_another_stands_in_and_it_is_a_suggestion() {
+    fn a_missing_linter_is_replaced_by_a_fallback_and_suggested() {
         let manifest = "module x\n\nrequire example.com/y v1.0.0\n";
         let survey = survey(&[("a/go.mod", manifest), ("a/.golangci.yml", "version: '2'\n")]);
         let commands = |text: &str| -> Vec<String> {
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn go_fetches_nothing_where_it_needs_nothing_or_has_all_of_it() {
+    fn go_install_is_skipped_without_requirements_or_with_a_vendor_directory() {
         let prepare =
             |files: &[(&str, &str)]| Config::parse(&text(&survey(files), |_| true, |_| false)).unwrap().merge.prepare;
         let manifest = ("go.mod", "module x\n\nrequire (\n\texample.com/y v1.0.0\n)\n");
@@ -278,22 +281,22 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_say_where_toolchains_are_reach_the_gates() {
+    fn toolchain_variables_are_passed_to_the_gates() {
         let survey = survey(&[("Cargo.toml", "[package]\nname = 'x'\n"), ("src/lib.rs", "")]);
         let set = ["RUSTUP_HOME", "GOPATH", "JAVA_HOME", "SSL_CERT_FILE", "HTTPS_PROXY"];
         let text = text(&survey, |_| true, |name| set.contains(&name));
         assert_eq!(Config::parse(&text).unwrap().env.pass, ["RUSTUP_HOME", "SSL_CERT_FILE"]);
-        assert!(text.contains("# Not HTTPS_PROXY, which may hold a password"), "{text}");
+        assert!(text.contains("since they may hold a password: HTTPS_PROXY."), "{text}");
     }
 
     #[test]
-    fn nothing_found_is_said_and_still_valid() {
+    fn a_config_without_gates_is_valid() {
         let text = text(&survey(&[("notes.txt", "x")]), |_| false, |_| false);
         assert_eq!(Config::parse(&text).unwrap().quality_gates, []);
     }
 
     #[test]
-    fn gates_of_the_same_kind_have_names_of_their_own() {
+    fn gates_of_the_same_kind_get_unique_names() {
         let survey = survey(&[
             ("package.json", r#"{"scripts": {"test": "jest"}}"#),
             ("Cargo.toml", "[package]\nname = 'x'"),
@@ -308,7 +311,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_project_is_called_the_file_holds(name in any::<String>(), dir in "[^/\0]{1,20}") {
+        fn any_project_name_gives_a_valid_config(name in any::<String>(), dir in "[^/\0]{1,20}") {
             let mut survey = survey(&[]);
             survey.name = Some(name.clone());
             let command = format!("cd '{dir}' && x");

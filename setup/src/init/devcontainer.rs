@@ -1,4 +1,4 @@
-//! `.devcontainer/`: the image that workers run in, with the project's toolchains and the agent.
+//! Writes `.devcontainer/`: the image that workers run in, with the project's toolchains and the agent.
 
 mod dockerfile;
 
@@ -16,11 +16,11 @@ use super::record::Record;
 pub const SETTINGS: &str = ".devcontainer/devcontainer.json";
 const DOCKERFILE: &str = ".devcontainer/Dockerfile";
 const COMPOSE: &str = ".devcontainer/docker-compose.yaml";
-const MAX_SETTINGS: u64 = 1 << 20;
+const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 
-/// The member that variables are in.
+/// Key of the variables in `devcontainer.json`.
 const VARIABLES: &str = "containerEnv";
-/// What a worker is told by its environment.
+/// Variables that a worker reads from its environment.
 const ENVIRONMENT: [&str; 4] =
     ["MAHABHARATHA_WORKER_ID", "MAHABHARATHA_FEATURE", "MAHABHARATHA_TASK_ID", "CLAUDE_CODE_TASK_LIST_ID"];
 
@@ -57,29 +57,30 @@ networks:
     driver: bridge
 ";
 
-/// A person's own `devcontainer.json` is added to, and then only what they lack is made.
+/// Returns the files and any warnings. A user's own `devcontainer.json` is merged with ours, and only missing files are
+/// added.
 pub fn files(root: &Path, survey: &Survey, record: &Record) -> (Vec<NewFile>, Vec<String>) {
     let dockerfile = NewFile::ours(DOCKERFILE, dockerfile::text(survey));
     let path = root.join(SETTINGS);
-    let theirs = match fs::symlink_metadata(&path) {
-        Ok(found) if found.is_file() && found.len() <= MAX_SETTINGS => fs::read(&path).unwrap_or_default(),
+    let existing = match fs::symlink_metadata(&path) {
+        Ok(found) if found.is_file() && found.len() <= MAX_SETTINGS_BYTES => fs::read(&path).unwrap_or_default(),
         Ok(_) => Vec::new(),
         Err(_) => return (all(dockerfile), Vec::new()),
     };
-    if record.wrote(SETTINGS, &theirs) {
+    if record.wrote(SETTINGS, &existing) {
         return (all(dockerfile), Vec::new());
     }
     let mut files: Vec<NewFile> = Vec::new();
     if !root.join(DOCKERFILE).exists() || record.knows(DOCKERFILE) {
         files.push(dockerfile);
     }
-    match merged(&theirs) {
+    match merged(&existing) {
         Some(text) => {
             files.push(NewFile::merged(SETTINGS, text));
             (files, Vec::new())
         }
         None => {
-            let why = "is left as it is: it has comments, or it is no JSON";
+            let why = "was not changed, because it has comments or is not valid JSON";
             let add = format!("add to its containerEnv: {}", ENVIRONMENT.join(", "));
             (files, vec![format!("{SETTINGS} {why}; {add}")])
         }
@@ -107,9 +108,9 @@ fn environment() -> Map<String, Value> {
     ENVIRONMENT.iter().map(|name| ((*name).to_owned(), json!(format!("${{localEnv:{name}}}")))).collect()
 }
 
-/// Theirs, with the variables that are missing. None where it is no JSON object.
-fn merged(theirs: &[u8]) -> Option<String> {
-    let mut text = JsonText::parse(std::str::from_utf8(theirs).ok().filter(|text| !text.trim().is_empty())?).ok()?;
+/// Returns the user's settings with the missing variables added, or None if they are not a JSON object.
+fn merged(existing: &[u8]) -> Option<String> {
+    let mut text = JsonText::parse(std::str::from_utf8(existing).ok().filter(|text| !text.trim().is_empty())?).ok()?;
     if !text.value().is_object() {
         return None;
     }
@@ -123,7 +124,7 @@ fn merged(theirs: &[u8]) -> Option<String> {
     Some(text.text().to_owned())
 }
 
-/// The user's settings without our variables; `None` if they have none of them.
+/// Returns the user's settings without our variables, or None if they contain none of them.
 pub fn without_ours(text: &str) -> Option<String> {
     let mut edited = JsonText::parse(text).ok()?;
     for (name, value) in environment() {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_settings_are_added_to() {
+    fn user_settings_are_merged() {
         let theirs = r#"{ "image": "mine", "containerEnv": { "MAHABHARATHA_FEATURE": "x" } }"#;
         let (files, warnings) = made(&[(SETTINGS, theirs), (DOCKERFILE, "FROM mine")]);
         assert!(warnings.is_empty());
@@ -184,7 +185,7 @@ mod tests {
     #[test]
     fn the_settings_have_the_fields_of_a_compose_container() {
         let settings: Value = serde_json::from_str(&settings()).unwrap();
-        // As https://containers.dev has them for containers by Compose, with their types.
+        // The fields and types that https://containers.dev defines for Compose containers.
         for (field, fits) in [
             ("name", settings["name"].is_string()),
             ("dockerComposeFile", settings["dockerComposeFile"].is_string()),

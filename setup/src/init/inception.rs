@@ -1,4 +1,4 @@
-//! A new project: what its founder says, what follows from it, and the first commit.
+//! Starts a new project: asks the user about it, chooses a framework and makes the first commit.
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +9,7 @@ use mahabharatha_core::charter::{
 };
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
-use mahabharatha_sys::git::{self, First, Identity};
+use mahabharatha_sys::git::{self, FirstCommit, Identity};
 use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 use mahabharatha_sys::ui::{NoAnswer, Style, Ui};
 
@@ -18,10 +18,10 @@ use super::place::NewFile;
 use super::scaffold;
 
 pub const PATH: &str = ".gsd/PROJECT.md";
-/// Far more than all answers together.
-const MAX_ANSWERS: u64 = 256 << 10;
+/// Maximum length of the answers file in bytes: far more than all answers together.
+const MAX_FILE_BYTES: u64 = 256 << 10;
 
-/// Who founds the project, asked for before anything else: without it there is no first commit.
+/// The author of the first commit. Looked up before anything else, because without it there is no first commit.
 pub struct Founder {
     by: Identity,
     branch: String,
@@ -31,19 +31,19 @@ impl Founder {
     pub fn find(root: &Path) -> Result<Founder> {
         let settings = git::user_settings(root)?;
         let by = settings.known_identity().ok_or_else(|| {
-            Error::new(ExitCode::Preflight, "git does not know who you are, so the first commit could not be made")
+            Error::new(ExitCode::Preflight, "git has no user name and email, so the first commit cannot be made")
                 .hint("git config --global user.name \"Your Name\" && git config --global user.email you@example.com")
         })?;
         Ok(Founder { by, branch: settings.default_branch().unwrap_or("main").to_owned() })
     }
 
-    /// The repository appears with its first commit in it, or not at all.
+    /// Creates the repository with its first commit in one step: it appears complete or not at all.
     pub fn commit(&self, root: &Path, charter: &ProjectCharter, paths: &[String]) -> Result<()> {
         let message = format!("Begin {} with {}", charter.names.title(), charter.framework.title());
         let staging = tempfile::Builder::new().prefix(JOURNAL_DIR_PREFIX).tempdir_in(root);
-        let staging = staging.map_err(io("make a directory in", root))?;
+        let staging = staging.map_err(io("create a directory in", root))?;
         let (made, git_dir) = (staging.path().join("git"), root.join(".git"));
-        let first = First { branch: &self.branch, message: &message, by: &self.by, paths: Some(paths) };
+        let first = FirstCommit { branch: &self.branch, message: &message, by: &self.by, paths: Some(paths) };
         git::init(root, &made, &first)?;
         crash::point(|| "init commit");
         fs::rename(&made, &git_dir).map_err(io("write", &git_dir))?;
@@ -52,13 +52,13 @@ impl Founder {
     }
 }
 
-/// The charter, and the files of the program.
+/// Returns the charter and the files of the scaffold.
 pub fn files(root: &Path, charter: &ProjectCharter) -> Vec<NewFile> {
     let scaffold = scaffold::files(charter.framework, &charter.names);
     let charter = NewFile::ours(PATH, charter.markdown());
-    let theirs = read_ignored(root);
-    let place = |file: scaffold::File| match &theirs {
-        Some(theirs) if file.path == IGNORED => NewFile::merged(IGNORED, with_missing(theirs, &file.text)),
+    let existing = read_ignored(root);
+    let place = |file: scaffold::File| match &existing {
+        Some(existing) if file.path == IGNORED => NewFile::merged(IGNORED, with_missing_lines(existing, &file.text)),
         _ => NewFile::ours(file.path, file.text),
     };
     scaffold.into_iter().map(place).chain([charter]).collect()
@@ -66,26 +66,27 @@ pub fn files(root: &Path, charter: &ProjectCharter) -> Vec<NewFile> {
 
 const IGNORED: &str = ".gitignore";
 
-/// What a person has put there already, where that is a plain file.
+/// Reads the user's own file, if it is a regular file.
 fn read_ignored(root: &Path) -> Option<String> {
     let path = root.join(IGNORED);
-    let is_plain = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_ANSWERS);
+    let is_plain = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_FILE_BYTES);
     fs::read_to_string(path).ok().filter(|_| is_plain)
 }
 
-/// Without our lines the next `git add -A` would take along what the tools of the project leave.
-fn with_missing(theirs: &str, ours: &str) -> String {
-    let has = |wanted: &str| theirs.lines().any(|line| line.trim_end() == wanted);
+/// Appends the scaffold's lines that are missing. Without them, `git add -A` would add the output of the project's
+/// tools.
+fn with_missing_lines(existing: &str, ours: &str) -> String {
+    let has = |wanted: &str| existing.lines().any(|line| line.trim_end() == wanted);
     let missing: Vec<&str> =
         ours.lines().filter(|line| !line.is_empty() && !line.starts_with('#') && !has(line)).collect();
-    match (missing.is_empty(), theirs.trim_end().is_empty()) {
-        (true, _) => theirs.to_owned(),
+    match (missing.is_empty(), existing.trim_end().is_empty()) {
+        (true, _) => existing.to_owned(),
         (false, true) => ours.to_owned(),
-        (false, false) => format!("{}\n\n{}\n", theirs.trim_end(), missing.join("\n")),
+        (false, false) => format!("{}\n\n{}\n", existing.trim_end(), missing.join("\n")),
     }
 }
 
-/// By flags, then by the file of answers, then by whoever is at the terminal, else by what is usual.
+/// Decides every question by the flags, then by the answers file, then by asking the user, else by the default.
 pub fn decide(root: &Path, ui: &Ui, request: &Request) -> Result<ProjectCharter> {
     let answers = match &request.answers {
         Some(file) => read_answers(file)?,
@@ -112,18 +113,18 @@ pub fn decide(root: &Path, ui: &Ui, request: &Request) -> Result<ProjectCharter>
 }
 
 fn names(root: &Path, talk: &Talk<'_>, name: Option<String>, description: Option<String>) -> Result<Names> {
-    let sample = "A project in its beginnings";
-    let usual = root.file_name().and_then(|name| Names::suggest(&name.to_string_lossy()));
-    let name = match (name, usual) {
+    let sample = "A new project";
+    let suggested = root.file_name().and_then(|name| Names::suggest(&name.to_string_lossy()));
+    let name = match (name, suggested) {
         (Some(name), _) => name,
-        (None, Some(usual)) => {
-            talk.ask("What is the project called?", &usual, "--name", |name| Names::new(name, sample).map(drop))?
+        (None, Some(suggested)) => {
+            talk.ask("What is the project called?", &suggested, "--name", |name| Names::new(name, sample).map(drop))?
         }
         (None, None) => {
             return Err(invalid(
                 "--name",
                 &root.display().to_string(),
-                "the directory's name is no name for a project",
+                "the directory's name cannot be used as a project name",
             ));
         }
     };
@@ -131,7 +132,7 @@ fn names(root: &Path, talk: &Talk<'_>, name: Option<String>, description: Option
     let description = match description {
         Some(description) => description,
         None => {
-            talk.ask("What is it, in a sentence?", sample, "--description", |text| Names::new(&name, text).map(drop))?
+            talk.ask("What is it, in one sentence?", sample, "--description", |text| Names::new(&name, text).map(drop))?
         }
     };
     Names::new(&name, &description).map_err(|problem| invalid("--description", &description, &problem))
@@ -145,13 +146,17 @@ fn technology(
     framework: Option<Framework>,
 ) -> Result<(Framework, Vec<String>)> {
     if let Some(framework) = framework {
-        return Ok((framework, vec!["It was asked for.".to_owned()]));
+        return Ok((framework, vec!["The user asked for it.".to_owned()]));
     }
     let texts = || [names.title(), names.description()].into_iter().chain(own_words(said));
     let Recommendation { framework, reasons } = recommend(texts(), language);
     if language.is_none() && !talk.asks && !talk.ui.yes() {
         let question = format!("Which language? {} is recommended", framework.language().title());
-        return Err(nobody(NoAnswer { question, flag: "--language, or take it with --yes".to_owned(), ended: false }));
+        return Err(unanswered(NoAnswer {
+            question,
+            flag: "--language, or accept it with --yes".to_owned(),
+            ended: false,
+        }));
     }
     for reason in reasons.iter().filter(|_| talk.asks) {
         talk.ui.tell(Style::Dim, &format!("  {reason}"));
@@ -177,9 +182,9 @@ fn technology(
     let framework = parse("--framework", &word, |word| Framework::parse_in(chosen, word))?;
     let mut reasons = recommended.reasons;
     if framework != recommended.framework {
-        reasons = vec!["It was asked for.".to_owned()];
+        reasons = vec!["The user asked for it.".to_owned()];
     } else if language.is_some() || chosen != recommended.framework.language() {
-        reasons.insert(0, format!("{} was asked for", chosen.title()));
+        reasons.insert(0, format!("the user asked for {}", chosen.title()));
     }
     Ok((framework, reasons))
 }
@@ -188,7 +193,7 @@ fn listed(words: impl Iterator<Item = &'static str>) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// What is usual says nothing about this project.
+/// Returns the answers that are not the default, since defaults say nothing about this project.
 fn own_words(said: &[String]) -> impl Iterator<Item = &str> {
     let own = said.iter().zip(&QUESTIONS).filter(|(answer, question)| answer.as_str() != question.default);
     own.map(|(answer, _)| answer.as_str())
@@ -207,41 +212,41 @@ fn parse<T>(flag: &str, word: &str, parse: impl Fn(&str) -> std::result::Result<
 
 fn short_enough(answer: &str) -> std::result::Result<(), String> {
     let length = answer.chars().count();
-    if length > MAX_ANSWER { Err(format!("that is {length} characters; {MAX_ANSWER} is the most")) } else { Ok(()) }
+    if length > MAX_ANSWER { Err(format!("it has {length} characters; the maximum is {MAX_ANSWER}")) } else { Ok(()) }
 }
 
 fn invalid(flag: &str, value: &str, problem: &str) -> Error {
     let value: String = value.chars().take(60).collect();
     Error::new(ExitCode::Usage, format!("{flag} {value:?}: {problem}"))
-        .hint("Nothing was written. Answers may come from flags, or from a file by --answers.")
+        .hint("Nothing was written; correct the flag, or the file passed with --answers.")
 }
 
-fn nobody(no_answer: NoAnswer) -> Error {
+fn unanswered(no_answer: NoAnswer) -> Error {
     Error::new(ExitCode::Usage, no_answer.to_string()).hint("Nothing was written.")
 }
 
 struct Talk<'a> {
     ui: &'a Ui,
-    /// Somebody is there, and wants to be asked.
+    /// The user is at a terminal and has not passed --yes.
     asks: bool,
 }
 
 impl Talk<'_> {
-    /// What is usual where nobody is asked, or says nothing. What does not pass the check is asked for again.
+    /// Returns the default if the user is not asked or presses Enter. Asks again while the answer fails the check.
     fn ask(
         &self,
         question: &str,
-        usual: &str,
+        default: &str,
         flag: &str,
         check: impl Fn(&str) -> std::result::Result<(), String>,
     ) -> Result<String> {
         if !self.asks {
-            return Ok(usual.to_owned());
+            return Ok(default.to_owned());
         }
         loop {
-            let answer = self.ui.ask(&format!("{question} [{usual}]"), flag).map_err(nobody)?;
+            let answer = self.ui.ask(&format!("{question} [{default}]"), flag).map_err(unanswered)?;
             if answer.is_empty() {
-                return Ok(usual.to_owned());
+                return Ok(default.to_owned());
             }
             match check(&answer) {
                 Ok(()) => return Ok(answer),
@@ -254,17 +259,17 @@ impl Talk<'_> {
 fn read_answers(file: &Path) -> Result<Answers> {
     let mut bytes = Vec::new();
     let opened = fs::File::open(file).map_err(io("read", file))?;
-    opened.take(MAX_ANSWERS + 1).read_to_end(&mut bytes).map_err(io("read", file))?;
+    opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io("read", file))?;
     let wrong = |what: &str| Error::new(ExitCode::Invalid, format!("{}: {what}", file.display()));
-    if bytes.len() as u64 > MAX_ANSWERS {
-        return Err(wrong(&format!("it is longer than {} KiB", MAX_ANSWERS >> 10)));
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(wrong(&format!("longer than {} KiB", MAX_FILE_BYTES >> 10)));
     }
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8 text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8 text"))?;
     if text.trim().is_empty() {
-        return Err(wrong("it is empty").hint("Write lines of `key: value`, or leave --answers out."));
+        return Err(wrong("empty file").hint("Write lines like `key: value`, or leave out --answers."));
     }
     Answers::parse(&text).map_err(|problems| {
-        let error = wrong(&format!("{} of the answers cannot stand", problems.len()));
+        let error = wrong(&format!("{} of the answers are invalid", problems.len()));
         problems.iter().fold(error, |error, problem| error.detail(problem.to_string()))
     })
 }

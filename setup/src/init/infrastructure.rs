@@ -1,5 +1,5 @@
-//! `.gsd/INFRASTRUCTURE.md`: what was found, for people and for agents. What it holds of the project is not trusted, so it
-//! stays text.
+//! Writes `.gsd/INFRASTRUCTURE.md`: the survey, for users and agents. Names and texts from the project are not trusted,
+//! so they are always escaped.
 
 use mahabharatha_core::prompt::scout::ScoutNotes;
 use mahabharatha_engine::report::markdown::{code, inline, table};
@@ -10,7 +10,7 @@ pub const PATH: &str = ".gsd/INFRASTRUCTURE.md";
 
 pub fn text(survey: &Survey) -> String {
     let mut text = String::from(
-        "# Infrastructure\n\nWhat `mahabharatha init` found by reading the project. `mahabharatha init --force` reads it anew.\n",
+        "# Infrastructure\n\nWhat `mahabharatha init` found by reading the project. `mahabharatha init --force` updates it.\n",
     );
     if let Some(name) = &survey.name {
         text += &format!("\n**{}**", inline(name));
@@ -29,14 +29,12 @@ pub fn text(survey: &Survey) -> String {
     text
 }
 
-/// What an agent had to say, as a section that it cannot leave: no text of it begins a line.
+/// Formats the agent's notes as a section that they cannot break out of: no line starts with the agent's text.
 pub fn notes_section(agent: &str, notes: &ScoutNotes) -> String {
-    let mut text = format!(
-        "\n## Notes of the scout\n\nWhat the agent {} wrote when it had read the project. Nobody has checked it.\n",
-        code(agent)
-    );
+    let mut text =
+        format!("\n## Scout notes\n\nWritten by the agent {} after reading the project. Not verified.\n", code(agent));
     if !notes.summary.is_empty() {
-        text += &format!("\nIn short: {}\n", inline(&notes.summary));
+        text += &format!("\nSummary: {}\n", inline(&notes.summary));
     }
     let kinds = [("architecture", &notes.architecture), ("quality", &notes.quality), ("security", &notes.security)];
     let rows: Vec<Vec<String>> = kinds
@@ -67,8 +65,8 @@ fn stack(stack: &Stack) -> String {
         "\n## Stack\n{}{}{}{}",
         part("Languages", &["language", "files", "lines"], languages.collect()),
         part("Frameworks", &["framework", "version", "named in"], frameworks.collect()),
-        part("Package managers", &["manager", "by"], managers.collect()),
-        part("Toolchains", &["toolchain", "version", "by"], toolchains.collect()),
+        part("Package managers", &["manager", "from"], managers.collect()),
+        part("Toolchains", &["toolchain", "version", "from"], toolchains.collect()),
     )
 }
 
@@ -102,7 +100,7 @@ fn quality(found: &Quality) -> String {
         vec![what.to_owned(), code(&command.command), code(&command.from)]
     });
     let coverage = match &found.coverage {
-        Some(coverage) => format!("At least {} %, by {}.\n", coverage.percent, code(&coverage.from)),
+        Some(coverage) => format!("At least {} %, from {}.\n", coverage.percent, code(&coverage.from)),
         None => NONE.to_owned(),
     };
     let ci = found.ci.iter().map(|ci| {
@@ -111,7 +109,7 @@ fn quality(found: &Quality) -> String {
     });
     format!(
         "\n## Quality\n{}\n### Coverage threshold\n\n{coverage}{}",
-        part("Commands", &["what", "command", "by"], commands.collect()),
+        part("Commands", &["what", "command", "from"], commands.collect()),
         part("CI", &["system", "file", "commands"], ci.collect()),
     )
 }

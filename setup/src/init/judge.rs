@@ -1,4 +1,4 @@
-//! What is to become of each file: created, replaced, or put beside what the user has.
+//! Decides what happens to each file: create it, replace it, or put the new version beside the user's file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use super::place::{How, NewFile};
 use super::record::Record;
 
-/// A longer file is the user's.
-const MAX_OURS: u64 = 4 << 20;
+/// Maximum size in bytes of a file that `init` could have written; a longer one is the user's.
+const MAX_OWN_BYTES: u64 = 4 << 20;
 
 pub struct Decision {
     pub action: Action,
@@ -44,7 +44,7 @@ impl Judge<'_> {
         })
     }
 
-    /// The first name beside it that is free, or ours.
+    /// Picks the first name beside the file that is free, or that we wrote ourselves.
     fn beside(&self, path: &str, ours: &[u8]) -> Result<Decision> {
         for number in 1.. {
             let name = if number == 1 { format!("{path}.new") } else { format!("{path}.new-{number}") };
@@ -59,24 +59,26 @@ impl Judge<'_> {
         unreachable!("some number is free")
     }
 
-    /// None: nothing is there. `Some(None)`: something that we did not write, by its kind or its length.
+    /// Returns None if nothing is there, and `Some(None)` for something that we cannot have written, by its kind or its
+    /// size.
     fn contents(&self, path: &str) -> Result<Option<Option<Vec<u8>>>> {
         let target = self.root.join(path);
         match fs::symlink_metadata(&target) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io("look at", &target)(error)),
-            Ok(found) if found.is_dir() => {
-                Err(Error::new(ExitCode::Failed, format!("{} is a directory, where a file belongs", target.display()))
-                    .hint("Move it away."))
-            }
-            Ok(found) if found.is_file() && found.len() <= MAX_OURS => {
+            Err(error) => Err(io("inspect", &target)(error)),
+            Ok(found) if found.is_dir() => Err(Error::new(
+                ExitCode::Failed,
+                format!("{} is a directory, but init needs a file there", target.display()),
+            )
+            .hint("Move it away.")),
+            Ok(found) if found.is_file() && found.len() <= MAX_OWN_BYTES => {
                 fs::read(&target).map(|bytes| Some(Some(bytes))).map_err(io("read", &target))
             }
             Ok(_) => Ok(Some(None)),
         }
     }
 
-    /// Through a link, or into a file, nothing is written.
+    /// Refuses to write through a symlink or below a file.
     fn check_parents(&self, path: &str) -> Result<()> {
         for parent in parents(self.root, path) {
             match fs::symlink_metadata(&parent) {
@@ -84,9 +86,12 @@ impl Judge<'_> {
                 Ok(_) => {
                     return Err(Error::new(
                         ExitCode::Failed,
-                        format!("{} is not a directory of this project, but {path} belongs there", parent.display()),
+                        format!(
+                            "{} is not a directory of this project, but init needs one for {path}",
+                            parent.display()
+                        ),
                     )
-                    .hint("Put a directory in its place: init does not write through links."));
+                    .hint("Replace it with a directory: init does not write through symlinks."));
                 }
                 Err(_) => break,
             }
@@ -95,7 +100,7 @@ impl Judge<'_> {
     }
 }
 
-/// The directories that it lies in below the root, outermost first.
+/// Returns the directories between the root and the file, outermost first.
 fn parents(root: &Path, path: &str) -> Vec<PathBuf> {
     let parts: Vec<&str> = path.split('/').collect();
     (1..parts.len()).map(|length| root.join(parts[..length].join("/"))).collect()

@@ -1,35 +1,35 @@
-//! What the commands of a project need of the machine that they run on.
+//! Finds out what the project's commands need from the machine they run on.
 
 use std::collections::BTreeMap;
 
-use mahabharatha_sys::proc::called_by;
+use mahabharatha_sys::proc::leading_program;
 
 use super::detect::{Survey, Tool};
 
-/// What to do about programs that the gates call and that are not here.
+/// Returns one step per program that the gates call and that is not installed.
 pub fn missing_programs(survey: &Survey, is_there: impl Fn(&str) -> bool) -> Vec<String> {
     let commands = survey.quality.commands.iter().chain(&survey.quality.prepare);
     let commands: Vec<String> = commands.map(|command| command.here(&is_there).command).collect();
     let mut callers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for command in &commands {
-        if let Some(program) = called_by(command).filter(|program| !is_there(program)) {
+        if let Some(program) = leading_program(command).filter(|program| !is_there(program)) {
             callers.entry(program).or_default().push(command);
         }
     }
     let step = |(program, commands): (&str, Vec<&str>)| {
         let calls: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
         format!(
-            "put {program} on PATH (install it, or activate the environment that has it): {} cannot pass without it",
+            "put {program} on PATH (install it, or activate the environment that has it); these commands need it: {}",
             calls.join(", ")
         )
     };
     callers.into_iter().map(step).collect()
 }
 
-/// For whatever speaks to a registry: where the certificates are of those who sign for it.
+/// Variables that locate CA certificates, for any tool that talks to a registry.
 const CERTIFICATES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
-/// Variables that say where toolchains and certificates are, by what the project is made of. They hold paths, never secrets.
+/// Returns the set variables that locate the project's toolchains and certificates. They hold paths, never secrets.
 pub fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let by_tool: [(Tool, &[&str]); 8] = [
         (Tool::Python, &["PYENV_ROOT", "PIP_CERT", "REQUESTS_CA_BUNDLE"]),
@@ -47,8 +47,9 @@ pub fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> Vec<&'static
     used.into_iter().chain([certificates]).flatten().copied().filter(|name| is_set(name)).collect()
 }
 
-/// Variables without which nothing is fetched behind a proxy, and which may hold a password: so a person passes them on.
-pub fn of_a_proxy(is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
+/// Returns the set proxy variables. Downloads behind a proxy need them, but they may hold a password, so only the user
+/// may pass them on.
+pub fn proxy_variables(is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "NO_PROXY", "no_proxy"];
     names.into_iter().filter(|name| is_set(name)).collect()
 }

@@ -1,8 +1,8 @@
-//! `init`: from a directory to a project that a run can start in.
+//! The `init` command: makes a directory a project that a run can start in.
 //!
-//! `mode` says whether there is something to discover, `inception` founds a project where there is not, with a `scaffold`,
-//! `detect` discovers one that is there, `scout` asks an agent about it where one is named, `infrastructure`, `config`, `rules_install`
-//! and `devcontainer` say what follows from it, and `place` writes all of it or nothing.
+//! `mode` decides whether the project is new or existing. `inception` starts a new one from a `scaffold`; `detect`
+//! surveys an existing one, and `scout` asks an agent about it if the user names one. `infrastructure`, `config`,
+//! `rules_install` and `devcontainer` derive files from that, and `place` writes all of them or none.
 
 mod claude_md;
 mod config;
@@ -49,42 +49,42 @@ pub use mode::Mode;
 pub use place::NewFile;
 pub use remove::plan as plan_removal;
 
-/// What the command line asks for.
+/// Options from the command line.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What to write.
+    /// Groups of files to write.
     pub selection: Selection,
-    /// Only say what would be written.
+    /// Only show what would be written.
     pub dry_run: bool,
     pub force: bool,
     pub name: Option<String>,
     pub description: Option<String>,
     pub language: Option<String>,
     pub framework: Option<String>,
-    /// A file of answers.
+    /// File with answers to the questions.
     pub answers: Option<PathBuf>,
     /// The agent to ask about an existing project.
     pub agent: Option<String>,
 }
 
-/// What was done.
+/// Result of `init`.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     pub mode: Mode,
-    /// What decided the mode.
+    /// The reason for the mode.
     pub why: String,
     pub root: PathBuf,
     pub files: Vec<Placed>,
     /// Whether the files were written, rather than only planned.
     pub written: bool,
-    /// The command that removes them.
+    /// The command that removes the files.
     pub remove: &'static str,
     pub warnings: Vec<String>,
-    /// What the person can do now.
+    /// What the user can do next.
     pub next: Vec<String>,
-    /// What an existing project is made of.
+    /// What an existing project consists of.
     pub survey: Option<Survey>,
-    /// What the agent had to add.
+    /// What the agent added.
     pub scout: Option<ScoutNotes>,
 }
 
@@ -94,8 +94,8 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     let interrupted = !request.dry_run && file_set::recover(&root)?;
     let (mode, why) = mode::of(&root)?;
     match mode {
-        Mode::Inception => ui.note(&format!("{}: a new project, since {why}.", root.display())),
-        Mode::Discovery => ui.note(&format!("{}: an existing project, since {why}.", root.display())),
+        Mode::Inception => ui.note(&format!("{}: a new project ({why})", root.display())),
+        Mode::Discovery => ui.note(&format!("{}: an existing project ({why})", root.display())),
     }
     let mut outcome = Outcome {
         mode,
@@ -126,7 +126,7 @@ pub fn run(dir: &Path, ui: &Ui, request: &Request) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// All of it or nothing: until the first commit is made, everything can be taken back.
+/// Starts a new project, all or nothing: until the first commit exists, everything can be undone.
 fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     refuse_agent(request, &outcome.why)?;
     let root = &outcome.root;
@@ -161,20 +161,20 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// What a project of these files is made of.
+/// Surveys a project that consists of these files.
 fn survey_of(files: &[NewFile]) -> Result<Survey> {
     let dir = tempfile::tempdir()
-        .map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?;
+        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot create a temporary directory: {error}")))?;
     for file in files {
         let path = dir.path().join(&file.path);
         let parent = path.parent().unwrap_or(dir.path());
-        fs::create_dir_all(parent).map_err(io("make the directory", parent))?;
+        fs::create_dir_all(parent).map_err(io("create the directory", parent))?;
         fs::write(&path, &file.text).map_err(io("write", &path))?;
     }
     detect::survey(dir.path(), |_| false)
 }
 
-/// What was there already and belongs to the project: the licence and the like.
+/// Returns the names of the files that were there before and belong into the first commit: the licence and the like.
 fn already_there(root: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(root).map_err(io("read", root))?.flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
@@ -203,7 +203,7 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
         outcome.survey = Some(survey);
         return Ok(());
     }
-    // Not before the user agreed: the agent costs money.
+    // Only after the user has agreed: the agent costs money.
     if let Some(asker) = asker {
         match scout::ask(ui, &asker, &found) {
             Ok(notes) => {
@@ -217,7 +217,7 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     let (placed, files) = proposal.plan(root)?;
     files.apply()?.keep();
     outcome.next = machine::missing_programs(&survey, is_there);
-    outcome.next.extend(is_bare_beginning.then(|| format!("there is no code yet: {BEGIN_ELSEWHERE}")));
+    outcome.next.extend(is_bare_beginning.then(|| format!("there is no code yet; {BEGIN_ELSEWHERE}")));
     outcome.next.extend(next_steps(project.is_some()));
     outcome.files = placed;
     outcome.written = true;
@@ -225,7 +225,7 @@ fn discover(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is to be written.
+/// Everything that will be written.
 struct Proposal {
     files: Vec<NewFile>,
     /// Commands, agents and hooks.
@@ -239,7 +239,8 @@ impl Proposal {
         Ok(Proposal { files, install: install::plan(&Home::of_project(root), split, selection)? })
     }
 
-    /// Shows what will be written, and asks where a user can be asked. The outcome holds the plan until it is done.
+    /// Shows what will be written, and asks for confirmation if the user can be asked. For a dry run, stores the plan
+    /// in the outcome.
     fn is_agreed(&self, outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<bool> {
         let root = &outcome.root;
         let (files, _) = self.plan(root)?;
@@ -265,7 +266,7 @@ impl Proposal {
     }
 }
 
-/// What the files follow from.
+/// Input from which the files are derived.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     survey: &'a Survey,
@@ -274,15 +275,15 @@ struct Source<'a> {
     selection: &'a Selection,
 }
 
-/// What a project of this kind needs, old or new.
+/// Returns the files that every project needs, new or existing.
 fn follows_from(root: &Path, source: Source<'_>, warnings: &mut Vec<String>) -> Vec<NewFile> {
     let Source { survey, record, config, selection } = source;
     let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there, proc::is_set))];
-    // As a run makes it, where there is none.
+    // The same content that a run writes where the file is missing.
     if !root.join(IGNORE).exists() {
         files.push(NewFile::ours(IGNORE, projection::IGNORE));
     }
-    // The container mounts the directory, and what is not there would be made by the engine, for root.
+    // The container mounts this directory; if it were missing, the container engine would create it, owned by root.
     files.push(NewFile::ours(".gsd/specs/.gitkeep", ""));
     if selection.has(Group::Rules) {
         let repository = config.security.rules_repository.as_deref();
@@ -314,24 +315,23 @@ const IGNORE: &str = ".mahabharatha/.gitignore";
 fn next_steps(is_repository: bool) -> Vec<String> {
     let commit = "git add -A && git commit";
     let first = if is_repository {
-        format!("read {}, then commit what was made: {commit}", config::PATH)
+        format!("read {}, then commit the new files: {commit}", config::PATH)
     } else {
-        format!("make it a git repository, which a run needs: git init && {commit}")
+        format!("create a git repository, which a run needs: git init && {commit}")
     };
     vec![first]
 }
 
 fn refuse_agent(request: &Request, why: &str) -> Result<()> {
     let Some(agent) = &request.agent else { return Ok(()) };
-    let message = format!("--agent {agent}: there is nothing to ask an agent about in a new project: {why}");
-    Err(Error::new(ExitCode::Usage, message).hint(format!(
-        "Leave it out, or say --agent none; later, when there is code: mahabharatha init --force --agent {agent}"
-    )))
+    let message = format!("--agent {agent} is for an existing project, but this is a new one: {why}");
+    Err(Error::new(ExitCode::Usage, message)
+        .hint(format!("Leave it out, or use it later, when there is code: mahabharatha init --force --agent {agent}")))
 }
 
-/// Where somebody wants a scaffold and has a repository already.
+/// Advice for a user who wants a scaffold but already has a repository.
 const BEGIN_ELSEWHERE: &str =
-    "a new project with a scaffold begins in a directory without .git (init makes the repository itself)";
+    "to get a scaffold, run init in a directory without .git (init creates the repository itself)";
 
 fn refuse_inception_flags(request: &Request, why: &str, is_bare_beginning: bool) -> Result<()> {
     let flags = [
@@ -341,9 +341,9 @@ fn refuse_inception_flags(request: &Request, why: &str, is_bare_beginning: bool)
     ];
     match flags.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => {
-            Err(Error::new(ExitCode::Usage, format!("{flag} is for a new project, but here is one already: {why}"))
+            Err(Error::new(ExitCode::Usage, format!("{flag} is for a new project, but this is an existing one: {why}"))
                 .hint(if is_bare_beginning {
-                    format!("Leave it out, or take another directory: {BEGIN_ELSEWHERE}.")
+                    format!("Leave it out; {BEGIN_ELSEWHERE}.")
                 } else {
                     "Leave it out, or name an empty directory with -C <dir>.".to_owned()
                 }))

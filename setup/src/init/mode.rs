@@ -1,4 +1,4 @@
-//! Whether a directory is the place for a new project, or holds one.
+//! Decides whether `init` starts a new project in a directory or discovers an existing one.
 
 use std::fs;
 use std::path::Path;
@@ -16,14 +16,14 @@ pub enum Mode {
     Discovery,
 }
 
-/// Names that show a project, whatever else is there.
+/// Names that indicate a project, whatever else is there.
 const INDICATORS: [&str; 10] =
     [".git", "pyproject.toml", "package.json", "go.mod", "Cargo.toml", "src", "lib", "app", "pom.xml", "Gemfile"];
 const INDICATING_ENDINGS: [&str; 2] = [".csproj", ".sln"];
 
-/// What a directory may hold and still count as empty: what forges put into a new repository, what editors and systems
-/// leave lying about, and what is ours.
-const BESIDE_THE_POINT: [&str; 10] = [
+/// Names that a directory may contain and still count as empty: what forges put into a new repository, what editors and
+/// operating systems leave behind, and our own directories.
+const IGNORED_NAMES: [&str; 10] = [
     ".gitignore",
     ".gitattributes",
     ".editorconfig",
@@ -35,14 +35,14 @@ const BESIDE_THE_POINT: [&str; 10] = [
     ".gsd",
     ".mahabharatha",
 ];
-const BESIDE_THE_POINT_STEMS: [&str; 5] = ["readme", "license", "licence", "copying", "notice"];
+const DOCUMENT_STEMS: [&str; 5] = ["readme", "license", "licence", "copying", "notice"];
 
-/// The mode, and what decided it.
+/// Returns the mode and the reason for it.
 pub fn of(root: &Path) -> Result<(Mode, String)> {
     Ok(judge(&names(root)?))
 }
 
-/// Whether there is a repository, and nothing in it that shows what it is to become.
+/// Returns true if the directory is a repository without anything that shows what it will contain.
 pub fn is_bare_beginning(root: &Path) -> Result<bool> {
     let names: Vec<String> = names(root)?.into_iter().filter(|name| name != ".git").collect();
     Ok(judge(&names).0 == Mode::Inception)
@@ -61,26 +61,26 @@ fn judge(names: &[String]) -> (Mode, String) {
     let in_order = INDICATORS.iter().filter_map(|known| names.iter().find(|name| name == known));
     let by_ending = names.iter().filter(|name| INDICATING_ENDINGS.iter().any(|ending| name.ends_with(ending)));
     if let Some(name) = in_order.chain(by_ending).next() {
-        return (Mode::Discovery, format!("there is {name:?}"));
+        return (Mode::Discovery, format!("it contains {name:?}"));
     }
-    // Without an indicator too: a scaffold does not belong among a person's files.
-    if let Some(name) = names.iter().find(|name| !is_beside_the_point(name)) {
-        return (Mode::Discovery, format!("it is not empty: there is {name:?}"));
+    // Without an indicator too: a scaffold does not belong among the user's files.
+    if let Some(name) = names.iter().find(|name| !is_ignored(name)) {
+        return (Mode::Discovery, format!("it is not empty: it contains {name:?}"));
     }
     match names.iter().find(|name| !name.starts_with('.')) {
-        Some(name) => (Mode::Inception, format!("there is nothing but {name:?} and the like")),
+        Some(name) => (Mode::Inception, format!("it contains only {name:?} and the like")),
         None => (Mode::Inception, "the directory is empty".to_owned()),
     }
 }
 
-fn is_beside_the_point(name: &str) -> bool {
-    BESIDE_THE_POINT.contains(&name) || is_document(name) || name.starts_with(JOURNAL_DIR_PREFIX)
+fn is_ignored(name: &str) -> bool {
+    IGNORED_NAMES.contains(&name) || is_document(name) || name.starts_with(JOURNAL_DIR_PREFIX)
 }
 
-/// A readme, a licence or the like.
+/// Returns true for a readme, a licence or the like.
 pub fn is_document(name: &str) -> bool {
     let stem = name.split(['.', '-', '_']).next().unwrap_or(name).to_ascii_lowercase();
-    BESIDE_THE_POINT_STEMS.contains(&stem.as_str())
+    DOCUMENT_STEMS.contains(&stem.as_str())
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn every_indicator_alone_shows_a_project() {
+    fn every_single_indicator_means_an_existing_project() {
         for name in INDICATORS.into_iter().chain(["Shop.csproj", "Shop.sln"]) {
             assert_eq!(mode(&[name]), Mode::Discovery, "{name}");
             assert_eq!(mode(&["README.md", name]), Mode::Discovery, "{name}");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_readme_or_a_licence_is_no_project() {
+    fn a_readme_or_a_licence_does_not_indicate_a_project() {
         for names in [
             &[][..],
             &["README.md"],
@@ -114,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_files_show_a_project_too() {
+    fn unknown_user_files_indicate_a_project() {
         let (mode, why) = judge(&["README.md".to_owned(), "main.py".to_owned()]);
-        assert_eq!((mode, why.as_str()), (Mode::Discovery, "it is not empty: there is \"main.py\""));
+        assert_eq!((mode, why.as_str()), (Mode::Discovery, "it is not empty: it contains \"main.py\""));
     }
 }

@@ -1,4 +1,4 @@
-//! What `init` wrote, so that it can tell later whether a person has changed it.
+//! Record of what `init` wrote, to tell later whether the user has changed a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,20 +8,20 @@ use mahabharatha_sys::store::file_set::fingerprint;
 use serde::{Deserialize, Serialize};
 
 pub const PATH: &str = ".mahabharatha/init.json";
-/// Far more than ours ever is.
-const MAX: u64 = 4 << 20;
+/// Maximum size in bytes: far more than a real record has.
+const MAX_BYTES: u64 = 4 << 20;
 
-/// By path, a sign of the contents.
+/// Fingerprints of the written contents, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     files: BTreeMap<String, String>,
 }
 
 impl Record {
-    /// Without one, or with one that cannot be read, everything that stands there counts as a person's.
+    /// Reads the record. If it is missing or unreadable, every existing file counts as the user's.
     pub fn read(root: &Path) -> Record {
         let path = root.join(PATH);
-        let small = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX);
+        let small = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_BYTES);
         let text = if small { fs::read(&path).unwrap_or_default() } else { Vec::new() };
         serde_json::from_slice(&text).unwrap_or_default()
     }
@@ -34,12 +34,12 @@ impl Record {
         self.files.get(path).is_some_and(|known| *known == fingerprint(contents))
     }
 
-    /// Whether it was ever ours.
+    /// Returns true if `init` ever wrote this path.
     pub fn knows(&self, path: &str) -> bool {
         self.files.contains_key(path)
     }
 
-    /// The paths of all files that were ever ours.
+    /// Returns the paths of all files that `init` ever wrote.
     pub fn paths(&self) -> Vec<String> {
         self.files.keys().cloned().collect()
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_shows() {
+    fn a_changed_file_is_detected() {
         let mut record = Record::default();
         record.note("a", b"text");
         assert!(record.wrote("a", b"text"));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written_and_a_broken_one_is_none() {
+    fn a_record_round_trips_and_a_broken_one_is_empty() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(PATH);
         assert_eq!(Record::read(dir.path()), Record::default());

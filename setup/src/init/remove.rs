@@ -1,4 +1,4 @@
-//! Takes out of a project what `init` and `install` wrote, as far as the user has not changed it.
+//! Removes from a project what `init` and `install` wrote, except what the user has changed.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -12,8 +12,8 @@ use mahabharatha_sys::store::projection;
 use super::record::{self, Record};
 use super::{IGNORE, claude_md, devcontainer};
 
-/// Plans the removal. The caller holds the lock. What runs left (`.mahabharatha/state` and the like) is for `cleanup`,
-/// and the program that a new project began with is the user's.
+/// Plans the removal; the caller must hold the lock. Files of runs (`.mahabharatha/state` and the like) are left to
+/// `cleanup`, and the scaffold of a new project belongs to the user.
 pub fn plan(root: &Path, selection: &Selection) -> Result<Plan> {
     let mut plan = install::plan_removal(&Home::of_project(root), selection)?;
     let mut record = Record::read(root);
@@ -24,7 +24,7 @@ pub fn plan(root: &Path, selection: &Selection) -> Result<Plan> {
         }
         match plain_file(root, &path)? {
             Some(found) if record.wrote(&path, &found) => plan.remove(group, &path)?,
-            // Our part of this one has marks around it.
+            // Our part of this file is between two markers.
             Some(found) if path == claude_md::PATH => remove_our_part(&mut plan, group, &path, &found)?,
             Some(_) => plan.keep(group, &path),
             None => {}
@@ -43,7 +43,7 @@ pub fn plan(root: &Path, selection: &Selection) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The record goes with the last group, and the `.gitignore` beside it when it has nothing left to hide.
+/// Removes the record when every group is removed, and the `.gitignore` beside it when nothing is left to ignore.
 fn finish(root: &Path, plan: &mut Plan, record: &Record, selection: &Selection) -> Result<()> {
     let path = root.join(record::PATH);
     if path.is_file() {
@@ -63,7 +63,7 @@ fn finish(root: &Path, plan: &mut Plan, record: &Record, selection: &Selection) 
     Ok(())
 }
 
-/// Removes our part of a file, or the file if it was ours from the start.
+/// Removes our part of a file, or the whole file if we created it.
 fn remove_our_part(plan: &mut Plan, group: Group, path: &str, found: &[u8]) -> Result<()> {
     let Ok(text) = std::str::from_utf8(found) else { return Ok(()) };
     let left = match path {
@@ -77,7 +77,8 @@ fn remove_our_part(plan: &mut Plan, group: Group, path: &str, found: &[u8]) -> R
     }
 }
 
-/// The contents of a file in the project that no link leads to. A record that was planted may name anything.
+/// Returns the contents of a regular file in the project that is reached without symlinks. The path is not trusted: a
+/// forged record could name any file.
 fn plain_file(root: &Path, path: &str) -> Result<Option<Vec<u8>>> {
     let parts: Vec<Component<'_>> = Path::new(path).components().collect();
     if !parts.iter().all(|part| matches!(part, Component::Normal(_))) {

@@ -1,4 +1,4 @@
-//! The security rules that are built in, by file name.
+//! The built-in security rules, by file name.
 
 pub const EMBEDDED: [(&str, &str); 6] = [
     ("security-general.md", include_str!("../../assets/rules/security-general.md")),
@@ -11,17 +11,17 @@ pub const EMBEDDED: [(&str, &str); 6] = [
 
 #[cfg(test)]
 mod tests {
-    use mahabharatha_core::prompt::rules::concern;
+    use mahabharatha_core::prompt::rules::apply_to;
 
     use super::*;
 
-    /// What a prompt takes of one file.
-    const ROOM: usize = 8000;
+    /// How many characters of one file a prompt takes.
+    const MAX_PROMPT_CHARS: usize = 8000;
 
     #[test]
     fn every_rule_has_a_reason_and_shows_what_not_to_do_and_what_to_do() {
         for (name, text) in EMBEDDED {
-            assert!(text.chars().count() < ROOM, "{name} would be cut");
+            assert!(text.chars().count() < MAX_PROMPT_CHARS, "{name} would be cut");
             assert!(text.starts_with("---\ndescription: "), "{name}");
             assert!(text.lines().nth(2).is_some_and(|line| line.starts_with("paths: [")), "{name}");
             for rule in text.split("\n## ").skip(1) {
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_task_gets_the_rules_of_its_files() {
         let of = |path: &str| -> Vec<&str> {
-            let names = EMBEDDED.iter().map(|(name, _)| *name).filter(|name| concern(name, [path].into_iter()));
+            let names = EMBEDDED.iter().map(|(name, _)| *name).filter(|name| apply_to(name, [path].into_iter()));
             names.map(|name| name.trim_start_matches("security-").trim_end_matches(".md")).collect()
         };
         assert_eq!(of("src/a.py"), ["general", "python"]);

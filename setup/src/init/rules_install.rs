@@ -1,4 +1,4 @@
-//! Which security rules go into `.claude/rules/`: those for the project's stack, built in or from a repository.
+//! Chooses the security rules for `.claude/rules/` by the project's stack, from the built-in set or from a repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,16 +12,18 @@ use super::detect::{Survey, Tool};
 use super::place::NewFile;
 
 const DIR: &str = ".claude/rules";
-/// So much of a repository is taken; more is no set of rules.
+/// Limits for what is taken from a rules repository: number of files, and bytes per file.
 const MAX_FILES: usize = 100;
 const MAX_BYTES: u64 = 256 << 10;
-/// Words of a path that say nothing about what the rules are for.
-const EMPTY_WORDS: [&str; 8] = ["rules", "rule", "claude", "security", "secure", "coding", "src", "docs"];
+/// Path words that say nothing about what the rules are for.
+const GENERIC_WORDS: [&str; 8] = ["rules", "rule", "claude", "security", "secure", "coding", "src", "docs"];
 /// Documents about the repository itself.
-const ABOUT_ITSELF: [&str; 6] = ["readme", "contributing", "changelog", "license", "code_of_conduct", "security"];
-const FOR_ALL: [&str; 4] = ["core", "general", "owasp", "common"];
+const REPOSITORY_DOCUMENTS: [&str; 6] =
+    ["readme", "contributing", "changelog", "license", "code_of_conduct", "security"];
+/// Path words of rules that apply to every stack.
+const UNIVERSAL_WORDS: [&str; 4] = ["core", "general", "owasp", "common"];
 
-/// The files, and what should be known about them. `built_in` is by file name.
+/// Returns the rule files and any warnings. `built_in` holds pairs of file name and text.
 pub fn files(
     root: &Path,
     survey: &Survey,
@@ -33,12 +35,12 @@ pub fn files(
     let warning = match from_repository(root, repository, &words) {
         Ok(files) if !files.is_empty() => return (files, Vec::new()),
         Ok(_) => format!("{repository} has no rules for this stack"),
-        Err(error) => format!("the rules of {repository} cannot be had: {}", error.message()),
+        Err(error) => format!("cannot get the rules from {repository}: {}", error.message()),
     };
-    (embedded(&words, built_in), vec![format!("{warning}; those built in serve")])
+    (embedded(&words, built_in), vec![format!("{warning}; using the built-in rules")])
 }
 
-/// What rules for this project may be called.
+/// Returns the words by which rules for this project may be named.
 fn stack_words(survey: &Survey) -> BTreeSet<String> {
     let by_tool: [(Tool, &[&str]); 8] = [
         (Tool::Python, &["python"]),
@@ -78,16 +80,16 @@ fn from_repository(root: &Path, repository: &str, words: &BTreeSet<String>) -> R
         return collect(&local, words);
     }
     if !repository.contains(':') {
-        return Err(Error::new(ExitCode::Failed, "there is no such directory, and it is no URL"));
+        return Err(Error::new(ExitCode::Failed, "it is neither a directory nor a URL"));
     }
     let temporary = tempfile::tempdir()
-        .map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?;
+        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot create a temporary directory: {error}")))?;
     let copy = temporary.path().join("rules");
-    git::copy_of(repository, &copy)?;
+    git::shallow_clone(repository, &copy)?;
     collect(&copy, words)
 }
 
-/// The documents of a directory that concern the stack, by their paths.
+/// Returns the documents in a directory that concern the stack, judged by their paths.
 fn collect(dir: &Path, words: &BTreeSet<String>) -> Result<Vec<NewFile>> {
     let walk = WalkBuilder::new(dir).standard_filters(false).hidden(true).follow_links(false).build();
     let is_document = |path: &Path| path.extension().is_some_and(|ending| ending == "md");
@@ -110,17 +112,18 @@ fn collect(dir: &Path, words: &BTreeSet<String>) -> Result<Vec<NewFile>> {
     Ok(found.into_iter().map(|(name, text)| NewFile::ours(format!("{DIR}/{name}"), text)).collect())
 }
 
-/// `rules/languages/python/claude.md` is `security-languages-python.md`, where the stack has Python.
+/// Turns `rules/languages/python/claude.md` into `security-languages-python.md`. Returns None if the stack has no
+/// Python.
 fn rule_name(path: &str, words: &BTreeSet<String>) -> Option<String> {
     let stem = path.strip_suffix(".md")?;
-    if !stem.contains('/') && ABOUT_ITSELF.contains(&stem) {
+    if !stem.contains('/') && REPOSITORY_DOCUMENTS.contains(&stem) {
         return None;
     }
     let named: Vec<&str> = stem
         .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty() && !EMPTY_WORDS.contains(word))
+        .filter(|word| !word.is_empty() && !GENERIC_WORDS.contains(word))
         .collect();
-    let concerns = named.iter().any(|word| words.contains(*word) || FOR_ALL.contains(word));
+    let concerns = named.iter().any(|word| words.contains(*word) || UNIVERSAL_WORDS.contains(word));
     let name: String = named.join("-").chars().take(80).collect();
     concerns.then(|| format!("security-{name}.md"))
 }
@@ -153,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_decides() {
+    fn built_in_rules_are_chosen_by_stack() {
         let (dir, survey) = project(&["main.py", "Dockerfile"]);
         let (files, _) = files(dir.path(), &survey, None, &BUILT_IN);
         assert_eq!(names(&files), ["security-general.md", "security-python.md", "security-docker.md"]);
     }
 
     #[test]
-    fn a_repository_is_mapped_by_its_paths_and_one_that_is_not_there_is_a_warning() {
+    fn a_rules_repository_is_mapped_by_path_and_a_missing_one_is_a_warning() {
         let (dir, survey) = project(&["main.py"]);
         let rules = tempfile::tempdir().unwrap();
         for path in [

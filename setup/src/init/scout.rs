@@ -1,4 +1,5 @@
-//! One question to an agent about what rules cannot see. Without an answer, `init` goes on with what it found itself.
+//! Asks an agent about what static detection cannot see. If there is no usable answer, `init` continues with its own
+//! findings.
 
 use std::path::Path;
 
@@ -12,22 +13,23 @@ use mahabharatha_sys::ui::{Ui, one_line};
 use super::infrastructure;
 use crate::planning::{self, Asker, Role};
 
-/// An error where it cannot be asked at all, which is better known before everything is read.
+/// Returns the asker, or an error if the agent cannot be asked at all. Called early, so that the error comes before the
+/// survey.
 pub fn asker<'a>(name: &str, config: &'a Config, root: &'a Path, project: Option<&'a Project>) -> Result<Asker<'a>> {
     Asker::about_project(name, Role::Scout, config, root, project)
 }
 
-/// What it has to add to what was found; or why nothing.
+/// Returns the agent's notes on the findings, or the reason why there are none.
 pub fn ask(ui: &Ui, asker: &Asker<'_>, found: &str) -> Result<ScoutNotes, String> {
-    planning::end_on_signals().map_err(|error| error.to_string())?;
+    planning::exit_on_signals().map_err(|error| error.to_string())?;
     let answer = asker.ask(ui, &scout(found), &ScoutNotes::schema());
     if let Some(cost) = cost_phrase(asker.cost()).filter(|_| answer.is_ok()) {
-        ui.note(&format!("{} has answered ({cost}).", asker.name()));
+        ui.note(&format!("{} answered ({cost})", asker.name()));
     }
     let why = match answer.map(|answer| answer.and_then(ScoutNotes::read)) {
         Ok(Ok(notes)) => return Ok(notes),
-        Ok(Err(why)) => format!("what {} answered cannot be used: {why}", asker.name()),
+        Ok(Err(why)) => format!("{}'s answer cannot be used: {why}", asker.name()),
         Err(error) => one_line(&error.to_string()),
     };
-    Err(format!("{why}; {} has no notes of the scout", infrastructure::PATH))
+    Err(format!("{why}; {} was written without scout notes", infrastructure::PATH))
 }

@@ -1,4 +1,4 @@
-//! Which requirements a person approved, kept beside them so that it goes where they go.
+//! Records the user's approval of a feature's requirements, in a file beside them so that it is committed with them.
 
 use std::fmt;
 
@@ -14,16 +14,16 @@ use super::documents::read_document;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Approval {
-    /// The name that git gives to the text, with line ends as on Unix.
+    /// Git blob id of the requirements text, with Unix line endings.
     requirements: String,
     approved_at: String,
     approved_by: String,
 }
 
-/// How the requirements of a feature stand.
+/// Approval status of a feature's requirements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum ApprovalStatus {
     Missing,
     Draft,
     Approved,
@@ -31,38 +31,38 @@ pub enum Standing {
     Changed,
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for ApprovalStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Standing::Missing => "missing",
-            Standing::Draft => "a draft",
-            Standing::Approved => "approved",
-            Standing::Changed => "changed since approval",
+            ApprovalStatus::Missing => "missing",
+            ApprovalStatus::Draft => "a draft",
+            ApprovalStatus::Approved => "approved",
+            ApprovalStatus::Changed => "changed since approval",
         })
     }
 }
 
-pub fn standing(project: &Project, paths: &FeaturePaths) -> Result<Standing> {
-    let Some(text) = read_document(&paths.requirements())? else { return Ok(Standing::Missing) };
-    let Some(approval) = read_document(&paths.approval())? else { return Ok(Standing::Draft) };
-    // What cannot be read approves nothing.
-    let Ok(approval) = serde_json::from_str::<Approval>(&approval) else { return Ok(Standing::Draft) };
+pub fn approval_status(project: &Project, paths: &FeaturePaths) -> Result<ApprovalStatus> {
+    let Some(text) = read_document(&paths.requirements())? else { return Ok(ApprovalStatus::Missing) };
+    let Some(approval) = read_document(&paths.approval())? else { return Ok(ApprovalStatus::Draft) };
+    // An unreadable approval file approves nothing.
+    let Ok(approval) = serde_json::from_str::<Approval>(&approval) else { return Ok(ApprovalStatus::Draft) };
     let same = approval.requirements == fingerprint(project, &text)?;
-    Ok(if same { Standing::Approved } else { Standing::Changed })
+    Ok(if same { ApprovalStatus::Approved } else { ApprovalStatus::Changed })
 }
 
-/// How they stand, with who approved them and when, for a document.
-pub fn approval_line(paths: &FeaturePaths, standing: Standing) -> String {
+/// Returns the approval status for the design document, with who approved the requirements and when.
+pub fn approval_line(paths: &FeaturePaths, status: ApprovalStatus) -> String {
     let approval = read_document(&paths.approval()).ok().flatten();
     match approval.and_then(|text| serde_json::from_str::<Approval>(&text).ok()) {
-        Some(approval) if standing == Standing::Approved => {
+        Some(approval) if status == ApprovalStatus::Approved => {
             format!("approved {} by {}", approval.approved_at, approval.approved_by)
         }
-        _ => standing.to_string(),
+        _ => status.to_string(),
     }
 }
 
-/// Approves the requirements as they stand in the file, unless something in them is missing.
+/// Approves the requirements as they are in the file, unless something in them is missing.
 pub fn approve(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let path = paths.requirements();
     let Some(text) = read_document(&path)? else {
@@ -76,10 +76,10 @@ pub fn approve(project: &Project, paths: &FeaturePaths) -> Result<()> {
         return Err(missing
             .iter()
             .fold(error, |error, gap| error.detail(gap_line(gap)))
-            .hint("Fill in what is missing, then approve it."));
+            .hint("Fill in what is missing, then approve again."));
     }
-    if standing(project, paths)? == Standing::Approved {
-        // Whoever approved it first did.
+    if approval_status(project, paths)? == ApprovalStatus::Approved {
+        // Keep the first approval's name and date.
         return Ok(());
     }
     let identity = project.identity()?;
@@ -93,7 +93,7 @@ pub fn approve(project: &Project, paths: &FeaturePaths) -> Result<()> {
 }
 
 fn fingerprint(project: &Project, text: &str) -> Result<String> {
-    Ok(project.git().name_of(text.replace("\r\n", "\n").as_bytes())?.to_string())
+    Ok(project.git().hash_blob(text.replace("\r\n", "\n").as_bytes())?.to_string())
 }
 
 pub fn gap_line(gap: &Gap) -> String {

@@ -1,4 +1,4 @@
-//! A design by an agent, which gets back everything that is wrong with it.
+//! Lets an agent design the feature, and returns the design to it for correction while the checks find problems.
 
 use mahabharatha_core::design::Proposal;
 use mahabharatha_core::ids::Feature;
@@ -9,11 +9,11 @@ use mahabharatha_sys::ui::Ui;
 
 use super::asker::{Asker, as_documents};
 
-/// So often its design goes back to it.
-const ROUNDS: usize = 3;
+/// How many times a rejected design goes back to the agent.
+const MAX_CORRECTIONS: usize = 3;
 
-/// The design that `judge` takes; or, in the end, what still speaks against the last one.
-pub fn draw_up<T, P>(
+/// Returns the first design that `judge` accepts, or the problems of the last one once the corrections are used up.
+pub fn ask_architect<T, P>(
     ui: &Ui,
     asker: &Asker<'_>,
     feature: &Feature,
@@ -31,11 +31,11 @@ pub fn draw_up<T, P>(
         let text = answer.as_ref().map(|value| value.to_string()).unwrap_or_default();
         let problems = match judge(answer.and_then(|value| Proposal::read(value, feature)))? {
             Ok(taken) => return Ok(Ok(taken)),
-            Err(problems) if round == ROUNDS => return Ok(Err(problems)),
+            Err(problems) if round == MAX_CORRECTIONS => return Ok(Err(problems)),
             Err(problems) => problems,
         };
         let lines: Vec<String> = problems.iter().map(&line).collect();
-        ui.note(&format!("{} in the design of {}, back to it:", count(lines.len(), "problem"), asker.name()));
+        ui.note(&format!("{} in {}'s design, asking it to fix:", count(lines.len(), "problem"), asker.name()));
         lines.iter().for_each(|line| ui.note(&format!("  {line}")));
         rejected = Some((text, lines));
     }

@@ -1,4 +1,4 @@
-//! The agent that is asked while a feature is planned or a project set up, and never to change anything.
+//! Asks an agent a question while a feature is planned or a project is set up. The agent must not change any file.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::documents::read_document;
 use super::signals;
 
-/// As whom an agent is asked.
+/// Role in which an agent is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     ProductOwner,
@@ -36,7 +36,7 @@ impl Role {
         }
     }
 
-    /// The command that asks.
+    /// Returns the command that asks in this role.
     fn phase(self) -> &'static str {
         match self {
             Role::ProductOwner => "plan",
@@ -52,18 +52,18 @@ pub struct Asker<'a> {
     agent: &'a AgentConfig,
     config: &'a Config,
     root: &'a Path,
-    /// None where there is no repository.
+    /// None outside a repository.
     project: Option<&'a Project>,
-    /// None where it is asked about the project, and not about a feature.
+    /// None when the question is about the project and not about a feature.
     paths: Option<&'a FeaturePaths>,
-    /// What the feature's run has cost so far.
+    /// Cost of the feature's run so far.
     run_cost: Cost,
-    /// What its own questions have cost so far.
+    /// Cost of this asker's own questions so far.
     cost: Cell<Cost>,
 }
 
 impl<'a> Asker<'a> {
-    /// The agent that was named, or an error that says why it cannot be asked.
+    /// Returns the named agent, or an error that says why it cannot be asked.
     pub fn named(
         name: &str,
         role: Role,
@@ -75,7 +75,7 @@ impl<'a> Asker<'a> {
         Ok(Asker { paths: Some(paths), ..asker })
     }
 
-    /// As `named`, where there is no feature, and perhaps no repository.
+    /// Like `named`, but without a feature and possibly outside a repository.
     pub fn about_project(
         name: &str,
         role: Role,
@@ -85,8 +85,10 @@ impl<'a> Asker<'a> {
     ) -> Result<Self> {
         let agent = config.agent(name).ok_or_else(|| {
             let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
-            Error::new(ExitCode::Usage, format!("there is no agent {name:?}"))
-                .hint(format!("Name one of agents: in .mahabharatha/config.yaml ({}), or none.", known.join(", ")))
+            Error::new(ExitCode::Usage, format!("unknown agent {name:?}")).hint(format!(
+                "Use an agent from agents: in .mahabharatha/config.yaml ({}), or none.",
+                known.join(", ")
+            ))
         })?;
         match (agent.kind, agent.command.first()) {
             (AgentKind::Claude, _) => {
@@ -95,16 +97,13 @@ impl<'a> Asker<'a> {
                 })?;
             }
             (AgentKind::Command, None) => {
-                return Err(Error::new(ExitCode::Invalid, format!("the agent {name} has no command to ask"))
+                return Err(Error::new(ExitCode::Invalid, format!("the agent {name} has no command configured"))
                     .hint(format!("Set agents.{name}.command in .mahabharatha/config.yaml.")));
             }
             (AgentKind::Command, Some(program)) => {
                 if agent::find_program(root, program).is_none() {
-                    return Err(Error::new(
-                        ExitCode::Preflight,
-                        format!("{name}: {program} is no program that can be run"),
-                    )
-                    .hint(format!("Put it there, executable, or change agents.{name}.command.")));
+                    return Err(Error::new(ExitCode::Preflight, format!("{name}: cannot run {program}"))
+                        .hint(format!("Install it and make it executable, or change agents.{name}.command.")));
                 }
             }
         }
@@ -112,7 +111,7 @@ impl<'a> Asker<'a> {
         Ok(Asker { role, name, agent, config, root, project, paths: None, run_cost, cost })
     }
 
-    /// The default agent, where that is one that can be kept from writing; or why there is none.
+    /// Returns the default agent if it can be kept from writing, or the reason why there is none.
     pub fn default_one(
         role: Role,
         config: &'a Config,
@@ -122,14 +121,16 @@ impl<'a> Asker<'a> {
         let name = config.agent.as_str();
         match config.agent(name) {
             Some(agent) if agent.kind == AgentKind::Command && !agent.command.is_empty() => {
-                let message = format!("{name} is a command, which might write, and is asked only where it is named");
-                Err(Error::new(ExitCode::Usage, message).hint(format!("Name it: --agent {name}")))
+                let message = format!(
+                    "the default agent {name} is a custom command, which could write files, so it must be named explicitly"
+                );
+                Err(Error::new(ExitCode::Usage, message).hint(format!("Pass --agent {name}.")))
             }
             _ => Asker::named(name, role, config, project, paths),
         }
     }
 
-    /// Counts what the feature's run has cost against the feature's budget too.
+    /// Counts the cost of the feature's run against the feature's budget too.
     pub fn after_run(self, run_cost: Cost) -> Self {
         Asker { run_cost, ..self }
     }
@@ -142,7 +143,7 @@ impl<'a> Asker<'a> {
         self.cost.get()
     }
 
-    /// The answer, or why it is none, for the agent to read.
+    /// Returns the answer, or the reason why it is invalid, worded for the agent.
     pub fn ask(&self, ui: &Ui, prompt: &str, schema: &Value) -> Result<Result<Value, String>> {
         ui.note(&format!("asking {} as the {} …", self.name, self.role.as_str()));
         let mut pass = [self.config.env.pass.as_slice(), &self.agent.env].concat();
@@ -165,23 +166,27 @@ impl<'a> Asker<'a> {
             prompt,
             schema,
             env,
-            mark: proc::own_mark(&self.paths.map_or_else(|| self.root.to_owned(), FeaturePaths::asked)),
+            mark: proc::own_mark(&self.paths.map_or_else(|| self.root.to_owned(), FeaturePaths::planning_mark)),
             timeout: self.config.workers.timeout,
             max_usd,
         });
-        signals::let_end();
+        signals::wait_if_exiting();
         self.count(ui, question, answer.cost);
-        // An agent that was stopped for its budget failed because of that.
+        // If the budget ran out meanwhile, that is why the agent failed: report the budget instead.
         let value = answer.value.or_else(|error| self.budget().and(Err(error)))?;
         let after = self.changed_files()?;
         let changed: Vec<&str> = after.difference(&before).map(String::as_str).collect();
         if !changed.is_empty() {
-            ui.warn(&format!("files changed in your checkout while {} was asked: {}", self.name, changed.join(", ")));
+            ui.warn(&format!(
+                "files in your checkout changed while {} was answering: {}",
+                self.name,
+                changed.join(", ")
+            ));
         }
         Ok(value)
     }
 
-    /// Notes a question where its cost is kept; nowhere as long as there is no repository.
+    /// Records a question in the cost file before it is asked. Returns None outside a repository.
     fn note(&self) -> Result<Option<Question>> {
         let path = match (self.paths, self.project) {
             (Some(paths), Some(project)) => {
@@ -192,16 +197,16 @@ impl<'a> Asker<'a> {
             (None, Some(project)) => Some(project.setup_costs()),
             (None, None) => Project::locate(self.root)?.as_ref().map(Project::setup_costs),
         };
-        path.map(|path| Question::note(&path, self.role.phase(), &self.name)).transpose()
+        path.map(|path| Question::record(&path, self.role.phase(), &self.name)).transpose()
     }
 
     fn count(&self, ui: &Ui, question: Option<Question>, cost: Cost) {
         self.cost.set(self.cost.get() + cost);
         let _whole = signals::uninterrupted();
-        // There may be a repository by now.
+        // The user may have created the repository in the meantime.
         let question = question.map_or_else(|| self.note(), |question| Ok(Some(question)));
         if let Err(error) = question.and_then(|question| question.map_or(Ok(()), |question| question.cost(cost))) {
-            // The answer is there, and paid for.
+            // Only warn: the answer has arrived and is paid for.
             ui.warn(&error.to_string());
         }
     }
@@ -210,7 +215,7 @@ impl<'a> Asker<'a> {
         Ok(self.project.map(Project::changed_files).transpose()?.unwrap_or_default().into_iter().collect())
     }
 
-    /// Returns what the next question may cost; an error where nothing is left.
+    /// Returns the maximum cost of the next question, or an error if the budget is used up.
     fn budget(&self) -> Result<Option<f64>> {
         let budget = &self.config.budget;
         let left = |key, limit: Option<f64>, spent: Cost| {
@@ -228,7 +233,7 @@ impl<'a> Asker<'a> {
         Ok(own.into_iter().chain(feature).reduce(f64::min))
     }
 
-    /// What the project says about itself; what cannot be read is left out.
+    /// Returns the documents in which the project describes itself, leaving out any that cannot be read.
     pub fn project_documents(&self) -> Vec<(String, String)> {
         [".gsd/PROJECT.md", ".gsd/INFRASTRUCTURE.md", "CLAUDE.md"]
             .into_iter()

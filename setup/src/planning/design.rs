@@ -1,11 +1,11 @@
-//! A proposal on its way to being the feature's design: judged, then turned into files.
+//! Checks an agent's proposed design and turns it into the feature's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mahabharatha_core::design::{Design, Page, Proposal, design_document, design_manifest, is_form, stub_in_the_way};
-use mahabharatha_core::graph::{Problem, Served, Severity, StartTree, TaskGraph, spell_out, trace};
+use mahabharatha_core::graph::{Problem, Severity, StartTree, TaskGraph, TracedCriterion, spell_out, trace};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::spec::{GraphFile, Requirements, write_task_file};
 use mahabharatha_engine::specs;
@@ -16,16 +16,16 @@ use mahabharatha_sys::store::file_set::FileSet;
 
 use super::documents::aside;
 
-/// A design whose graph holds.
+/// A design whose task graph passed every check.
 pub struct Designed {
     pub design: Design,
     pub file: GraphFile,
     pub graph: TaskGraph,
-    pub criteria: Vec<Served>,
+    pub criteria: Vec<TracedCriterion>,
     pub warnings: Vec<Problem>,
 }
 
-/// Checks everything; with an error, every problem.
+/// Checks the proposal. The error lists every problem, not only the first.
 pub fn judge(
     project: &Project,
     paths: &FeaturePaths,
@@ -52,7 +52,7 @@ pub fn judge(
     }
 }
 
-/// A design that a person is to fill in: its graph has the right form, and no criterion is served yet.
+/// Checks a skeleton that the user will fill in: only the form of its graph, since no criterion is covered yet.
 pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) -> Result<Designed, Vec<Problem>> {
     let Proposal { design, graph: mut file } = proposal;
     let (criteria, _) = trace(requirements, &file);
@@ -66,7 +66,8 @@ pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) 
     }
 }
 
-/// Nobody writes through a link, or over a file, unless that is the stub itself: one that was killed may have left it.
+/// Returns true if the stub cannot be written without following a symlink or replacing a file. A file with exactly the
+/// stub's content is fine: a killed `design` command may have left it.
 fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
     let mut at = checkout.to_owned();
     let mut parts = path.split('/').peekable();
@@ -83,52 +84,52 @@ fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
     false
 }
 
-/// The tasks of the widest level.
+/// Returns the number of tasks in the widest level.
 pub fn width(graph: &TaskGraph) -> usize {
     graph.tasks().chunk_by(|one, next| one.level == next.level).map(<[_]>::len).max().unwrap_or(0)
 }
 
-/// Who made the design, and on what.
-pub struct Colophon<'a> {
+/// Author and approval, for the header of the design document.
+pub struct Provenance<'a> {
     pub author: &'a str,
-    /// How the requirements stand.
+    /// Approval status of the requirements.
     pub approval: &'a str,
-    /// A document that a person wrote stays as it is.
+    /// Keep a design document that the user wrote.
     pub keep_document: bool,
 }
 
-/// What is to be written where.
+/// The files of a design, ready to be written.
 #[derive(Debug)]
-pub struct Laid {
+pub struct DesignFiles {
     pub files: FileSet,
-    /// What stood there and is kept beside it.
+    /// Backup files for the documents that are replaced.
     pub kept: Vec<PathBuf>,
 }
 
-/// Every file of the design; the graph comes last, since a run begins from it.
-pub fn lay_out(
+/// Collects every file of the design. The graph comes last, because a run starts from it.
+pub fn collect_files(
     project: &Project,
     paths: &FeaturePaths,
     designed: &Designed,
     plan: &Plan,
-    colophon: &Colophon<'_>,
-) -> Result<Laid> {
-    let mut laid = Laid { files: FileSet::within(&[project.root(), project.checkout()]), kept: Vec::new() };
+    provenance: &Provenance<'_>,
+) -> Result<DesignFiles> {
+    let mut collected = DesignFiles { files: FileSet::within(&[project.root(), project.checkout()]), kept: Vec::new() };
     for (path, content) in designed.design.stub_files() {
-        laid.files.write(project.checkout().join(path), content)?;
+        collected.files.write(project.checkout().join(path), content)?;
     }
     let old = fs::read_to_string(paths.graph()).ok().and_then(|text| GraphFile::parse(&text).ok());
     let gone = old.iter().flat_map(|old| TaskGraph::check(old, None).0).flat_map(|old| old.tasks().to_vec());
     for task in gone.filter(|task| designed.graph.task(&task.id).is_none()) {
-        laid.files.remove(paths.task_file(&task.id))?;
+        collected.files.remove(paths.task_file(&task.id))?;
     }
     for task in designed.graph.tasks() {
-        laid.files.write(paths.task_file(&task.id), write_task_file(&task.spec, None))?;
+        collected.files.write(paths.task_file(&task.id), write_task_file(&task.spec, None))?;
     }
     let manifest = serde_json::to_string_pretty(&design_manifest(&designed.graph)).expect("it has string keys only");
-    laid.files.write(paths.manifest(), manifest + "\n")?;
+    collected.files.write(paths.manifest(), manifest + "\n")?;
     let written = || fs::read(paths.design()).is_ok_and(|document| !is_form(&String::from_utf8_lossy(&document)));
-    if !(colophon.keep_document && written()) {
+    if !(provenance.keep_document && written()) {
         let created = Timestamp::now().strftime("%Y-%m-%d").to_string();
         let page = Page {
             design: &designed.design,
@@ -136,16 +137,16 @@ pub fn lay_out(
             plan,
             criteria: &designed.criteria,
             created: &created,
-            author: colophon.author,
-            approval: colophon.approval,
+            author: provenance.author,
+            approval: provenance.approval,
         };
-        laid.put_in_place(paths.design(), design_document(&page).into_bytes())?;
+        collected.put_in_place(paths.design(), design_document(&page).into_bytes())?;
     }
-    laid.put_in_place(paths.graph(), designed.file.to_json().into_bytes())?;
-    Ok(laid)
+    collected.put_in_place(paths.graph(), designed.file.to_json().into_bytes())?;
+    Ok(collected)
 }
 
-impl Laid {
+impl DesignFiles {
     fn put_in_place(&mut self, path: PathBuf, bytes: Vec<u8>) -> Result<()> {
         if let Some((beside, old)) = aside(&path, &bytes)? {
             self.files.write(beside.clone(), old)?;
@@ -155,7 +156,7 @@ impl Laid {
     }
 }
 
-/// What belongs into the commit, by its path in the repository: the specs, as far as git does not ignore them, and the stubs.
+/// Returns the files to commit, by their path in the repository: the specs that git does not ignore, and the stubs.
 pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
     let mut all: Vec<(PathBuf, Option<Vec<u8>>)> = Vec::new();
     let mut add = |path: &Path, bytes: Option<Vec<u8>>| {
@@ -163,7 +164,7 @@ pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Re
             all.push((inside.to_owned(), bytes));
         }
     };
-    // A document that a person wrote stays as it is, and is of the design all the same.
+    // A document that the user wrote is not rewritten, but belongs to the commit all the same.
     let found = [paths.requirements(), paths.approval(), paths.design()];
     for path in found.iter().filter(|found| files.iter().all(|(path, _)| path != *found)) {
         if let Ok(bytes) = fs::read(path) {

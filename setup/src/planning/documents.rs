@@ -1,4 +1,4 @@
-//! Documents of people: read within bounds, and never written over.
+//! Reads documents that the user wrote, up to a maximum length. Such a document is never overwritten without a backup.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::store::file_set;
 
-use super::LONGEST_DOCUMENT;
+use super::MAX_DOCUMENT_BYTES;
 
-/// Nothing where there is no such file.
+/// Returns None if there is no such file.
 pub fn read_document(path: &Path) -> Result<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -17,26 +17,27 @@ pub fn read_document(path: &Path) -> Result<Option<String>> {
         Err(error) => return Err(io("read", path)(error)),
     };
     let mut bytes = Vec::new();
-    file.take(LONGEST_DOCUMENT + 1).read_to_end(&mut bytes).map_err(io("read", path))?;
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).map_err(io("read", path))?;
     text_of(bytes, &path.display().to_string()).map(Some)
 }
 
-/// The bytes as text, or what is wrong with them.
+/// Converts the bytes to text, or reports that they are too long or not UTF-8.
 pub fn text_of(bytes: Vec<u8>, source: &str) -> Result<String> {
-    if bytes.len() as u64 > LONGEST_DOCUMENT {
-        return Err(Error::new(ExitCode::Invalid, format!("{source} is longer than {} MB", LONGEST_DOCUMENT >> 20))
-            .hint("Say it in fewer words."));
+    if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
+        return Err(Error::new(ExitCode::Invalid, format!("{source} is longer than {} MB", MAX_DOCUMENT_BYTES >> 20))
+            .hint("Shorten it."));
     }
     String::from_utf8(bytes).map_err(|_| Error::new(ExitCode::Invalid, format!("{source} is not UTF-8 text")))
 }
 
-/// A free name beside a file that is about to be replaced by something else, and what is to be kept there.
+/// Returns a free name beside a file that is about to be replaced, and the content to save there. Returns None if
+/// nothing would be lost.
 pub fn aside(path: &Path, replacement: &[u8]) -> Result<Option<(PathBuf, Vec<u8>)>> {
     let found = file_set::read(path)?.filter(|found| found != replacement);
     Ok(found.map(|found| (free_name(path), found)))
 }
 
-/// `requirements.1.md` beside `requirements.md`, or the first number that is free.
+/// Returns `requirements.1.md` beside `requirements.md`, or the first number that is free.
 fn free_name(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_replaced_is_kept_under_a_name_of_its_own() {
+    fn a_replaced_document_is_kept_under_a_free_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("requirements.md");
         assert_eq!(aside(&path, b"new").unwrap(), None);
@@ -62,13 +63,13 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_text_of_a_length_that_somebody_can_read() {
+    fn a_document_must_be_utf8_and_within_the_length_limit() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("d.md");
         assert_eq!(read_document(&path).unwrap(), None);
         fs::write(&path, [0xff]).unwrap();
         assert!(read_document(&path).unwrap_err().message().contains("UTF-8"));
-        fs::write(&path, vec![b'x'; LONGEST_DOCUMENT as usize + 1]).unwrap();
+        fs::write(&path, vec![b'x'; MAX_DOCUMENT_BYTES as usize + 1]).unwrap();
         assert!(read_document(&path).unwrap_err().message().contains("longer"));
     }
 }

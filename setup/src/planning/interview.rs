@@ -1,30 +1,30 @@
-//! The built-in interview, for where no agent asks. What there is already is offered as the answer.
+//! The built-in interview, used when no agent asks the questions. Existing requirements are offered as defaults.
 
 use mahabharatha_core::spec::{Requirements, Story};
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::ui::{NoAnswer, Style, Ui, one_line};
 
 const FLAG: &str = "--describe TEXT, --from FILE or --agent none";
-/// A question that must have an answer is asked so often.
-const PATIENCE: usize = 3;
-/// Nobody means to write more of one thing.
-const MOST: usize = 100;
+/// How many times a required question is asked.
+const MAX_REQUIRED_ATTEMPTS: usize = 3;
+/// Limit for stories and for the items of each list.
+const MAX_ITEMS: usize = 100;
 
 pub fn interview(ui: &Ui, start: &Requirements) -> Result<Requirements> {
     let mut all = start.clone();
-    ui.tell(Style::Dim, "An empty answer takes what stands in brackets, or ends a list.");
+    ui.tell(Style::Dim, "Press Enter to accept the [default] or to finish a list.");
     all.problem = required(ui, "What problem does it solve, and for whom?", &start.problem)?;
     all.stories = Vec::new();
-    for number in 1..=MOST {
+    for number in 1..=MAX_ITEMS {
         let before = start.stories.get(number - 1);
         match story(ui, number, before)? {
             Some(story) => all.stories.push(story),
             None => break,
         }
     }
-    all.constraints = list(ui, "Constraints, technical or of the business", &start.constraints)?;
-    all.out_of_scope = list(ui, "Out of scope: what is left out on purpose", &start.out_of_scope)?;
-    all.dependencies = list(ui, "Dependencies: systems or features that it needs", &start.dependencies)?;
+    all.constraints = list(ui, "Technical or business constraints", &start.constraints)?;
+    all.out_of_scope = list(ui, "Out of scope: what the feature deliberately leaves out", &start.out_of_scope)?;
+    all.dependencies = list(ui, "Dependencies: systems or features it needs", &start.dependencies)?;
     Ok(all)
 }
 
@@ -39,19 +39,19 @@ fn story(ui: &Ui, number: usize, before: Option<&Story>) -> Result<Option<Story>
     story.role = line(ui, "  As a …", &story.role)?;
     story.capability = line(ui, "  I want …", &story.capability)?;
     story.benefit = line(ui, "  So that …", &story.benefit)?;
-    story.criteria = list(ui, "  Acceptance criteria, each of which can be measured", &story.criteria)?;
-    story.verification = text(ui, "  The command that proves it:", &story.verification)?;
+    story.criteria = list(ui, "  Measurable acceptance criteria", &story.criteria)?;
+    story.verification = text(ui, "  Command that verifies it:", &story.verification)?;
     Ok(Some(story))
 }
 
-/// An answer in one or more lines, which may not be empty.
+/// Asks up to `MAX_REQUIRED_ATTEMPTS` times for an answer, of one or more lines, that is not empty.
 pub fn required(ui: &Ui, question: &str, before: &str) -> Result<String> {
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_REQUIRED_ATTEMPTS {
         let answer = text(ui, question, before)?;
         if !answer.is_empty() {
             return Ok(answer);
         }
-        ui.warn("this needs an answer");
+        ui.warn("an answer is required");
     }
     Err(Error::new(ExitCode::Usage, format!("\"{question}\" was not answered; nothing was written"))
         .hint(format!("Answer it with {FLAG}.")))
@@ -69,9 +69,9 @@ fn text(ui: &Ui, question: &str, before: &str) -> Result<String> {
 
 fn list(ui: &Ui, question: &str, before: &[String]) -> Result<Vec<String>> {
     let known = if before.is_empty() { String::new() } else { format!(" [{}]", one_line(&before.join("; "))) };
-    ui.tell(Style::Strong, &format!("{question}, one on each line{known}"));
+    ui.tell(Style::Strong, &format!("{question}, one per line{known}"));
     let mut items = Vec::new();
-    while items.len() < MOST {
+    while items.len() < MAX_ITEMS {
         let answer = ask_on(ui, "  -")?;
         if answer.is_empty() {
             break;
@@ -81,14 +81,14 @@ fn list(ui: &Ui, question: &str, before: &[String]) -> Result<Vec<String>> {
     Ok(if items.is_empty() { before.to_vec() } else { items })
 }
 
-/// A line of a list, which may have been pasted with its bullet.
+/// Strips the bullet that a pasted list item may have.
 fn item(line: &str) -> String {
     let line = line.trim();
     let bare = ["- [ ] ", "- ", "* "].iter().find_map(|bullet| line.strip_prefix(bullet));
     bare.unwrap_or(line).trim().to_owned()
 }
 
-/// One more of something: who presses Ctrl-D has no more of it.
+/// Asks for the next item of a list. Ctrl-D ends the list.
 fn ask_on(ui: &Ui, question: &str) -> Result<String> {
     match ui.ask_text(question, FLAG) {
         Err(unanswered) if unanswered.ended => Ok(String::new()),

@@ -1,4 +1,5 @@
-//! From an idea to approved requirements, and on to a design with a task graph.
+//! Takes a feature from an idea to approved requirements, and from there to a design with a task graph. Called by the
+//! `plan` and `design` commands; `init` uses the asker.
 
 mod approval;
 mod architect;
@@ -12,17 +13,17 @@ mod signals;
 mod source;
 mod task_list;
 
-pub use approval::{Standing, approval_line, approve, gap_line, standing};
-pub use architect::draw_up;
+pub use approval::{ApprovalStatus, approval_line, approval_status, approve, gap_line};
+pub use architect::ask_architect;
 pub use asker::{Asker, Role};
-pub use design::{Colophon, Designed, Laid, form, judge, lay_out, to_commit, width};
+pub use design::{DesignFiles, Designed, Provenance, collect_files, form, judge, to_commit, width};
 pub use documents::{aside, read_document, text_of};
 pub use interview::{interview, required};
 pub use product_owner::{Brief, elicit};
 pub use scratch::{Commit, ScratchCheckout};
-pub use signals::{end_on_signals, uninterrupted};
+pub use signals::{exit_on_signals, uninterrupted};
 pub use source::{Source, read_source};
-pub use task_list::in_task_list;
+pub use task_list::show_in_task_list;
 
-/// A longer document is none that anybody reads.
-const LONGEST_DOCUMENT: u64 = 1 << 20;
+/// Maximum length of a document, in bytes.
+const MAX_DOCUMENT_BYTES: u64 = 1 << 20;

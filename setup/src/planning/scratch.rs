@@ -1,4 +1,5 @@
-//! A place beside the checkout where a design is tried and made into a commit before anything of the user's is touched.
+//! A scratch checkout in a temporary directory, where a design is tried and committed before the user's checkout is
+//! touched.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,7 +17,8 @@ use tempfile::TempDir;
 
 use super::signals;
 
-const SHOWN: (usize, usize) = (2 * 1024, 6 * 1024);
+/// Bytes of the check's output that are shown, from its beginning and its end.
+const SHOWN_OUTPUT: (usize, usize) = (2 * 1024, 6 * 1024);
 
 pub struct ScratchCheckout {
     dir: TempDir,
@@ -25,13 +27,13 @@ pub struct ScratchCheckout {
 }
 
 impl ScratchCheckout {
-    /// On the commit that is checked out.
+    /// Creates a scratch checkout of the commit that is checked out.
     pub fn open(project: &Project) -> Result<ScratchCheckout> {
-        let failed = |error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}"));
+        let failed = |error| Error::new(ExitCode::Failed, format!("cannot create a temporary directory: {error}"));
         let dir = tempfile::Builder::new().prefix("mahabharatha-design-").tempdir().map_err(failed)?;
-        signals::remove_at_end(dir.path());
+        signals::remove_on_exit(dir.path());
         let (private, tree) = (dir.path().join("git"), dir.path().join("tree"));
-        fs::create_dir(&tree).map_err(io("make the directory", &tree))?;
+        fs::create_dir(&tree).map_err(io("create the directory", &tree))?;
         let objects = Git::objects(&private, project.common_dir(), &project.pinned_config()?)?;
         let git = objects.work_tree(&tree).index(private.join("index"));
         let head = project.head_commit()?;
@@ -50,11 +52,11 @@ impl ScratchCheckout {
             return Ok(());
         };
         let parent = path.parent().unwrap_or(&path);
-        fs::create_dir_all(parent).map_err(io("make the directory", parent))?;
+        fs::create_dir_all(parent).map_err(io("create the directory", parent))?;
         fs::write(&path, bytes).map_err(io("write", &path))
     }
 
-    /// Runs the check where everything is that is committed, with the stubs; or what it printed when it failed.
+    /// Runs the check on all committed files plus the stubs. Returns its output if it failed.
     pub fn check_stubs<'s>(
         &self,
         check: &StubCheck,
@@ -68,25 +70,22 @@ impl ScratchCheckout {
         for (path, content) in stubs {
             self.put(Path::new(&path), Some(content.as_bytes()))?;
         }
-        let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the check of the stubs: {error}"));
+        let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("cannot check the stubs: {error}"));
         proc::become_subreaper().map_err(failed)?;
         let timeout = Duration::from_secs(check.timeout_seconds);
         let ended = Cmd::shell(&check.command).cwd(self.tree()).envs(env).watched(mark).timeout(timeout).merged().run();
         proc::end_descendants(Duration::ZERO);
-        signals::let_end();
+        signals::wait_if_exiting();
         let ended = ended.map_err(failed)?;
         if ended.success() {
             return Ok(Ok(()));
         }
-        let how = if ended.timed_out {
-            format!("ran longer than {timeout:?}")
-        } else {
-            format!("ended with {}", ended.status)
-        };
-        Ok(Err(format!("`{}` {how}\n{}", check.command, bounded_text(&ended.stdout, SHOWN).trim())))
+        let how =
+            if ended.timed_out { format!("timed out after {timeout:?}") } else { format!("failed: {}", ended.status) };
+        Ok(Err(format!("`{}` {how}\n{}", check.command, bounded_text(&ended.stdout, SHOWN_OUTPUT).trim())))
     }
 
-    /// A commit on HEAD with these files as they are given; nothing refers to it yet. None where HEAD has them so.
+    /// Commits these files on top of HEAD, without moving any ref. Returns None if HEAD already has them like that.
     pub fn commit(
         self,
         project: &Project,
@@ -111,30 +110,30 @@ impl ScratchCheckout {
     }
 }
 
-/// A commit that the branch has not got yet.
+/// A commit that is not on the branch yet.
 pub struct Commit {
     pub commit: Oid,
     head: Oid,
     pub branch: String,
     paths: Vec<RepoPath>,
-    /// The user's checkout and its index, with the settings that were pinned.
+    /// The user's checkout and its index, with the pinned git settings.
     checkout: Git,
-    /// The git directory that this is done through.
+    /// Keeps the git directory with the commit's objects alive.
     _scratch: TempDir,
 }
 
 impl Commit {
-    /// The index of the checkout gets it, where the files stand already, and then the branch: who is killed between the two
-    /// leaves files that are staged.
+    /// Adds the files, which are already in the checkout, to its index, and then moves the branch. If the process is
+    /// killed in between, the files are left staged.
     pub fn land(&self, project: &Project) -> Result<()> {
-        let hint = "Another git command may be at work: try again when it is done.";
+        let hint = "Another git command may be running: try again when it has finished.";
         self.checkout.update_index(&self.paths).map_err(|error| Error::from(error).hint(hint))?;
         Ok(project.git().update_ref(&self.branch, &self.commit, Some(&self.head))?)
     }
 
-    /// After a landing that failed, once the files are as they were.
+    /// Restores the index after a failed landing, once the files are restored.
     pub fn unstage(&self) {
-        // What cannot be taken back is only staged.
+        // Ignore errors: at worst, the files stay staged.
         let _ = self.checkout.update_index(&self.paths);
     }
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C while an agent or a person is asked: everything ends, but never in the middle of writing.
+//! Handles Ctrl-C while an agent or the user is being asked: kills what was started and exits, but never in the middle
+//! of writing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,30 +9,32 @@ use std::time::Duration;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::{proc, signals, ui};
 
-/// A temporary directory to remove at the end.
-static LEFT: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// Temporary directory to remove on exit.
+static TEMP_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// No signal ends the process while this is held.
+/// Keeps signals from ending the process while the guard is held.
 pub fn uninterrupted() -> MutexGuard<'static, ()> {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does not return while a signal is ending this process: what it did to a program need not be reported then.
-pub fn let_end() {
+/// Blocks forever if a signal is ending this process. Call it before reporting how a program ended: the signal may have
+/// killed it.
+pub fn wait_if_exiting() {
     drop(uninterrupted());
 }
 
-pub fn remove_at_end(dir: &Path) {
-    *LEFT.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
+/// Removes the directory when a signal ends the process.
+pub fn remove_on_exit(dir: &Path) {
+    *TEMP_DIR.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
 }
 
-/// From now on a signal ends what was started, and then this process.
-pub fn end_on_signals() -> Result<()> {
+/// Installs the signal handler, which kills every program that was started and then exits.
+pub fn exit_on_signals() -> Result<()> {
     let end = |_, _| {
         let _whole = uninterrupted();
         proc::end_descendants(Duration::ZERO);
-        if let Some(dir) = LEFT.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(dir) = TEMP_DIR.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = fs::remove_dir_all(dir);
         }
         ui::restore_terminal();

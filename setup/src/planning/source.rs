@@ -1,4 +1,4 @@
-//! Where the wish for a feature comes from: a text, a file, an issue.
+//! Reads the wish for a feature from a text, a file or a GitHub issue.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use mahabharatha_sys::store::projection;
 use mahabharatha_sys::ui::Ui;
 use serde::Deserialize;
 
-use super::LONGEST_DOCUMENT;
+use super::MAX_DOCUMENT_BYTES;
 use super::documents::{read_document, text_of};
 
 #[derive(Debug, Clone)]
@@ -21,22 +21,22 @@ pub enum Source {
     Issue(u64),
 }
 
-/// Variables by which GitHub's tool knows who asks.
+/// Variables that `gh` needs to log in and to find the repository.
 const GH_ENV: [&str; 6] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_REPO", "GH_CONFIG_DIR", "XDG_CONFIG_HOME"];
-const PATIENCE: Duration = Duration::from_secs(60);
+const GH_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn read_source(source: &Source, directory: &Path, project: &Project, ui: &Ui) -> Result<String> {
     let (text, name) = match source {
         Source::Text(text) => (text_of(text.clone().into_bytes(), "--describe")?, "--describe".to_owned()),
         Source::File(path) if path.as_os_str() == "-" => {
-            let bytes = ui.input(LONGEST_DOCUMENT).map_err(mahabharatha_sys::error::io("read", path))?;
+            let bytes = ui.input(MAX_DOCUMENT_BYTES).map_err(mahabharatha_sys::error::io("read", path))?;
             (text_of(bytes, "the standard input")?, "the standard input".to_owned())
         }
         Source::File(path) => {
             let path = directory.join(path);
-            let missing = || Error::new(ExitCode::Usage, format!("there is no file {}", path.display()));
+            let missing = || Error::new(ExitCode::Usage, format!("no such file: {}", path.display()));
             if path.canonicalize().is_ok_and(|path| path.starts_with(project.home())) {
-                // A session's draft, which git is not to see.
+                // The file is a session's draft, which git must ignore.
                 projection::make_home(&project.home(), &project.shared_dir())?;
             }
             (read_document(&path)?.ok_or_else(missing)?, path.display().to_string())
@@ -44,7 +44,7 @@ pub fn read_source(source: &Source, directory: &Path, project: &Project, ui: &Ui
         Source::Issue(number) => (read_issue(*number, project.root())?, format!("issue {number}")),
     };
     if text.trim().is_empty() {
-        return Err(Error::new(ExitCode::Usage, format!("{name} is empty")).hint("Say what the feature is for."));
+        return Err(Error::new(ExitCode::Usage, format!("{name} is empty")).hint("Describe what the feature is for."));
     }
     Ok(text)
 }
@@ -57,21 +57,22 @@ struct Issue {
 }
 
 fn read_issue(number: u64, root: &Path) -> Result<String> {
-    let failed = |what: String| Error::new(ExitCode::Failed, format!("issue {number} cannot be read: {what}"));
+    let failed = |what: String| Error::new(ExitCode::Failed, format!("cannot read issue {number}: {what}"));
     let program = proc::find_program("gh").ok_or_else(|| {
-        Error::new(ExitCode::Preflight, "gh was not found on PATH, and issues are read with it")
-            .hint("Install GitHub's command line tool, or pass the text: --describe TEXT, --from FILE.")
+        Error::new(ExitCode::Preflight, "gh, which reads issues, was not found on PATH")
+            .hint("Install the GitHub CLI, or pass the text with --describe TEXT or --from FILE.")
     })?;
     let number = number.to_string();
     let cmd = Cmd::new(program).args(["issue", "view", &number, "--json", "title,body,url"]).cwd(root);
     let env = proc::base_env(&GH_ENV.map(str::to_owned));
-    let limit = LONGEST_DOCUMENT as usize;
-    let ended = cmd.envs(env).timeout(PATIENCE).keep(2 * limit, 0).run().map_err(|error| failed(error.to_string()))?;
+    let limit = MAX_DOCUMENT_BYTES as usize;
+    let ended =
+        cmd.envs(env).timeout(GH_TIMEOUT).keep(2 * limit, 0).run().map_err(|error| failed(error.to_string()))?;
     if !ended.success() || ended.truncated {
         let said = bounded_text(&ended.stderr, (1000, 1000));
-        return Err(failed(format!("gh ended with {}", ended.status))
+        return Err(failed(format!("gh failed: {}", ended.status))
             .detail(said.trim())
-            .hint("See whether `gh issue view` works here; `gh auth login` logs in."));
+            .hint("Check that `gh issue view` works here, and log in with `gh auth login` if it does not."));
     }
     let issue: Issue = serde_json::from_slice(&ended.stdout).map_err(|error| failed(error.to_string()))?;
     let (body, url) = (issue.body.unwrap_or_default(), issue.url.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! `[Plan]` and `[Design]` in the feature's task list, for those who look there.
+//! Shows `[Plan]` and `[Design]` as tasks in the feature's Claude Code task list.
 
 use mahabharatha_core::ids::Feature;
 use mahabharatha_engine::claude::tasks::{self, Phase, Status};
@@ -6,8 +6,8 @@ use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::ui::Ui;
 
-/// Shows there that the phase is worked on, and, when `work` is done, whether it is completed.
-pub fn in_task_list(
+/// Marks the phase as in progress while `work` runs, then as completed or pending.
+pub fn show_in_task_list(
     ui: &Ui,
     project: &Project,
     feature: &Feature,
@@ -15,8 +15,8 @@ pub fn in_task_list(
     work: impl FnOnce() -> Result<bool>,
 ) -> Result<bool> {
     let show = |status| {
-        if let Err(error) = tasks::phase(project, feature, phase, status) {
-            ui.warn(&format!("the task list does not show how far it is: {}", error.message()));
+        if let Err(error) = tasks::show_phase(project, feature, phase, status) {
+            ui.warn(&format!("cannot update the task list: {}", error.message()));
         }
     };
     show(Status::InProgress);

@@ -1,4 +1,4 @@
-//! Many commits in one call: read, compared, piled up.
+//! Reads, compares and creates many commits with one git call each.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use mahabharatha_core::ids::Oid;
 use super::trees::change;
 use super::{Call, Change, Git, RepoPath, Result};
 
-/// What a commit says of itself; names, dates and message byte for byte.
+/// The header fields and message of a commit, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitText {
     pub parents: Vec<Oid>,
@@ -17,7 +17,7 @@ pub struct CommitText {
     pub message: Vec<u8>,
 }
 
-/// A commit to be made on top of another.
+/// A commit to create on top of another.
 pub struct NewCommit<'a> {
     pub text: &'a CommitText,
     pub changes: &'a [Change],
@@ -37,7 +37,7 @@ impl Git {
         Ok(texts)
     }
 
-    /// What each commit changes in its parent, file by file, without guessing renames.
+    /// Returns the changes of each commit against its parent, file by file, without rename detection.
     pub fn diff_commits(&self, commits: &[Oid]) -> Result<Vec<Vec<Change>>> {
         let args = ["diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--full-index", "--always", "--root"];
         let output = self.call(Call::new(args).input(lines(commits)))?;
@@ -45,7 +45,7 @@ impl Git {
         let mut all = Vec::new();
         for commit in commits {
             if parts.next() != Some(commit.as_str().as_bytes()) {
-                return Err(output.unexpected(&format!("no differences of {commit}")));
+                return Err(output.unexpected(&format!("no diff of {commit}")));
             }
             let mut changes = Vec::new();
             while let Some(fields) = parts.next_if(|part| part.starts_with(b":")) {
@@ -57,7 +57,7 @@ impl Git {
         Ok(all)
     }
 
-    /// How the index differs from a commit.
+    /// Returns the changes of the index against a commit.
     pub fn diff_cached(&self, from: &Oid) -> Result<Vec<Change>> {
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", "--full-index", from.as_str()];
         let output = self.call(Call::new(args))?;
@@ -70,19 +70,19 @@ impl Git {
         Ok(changes)
     }
 
-    /// Makes one commit on top of the other, the first on `base`, each with exactly its changes. No ref of the
-    /// repository moves. The same input makes the same commits.
-    pub fn pile_commits(&self, base: &Oid, commits: &[NewCommit]) -> Result<Vec<Oid>> {
+    /// Creates the commits on top of each other, starting at `base`, each with exactly its changes. Updates no ref of
+    /// the repository. The same input yields the same commits.
+    pub fn stack_commits(&self, base: &Oid, commits: &[NewCommit]) -> Result<Vec<Oid>> {
         let mut input = b"feature done\n".to_vec();
         for (index, commit) in commits.iter().enumerate() {
             write_commit(&mut input, commit, (index == 0).then_some(base));
         }
         input.extend_from_slice(b"done\n");
-        // One pack: a single file to be synced, instead of one for each object.
+        // Write one pack, so that a single file is synced instead of one per object.
         let args = ["-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--force", "--date-format=raw"];
         let output = self.call(Call::new(args).input(input))?;
-        let made: Vec<Oid> = output.text()?.lines().filter_map(|line| Oid::new(line).ok()).collect();
-        if made.len() == commits.len() { Ok(made) } else { Err(output.unexpected(&output.text()?)) }
+        let created: Vec<Oid> = output.text()?.lines().filter_map(|line| Oid::new(line).ok()).collect();
+        if created.len() == commits.len() { Ok(created) } else { Err(output.unexpected(&output.text()?)) }
     }
 }
 
@@ -94,7 +94,7 @@ fn oid(bytes: &[u8]) -> Option<Oid> {
     Oid::new(std::str::from_utf8(bytes).ok()?).ok()
 }
 
-/// `<oid> commit <size>\n<content>\n`, and what comes after it.
+/// Parses `<oid> commit <size>\n<content>\n`; returns the commit and the remaining bytes.
 fn next_commit(bytes: &[u8]) -> Option<(CommitText, &[u8])> {
     let (head, rest) = split_at_line(bytes)?;
     let head = std::str::from_utf8(head).ok()?;
@@ -126,10 +126,10 @@ fn split_at_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
-/// One commit in the language of fast-import, and the question for its name.
+/// Writes one commit in fast-import format, and a request for its object name.
 fn write_commit(input: &mut Vec<u8>, commit: &NewCommit, on: Option<&Oid>) {
     let text = commit.text;
-    input.extend_from_slice(b"commit refs/pile\nmark :1\nauthor ");
+    input.extend_from_slice(b"commit refs/stack\nmark :1\nauthor ");
     input.extend_from_slice(&text.author);
     input.extend_from_slice(b"\ncommitter ");
     input.extend_from_slice(&text.committer);
@@ -139,7 +139,7 @@ fn write_commit(input: &mut Vec<u8>, commit: &NewCommit, on: Option<&Oid>) {
     if let Some(base) = on {
         let _ = writeln!(input, "from {base}");
     }
-    // What goes makes room first: a file may stand where a directory was.
+    // Deletions first: a file may replace a directory.
     for change in commit.changes.iter().filter(|change| change.new.is_none()) {
         input.extend_from_slice(b"D ");
         write_quoted(input, &change.path);

@@ -1,16 +1,16 @@
-//! The contents of files.
+//! Reads and hashes file contents.
 
 use mahabharatha_core::ids::Oid;
 
 use super::{Call, Git, Result};
 
 impl Git {
-    /// The name that these bytes have as a blob; nothing is written.
-    pub fn name_of(&self, bytes: &[u8]) -> Result<Oid> {
+    /// Returns the object name of these bytes as a blob, without writing the blob.
+    pub fn hash_blob(&self, bytes: &[u8]) -> Result<Oid> {
         self.call(Call::new(["hash-object", "--stdin"]).input(bytes))?.oid()
     }
 
-    /// The bytes of each blob, in the order asked.
+    /// Returns the content of each blob, in the order given.
     pub fn read_blobs(&self, blobs: &[&Oid]) -> Result<Vec<Vec<u8>>> {
         if blobs.is_empty() {
             return Ok(Vec::new());
@@ -26,7 +26,7 @@ impl Git {
                 let content = rest.get(end + 1..end + 1 + size)?;
                 Some((content.to_vec(), rest.get(end + 2 + size..)?))
             };
-            let (content, after) = read().ok_or_else(|| output.unexpected("an object that cannot be read"))?;
+            let (content, after) = read().ok_or_else(|| output.unexpected("unreadable object"))?;
             contents.push(content);
             rest = after;
         }

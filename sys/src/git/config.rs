@@ -1,4 +1,4 @@
-//! What counts of the user's configuration, read once before anything is launched.
+//! Reads git configuration: the user's settings, which are read once before any agent starts, and single files.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, Git, GitError, Result, executable};
 use crate::proc::{Cmd, Exit, base_env};
 
-/// Settings that change what is checked out or committed; those in effect at the start stay in effect.
+/// Settings that affect what is checked out or committed; their values at the start of a run apply to all of it.
 const PINNED_KEYS: [&str; 7] = [
     "core.autocrlf",
     "core.eol",
@@ -20,23 +20,24 @@ const PINNED_KEYS: [&str; 7] = [
     "extensions.objectformat",
 ];
 
-/// Understood, or of no consequence for a git directory of ours.
+/// Repository extensions that we support, or that do not matter for our private git directory.
 const KNOWN_EXTENSIONS: [&str; 5] = ["objectformat", "worktreeconfig", "noop", "preciousobjects", "relativeworktrees"];
 
-/// Not settings of ours, but known: files by their text, and where hooks are, under keys that git does not know.
+/// Keys that git does not know: the hooks path, and the contents of the ignore and attribute files.
 const HOOKS_PATH: &str = "mahabharatha.hookspath";
 pub(super) const EXCLUDES_FILE: &str = "mahabharatha.excludesfile";
 pub(super) const INFO_EXCLUDE: &str = "mahabharatha.infoexclude";
 pub(super) const ATTRIBUTES_FILE: &str = "mahabharatha.attributesfile";
 pub(super) const INFO_ATTRIBUTES: &str = "mahabharatha.infoattributes";
-const MAX_FILE: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// What `Git::objects` lets count: filters, line ends, modes, object format, ignore and attribute files.
+/// The only user settings that apply in `Git::objects`: filters, line endings, modes, object format, ignore and
+/// attribute files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pinned(pub Vec<(String, String)>);
 
-/// Who a commit is by.
+/// Author and committer of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub name: String,
@@ -50,7 +51,7 @@ impl Default for Identity {
 }
 
 impl Pinned {
-    /// Where the user's hooks are, if not where git has them.
+    /// Returns the configured hooks directory, if it is not git's default.
     pub fn hooks_path(&self) -> Option<&str> {
         self.get(HOOKS_PATH)
     }
@@ -60,16 +61,16 @@ impl Pinned {
     }
 }
 
-/// Where the user says that their configuration is.
+/// Returns the environment variables that tell git where the user's configuration is.
 pub(super) fn user_environment() -> BTreeMap<OsString, OsString> {
     base_env(&["XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"].map(String::from))
 }
 
-/// Everything that is configured for a repository, the user's and the system's included.
+/// All settings in effect for a repository, including the user's and the system's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     git_dir: PathBuf,
-    /// A key may occur more than once; the last counts.
+    /// A key may occur more than once; the last one wins.
     all: Vec<(String, String)>,
 }
 
@@ -78,7 +79,7 @@ impl Settings {
         self.all.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// What must stay as it is now for the whole run. An error for a repository that we cannot read on our own.
+    /// Returns the settings that must not change during a run. Fails if the repository uses an unsupported extension.
     pub fn pinned(&self) -> Result<Pinned> {
         let mut pinned = Vec::new();
         for (key, value) in &self.all {
@@ -106,37 +107,37 @@ impl Settings {
         Ok(Pinned(pinned))
     }
 
-    /// Who the user is, by environment or configuration.
+    /// Returns the user's identity from environment or configuration, with defaults for what is missing.
     pub fn identity(&self) -> Identity {
         let unknown = Identity::default();
         Identity { name: self.name().unwrap_or(unknown.name), email: self.email().unwrap_or(unknown.email) }
     }
 
-    /// As `identity`, where the user has said both.
+    /// Returns the user's identity only if both name and email are set.
     pub fn known_identity(&self) -> Option<Identity> {
         Some(Identity { name: self.name()?, email: self.email()? })
     }
 
-    /// What the user calls the first branch of a repository.
+    /// Returns the user's `init.defaultBranch`.
     pub fn default_branch(&self) -> Option<&str> {
         self.get("init.defaultbranch").filter(|branch| !branch.is_empty())
     }
 
     fn name(&self) -> Option<String> {
-        self.said("GIT_AUTHOR_NAME", "user.name")
+        self.variable_or_setting("GIT_AUTHOR_NAME", "user.name")
     }
 
     fn email(&self) -> Option<String> {
-        self.said("GIT_AUTHOR_EMAIL", "user.email")
+        self.variable_or_setting("GIT_AUTHOR_EMAIL", "user.email")
     }
 
-    fn said(&self, variable: &str, key: &str) -> Option<String> {
-        let said = std::env::var(variable).ok().or_else(|| self.get(key).map(str::to_owned));
-        said.map(|text| clean(&text)).filter(|text| !text.is_empty())
+    fn variable_or_setting(&self, variable: &str, key: &str) -> Option<String> {
+        let value = std::env::var(variable).ok().or_else(|| self.get(key).map(str::to_owned));
+        value.map(|text| clean(&text)).filter(|text| !text.is_empty())
     }
 }
 
-/// What the user has configured for a directory that is in no repository.
+/// Returns the user's settings for a directory outside any repository.
 pub fn user_settings(dir: &Path) -> Result<Settings> {
     let call = Call::new(["config", "--list", "-z", "--includes"]);
     let cmd = Cmd::new(executable()?).args(&call.args).cwd(dir).envs(user_environment()).env("LC_ALL", "C");
@@ -151,7 +152,7 @@ impl Git {
         Ok(Settings { git_dir: self.git_dir.clone(), all: output.parts().map(split_setting).collect() })
     }
 
-    /// What one file says, without what it includes. Nothing in it takes effect.
+    /// Returns the settings in one file, without following includes. None of them takes effect.
     pub fn read_config_file(&self, path: &Path) -> Result<Vec<(String, String)>> {
         let args = [OsStr::new("config"), "--file".as_ref(), path.as_os_str()];
         let options = ["--no-includes", "--list", "-z"].map(OsStr::new);
@@ -159,7 +160,7 @@ impl Git {
         Ok(output.parts().map(split_setting).collect())
     }
 
-    /// Makes a key in this file have exactly these values.
+    /// Sets a key in this file to exactly these values.
     pub fn set_config_file(&self, path: &Path, key: &str, values: &[String]) -> Result<()> {
         let file = [OsStr::new("config"), "--file".as_ref(), path.as_os_str()];
         let unset = Call::new(file.into_iter().chain(["--unset-all", key].map(OsStr::new)));
@@ -174,14 +175,14 @@ impl Git {
     }
 }
 
-/// Names and addresses end at these characters in a commit.
+/// Removes the characters that end a name or an address in a commit.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() && !matches!(c, '<' | '>')).collect::<String>().trim().to_owned()
 }
 
 pub(super) fn split_setting(part: &[u8]) -> (String, String) {
     let text = String::from_utf8_lossy(part);
-    // A key without a value is a truth.
+    // A key without a value means true.
     let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
     (key.to_owned(), value.to_owned())
 }
@@ -192,15 +193,15 @@ fn check_extension(name: &str, value: &str) -> Result<()> {
         return Ok(());
     }
     Err(GitError::Unsupported(match name {
-        "partialclone" => "it is a partial clone, whose missing objects would have to be fetched in the middle of a \
-                           task; fetch them all and remove the filter (`git fetch --refetch --no-filter`, \
+        "partialclone" => "it is a partial clone, and missing objects cannot be fetched during a task; fetch them all \
+                           and remove the filter (`git fetch --refetch --no-filter`, \
                            `git config --unset extensions.partialClone`)"
             .into(),
-        _ => format!("its configuration has the unknown extension extensions.{name} = {value}"),
+        _ => format!("it uses the unknown extension extensions.{name} = {value}"),
     }))
 }
 
-/// The file that git would read: as configured, else in the user's configuration directory.
+/// Returns the file that git would read: the configured one, else the default in the user's configuration directory.
 fn user_file(configured: Option<&str>, default_name: &str) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     match configured {
@@ -218,8 +219,8 @@ fn user_file(configured: Option<&str>, default_name: &str) -> Option<PathBuf> {
 
 fn read_bounded(path: &Path) -> Result<Option<String>> {
     match std::fs::metadata(path) {
-        Ok(found) if found.is_file() && found.len() > MAX_FILE => {
-            Err(GitError::Unsupported(format!("{} is larger than {MAX_FILE} bytes", path.display())))
+        Ok(found) if found.is_file() && found.len() > MAX_FILE_BYTES => {
+            Err(GitError::Unsupported(format!("{} is larger than {MAX_FILE_BYTES} bytes", path.display())))
         }
         Ok(found) if found.is_file() => {
             let bytes = std::fs::read(path).map_err(|error| GitError::file("cannot read", path, error))?;

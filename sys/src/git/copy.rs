@@ -1,4 +1,4 @@
-//! A look at somebody else's repository.
+//! Fetches a copy of a remote repository, for `init`. Runs nothing that the remote could choose.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::{Call, GitError, Result, config, executable};
 use crate::proc::{Cmd, base_env};
 
-/// Whoever is slower than this is not there.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// What the person's own git would use to get there.
-const WAY_THERE: [&str; 8] =
+/// Time after which the remote counts as unreachable.
+const CLONE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Environment variables that the user's own git would use to reach the remote.
+const NETWORK_VARIABLES: [&str; 8] =
     ["SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE"];
 
-/// Checks out the newest commit of a repository, without its history, into a directory that is not there yet. Nobody is asked
-/// for a password, no hook is run, no link is made.
-pub fn copy_of(url: &str, into: &Path) -> Result<()> {
+/// Checks out the newest commit of a repository, without its history, into a directory that does not exist yet. Asks
+/// for no password, runs no hook and creates no symbolic link.
+pub fn shallow_clone(url: &str, into: &Path) -> Result<()> {
     let settings = [
         "core.hooksPath=/dev/null",
         "core.symlinks=false",
@@ -29,10 +29,10 @@ pub fn copy_of(url: &str, into: &Path) -> Result<()> {
     let cmd = Cmd::new(executable()?)
         .args(&call.args)
         .envs(config::user_environment())
-        .envs(base_env(&WAY_THERE.map(String::from)))
-        .timeout(PATIENCE);
-    // Only protocols that fetch, and nothing that runs a program of the other's choice.
-    let quiet = [
+        .envs(base_env(&NETWORK_VARIABLES.map(String::from)))
+        .timeout(CLONE_TIMEOUT);
+    // Allow only protocols that fetch, and nothing that runs a program chosen by the remote.
+    let safe_environment = [
         ("GIT_ALLOW_PROTOCOL", "file:git:https:ssh"),
         ("GIT_ASKPASS", "false"),
         ("GIT_LFS_SKIP_SMUDGE", "1"),
@@ -41,10 +41,10 @@ pub fn copy_of(url: &str, into: &Path) -> Result<()> {
         ("SSH_ASKPASS", "false"),
         ("SSH_ASKPASS_REQUIRE", "force"),
     ];
-    let ended = quiet.into_iter().fold(cmd, |cmd, (key, value)| cmd.env(key, value)).run();
+    let ended = safe_environment.into_iter().fold(cmd, |cmd, (key, value)| cmd.env(key, value)).run();
     match ended {
         Ok(ended) if ended.timed_out => {
-            Err(GitError::Start(format!("{url} did not answer within {} s", PATIENCE.as_secs())))
+            Err(GitError::Start(format!("{url} did not answer within {} s", CLONE_TIMEOUT.as_secs())))
         }
         ended => call.finish(ended).map(drop),
     }
@@ -65,15 +65,19 @@ mod tests {
         fs::write(from.join("a.md"), "rules").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", from.join("link.md")).unwrap();
         let by = git::Identity::default();
-        git::init(&from, &from.join(".git"), &git::First { branch: "main", message: "first", by: &by, paths: None })
-            .unwrap();
-        copy_of(&format!("file://{}", from.display()), &to).unwrap();
+        git::init(
+            &from,
+            &from.join(".git"),
+            &git::FirstCommit { branch: "main", message: "first", by: &by, paths: None },
+        )
+        .unwrap();
+        shallow_clone(&format!("file://{}", from.display()), &to).unwrap();
         assert_eq!(fs::read_to_string(to.join("a.md")).unwrap(), "rules");
         assert!(fs::symlink_metadata(to.join("link.md")).unwrap().is_file());
 
         let mark = dir.path().join("mark");
         for url in [format!("ext::touch {}", mark.display()), "--upload-pack=touch".to_owned(), "nowhere".to_owned()] {
-            copy_of(&url, &dir.path().join("other")).unwrap_err();
+            shallow_clone(&url, &dir.path().join("other")).unwrap_err();
         }
         assert!(!mark.exists());
     }

@@ -1,4 +1,4 @@
-//! Where the repository is that a directory belongs to.
+//! Finds the repository that a directory belongs to, and creates new ones.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,21 @@ use crate::proc::{Cmd, Exit};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The checkout that the directory lies in; none in a bare repository or inside of a git directory.
+    /// The checkout that contains the directory; `None` in a bare repository or inside a git directory.
     pub top: Option<PathBuf>,
     pub git_dir: PathBuf,
     pub common_dir: PathBuf,
 }
 
 impl Found {
-    /// Whether the directory lies in the checkout that the repository was made with.
+    /// Tells whether the directory is in the main checkout, not in a linked worktree.
     pub fn is_main(&self) -> bool {
         self.git_dir == self.common_dir
     }
 }
 
-/// Asks git as the user would, so that the user's `safe.directory` counts; nothing is executed by the asking.
+/// Finds the repository as the user's git would, so that the user's `safe.directory` applies. Runs nothing from the
+/// repository.
 pub fn discover(start: &Path) -> Result<Found> {
     let ask = |what: &[&str]| {
         let call = Call::new([&["rev-parse", "--path-format=absolute"], what].concat());
@@ -37,21 +38,21 @@ pub fn discover(start: &Path) -> Result<Found> {
     let mut path = || lines.next().map(|line| RepoPath::new(line).as_path().to_owned());
     match (path(), path(), path()) {
         (Some(git_dir), Some(common_dir), top) => Ok(Found { top, git_dir, common_dir }),
-        _ => Err(output.unexpected("fewer paths than were asked for")),
+        _ => Err(output.unexpected("fewer paths than expected")),
     }
 }
 
-/// The first commit of a repository.
-pub struct First<'a> {
+/// The first commit of a new repository.
+pub struct FirstCommit<'a> {
     pub branch: &'a str,
     pub message: &'a str,
     pub by: &'a Identity,
-    /// What goes in, whether git would ignore it or not; none: everything.
+    /// Files to commit, even if git would ignore them; `None`: everything that git does not ignore.
     pub paths: Option<&'a [String]>,
 }
 
-/// Makes a repository of the directory, with its first commit. Its git directory may still be moved to where it belongs.
-pub fn init(dir: &Path, git_dir: &Path, first: &First<'_>) -> Result<()> {
+/// Turns the directory into a repository with a first commit. The git directory may be moved into its place afterwards.
+pub fn init(dir: &Path, git_dir: &Path, first: &FirstCommit<'_>) -> Result<()> {
     let run = |call: Call| {
         let cmd = Cmd::new(executable()?).arg(with_prefix("--git-dir=", git_dir)).arg(with_prefix("--work-tree=", dir));
         let cmd = cmd.args(&call.args).cwd(dir).envs(config::user_environment()).env("LC_ALL", "C");
@@ -67,11 +68,11 @@ pub fn init(dir: &Path, git_dir: &Path, first: &First<'_>) -> Result<()> {
             Call::new(["add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"]).input(paths.join("\0"))
         }
     })?;
-    let as_theirs = ["-c", &name, "-c", &email, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
-    let as_theirs = as_theirs.into_iter().chain(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
-    run(Call::new(as_theirs.chain(["commit", "--quiet", "--message", first.message])))?;
+    let options = ["-c", &name, "-c", &email, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
+    let options = options.into_iter().chain(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
+    run(Call::new(options.chain(["commit", "--quiet", "--message", first.message])))?;
     match run(Call::new(["config", "--unset", "core.worktree"])) {
-        // It was not set, since the git directory is in its place.
+        // Was not set, since the git directory is in its default place.
         Err(GitError::Failed { status: Exit::Code(5), .. }) => Ok(()),
         unset => unset,
     }

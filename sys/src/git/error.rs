@@ -1,4 +1,4 @@
-//! What git said when it would not.
+//! Errors of git calls.
 
 use std::ffi::OsString;
 
@@ -11,13 +11,13 @@ pub type Result<T> = std::result::Result<T, GitError>;
 pub enum GitError {
     #[error("git was not found on PATH")]
     Missing,
-    #[error("git could not be started: {0}")]
+    #[error("cannot run git: {0}")]
     Start(String),
     #[error("`git {command}` failed with {status}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
     Failed { command: String, status: Exit, stderr: String },
-    #[error("`git {command}` answered with something unexpected: {output}")]
+    #[error("`git {command}` printed unexpected output: {output}")]
     Unexpected { command: String, output: String },
-    #[error("this repository cannot be worked on: {0}")]
+    #[error("this repository is not supported: {0}")]
     Unsupported(String),
     #[error("{what} {path}: {error}")]
     File { what: &'static str, path: String, error: std::io::Error },

@@ -1,5 +1,5 @@
-//! Merging two commits without a work tree, file by file: no renames are guessed (which git's own `merge-tree` cannot be
-//! kept from before 2.50) and no merge driver is run.
+//! Merges two commits without a work tree, file by file: without rename detection (which cannot be turned off in
+//! `git merge-tree` before 2.50) and without running merge drivers.
 
 use std::fs;
 
@@ -7,21 +7,21 @@ use mahabharatha_core::ids::Oid;
 
 use super::{Call, Exit, Git, GitError, Output, RepoPath, Result};
 
-/// Where a merge of files happens, below the git directory.
+/// Scratch directory for merging files, below the git directory.
 const SCRATCH: &str = "merge";
 const FILES: [&str; 3] = ["merge/ours", "merge/common", "merge/theirs"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Merged {
     Clean(Oid),
-    /// The tree has the files with conflict markers; the stages are what the index holds of them.
+    /// The tree holds the files with conflict markers; `stages` are their index entries.
     Conflict {
         tree: Oid,
         stages: Vec<Stage>,
     },
 }
 
-/// A version of a file in conflict: 1 the common one, 2 ours, 3 theirs.
+/// One version of a conflicting file: 1 is the common one, 2 ours, 3 theirs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
     pub path: RepoPath,
@@ -30,13 +30,13 @@ pub struct Stage {
     pub number: u8,
 }
 
-/// What a path is to be in the merged tree, and whether that is beyond doubt.
+/// The content of a path in the merged tree, and whether it merged without conflict.
 struct Resolved {
     file: Option<(u32, Oid)>,
     clean: bool,
 }
 
-/// Changes to an index, in the form that git reads them.
+/// Changes to an index, in the input format of `git update-index --index-info`.
 #[derive(Default)]
 pub struct IndexInput(Vec<u8>);
 
@@ -45,7 +45,7 @@ impl IndexInput {
         self.line(&format!("{mode:06o} {oid} {stage}"), path);
     }
 
-    /// Takes every version of the path out. `like` is any object's name: its length counts.
+    /// Removes all versions of the path. `like` is any object name; only its length is used.
     pub fn remove(&mut self, path: &RepoPath, like: &Oid) {
         self.line(&format!("0 {}", "0".repeat(like.as_str().len())), path);
     }
@@ -63,7 +63,7 @@ impl Git {
         self.call(Call::new(["update-index", "-z", "--index-info"]).input(input.0)).map(drop)
     }
 
-    /// Merges `theirs` into `ours`, which have `common` in common. Only through a git directory of ours.
+    /// Merges `theirs` into `ours` with `common` as the merge base. Must be called on a private git directory.
     pub fn merge_trees(&self, common: &Oid, ours: &Oid, theirs: &Oid, their_name: &str) -> Result<Merged> {
         let scratch = self.git_dir.join(SCRATCH);
         fs::create_dir_all(&scratch).map_err(|error| GitError::file("cannot write", &scratch, error))?;
@@ -90,7 +90,7 @@ impl Git {
         Ok(if conflicts.is_empty() { Merged::Clean(tree) } else { Merged::Conflict { tree, stages: conflicts } })
     }
 
-    /// Puts a conflict into the index, in place of what it has of those files.
+    /// Replaces the index entries of the conflicting files with their stages.
     pub fn mark_conflict(&self, stages: &[Stage]) -> Result<()> {
         let mut input = IndexInput::default();
         for versions in stages.chunk_by(|one, next| one.path == next.path) {
@@ -125,20 +125,20 @@ impl Git {
         let args = ["merge-file", "-p", "-q", "-L", "staging", "-L", "common", "-L", their_name];
         let call = Call::new(args.iter().chain(&FILES));
         let ended = self.command(&call)?.run().map_err(|error| GitError::Start(error.to_string()))?;
-        // It answers with the number of conflicts, or that it is not text.
+        // The exit code is the number of conflicts, or an error code if a file is binary.
         let Exit::Code(conflicts @ 0..=127) = ended.status else { return Ok(choose(Some(ours))) };
         let oid = self.call(Call::new(["hash-object", "-w", "--stdin"]).input(ended.stdout))?.oid()?;
         let mode = match common {
             Some(common) if common.mode == ours.mode => theirs.mode,
             _ => ours.mode,
         };
-        // Without common ground two additions are a conflict, however alike they are.
+        // Two additions without a common version are a conflict, however similar they are.
         Ok(Resolved { file: Some((mode, oid)), clean: conflicts == 0 && common.is_some() })
     }
 }
 
-/// What to show where contents cannot be merged. A file where a directory has to stand gives way, since the paths
-/// below come after it.
+/// Picks one version of a file whose content cannot be merged. If the path is a directory on the other side, the
+/// directory wins, since the paths below it are set later.
 fn choose(stage: Option<&Stage>) -> Resolved {
     Resolved { file: stage.map(|stage| (stage.mode, stage.oid.clone())), clean: false }
 }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_side_did_and_what_both_did_apart_comes_together() {
+    fn changes_that_do_not_overlap_are_combined() {
         let (repo, merged) = merge(
             |dir| {
                 edit(dir, "1\n", "one\n");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_merged_shows_ours() {
+    fn content_that_cannot_be_merged_shows_ours() {
         let (repo, merged) = merge(
             |dir| fs::write(dir.join("new"), b"ours\0").unwrap(),
             |dir| fs::write(dir.join("new"), b"theirs\0").unwrap(),

@@ -1,8 +1,8 @@
-//! The only door to git: the command line tool with a fixed, safe configuration, told explicitly where everything is.
+//! The only module that runs git: the command line tool, with a fixed safe configuration and explicit paths.
 //!
 //! An agent may have written anything into the repository's `.git`. So nothing that could be planted there (hooks,
-//! fsmonitor, pagers, aliases, external programs) is run, replacement objects are not looked at, and whatever
-//! reads files of a worktree uses a git directory of ours with the settings that were pinned (`Git::objects`).
+//! fsmonitor, pagers, aliases, external programs) is run, replacement objects are ignored, and calls that read files of
+//! a worktree use a private git directory with pinned settings (`Git::objects`).
 
 mod batch;
 mod blobs;
@@ -27,8 +27,8 @@ use crate::proc::{Cmd, Ended, Exit, base_env, find_program};
 
 pub use batch::{CommitText, NewCommit};
 pub use config::{Identity, Pinned, Settings, user_settings};
-pub use copy::copy_of;
-pub use discover::{First, Found as Discovered, discover, init};
+pub use copy::shallow_clone;
+pub use discover::{FirstCommit, Found as Discovered, discover, init};
 pub use error::{GitError, Result};
 pub use merge::{IndexInput, Merged, Stage};
 pub use path::RepoPath;
@@ -36,13 +36,13 @@ pub use refs::{RefChange, Worktree};
 pub use status::{Found, StatusEntry};
 pub use trees::{Change, EntryType, TreeEntry};
 
-/// More than any listing that we ask for; beyond it the answer is an error, not a part.
-const MAX_OUTPUT: usize = 1 << 30;
+/// Maximum output of a git call. Larger output is an error, never silently cut.
+const MAX_OUTPUT_BYTES: usize = 1 << 30;
 
-/// On every call, above every other configuration.
+/// Settings for every call, which override all other configuration.
 const SAFE_CONFIG: [(&str, &str); 45] = [
     ("core.hooksPath", "/dev/null"),
-    // Hooks may stand in the configuration as well, since git 2.54.
+    // Since git 2.54 hooks may also be defined in the configuration.
     ("hook.reference-transaction.enabled", "false"),
     ("hook.post-checkout.enabled", "false"),
     ("hook.post-index-change.enabled", "false"),
@@ -50,7 +50,7 @@ const SAFE_CONFIG: [(&str, &str); 45] = [
     ("hook.pre-merge-commit.enabled", "false"),
     ("hook.prepare-commit-msg.enabled", "false"),
     ("hook.commit-msg.enabled", "false"),
-    // A signed commit would have the configured program run by `git log`.
+    // For a signed commit `git log` would run the configured program.
     ("log.showSignature", "false"),
     ("merge.verifySignatures", "false"),
     ("gpg.program", "false"),
@@ -68,9 +68,9 @@ const SAFE_CONFIG: [(&str, &str); 45] = [
     ("core.sparseCheckout", "false"),
     ("core.commitGraph", "false"),
     ("core.quotePath", "false"),
-    // Objects and refs are on the disk before anything relies on them.
+    // Sync objects and refs to disk before anything relies on them.
     ("core.fsync", "objects,reference"),
-    // A person's git, or that of another feature, holds a ref for a moment only.
+    // The user's git, or that of another feature, locks a ref only for a moment.
     ("core.filesRefLockTimeout", "3000"),
     ("core.packedRefsTimeout", "3000"),
     ("index.sparse", "false"),
@@ -89,24 +89,24 @@ const SAFE_CONFIG: [(&str, &str); 45] = [
     ("receive.autogc", "false"),
     ("rerere.enabled", "false"),
     ("advice.detachedHead", "false"),
-    // That no graft file is read is said by naming an empty one.
+    // Grafts are turned off by naming an empty graft file.
     ("advice.graftFileDeprecated", "false"),
 ];
 
-/// One git directory and how it is looked at.
+/// Runs git on one git directory, optionally with a work tree and an index.
 #[derive(Debug, Clone)]
 pub struct Git {
     git_dir: PathBuf,
     work_tree: Option<PathBuf>,
     index: Option<PathBuf>,
-    /// Where a git directory of ours keeps its objects: in the repository.
+    /// The repository's object directory, set only for a private git directory.
     objects: Option<PathBuf>,
-    /// The user's own configuration counts too; only for reading it.
+    /// Applies the user's configuration instead of `SAFE_CONFIG`; only for reading that configuration.
     user_config: bool,
 }
 
 impl Git {
-    /// The repository itself: refs, worktrees, reading configuration and history.
+    /// Works on the repository itself: refs, worktrees, configuration and history.
     pub fn repository(common_dir: impl Into<PathBuf>) -> Self {
         Git { git_dir: common_dir.into(), work_tree: None, index: None, objects: None, user_config: false }
     }
@@ -125,7 +125,7 @@ impl Git {
         &self.git_dir
     }
 
-    /// The tool's version, such as `[2, 47, 3]`.
+    /// Returns git's version, such as `[2, 47, 3]`.
     pub fn version() -> Result<[u32; 3]> {
         let call = Call::new(["version"]);
         let ended = Cmd::new(executable()?).arg("version").envs(base_env(&[])).run();
@@ -140,26 +140,26 @@ impl Git {
         }
     }
 
-    /// Any other call; fails unless git succeeds.
+    /// Runs any other git command; fails unless git succeeds.
     pub fn run<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Result<Output> {
         self.call(Call::new(args))
     }
 
     fn call(&self, call: Call) -> Result<Output> {
-        let ended = self.carry_out(&call)?;
+        let ended = self.execute(&call)?;
         call.finish(ended)
     }
 
-    fn carry_out(&self, call: &Call) -> Result<std::io::Result<Ended>> {
+    fn execute(&self, call: &Call) -> Result<std::io::Result<Ended>> {
         Ok(self.command(call)?.spawn().and_then(|running| {
-            crash::point(|| format!("git {}", call.verb().display()));
+            crash::point(|| format!("git {}", call.subcommand().display()));
             running.wait()
         }))
     }
 
-    /// For questions that git answers with exit code 1 when the answer is no.
+    /// Runs a git command for which exit code 1 means "no"; returns `None` then.
     fn ask(&self, call: Call) -> Result<Option<Output>> {
-        let ended = self.carry_out(&call)?;
+        let ended = self.execute(&call)?;
         if matches!(&ended, Ok(Ended { status: Exit::Code(1), .. })) {
             return Ok(None);
         }
@@ -208,11 +208,11 @@ impl Git {
         if let Some(input) = &call.input {
             cmd = cmd.stdin(input.clone());
         }
-        Ok(cmd.args(&call.args).keep(MAX_OUTPUT, 0))
+        Ok(cmd.args(&call.args).keep(MAX_OUTPUT_BYTES, 0))
     }
 }
 
-/// What one call is to do.
+/// Arguments, environment and input of one git call.
 struct Call {
     args: Vec<OsString>,
     env: Vec<(&'static str, String)>,
@@ -234,8 +234,8 @@ impl Call {
         self
     }
 
-    /// What git is to do, after settings for this call alone.
-    fn verb(&self) -> &OsStr {
+    /// Returns the git subcommand, skipping `-c` settings before it.
+    fn subcommand(&self) -> &OsStr {
         let mut args = self.args.iter();
         while args.as_slice().first().is_some_and(|arg| arg == "-c") {
             args.nth(1);
@@ -249,7 +249,7 @@ impl Call {
             return Err(GitError::failed(&self.args, ended.status, &ended.stderr));
         }
         if ended.truncated {
-            return Err(self.unexpected("more output than can be held"));
+            return Err(self.unexpected("too much output"));
         }
         Ok(Output { args: self.args.clone(), bytes: ended.stdout })
     }
@@ -259,18 +259,18 @@ impl Call {
     }
 }
 
-/// What git wrote to its standard output.
+/// Standard output of a git call.
 pub struct Output {
     args: Vec<OsString>,
     pub bytes: Vec<u8>,
 }
 
 impl Output {
-    /// Without the line end.
+    /// Returns the output as text, without the final line break.
     pub fn text(&self) -> Result<String> {
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
-            Err(_) => Err(self.unexpected("text that is not UTF-8")),
+            Err(_) => Err(self.unexpected("not UTF-8")),
         }
     }
 
@@ -283,14 +283,14 @@ impl Output {
         mahabharatha_core::ids::Oid::new(text.clone()).map_err(|_| self.unexpected(&text))
     }
 
-    /// The parts of a `-z` listing.
+    /// Splits the output of a `-z` listing.
     fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.bytes.strip_suffix(b"\0").unwrap_or(&self.bytes);
         bytes.split(|&byte| byte == 0).filter(|_| !self.bytes.is_empty())
     }
 }
 
-/// Looked for once, by our own PATH, so that no later change of PATH picks another.
+/// Returns the path of git. Looked up once in our own PATH, so that a later change of PATH has no effect.
 fn executable() -> Result<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND.get_or_init(|| find_program("git")).as_deref().ok_or(GitError::Missing)

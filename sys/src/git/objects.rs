@@ -1,5 +1,5 @@
-//! A git directory of ours over the repository's objects: no configuration, hooks, attributes or refs of the
-//! repository's are seen through it, only what was pinned.
+//! Private git directories that share the repository's objects. Git calls that read files of a worktree use them, so
+//! that the repository's configuration, hooks, attributes and refs have no effect, only the pinned settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,18 +12,18 @@ use super::config::{ATTRIBUTES_FILE, EXCLUDES_FILE, INFO_ATTRIBUTES, INFO_EXCLUD
 use super::{Git, GitError, Pinned, Result};
 
 impl Git {
-    /// Makes the directory exactly this, whatever stands there. Call it when no agent is alive.
+    /// Creates the private git directory, replacing whatever is there if it differs. Call it only while no agent runs.
     pub fn objects(private_dir: &Path, common_dir: &Path, pinned: &Pinned) -> Result<Git> {
         let files = files(private_dir, common_dir, pinned)?;
-        if !stands(private_dir, &files) {
+        if !is_up_to_date(private_dir, &files) {
             write(private_dir, &files).map_err(|error| GitError::file("cannot write", private_dir, error))?;
         }
         Ok(Git { objects: Some(common_dir.join("objects")), ..Git::repository(private_dir) })
     }
 
-    /// Puts HEAD of a git directory of ours at a commit; the repository's HEAD is never touched this way.
+    /// Sets HEAD of a private git directory to a commit. Must never be used on the repository itself.
     pub fn detach_head(&self, commit: &Oid) -> Result<()> {
-        assert!(self.objects.is_some(), "only a git directory of ours has a HEAD to be set freely");
+        assert!(self.objects.is_some(), "only the HEAD of a private git directory may be set");
         let (head, text) = (self.git_dir.join("HEAD"), format!("{commit}\n"));
         if fs::read(&head).is_ok_and(|bytes| bytes == text.as_bytes()) {
             return Ok(());
@@ -34,7 +34,7 @@ impl Git {
 
 const DIRECTORIES: [&str; 2] = ["info", "refs"];
 
-/// What belongs into the directory, by its place there. HEAD is whoever's turn it is to set.
+/// Returns the files of the private directory by their path in it, except HEAD, which `detach_head` sets.
 fn files(private_dir: &Path, common_dir: &Path, pinned: &Pinned) -> Result<BTreeMap<&'static str, Vec<u8>>> {
     let mut files = BTreeMap::from([("config", config_text(private_dir, pinned).into_bytes())]);
     for (key, place) in [
@@ -45,7 +45,7 @@ fn files(private_dir: &Path, common_dir: &Path, pinned: &Pinned) -> Result<BTree
     ] {
         files.extend(pinned.get(key).map(|text| (place, text.as_bytes().to_vec())));
     }
-    // Where history was cut off by a shallow clone it must not be looked for.
+    // Git must know where a shallow clone cuts the history off, or it looks for the missing commits.
     let shallow = common_dir.join("shallow");
     if shallow.is_file() {
         let bytes = fs::read(&shallow).map_err(|error| GitError::file("cannot read", &shallow, error))?;
@@ -54,14 +54,14 @@ fn files(private_dir: &Path, common_dir: &Path, pinned: &Pinned) -> Result<BTree
     Ok(files)
 }
 
-/// Whether the directory holds these files and nothing else: to look is cheaper than to write.
-fn stands(dir: &Path, files: &BTreeMap<&str, Vec<u8>>) -> bool {
+/// Tells whether the directory holds exactly these files: comparing is cheaper than writing.
+fn is_up_to_date(dir: &Path, files: &BTreeMap<&str, Vec<u8>>) -> bool {
     let names = |below: &Path| -> Option<BTreeSet<PathBuf>> {
         let entries = fs::read_dir(dir.join(below)).ok()?;
         entries.map(|entry| Some(below.join(entry.ok()?.file_name()))).collect()
     };
-    let is = |place: &str, fits: fn(&fs::Metadata) -> bool| {
-        fs::symlink_metadata(dir.join(place)).is_ok_and(|found| fits(&found))
+    let is = |place: &str, has_type: fn(&fs::Metadata) -> bool| {
+        fs::symlink_metadata(dir.join(place)).is_ok_and(|found| has_type(&found))
     };
     let found: Option<Vec<BTreeSet<PathBuf>>> =
         ["", "info", "refs"].map(|below| names(Path::new(below))).into_iter().collect();

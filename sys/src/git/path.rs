@@ -1,4 +1,4 @@
-//! Paths as git has them: bytes with `/`, which need not be UTF-8.
+//! Paths as git stores them: bytes separated by `/`, not necessarily UTF-8.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -18,7 +18,7 @@ impl RepoPath {
         &self.0
     }
 
-    /// Where it is UTF-8, as specs have paths.
+    /// Returns the path as text if it is UTF-8, as paths in specs are.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
@@ -31,7 +31,7 @@ impl RepoPath {
         root.join(self.as_path())
     }
 
-    /// `path` is `directory` or lies below it.
+    /// Tells whether the path is `directory` or below it.
     pub fn is_within(&self, directory: &[u8]) -> bool {
         self.0.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
@@ -43,7 +43,7 @@ impl From<&str> for RepoPath {
     }
 }
 
-/// For people; bytes that are not UTF-8, and control characters, are shown escaped.
+/// Escapes control characters and bytes that are not UTF-8.
 impl fmt::Display for RepoPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {

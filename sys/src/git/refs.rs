@@ -1,4 +1,4 @@
-//! Refs, history and the list of worktrees: asked of the repository itself.
+//! Refs, history and the list of worktrees of the repository itself.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use super::{Call, Git, GitError, Identity, Output, RepoPath, Result};
 /// One step of a transaction on refs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RefChange {
-    /// Whatever it was.
+    /// Sets the ref unconditionally.
     Set { name: String, new: Oid },
-    /// Only if it is `old`; with none, only if there is no such ref.
+    /// Sets the ref only if it is at `old`, or with `None` only if it does not exist.
     Swap { name: String, new: Oid, old: Option<Oid> },
-    /// Only if it is `old`, where that is given.
+    /// Deletes the ref, with `old` only if it is at that commit.
     Delete { name: String, old: Option<Oid> },
 }
 
@@ -24,42 +24,43 @@ pub enum RefChange {
 pub struct Worktree {
     pub path: PathBuf,
     pub head: Option<Oid>,
-    /// The full ref name; none: detached.
+    /// The full ref name; `None` if HEAD is detached.
     pub branch: Option<String>,
     pub bare: bool,
     pub prunable: bool,
 }
 
 impl Git {
-    /// What a revision names.
+    /// Returns the object that a revision names.
     pub fn rev_parse(&self, revision: &str) -> Result<Option<Oid>> {
         let call = Call::new(["rev-parse", "--verify", "--quiet", "--end-of-options", revision]);
         self.ask(call)?.map(|output| output.oid()).transpose()
     }
 
-    /// The commit that a full ref name stands at. One that has a file of its own is read from there: no process is needed.
+    /// Returns the commit that a ref, given by its full name, points to. Reads a loose ref from its file, without
+    /// starting a process.
     pub fn resolve_ref(&self, name: &str) -> Result<Option<Oid>> {
-        match self.loose(name).and_then(|text| Oid::new(text).ok()) {
+        match self.read_loose(name).and_then(|text| Oid::new(text).ok()) {
             Some(oid) => Ok(Some(oid)),
             None => self.rev_parse(name),
         }
     }
 
-    fn loose(&self, name: &str) -> Option<String> {
+    fn read_loose(&self, name: &str) -> Option<String> {
         let path = self.git_dir.join(name);
         let text = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()).then(|| fs::read_to_string(path));
         Some(text?.ok()?.trim_end_matches('\n').to_owned())
     }
 
-    /// The branch that HEAD is attached to, as a full ref name; none: detached.
+    /// Returns the full ref name of the branch that HEAD is on; `None` if HEAD is detached.
     pub fn head_branch(&self) -> Result<Option<String>> {
-        if let Some(branch) = self.loose("HEAD").as_deref().and_then(|text| text.strip_prefix("ref: ")) {
+        if let Some(branch) = self.read_loose("HEAD").as_deref().and_then(|text| text.strip_prefix("ref: ")) {
             return Ok(Some(branch.to_owned()));
         }
         self.ask(Call::new(["symbolic-ref", "--quiet", "HEAD"]))?.map(|output| output.text()).transpose()
     }
 
-    /// Compare and swap: with no `old` the ref must not exist.
+    /// Sets the ref by compare-and-swap: with `None` for `old` it must not exist.
     pub fn update_ref(&self, name: &str, new: &Oid, old: Option<&Oid>) -> Result<()> {
         self.update_refs(&[RefChange::Swap { name: name.into(), new: new.clone(), old: old.cloned() }], "")
     }
@@ -68,7 +69,7 @@ impl Git {
         self.update_refs(&[RefChange::Delete { name: name.into(), old: old.cloned() }], "")
     }
 
-    /// All or none.
+    /// Applies all changes in one transaction, or none of them.
     pub fn update_refs(&self, changes: &[RefChange], reason: &str) -> Result<()> {
         let mut input = Vec::new();
         for change in changes {
@@ -91,7 +92,7 @@ impl Git {
         self.call(call).map(drop)
     }
 
-    /// Every ref that is named, or lies below what is named, with what it stands at.
+    /// Returns the refs with these names, or below them, and the object that each points to.
     pub fn for_each_ref(&self, names: &[&str]) -> Result<Vec<(String, Oid)>> {
         let output = self.call(Call::new([&["for-each-ref", "--format=%(objectname) %(refname)"], names].concat()))?;
         let text = output.text()?;
@@ -115,20 +116,20 @@ impl Git {
         Ok(self.ask(call)?.is_some())
     }
 
-    /// Git writes what it keeps of a worktree file by file, and fails on one that is in the making: ours under a lock that
-    /// readers do not take, a person's under none.
+    /// Runs `git worktree list`, and retries it: git fails while the entry of another worktree is being created. We
+    /// create ours under a lock that readers do not take, the user's git without a lock.
     fn list_worktrees(&self) -> Result<Output> {
-        let mut tries = 50;
+        let mut retries = 50;
         loop {
             match self.call(Call::new(["worktree", "list", "--porcelain", "-z"])) {
-                Err(GitError::Failed { .. }) if tries > 0 => tries -= 1,
+                Err(GitError::Failed { .. }) if retries > 0 => retries -= 1,
                 listed => return listed,
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// The main worktree comes first.
+    /// Returns all worktrees, the main one first.
     pub fn worktree_list(&self) -> Result<Vec<Worktree>> {
         let output = self.list_worktrees()?;
         let mut worktrees: Vec<Worktree> = Vec::new();

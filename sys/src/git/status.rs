@@ -1,4 +1,4 @@
-//! What is different in a work tree.
+//! Compares a work tree with the index and HEAD.
 
 use super::{Call, Git, RepoPath, Result};
 
@@ -8,32 +8,32 @@ pub struct StatusEntry {
     pub found: Found,
 }
 
-/// How a file in the work tree stands to the index.
+/// State of a file in the work tree, compared with the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// Content, mode or type.
+    /// Content, mode or type differ.
     Changed,
     Deleted,
     Untracked,
-    /// A repository in the repository, or another thing that git does not look into.
+    /// A nested repository, or another directory that git does not descend into.
     UntrackedDirectory,
-    /// A file, or a directory that is not looked into.
+    /// A file, or a directory whose content is not listed.
     Ignored,
 }
 
 impl Git {
-    /// Every file of the work tree that is not as in the index, ignored ones by the shortest matching path.
-    /// HEAD should stand at the commit that the index was read from, else every file is compared in vain.
+    /// Returns the files of the work tree that differ from the index; ignored ones by their shortest matching path.
+    /// HEAD should be at the commit that the index was read from, else git compares the index with HEAD needlessly.
     pub fn status(&self) -> Result<Vec<StatusEntry>> {
         self.status_by(|states| states.get(1).copied())
     }
 
-    /// As `status`, and every file that is not in the index as in HEAD.
+    /// Returns the files of `status` and those whose index entry differs from HEAD.
     pub fn status_and_staged(&self) -> Result<Vec<StatusEntry>> {
         self.status_by(|states| states.iter().copied().find(|state| *state != b'.'))
     }
 
-    /// `state` is what counts of what the index is to HEAD, and the work tree to the index.
+    /// Runs `git status`. `state` picks the state that counts from two: index against HEAD, work tree against index.
     fn status_by(&self, state: impl Fn(&[u8]) -> Option<u8>) -> Result<Vec<StatusEntry>> {
         let output = self.call(Call::new([
             "status",
@@ -56,12 +56,12 @@ impl Git {
             .collect()
     }
 
-    /// Which of these paths git ignores; what the index holds is not ignored.
+    /// Returns those of the paths that git ignores. Files in the index are not ignored.
     pub fn ignored(&self, paths: &[RepoPath]) -> Result<Vec<RepoPath>> {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
-        // This command alone does not take paths literally; behind `./` nothing is magic.
+        // check-ignore cannot take literal pathspecs; a leading `./` keeps them from being read as magic.
         let input: Vec<u8> = paths.iter().flat_map(|path| [b"./", path.as_bytes(), b"\0"].concat()).collect();
         let call = Call::new(["check-ignore", "-z", "--stdin"]).env("GIT_LITERAL_PATHSPECS", "0").input(input);
         let answer = self.ask(call)?;
@@ -82,7 +82,7 @@ fn changed(part: &[u8], state: impl Fn(&[u8]) -> Option<u8>) -> Option<StatusEnt
     }
 }
 
-/// `u <XY> <sub> <m1> <m2> <m3> <mW> <h1> <h2> <h3> <path>`: in the middle of a merge.
+/// `u <XY> <sub> <m1> <m2> <m3> <mW> <h1> <h2> <h3> <path>`: an unmerged file.
 fn unmerged(part: &[u8]) -> Option<StatusEntry> {
     let path = part.splitn(11, |&byte| byte == b' ').nth(10)?;
     Some(StatusEntry { path: RepoPath::new(path), found: Found::Changed })

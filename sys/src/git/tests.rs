@@ -52,7 +52,7 @@ impl Repo {
         self.real().rev_parse("HEAD").unwrap().unwrap()
     }
 
-    /// A git directory of ours on this work tree, its index read from HEAD.
+    /// Returns a private git directory for this work tree, with its index read from HEAD.
     fn ours(&self, pinned: &Pinned) -> Git {
         let git = Git::objects(&self.path(".git/ours"), &self.common(), pinned).unwrap();
         let git = git.work_tree(self.dir.path()).index(self.path(".git/ours-index"));
@@ -67,12 +67,12 @@ fn found(git: &Git) -> Vec<(String, Found)> {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_parsed() {
     assert!(Git::version().unwrap() >= [2, 31, 0]);
 }
 
 #[test]
-fn refs_are_swapped_only_from_what_they_were() {
+fn refs_are_swapped_only_from_the_expected_value() {
     let repo = Repo::new(&[]);
     let (git, head) = (repo.real(), repo.head());
     let name = "refs/mahabharatha/x/tasks/A";
@@ -201,7 +201,7 @@ fn status_tells_each_kind_of_difference() {
 }
 
 #[test]
-fn a_repository_that_cannot_be_worked_on_is_refused_by_name() {
+fn an_unsupported_repository_is_refused_with_the_reason() {
     let repo = Repo::new(&[]);
     repo.git(&["config", "core.repositoryformatversion", "1"]);
     repo.git(&["config", "extensions.partialClone", "origin"]);
@@ -222,42 +222,42 @@ fn worktrees_are_listed_with_their_branches() {
 }
 
 #[test]
-fn worktrees_are_listed_while_another_is_made() {
+fn worktrees_are_listed_while_another_is_added() {
     let repo = Repo::new(&[]);
-    let half_made = repo.path(".git/worktrees/half");
-    fs::create_dir_all(&half_made).unwrap();
+    let incomplete = repo.path(".git/worktrees/half");
+    fs::create_dir_all(&incomplete).unwrap();
     for (name, text) in [("commondir", ""), ("gitdir", "/nowhere/.git\n"), ("HEAD", "ref: refs/heads/trunk\n")] {
-        fs::write(half_made.join(name), text).unwrap();
+        fs::write(incomplete.join(name), text).unwrap();
     }
     let list = repo.real().run(["worktree", "list"]);
-    assert!(list.is_err(), "git minds what is half made");
+    assert!(list.is_err(), "git itself fails on an incomplete entry");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(std::time::Duration::from_millis(100));
-            fs::write(half_made.join("commondir"), "../..\n").unwrap();
+            fs::write(incomplete.join("commondir"), "../..\n").unwrap();
         });
         assert_eq!(repo.real().worktree_list().unwrap().len(), 2);
     });
 }
 
 #[test]
-fn what_a_killed_worktree_add_left_is_removed() {
+fn an_entry_left_by_a_killed_worktree_add_is_removed() {
     let repo = Repo::new(&[]);
-    let half_made = repo.path(".git/worktrees/w");
-    for (left, goes) in [
+    let incomplete = repo.path(".git/worktrees/w");
+    for (left, is_removed) in [
         (&[][..], true),
         (&[("locked", "initializing")], true),
         (&[("locked", "initializing"), ("gitdir", "")], true),
         (&[("gitdir", "/elsewhere/w/.git\n")], false),
         (&[("locked", ""), ("HEAD", "")], false),
     ] {
-        fs::create_dir_all(&half_made).unwrap();
+        fs::create_dir_all(&incomplete).unwrap();
         for (name, text) in left {
-            fs::write(half_made.join(name), text).unwrap();
+            fs::write(incomplete.join(name), text).unwrap();
         }
         repo.real().worktree_remove(&repo.path("w")).unwrap();
-        assert_eq!(half_made.exists(), !goes, "{left:?}");
-        let _ = fs::remove_dir_all(&half_made);
+        assert_eq!(incomplete.exists(), !is_removed, "{left:?}");
+        let _ = fs::remove_dir_all(&incomplete);
     }
 }
 
@@ -271,7 +271,7 @@ fn the_identity_is_the_users_or_ours() {
 }
 
 #[test]
-fn an_error_says_what_git_said() {
+fn an_error_shows_git_stderr() {
     let repo = Repo::new(&[]);
     let error = repo.real().run(["cat-file", "blob", "no-such"]).map(drop).unwrap_err().to_string();
     assert!(error.starts_with("`git cat-file blob no-such` failed with exit code 128: fatal:"), "{error}");

@@ -1,4 +1,4 @@
-//! Trees and commits.
+//! Reads, compares and writes trees, the index and commits.
 
 use mahabharatha_core::ids::Oid;
 
@@ -29,7 +29,7 @@ impl EntryType {
     }
 }
 
-/// A difference between two trees. A mode of 0 and no object: not there.
+/// A difference between two trees. A side on which the file does not exist has mode 0 and no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub path: RepoPath,
@@ -37,18 +37,18 @@ pub struct Change {
     pub new_mode: u32,
     pub old: Option<Oid>,
     pub new: Option<Oid>,
-    /// As git names it: `A`, `D`, `M` or `T`.
+    /// Git's status letter: `A`, `D`, `M` or `T`.
     pub status: char,
 }
 
 impl Git {
-    /// Every file of a commit or tree.
+    /// Lists all files of a commit or tree.
     pub fn ls_tree(&self, tree: &Oid) -> Result<Vec<TreeEntry>> {
         let output = self.call(Call::new(["ls-tree", "-r", "-z", "--full-tree", tree.as_str()]))?;
         output.parts().map(|part| tree_entry(part).ok_or_else(|| unreadable(&output, part))).collect()
     }
 
-    /// What is different in `new`, file by file, without guessing renames.
+    /// Returns the changes from `old` to `new`, file by file, without rename detection.
     pub fn diff_tree(&self, old: &Oid, new: &Oid) -> Result<Vec<Change>> {
         let call = Call::new(["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index"]);
         let output =
@@ -62,17 +62,17 @@ impl Git {
         Ok(changes)
     }
 
-    /// Fills the index from a tree; the work tree stays as it is.
+    /// Fills the index from a tree, without touching the work tree.
     pub fn read_tree(&self, tree: &Oid) -> Result<()> {
         self.call(Call::new(["read-tree", tree.as_str()])).map(drop)
     }
 
-    /// The index as a tree.
+    /// Writes the index as a tree.
     pub fn write_tree(&self) -> Result<Oid> {
         self.call(Call::new(["write-tree"]))?.oid()
     }
 
-    /// Takes these files of the work tree into the index, through the pinned filters; those that are gone are taken out.
+    /// Updates the index with these files of the work tree, through the pinned filters; removes those that are gone.
     pub fn update_index<'a>(&self, paths: impl IntoIterator<Item = &'a RepoPath>) -> Result<()> {
         let input = joined(paths);
         if input.is_empty() {
@@ -81,7 +81,7 @@ impl Git {
         self.call(Call::new(["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]).input(input)).map(drop)
     }
 
-    /// Writes these files as the index has them into the work tree.
+    /// Writes these files from the index to the work tree.
     pub fn checkout_index<'a>(&self, paths: impl IntoIterator<Item = &'a RepoPath>) -> Result<()> {
         let input = joined(paths);
         if input.is_empty() {

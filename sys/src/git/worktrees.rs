@@ -1,4 +1,4 @@
-//! Worktrees of the repository: made, found, removed. The caller sees to it that this happens one at a time.
+//! Creates, finds and removes worktrees of the repository. The caller must hold the lock that serializes this.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,16 +10,16 @@ use super::{Call, Git, GitError, Result};
 use crate::crash;
 
 impl Git {
-    /// Makes a worktree without files, which stands at the commit.
+    /// Adds a detached worktree at the commit, without checking out files.
     pub fn worktree_add(&self, path: &Path, commit: &Oid) -> Result<()> {
         let args = ["worktree", "add", "--quiet", "--no-checkout", "--force", "--detach"].map(OsStr::new);
         self.call(Call::new(args.into_iter().chain([path.as_os_str(), commit.as_str().as_ref()]))).map(drop)
     }
 
-    /// Takes a worktree away, files and administration, also one whose files are gone.
+    /// Removes a worktree's files and its entry in the repository, even if its files are gone already.
     pub fn worktree_remove(&self, path: &Path) -> Result<()> {
-        let administration = self.worktree_git_dir(path);
-        for dir in [Some(path.to_owned()), administration].into_iter().flatten() {
+        let entry = self.worktree_git_dir(path);
+        for dir in [Some(path.to_owned()), entry].into_iter().flatten() {
             crash::point(|| format!("remove {} before", dir.file_name().unwrap_or_default().display()));
             match fs::remove_dir_all(&dir) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -28,30 +28,30 @@ impl Git {
                 _ => {}
             }
         }
-        self.remove_half_made(path);
+        self.remove_incomplete_entry(path);
         Ok(())
     }
 
-    /// Removes what a git that was killed while it added a worktree of this name left: a directory with no more in it than
-    /// a lock and a `gitdir` that was opened but not written.
-    fn remove_half_made(&self, path: &Path) {
+    /// Removes the entry that a git killed during `worktree add` left for this name: a directory that holds at most a
+    /// lock and an empty `gitdir`.
+    fn remove_incomplete_entry(&self, path: &Path) {
         let dir = self.git_dir().join("worktrees").join(path.file_name().unwrap_or_default());
         let entries: Vec<_> = fs::read_dir(&dir).into_iter().flatten().flatten().collect();
-        let begun = |entry: &fs::DirEntry| match entry.file_name().to_str() {
+        let is_incomplete = |entry: &fs::DirEntry| match entry.file_name().to_str() {
             Some("locked") => true,
             Some("gitdir") => entry.metadata().is_ok_and(|file| file.is_file() && file.len() == 0),
             _ => false,
         };
-        if entries.iter().all(begun) {
+        if entries.iter().all(is_incomplete) {
             for entry in &entries {
                 let _ = fs::remove_file(entry.path());
             }
-            // Fails where something was added meanwhile.
+            // Fails if something was added meanwhile.
             let _ = fs::remove_dir(&dir);
         }
     }
 
-    /// The worktrees that the repository knows of in this directory, whether their files are there or not.
+    /// Returns the registered worktrees directly in this directory, even those whose files are gone.
     pub fn worktrees_in(&self, dir: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.git_dir().join("worktrees")).into_iter().flatten().flatten();
         let known = entries.filter_map(|entry| {
@@ -61,14 +61,14 @@ impl Git {
         known.filter(|path| path.parent() == Some(dir)).collect()
     }
 
-    /// Where the repository keeps a worktree's HEAD and index. Asked of the repository, since the worktree's own `.git`
-    /// may have been changed by an agent.
+    /// Returns the directory where the repository keeps a worktree's HEAD and index. Looks it up in the repository,
+    /// since an agent may have changed the worktree's own `.git`.
     pub fn worktree_git_dir(&self, path: &Path) -> Option<PathBuf> {
         let entries = fs::read_dir(self.git_dir().join("worktrees")).ok()?;
         let (wanted, real) = (path.join(".git"), path.canonicalize().ok());
         entries.flatten().map(|entry| entry.path()).find(|dir| {
             let Ok(text) = fs::read_to_string(dir.join("gitdir")) else { return false };
-            // It may be relative to the directory that it stands in.
+            // The path may be relative to the directory of its file.
             let found = dir.join(text.trim_end_matches('\n'));
             let there = || found.parent().and_then(|parent| parent.canonicalize().ok());
             found == wanted || (real.is_some() && there() == real)

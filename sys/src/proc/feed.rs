@@ -1,41 +1,42 @@
-//! What a running program is still to read.
+//! Buffer for the standard input of a running program.
 
 use std::io::{ErrorKind, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The way to a program's standard input. Whoever gives something while the program runs does so from its listener.
+/// Buffer that feeds a program's standard input. While the program runs, only its output listener may add to it: the
+/// buffer is written out after each round of reading.
 #[derive(Clone, Default)]
 pub struct Feed(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    waiting: Vec<u8>,
+    pending: Vec<u8>,
     closed: bool,
 }
 
 impl Feed {
     pub fn give(&self, bytes: impl Into<Vec<u8>>) {
-        self.state().waiting.append(&mut bytes.into());
+        self.state().pending.append(&mut bytes.into());
     }
 
-    /// Nothing more is to come.
+    /// Closes the program's standard input once everything in the buffer is written.
     pub fn close(&self) {
         self.state().closed = true;
     }
 
-    pub(super) fn has_waiting(&self) -> bool {
-        !self.state().waiting.is_empty()
+    pub(super) fn has_pending(&self) -> bool {
+        !self.state().pending.is_empty()
     }
 
-    /// Writes what the pipe takes; `false` when that was the last of it.
-    pub(super) fn pass_on(&self, pipe: &mut impl Write) -> bool {
+    /// Writes as much as the pipe accepts; returns `false` when nothing more will be written.
+    pub(super) fn write_pending(&self, pipe: &mut impl Write) -> bool {
         let mut state = self.state();
-        while !state.waiting.is_empty() {
-            match pipe.write(&state.waiting) {
-                Ok(count) => drop(state.waiting.drain(..count)),
+        while !state.pending.is_empty() {
+            match pipe.write(&state.pending) {
+                Ok(count) => drop(state.pending.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-                // It does not want to read on; that is its affair.
+                // The program has closed its standard input: not an error of ours.
                 Err(_) => return false,
             }
         }

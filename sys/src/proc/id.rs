@@ -1,4 +1,4 @@
-//! Identifies and finds processes through `/proc`. A pid alone is not enough: the kernel uses it again for others.
+//! Identifies and finds processes through `/proc`. A pid alone is not enough: the kernel reuses pids.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -37,12 +37,12 @@ impl ProcessId {
         Stat::read(pid).map(|stat| stat.id)
     }
 
-    /// Whether it still runs: not dead, not a zombie, not another process with the same pid.
+    /// Tells whether the process still runs: not dead, not a zombie, not replaced by another with the same pid.
     pub fn alive(&self) -> bool {
         Stat::read(self.pid).is_some_and(|now| now.id == *self && !now.zombie)
     }
 
-    /// Returns when the process has ended, even if its parent has not waited for it yet.
+    /// Blocks until the process has ended, even if its parent has not reaped it yet.
     pub fn wait_until_gone(&self) {
         let handle = Pid::from_raw(self.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         while self.alive() {
@@ -54,7 +54,7 @@ impl ProcessId {
         }
     }
 
-    /// Sends a signal through a pidfd, so that it cannot hit another process that got the pid meanwhile.
+    /// Sends a signal through a pidfd, so that it cannot hit another process that has reused the pid.
     pub(super) fn signal(&self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid as i32) else { return };
         match pidfd_open(pid, PidfdFlags::empty()) {
@@ -84,7 +84,7 @@ pub(super) struct Stat {
 impl Stat {
     fn read(pid: u32) -> Option<Stat> {
         let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything, also parentheses: count fields from behind it.
+        // The name in parentheses may itself contain parentheses: count the fields after the last one.
         let after_name = text.iter().rposition(|&byte| byte == b')')? + 1;
         let rest = std::str::from_utf8(&text[after_name..]).ok()?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -99,13 +99,13 @@ impl Stat {
     }
 }
 
-/// Returns every process that there is.
+/// Returns all processes of the system.
 pub(super) fn table() -> Vec<Stat> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Stat::read).collect()
 }
 
-/// Whether this process was started so that it ignores the signal.
+/// Tells whether this process ignores the signal, as it does if it was started that way (`nohup`).
 pub fn ignores(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -121,20 +121,20 @@ fn boot() -> u64 {
     })
 }
 
-/// Returns our login session; 0 if it began outside the container that we are in. Not by getsid: rustix makes a pid of
-/// its answer, which must not be 0.
+/// Returns our login session, or 0 if it was created outside our container. Does not use getsid: rustix turns its
+/// result into a pid, which must not be 0.
 pub fn login_session() -> i32 {
     Stat::read(std::process::id()).map_or(0, |stat| stat.session)
 }
 
-/// Finds every other process whose environment has `key=value`, or a path below `value`.
+/// Finds all other processes whose environment sets `key` to `value`, or to a path below `value`.
 pub fn find_marked(key: &str, value: impl AsRef<OsStr>) -> Vec<ProcessId> {
     let marker = [key.as_bytes(), b"=", value.as_ref().as_bytes()].concat();
     let is_marker =
         |entry: &[u8]| entry.strip_prefix(marker.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
     let environ = |stat: &Stat| std::fs::read(format!("/proc/{}/environ", stat.id.pid)).unwrap_or_default();
     let is_marked = |environ: &[u8]| environ.split(|&byte| byte == 0).any(is_marker);
-    // A program that is just starting has no environment to show for a moment: look at it once more.
+    // During exec the environment is empty for a moment: check such processes a second time.
     let mut unsure = Vec::new();
     let mut found = others(|stat| {
         let environ = environ(stat);
@@ -147,32 +147,32 @@ pub fn find_marked(key: &str, value: impl AsRef<OsStr>) -> Vec<ProcessId> {
     found
 }
 
-/// Returns our nearest ancestor whose environment lacks the variable, if our own has it: the process that started those
-/// that have it.
+/// Returns our nearest ancestor whose environment lacks the variable, if ours has it: the process that introduced it.
 pub fn ancestor_without(key: &str) -> Option<ProcessId> {
     std::env::var_os(key)?;
-    let has_it = |pid: u32| {
+    let has_key = |pid: u32| {
         let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let is_it = |entry: &[u8]| entry.strip_prefix(key.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
-        Some(environ.split(|&byte| byte == 0).any(is_it))
+        let is_key = |entry: &[u8]| entry.strip_prefix(key.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
+        Some(environ.split(|&byte| byte == 0).any(is_key))
     };
     let mut stat = Stat::read(std::process::id())?;
     loop {
         stat = Stat::read(stat.parent).filter(|parent| parent.id.pid > 1)?;
-        if !has_it(stat.id.pid)? {
+        if !has_key(stat.id.pid)? {
             return Some(stat.id);
         }
     }
 }
 
-/// Finds every other process that works in this directory or below it and has no terminal, as a person's shell has.
+/// Finds all other processes whose working directory is this directory or below it. Skips processes with a terminal,
+/// such as the user's shell.
 pub fn find_working_in(dir: &Path) -> Vec<ProcessId> {
     let works_there = |stat: &Stat| {
-        let Ok(place) = std::fs::read_link(format!("/proc/{}/cwd", stat.id.pid)) else { return false };
-        // The kernel marks a directory that was removed.
-        let bytes = place.as_os_str().as_bytes();
-        let place = Path::new(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)));
-        place.starts_with(dir)
+        let Ok(cwd) = std::fs::read_link(format!("/proc/{}/cwd", stat.id.pid)) else { return false };
+        // The kernel adds a suffix if the directory was removed.
+        let bytes = cwd.as_os_str().as_bytes();
+        let cwd = Path::new(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)));
+        cwd.starts_with(dir)
     };
     others(|stat| !stat.terminal && works_there(stat))
 }

@@ -1,17 +1,17 @@
-//! What a program says, line by line.
+//! Splits a program's output into lines.
 
 use std::io::{self, Write};
 
-/// Takes output apart into lines, in whatever pieces it comes; of a line that is longer the beginning counts.
+/// Calls `each` for every line of the output written to it, however the output is chunked. Longer lines are cut.
 pub struct Lines<F: FnMut(&[u8])> {
-    longest: usize,
+    max_bytes: usize,
     line: Vec<u8>,
     each: F,
 }
 
 impl<F: FnMut(&[u8])> Lines<F> {
-    pub fn new(longest: usize, each: F) -> Lines<F> {
-        Lines { longest, line: Vec::new(), each }
+    pub fn new(max_bytes: usize, each: F) -> Lines<F> {
+        Lines { max_bytes, line: Vec::new(), each }
     }
 
     fn end_line(&mut self) {
@@ -24,7 +24,7 @@ impl<F: FnMut(&[u8])> Write for Lines<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let text = piece.strip_suffix(b"\n").unwrap_or(piece);
-            let room = self.longest.saturating_sub(self.line.len());
+            let room = self.max_bytes.saturating_sub(self.line.len());
             self.line.extend_from_slice(&text[..text.len().min(room)]);
             if text.len() < piece.len() {
                 self.end_line();
@@ -38,7 +38,7 @@ impl<F: FnMut(&[u8])> Write for Lines<F> {
     }
 }
 
-/// The last line may lack its end.
+/// Reports a last line that has no line break.
 impl<F: FnMut(&[u8])> Drop for Lines<F> {
     fn drop(&mut self) {
         if !self.line.is_empty() {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_in_whatever_pieces_they_come() {
+    fn lines_do_not_depend_on_chunk_size() {
         let text = b"one\n\ntwo, which is long\r\nthree";
         for size in 1..text.len() {
             let mut heard = Vec::new();

@@ -1,5 +1,5 @@
-//! The only door to other programs: a minimal environment, a process group of their own, bounded output, an end to
-//! the whole tree of processes.
+//! The only module that starts programs: with a minimal environment, in their own process group, with bounded output.
+//! Ends a program together with its whole process tree.
 
 mod env;
 mod feed;
@@ -22,39 +22,39 @@ use std::time::Duration;
 
 use watchdog::Watchdog;
 
-pub use env::{base_env, called_by, find_program, home, is_program, is_set};
+pub use env::{base_env, find_program, home, is_program, is_set, leading_program};
 pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use running::{Canceller, Running};
 pub use tree::{
-    become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_in, has_descendants,
+    become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
 };
 pub use watchdog::{MARKER, own_mark};
 
-/// How much of a stream is kept where nobody says otherwise.
+/// Bytes kept by default from the beginning and the end of each stream.
 const DEFAULT_KEEP: (usize, usize) = (64 * 1024, 64 * 1024);
 
-/// A program to be run. It sees no variable of ours that was not given to it.
+/// A program to run. It inherits no environment variable; every one must be passed explicitly.
 pub struct Cmd {
     program: OsString,
     args: Vec<OsString>,
     cwd: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
     stdin: Option<Feed>,
-    last_words: Option<Vec<u8>>,
+    stop_message: Option<Vec<u8>>,
     timeout: Option<Duration>,
     grace: Duration,
     keep: (usize, usize),
     streams: Streams,
     copy: Option<Box<dyn Write + Send>>,
     listener: Option<Box<dyn Write + Send>>,
-    tethered_by: Option<PathBuf>,
+    watchdog_mark: Option<PathBuf>,
 }
 
 enum Streams {
-    Apart,
+    Separate,
     Merged,
     File(File),
 }
@@ -67,18 +67,18 @@ impl Cmd {
             cwd: None,
             env: BTreeMap::new(),
             stdin: None,
-            last_words: None,
+            stop_message: None,
             timeout: None,
             grace: Duration::ZERO,
             keep: DEFAULT_KEEP,
-            streams: Streams::Apart,
+            streams: Streams::Separate,
             copy: None,
             listener: None,
-            tethered_by: None,
+            watchdog_mark: None,
         }
     }
 
-    /// A command of the repository or of the user, as they wrote it.
+    /// Runs a command line of the repository or the user in a shell, unchanged.
     pub fn shell(command: &str) -> Self {
         Cmd::new("/bin/sh").args(["-c", command])
     }
@@ -112,67 +112,67 @@ impl Cmd {
         let feed = Feed::default();
         feed.give(bytes);
         feed.close();
-        self.fed_by(feed)
+        self.stdin_from(feed)
     }
 
-    /// Its standard input stays open until the feed is closed.
-    pub fn fed_by(mut self, feed: Feed) -> Self {
+    /// Connects standard input to a feed; it stays open until the feed is closed.
+    pub fn stdin_from(mut self, feed: Feed) -> Self {
         self.stdin = Some(feed);
         self
     }
 
-    /// What it is told there when it is to end. A signal follows where it does not listen.
-    pub fn last_words(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.last_words = Some(bytes.into());
+    /// Sets what is written to standard input to make the program end. SIGTERM follows if it does not react.
+    pub fn stop_message(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stop_message = Some(bytes.into());
         self
     }
 
-    /// After this time the whole tree is ended.
+    /// Sets the time after which the whole process tree is ended.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long the group has between SIGTERM and SIGKILL when the time is up; none: killed at once.
+    /// Sets the time between SIGTERM and SIGKILL after a timeout; with zero the tree is killed at once.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How many bytes of each stream are kept, from its beginning and from its end. All of it is read.
+    /// Sets how many bytes of each stream are kept, from its beginning and from its end. All output is read.
     pub fn keep(mut self, head: usize, tail: usize) -> Self {
         self.keep = (head, tail);
         self
     }
 
-    /// Both streams in one, in the order in which they were written.
+    /// Merges both streams into one, in the order in which they were written.
     pub fn merged(mut self) -> Self {
         self.streams = Streams::Merged;
         self
     }
 
-    /// Both streams go straight into the file, so that the program can outlive us.
+    /// Sends both streams directly to the file, so that the program can outlive us.
     pub fn output_to(mut self, file: File) -> Self {
         self.streams = Streams::File(file);
         self
     }
 
-    /// What is read is also written here, up to a bound.
+    /// Also writes the output to `sink`, up to a limit.
     pub fn copy_to(mut self, sink: impl Write + Send + 'static) -> Self {
         self.copy = Some(Box::new(sink));
         self
     }
 
-    /// All of its standard output goes here as it comes, and not into the copy. What the listener gives to the program's
-    /// feed is passed on at once.
+    /// Passes all standard output to the listener as it arrives, and none of it to the copy. What the listener adds to
+    /// the program's feed is written at once.
     pub fn listen(mut self, listener: impl Write + Send + 'static) -> Self {
         self.listener = Some(Box::new(listener));
         self
     }
 
-    /// It gets this mark, and should we be killed, it ends with everything else that has it.
+    /// Marks the program and starts a watchdog: if we are killed, all processes with this mark are killed.
     pub fn watched(mut self, mark: impl AsRef<Path>) -> Self {
-        self.tethered_by = Some(mark.as_ref().to_owned());
+        self.watchdog_mark = Some(mark.as_ref().to_owned());
         self.env(MARKER, mark.as_ref())
     }
 
@@ -189,7 +189,7 @@ impl Cmd {
         command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut readers = Vec::new();
         match &self.streams {
-            Streams::Apart => {
+            Streams::Separate => {
                 for to_stdout in [true, false] {
                     let (reader, writer) = io::pipe()?;
                     if to_stdout {
@@ -209,7 +209,7 @@ impl Cmd {
                 command.stdout(file.try_clone()?).stderr(file.try_clone()?);
             }
         }
-        let watchdog = self.tethered_by.as_deref().map(Watchdog::new).transpose()?;
+        let watchdog = self.watchdog_mark.as_deref().map(Watchdog::new).transpose()?;
         let child = tree::spawn_registered(&mut command).map_err(|error| self.explain(error))?;
         drop(command);
         Running::new(
@@ -218,7 +218,7 @@ impl Cmd {
                 readers,
                 keep: self.keep,
                 stdin: self.stdin,
-                last_words: self.last_words,
+                stop_message: self.stop_message,
                 timeout: self.timeout,
                 grace: self.grace,
                 copy: self.copy,
@@ -238,18 +238,18 @@ impl Cmd {
     }
 }
 
-/// How a program ended and what it said.
+/// Exit status and output of a program that has ended.
 #[derive(Debug)]
 pub struct Ended {
     pub status: Exit,
     pub timed_out: bool,
     pub cancelled: bool,
-    /// Both streams where they were merged.
+    /// Holds both streams if they were merged.
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// Something else still held its output open, and was ended with it.
+    /// Another process still held the output open, and was killed.
     pub left_others: bool,
-    /// Something in the middle of a stream was left out.
+    /// The middle of a stream was left out.
     pub truncated: bool,
     pub duration: Duration,
 }

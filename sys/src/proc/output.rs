@@ -1,8 +1,8 @@
-//! Output of any length in bounded memory.
+//! Keeps output of any length in bounded memory.
 
 use std::collections::VecDeque;
 
-/// The beginning and the end of a stream.
+/// The beginning and the end of a stream, without its middle.
 #[derive(Debug)]
 pub struct Kept {
     head: Vec<u8>,
@@ -17,7 +17,7 @@ impl Kept {
         Kept { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit, total: 0 }
     }
 
-    /// What fits of `bytes`, with a mark where the middle is left out.
+    /// Returns as much of `bytes` as fits, with a note where the middle is left out.
     pub fn of(bytes: &[u8], head_limit: usize, tail_limit: usize) -> Vec<u8> {
         let mut kept = Kept::new(head_limit, tail_limit);
         kept.push(bytes);
@@ -54,7 +54,7 @@ impl Kept {
     }
 }
 
-/// Output as text that goes into a prompt or a report.
+/// Converts output to bounded text for a prompt or a report.
 pub fn bounded_text(bytes: &[u8], (head, tail): (usize, usize)) -> String {
     let text = String::from_utf8_lossy(bytes);
     String::from_utf8_lossy(&Kept::of(text.as_bytes(), head, tail)).into_owned()

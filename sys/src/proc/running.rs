@@ -1,4 +1,4 @@
-//! A program that runs: read without blocking, ended with everything below it.
+//! A running program: reads its output without blocking, and ends it with all its descendants.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -17,19 +17,20 @@ use super::output::Kept;
 use super::watchdog::Watchdog;
 use super::{Ended, tree};
 
-/// A copy of the output stops here, so that a program that prints for ever does not fill the disk.
-const COPY_LIMIT: u64 = 64 << 20;
-/// What a pipe can hold when its writer has ended; more comes from a process that escaped.
-const LAST_WORDS: usize = 1 << 20;
-const CHUNK: usize = 64 * 1024;
-/// How long a program has at most for what it is told on its standard input, before it gets a signal.
-const HEARING: Duration = Duration::from_secs(3);
+/// Maximum size of a copy of the output, so that a program that prints forever does not fill the disk.
+const MAX_COPY_BYTES: u64 = 64 << 20;
+/// Maximum content of a pipe whose writer has ended; anything beyond it comes from a process that detached.
+const MAX_PIPE_BYTES: usize = 1 << 20;
+/// Maximum number of bytes read from a stream in one round.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Maximum time between the stop message on standard input and SIGTERM.
+const STOP_MESSAGE_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Plan {
     pub readers: Vec<PipeReader>,
     pub keep: (usize, usize),
     pub stdin: Option<Feed>,
-    pub last_words: Option<Vec<u8>>,
+    pub stop_message: Option<Vec<u8>>,
     pub timeout: Option<Duration>,
     pub grace: Duration,
     pub copy: Option<Box<dyn Write + Send>>,
@@ -42,7 +43,7 @@ pub struct Running {
     child: Option<Child>,
     streams: Vec<Stream>,
     input: Option<Input>,
-    last_words: Option<Vec<u8>>,
+    stop_message: Option<Vec<u8>>,
     wake: PipeReader,
     control: Arc<Control>,
     started: Instant,
@@ -50,8 +51,8 @@ pub struct Running {
     grace: Duration,
     copy: Option<(Box<dyn Write + Send>, u64)>,
     listener: Option<Box<dyn Write + Send>>,
-    /// Let go last, when the program has ended.
-    _tether: Option<Watchdog>,
+    /// Dropped last, when the program has ended.
+    _watchdog: Option<Watchdog>,
 }
 
 struct Stream {
@@ -76,7 +77,8 @@ struct Control {
 }
 
 impl Canceller {
-    /// SIGTERM to the program's group, SIGKILL to the whole tree after the grace time. The earliest kill counts.
+    /// Sends SIGTERM to the program's group, and SIGKILL to the whole tree after the grace period. If called more than
+    /// once, the earliest kill time counts.
     pub fn cancel(&self, grace: Duration) {
         let mut kill_at = self.0.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
         let at = later(Instant::now(), grace);
@@ -85,7 +87,7 @@ impl Canceller {
         let _ = (&self.0.wake).write(&[1]);
     }
 
-    /// How long the program has been silent.
+    /// Returns the time since the program's last output.
     pub fn silent_for(&self) -> Duration {
         let last = Duration::from_millis(self.0.last_output_ms.load(Ordering::Relaxed));
         self.0.started.elapsed().saturating_sub(last)
@@ -99,7 +101,7 @@ impl Running {
         let exit_waker = waker.try_clone()?;
         let started = Instant::now();
         let input = plan.stdin.zip(child.stdin.take()).map(|(feed, pipe)| Input { pipe, feed });
-        // Not reaped yet, so neither pid nor group can be used again before we are through with them.
+        // Waits without reaping, so that neither pid nor group can be reused while we still need them.
         std::thread::Builder::new().name(format!("wait-{pid}")).stack_size(64 * 1024).spawn(move || {
             if let Some(pid) = Pid::from_raw(pid as i32) {
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -116,7 +118,7 @@ impl Running {
                 .map(|reader| Stream { reader: Some(reader), kept: Kept::new(plan.keep.0, plan.keep.1) })
                 .collect(),
             input,
-            last_words: plan.last_words,
+            stop_message: plan.stop_message,
             wake,
             control: Arc::new(Control {
                 wake: waker,
@@ -127,9 +129,9 @@ impl Running {
             started,
             timeout: plan.timeout,
             grace: plan.grace,
-            copy: plan.copy.map(|sink| (sink, COPY_LIMIT)),
+            copy: plan.copy.map(|sink| (sink, MAX_COPY_BYTES)),
             listener: plan.listener,
-            _tether: plan.watchdog,
+            _watchdog: plan.watchdog,
         };
         for stream in &running.streams {
             stream.reader.as_ref().map(set_nonblocking).transpose()?;
@@ -147,7 +149,7 @@ impl Running {
         Canceller(Arc::clone(&self.control))
     }
 
-    /// Returns when the program itself has ended; what it left in its group is killed, what it left in pipes is read.
+    /// Waits until the program itself has ended, kills what is left in its group, and reads what is left in its pipes.
     pub fn wait(mut self) -> io::Result<Ended> {
         let deadline = self.timeout.map(|timeout| later(self.started, timeout));
         let (mut timed_out, mut cancelled, mut terminated, mut killed) = (false, false, false, false);
@@ -155,11 +157,11 @@ impl Running {
         loop {
             let kill_at = *self.control.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
             cancelled |= kill_at.is_some() && !timed_out;
-            term_at = kill_at.map(|kill_at| term_at.unwrap_or_else(|| self.tell_to_end(kill_at)).min(kill_at));
+            term_at = kill_at.map(|kill_at| term_at.unwrap_or_else(|| self.send_stop_message(kill_at)).min(kill_at));
             if !terminated && term_at.is_some_and(|at| at <= Instant::now()) {
                 terminated = true;
                 self.signal_group(Signal::TERM);
-                // Who is stopped hears nothing until it goes on.
+                // A stopped process does not handle SIGTERM until it continues.
                 self.signal_group(Signal::CONT);
             }
             if !killed && kill_at.is_some_and(|at| at <= Instant::now()) {
@@ -175,7 +177,7 @@ impl Running {
                 self.canceller().cancel(self.grace);
             }
         }
-        let escaped = self.settle();
+        let escaped = self.finish();
         let child = self.child.as_mut().expect("taken only here and on drop");
         let status = tree::reap(child)?;
         self.child = None;
@@ -196,28 +198,28 @@ impl Running {
         })
     }
 
-    /// Says on its standard input that it is to end, where it listens there; when it is to get a signal.
-    fn tell_to_end(&mut self, kill_at: Instant) -> Instant {
+    /// Writes the stop message, if there is one, to standard input; returns when to send SIGTERM.
+    fn send_stop_message(&mut self, kill_at: Instant) -> Instant {
         let now = Instant::now();
-        let Some((input, words)) = self.input.as_ref().zip(self.last_words.take()) else { return now };
-        input.feed.give(words);
+        let Some((input, message)) = self.input.as_ref().zip(self.stop_message.take()) else { return now };
+        input.feed.give(message);
         input.feed.close();
-        now + HEARING.min(kill_at.saturating_duration_since(now) / 2)
+        now + STOP_MESSAGE_TIMEOUT.min(kill_at.saturating_duration_since(now) / 2)
     }
 
-    /// One round of reading and writing; `true` when the program has ended.
+    /// Runs one round of reading and writing; returns `true` when the program has ended.
     fn poll_until(&mut self, until: Option<Instant>) -> io::Result<bool> {
         self.feed();
         let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
         for reader in self.streams.iter().filter_map(|stream| stream.reader.as_ref()) {
             fds.push(PollFd::new(reader, PollFlags::IN));
         }
-        if let Some(input) = self.input.as_ref().filter(|input| input.feed.has_waiting()) {
+        if let Some(input) = self.input.as_ref().filter(|input| input.feed.has_pending()) {
             fds.push(PollFd::new(&input.pipe, PollFlags::OUT));
         }
         let timeout = until.map(|at| {
             let left = at.saturating_duration_since(Instant::now());
-            // A deadline beyond every calendar is no deadline; poll takes whole seconds as i64.
+            // Capped, as poll takes the seconds as i64: a deadline that far away never matters.
             Timespec { tv_sec: left.as_secs().min(i32::MAX as u64) as i64, tv_nsec: left.subsec_nanos().into() }
         });
         match poll(&mut fds, timeout.as_ref()) {
@@ -226,7 +228,7 @@ impl Running {
         }
         drop(fds);
         for index in 0..self.streams.len() {
-            self.read_some(index, CHUNK);
+            self.read_some(index, CHUNK_BYTES);
         }
         let mut bytes = [0; 16];
         match (&self.wake).read(&mut bytes) {
@@ -236,7 +238,7 @@ impl Running {
         }
     }
 
-    /// Reads what is there, up to `limit`.
+    /// Reads what is available, up to about `limit` bytes.
     fn read_some(&mut self, index: usize, limit: usize) {
         let stream = &mut self.streams[index];
         let mut buffer = [0; 8192];
@@ -254,7 +256,7 @@ impl Running {
                     } else if let Some((sink, room)) = &mut self.copy {
                         let part = &buffer[..count.min(*room as usize)];
                         *room -= part.len() as u64;
-                        // The copy is for people; a full disk shows where something depends on it.
+                        // The copy is only for the user: a full disk is reported where a write matters.
                         let _ = sink.write_all(part);
                     }
                 }
@@ -266,18 +268,19 @@ impl Running {
     }
 
     fn feed(&mut self) {
-        let goes_on = self.input.as_mut().is_none_or(|input| input.feed.pass_on(&mut input.pipe));
-        if !goes_on {
+        let is_open = self.input.as_mut().is_none_or(|input| input.feed.write_pending(&mut input.pipe));
+        if !is_open {
             self.input = None;
         }
     }
 
-    /// The program has ended: kills its group, reads its last words; `true` if somebody else still holds its pipes.
-    fn settle(&mut self) -> bool {
+    /// Kills what is left of the ended program's group and reads the rest of its output; returns `true` if another
+    /// process still holds its pipes.
+    fn finish(&mut self) -> bool {
         self.signal_group(Signal::KILL);
         self.input = None;
         for index in 0..self.streams.len() {
-            self.read_some(index, LAST_WORDS);
+            self.read_some(index, MAX_PIPE_BYTES);
         }
         self.streams.iter().any(|stream| stream.reader.is_some())
     }
@@ -289,7 +292,7 @@ impl Running {
     }
 }
 
-/// Given up without being waited for: nothing may run on.
+/// Kills the program and its descendants if it was dropped without being waited for.
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -300,7 +303,7 @@ impl Drop for Running {
     }
 }
 
-/// A time beyond what the clock can tell is a year away, which is as good.
+/// Adds a duration to a time; one that the clock cannot represent becomes a year.
 fn later(start: Instant, by: Duration) -> Instant {
     start.checked_add(by).unwrap_or(start + Duration::from_secs(365 * 24 * 3600))
 }

@@ -20,7 +20,7 @@ fn a_program_gets_its_input_and_only_its_environment() {
 }
 
 #[test]
-fn input_that_nobody_reads_does_not_hang() {
+fn unread_input_does_not_hang() {
     let ended = sh("exec <&-; sleep 0.05").stdin(vec![b'x'; 1 << 20]).run().unwrap();
     assert!(ended.success());
 }
@@ -44,7 +44,7 @@ fn a_listener_answers_the_program_until_it_closes_the_feed() {
     feed.give("first\n");
     let script = "read a; echo name?; read b; echo \"$a $b\"; cat; echo aside >&2";
     let mut copy = tempfile::tempfile().unwrap();
-    let cmd = sh(script).fed_by(feed.clone()).listen(Answer(feed)).copy_to(copy.try_clone().unwrap());
+    let cmd = sh(script).stdin_from(feed.clone()).listen(Answer(feed)).copy_to(copy.try_clone().unwrap());
     assert_eq!(cmd.run().unwrap().stdout, b"name?\nfirst Arjuna\n");
     copy.rewind().unwrap();
     let mut copied = String::new();
@@ -119,10 +119,10 @@ fn a_pipe_held_by_an_escaped_grandchild_does_not_hang() {
 }
 
 #[test]
-fn what_is_left_in_the_group_is_killed() {
+fn processes_left_in_the_group_are_killed() {
     let ended = sh("sleep 300 >/dev/null 2>&1 & echo $!").run().unwrap();
     let pid: u32 = String::from_utf8(ended.stdout).unwrap().trim().parse().unwrap();
-    // The kill is on its way; a process that was left alone would keep us here.
+    // The kill may take a moment; without it this loop would not end before the sleep does.
     while ProcessId::of(pid).is_some_and(|id| id.alive()) {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -138,7 +138,7 @@ fn a_dropped_program_does_not_run_on() {
 }
 
 #[test]
-fn a_process_is_told_from_another_with_its_pid() {
+fn a_process_differs_from_another_with_its_pid() {
     let own = ProcessId::own();
     assert!(own.alive());
     assert!(!ProcessId { start: own.start + 1, ..own }.alive());
@@ -149,7 +149,7 @@ fn a_process_is_told_from_another_with_its_pid() {
 fn a_marked_process_is_found() {
     let mark = format!("test-{}", std::process::id());
     let running = sh("exec sleep 300").env("MAHABHARATHA_TEST_MARK", &mark).spawn().unwrap();
-    // It shows no environment while it becomes `sleep`.
+    // During the exec of `sleep` its environment is empty.
     let found = loop {
         let found = find_marked("MAHABHARATHA_TEST_MARK", &mark);
         if !found.is_empty() {
@@ -161,7 +161,7 @@ fn a_marked_process_is_found() {
 }
 
 #[test]
-fn a_process_is_found_by_where_it_works() {
+fn a_process_is_found_by_its_working_directory() {
     let dir = tempfile::tempdir().unwrap();
     let inside = dir.path().canonicalize().unwrap().join("inside");
     std::fs::create_dir(&inside).unwrap();
@@ -176,7 +176,7 @@ fn a_process_is_found_by_where_it_works() {
 }
 
 #[test]
-fn who_is_stopped_hears_that_it_is_to_end() {
+fn a_stopped_program_handles_sigterm() {
     let running = sh("trap 'exit 7' TERM; kill -STOP $$; sleep 300 & wait").spawn().unwrap();
     let (id, canceller) = (running.id(), running.canceller());
     while !std::fs::read_to_string(format!("/proc/{}/stat", id.pid)).unwrap().contains(") T ") {
@@ -187,7 +187,7 @@ fn who_is_stopped_hears_that_it_is_to_end() {
 }
 
 #[test]
-fn a_limit_beyond_all_time_is_no_limit() {
+fn a_maximal_timeout_never_expires() {
     assert!(sh("true").timeout(Duration::MAX).grace(Duration::MAX).run().unwrap().success());
 }
 
@@ -206,9 +206,9 @@ fn kept_output_is_whole_when_it_fits() {
 }
 
 #[test]
-fn what_is_to_end_is_told_so_before_it_gets_a_signal() {
+fn the_stop_message_comes_before_sigterm() {
     let told = |script: &str, grace: Duration| {
-        let running = sh(script).fed_by(Feed::default()).last_words("enough\n").spawn().unwrap();
+        let running = sh(script).stdin_from(Feed::default()).stop_message("enough\n").spawn().unwrap();
         running.canceller().cancel(grace);
         let ended = running.wait().unwrap();
         assert!(ended.cancelled);
@@ -222,11 +222,11 @@ fn what_is_to_end_is_told_so_before_it_gets_a_signal() {
 
 #[test]
 fn the_program_that_a_command_begins_with() {
-    assert_eq!(called_by("go test ./..."), Some("go"));
-    assert_eq!(called_by("cd 'a b' && uv run pytest"), Some("uv"));
+    assert_eq!(leading_program("go test ./..."), Some("go"));
+    assert_eq!(leading_program("cd 'a b' && uv run pytest"), Some("uv"));
     for unclear in
         ["./gradlew test", "CI=1 npm test", "$RUNNER", "if true; then x; fi", "cd x; make", "exec x", ". ./x", ""]
     {
-        assert_eq!(called_by(unclear), None, "{unclear}");
+        assert_eq!(leading_program(unclear), None, "{unclear}");
     }
 }

@@ -1,4 +1,5 @@
-//! Whole trees of processes, also those that tried to leave: as a subreaper we become the parent of whatever lost its own.
+//! Ends whole process trees, including processes that detached: as a subreaper we become the parent of every orphan
+//! below us. Must never end a process that was our child before we started any.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,22 +11,22 @@ use rustix::process::{Pid, Signal, WaitIdOptions, WaitOptions};
 
 use super::id::{ProcessId, Stat, table};
 
-/// After SIGKILL only the kernel, or another user's rights, can keep a process for so long.
-const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// Time after which a process counts as unkillable: stuck in the kernel, or owned by another user.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Our living children. Held while one is started or reaped, so that nobody mistakes it for an orphan.
+/// Our living children. Locked while a child is spawned or reaped, so that it is never mistaken for an orphan.
 static CHILDREN: Mutex<Registry> =
     Mutex::new(Registry { subreaper: false, spawned: BTreeSet::new(), inherited: BTreeSet::new() });
 
 struct Registry {
     subreaper: bool,
     spawned: BTreeSet<u32>,
-    /// Were our children before we started any (`sh -c 'server & exec mahabharatha …'`): not ours to end.
+    /// Children that existed before we spawned any (`sh -c 'server & exec mahabharatha …'`): not ours to end.
     inherited: BTreeSet<u32>,
 }
 
 impl Registry {
-    /// Children that fell to us, dead ones included.
+    /// Returns the orphans that were reparented to us, zombies included.
     fn orphans(&self) -> Vec<Stat> {
         if !self.subreaper || !has_children() {
             return Vec::new();
@@ -60,7 +61,7 @@ pub(super) fn reap(child: &mut Child) -> io::Result<ExitStatus> {
     status
 }
 
-/// From now on processes that lose their parent below us become our children.
+/// Makes this process the new parent of every process below it that loses its own parent.
 pub fn become_subreaper() -> io::Result<()> {
     let mut registry = registry();
     if !registry.subreaper {
@@ -71,17 +72,18 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// The living processes below this one.
+/// Returns the living descendants of a process.
 pub fn descendants(pid: u32) -> Vec<ProcessId> {
     below(&[pid])
 }
 
-/// Whether anything lives below this process.
+/// Tells whether this process has living descendants.
 pub fn has_descendants() -> bool {
     has_children() && !descendants(std::process::id()).is_empty()
 }
 
-/// Ends every process below this one; `false` if some would not die. `grace` is the time after SIGTERM.
+/// Ends all descendants of this process; returns `false` if some could not be killed. `grace` is the time between
+/// SIGTERM and SIGKILL; with zero they are killed at once.
 pub fn end_descendants(grace: Duration) -> bool {
     if !has_children() {
         return true;
@@ -91,57 +93,57 @@ pub fn end_descendants(grace: Duration) -> bool {
         let mut roots: Vec<u32> = registry.orphans().iter().map(|stat| stat.id.pid).collect();
         roots.extend(&registry.spawned);
         drop(registry);
-        with_roots(&roots)
+        with_descendants(&roots)
     };
     if !grace.is_zero() {
-        ours().iter().for_each(ask_to_end);
-        let until = Instant::now() + grace;
-        while Instant::now() < until && !ours().is_empty() {
+        ours().iter().for_each(terminate);
+        let deadline = Instant::now() + grace;
+        while Instant::now() < deadline && !ours().is_empty() {
             registry().reap_orphans();
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-    end_all(ours)
+    kill_all(ours)
 }
 
-/// Ends what fell to us when its parent died, with all that is below it; `false` if some would not die.
+/// Kills the orphans that were reparented to us, with their descendants; returns `false` if some could not be killed.
 pub fn end_orphans() -> bool {
     if !has_children() {
         return true;
     }
-    end_all(|| {
+    kill_all(|| {
         let orphans = registry().orphans();
-        with_roots(&orphans.iter().map(|stat| stat.id.pid).collect::<Vec<u32>>())
+        with_descendants(&orphans.iter().map(|stat| stat.id.pid).collect::<Vec<u32>>())
     })
 }
 
-/// Asks one process to end, and ends it with everything below it when the time is over.
-pub fn end_process_in(id: ProcessId, grace: Duration) -> bool {
-    ask_to_end(&id);
-    let until = Instant::now() + grace;
-    while id.alive() && Instant::now() < until {
-        // Not our child: there is nothing to wait on.
+/// Sends SIGTERM to a process, and kills it with all its descendants if it is still alive after the grace period.
+pub fn end_process_within(id: ProcessId, grace: Duration) -> bool {
+    terminate(&id);
+    let deadline = Instant::now() + grace;
+    while id.alive() && Instant::now() < deadline {
+        // Not our child, so it cannot be waited for.
         std::thread::sleep(Duration::from_millis(20));
     }
     end_process(id)
 }
 
-/// Who is stopped hears nothing until it goes on.
-fn ask_to_end(id: &ProcessId) {
+/// Sends SIGTERM, then SIGCONT: a stopped process does not handle SIGTERM until it continues.
+fn terminate(id: &ProcessId) {
     id.signal(Signal::TERM);
     id.signal(Signal::CONT);
 }
 
-/// Ends one process and everything below it; `false` if some would not die.
+/// Kills a process and its descendants; returns `false` if some could not be killed.
 pub fn end_process(id: ProcessId) -> bool {
-    end_all(|| if id.alive() { with_roots(&[id.pid]) } else { Vec::new() })
+    kill_all(|| if id.alive() { with_descendants(&[id.pid]) } else { Vec::new() })
 }
 
-fn end_all(living: impl Fn() -> Vec<ProcessId>) -> bool {
-    let until = Instant::now() + KILL_LIMIT;
+fn kill_all(living: impl Fn() -> Vec<ProcessId>) -> bool {
+    let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
         let mut stopped = BTreeSet::new();
-        // Stopped before killed, so that nothing forks out of sight between the look and the kill.
+        // Stop all before killing any, so that no process forks between the listing and the kill.
         for _ in 0..64 {
             let fresh: Vec<ProcessId> = living().into_iter().filter(|id| stopped.insert(*id)).collect();
             fresh.iter().for_each(|id| id.signal(Signal::STOP));
@@ -154,20 +156,20 @@ fn end_all(living: impl Fn() -> Vec<ProcessId>) -> bool {
         if stopped.is_empty() {
             return true;
         }
-        if Instant::now() > until {
+        if Instant::now() > deadline {
             return false;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Without any child there is nothing below us at all: the common case costs one system call.
+/// Tells whether this process has any child. Answers the common case, no children, with a single system call.
 fn has_children() -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(rustix::process::waitid(rustix::process::WaitId::All, options), Err(rustix::io::Errno::CHILD))
 }
 
-fn with_roots(roots: &[u32]) -> Vec<ProcessId> {
+fn with_descendants(roots: &[u32]) -> Vec<ProcessId> {
     let mut found: Vec<ProcessId> =
         roots.iter().filter_map(|&pid| ProcessId::of(pid)).filter(ProcessId::alive).collect();
     if !roots.is_empty() {

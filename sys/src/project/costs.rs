@@ -1,4 +1,5 @@
-//! What a feature has cost before its run. The first feature that asks an agent or runs also pays for setting up the project.
+//! Cost of a feature before its run. The first feature that asks an agent or runs also takes over the cost of project
+//! setup.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,11 +12,11 @@ use crate::error::{Result, io};
 use crate::store::atomic::{make_dir, sync_dir};
 use crate::store::costs;
 
-/// Prefix of the files in a feature's directory with set-up costs that it has taken over.
+/// Name prefix of files in a feature's directory that hold setup costs which it has taken over.
 const TAKEN_OVER: &str = "setup-";
 
 impl FeaturePaths {
-    /// Returns what planning the feature has cost, with the set-up costs that it has taken over.
+    /// Returns the planning cost of the feature, including the setup costs that it has taken over.
     pub fn planning_cost(&self) -> Result<Cost> {
         let entries = fs::read_dir(self.dir()).into_iter().flatten().flatten();
         let is_taken_over = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(TAKEN_OVER);
@@ -23,7 +24,7 @@ impl FeaturePaths {
         files.map(|path| costs::total(&path)).sum()
     }
 
-    /// Moves the project's set-up costs to this feature.
+    /// Moves the project's setup costs to this feature.
     pub fn take_over_setup_costs(&self, project: &Project) -> Result<()> {
         let setup = project.setup_costs();
         if !setup.exists() {
@@ -33,7 +34,7 @@ impl FeaturePaths {
         let target = self.dir().join(format!("{TAKEN_OVER}{}.jsonl", Timestamp::now().as_nanosecond()));
         match fs::rename(&setup, &target) {
             Ok(()) => sync_dir(self.dir()),
-            // Another feature was first.
+            // Another feature took them over first.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(io("move", &setup)(error)),
         }

@@ -1,4 +1,4 @@
-//! Finds the project without starting git, where a command has to answer within milliseconds.
+//! Finds the project without starting git, for commands that must answer within milliseconds (status line, hooks).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,8 +10,9 @@ use crate::error::{Result, io};
 use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 
 impl Project {
-    /// As `locate` for the usual layouts: a main checkout, a linked worktree, a submodule. None where it cannot tell.
-    pub fn glance(start: &Path) -> Option<Project> {
+    /// Does what `locate` does, for the usual layouts only: a main checkout, a linked worktree, a submodule. Returns
+    /// `None` for any other.
+    pub fn locate_without_git(start: &Path) -> Option<Project> {
         let GitDirs { checkout, git_dir, common_dir } = GitDirs::around(&start.canonicalize().ok()?).ok()??;
         let root = if git_dir == common_dir {
             checkout.clone()
@@ -32,7 +33,7 @@ pub struct GitDirs {
 }
 
 impl GitDirs {
-    /// Of the checkout that a directory lies in; none where there is no repository.
+    /// Finds those of the checkout around a directory; `None` if there is no repository.
     pub fn around(dir: &Path) -> Result<Option<GitDirs>> {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         let start = above_our_worktrees(&dir).unwrap_or(&dir);
@@ -40,7 +41,7 @@ impl GitDirs {
         checkout.map_or(Ok(None), GitDirs::at)
     }
 
-    /// Of a checkout; none where its `.git` leads to nothing. A `.git` that cannot be read is an error.
+    /// Finds those of a checkout; `None` if its `.git` leads nowhere. A `.git` that cannot be read is an error.
     pub fn at(checkout: &Path) -> Result<Option<GitDirs>> {
         let dot_git = checkout.join(".git");
         let git_dir = match read_to_string(&dot_git, SMALL_FILE_BYTES) {
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_what_git_finds() {
+    fn the_result_is_the_same_as_with_git() {
         let dir = tempfile::tempdir().unwrap();
         let main = dir.path().canonicalize().unwrap().join("main");
         fs::create_dir_all(main.join("a/b")).unwrap();
@@ -88,9 +89,9 @@ mod tests {
         fs::create_dir_all(main.join(".mahabharatha/worktrees/x/worker-0")).unwrap();
         for place in ["", "a/b", "../linked", "sub", ".mahabharatha/worktrees/x/worker-0"] {
             let start = main.join(place);
-            assert_eq!(Project::glance(&start), Project::locate(&start).unwrap(), "{place}");
+            assert_eq!(Project::locate_without_git(&start), Project::locate(&start).unwrap(), "{place}");
         }
-        assert_eq!(Project::glance(dir.path()), None);
-        assert_eq!(Project::glance(&main.join("nowhere")), None);
+        assert_eq!(Project::locate_without_git(dir.path()), None);
+        assert_eq!(Project::locate_without_git(&main.join("nowhere")), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Where things of a feature are.
+//! Paths and ref names of a feature.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ impl FeaturePaths {
         &self.feature
     }
 
-    /// What a run depends on: journal, lock, spool and jobs.
+    /// Returns the directory with everything that a run depends on: journal, lock, spool and jobs.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// No directory: the mark of what `plan` and `design` have started and wait for.
-    pub fn asked(&self) -> PathBuf {
+    /// Returns the process mark (see `proc::MARKER`) of agents that `plan` and `design` wait for; not a real directory.
+    pub fn planning_mark(&self) -> PathBuf {
         self.dir.join("asked")
     }
 
@@ -46,7 +46,7 @@ impl FeaturePaths {
         self.dir.join(journal::FILE_NAME)
     }
 
-    /// What was asked of agents to plan and design the feature, and what it cost.
+    /// Returns the file with the cost of agent calls that planned and designed the feature.
     pub fn planning_costs(&self) -> PathBuf {
         self.dir.join("planning.jsonl")
     }
@@ -59,8 +59,8 @@ impl FeaturePaths {
         &self.specs
     }
 
-    /// Shows people who holds the feature.
-    pub fn lock_sign(&self) -> PathBuf {
+    /// Returns the file that shows the user which process holds the feature.
+    pub fn holder_file(&self) -> PathBuf {
         self.specs.join(".lock")
     }
 
@@ -84,22 +84,22 @@ impl FeaturePaths {
         self.specs.join("COMPLETION.md")
     }
 
-    /// As it is called where it exists, else as we call it.
+    /// Returns the existing requirements file, else the path for a new one.
     pub fn requirements(&self) -> PathBuf {
         self.document(&["requirements.md", "REQUIREMENTS.md"])
     }
 
-    /// The tasks as Claude Code's task list takes them.
+    /// Returns the file with the tasks in the format of Claude Code's task list.
     pub fn manifest(&self) -> PathBuf {
         self.specs.join("design-tasks-manifest.json")
     }
 
-    /// Which requirements a person approved.
+    /// Returns the file that records which requirements the user approved.
     pub fn approval(&self) -> PathBuf {
         self.specs.join("approval.json")
     }
 
-    /// As it is called where it exists, else as we call it.
+    /// Returns the existing design file, else the path for a new one.
     pub fn design(&self) -> PathBuf {
         self.document(&["design.md", "DESIGN.md", "architecture.md", "ARCHITECTURE.md"])
     }
@@ -125,7 +125,8 @@ impl FeaturePaths {
         self.logs().join("tasks").join(format!("{task}.jsonl"))
     }
 
-    /// `at` is a level, or what else the gate ran on. A gate is called whatever its configuration says: what cannot be in a file name becomes `_`.
+    /// Returns the log file of a gate. `at` is the level, or whatever else the gate ran on. In the gate's name, which
+    /// comes from the configuration, characters that are unsafe in a file name become `_`.
     pub fn gate_log(&self, at: &impl Display, gate: &str) -> PathBuf {
         let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ' ') { c } else { '_' };
         let name: String = gate.chars().take(60).map(safe).collect();
@@ -144,12 +145,12 @@ impl FeaturePaths {
         self.home.join("worktrees").join(self.feature.as_str())
     }
 
-    /// The branch that a level is gathered on, by its full name.
+    /// Returns the full ref name of the branch on which a level is staged.
     pub fn staging_branch(&self) -> String {
         format!("refs/heads/mahabharatha/{}/staging", self.feature)
     }
 
-    /// The branch that the worker's worktree stands on, by its full name.
+    /// Returns the full ref name of the branch of the worker's worktree.
     pub fn worker_branch(&self, worker: WorkerId) -> String {
         format!("refs/heads/mahabharatha/{}/worker-{worker}", self.feature)
     }
@@ -182,7 +183,7 @@ mod tests {
             (at.journal(), "/p/.git/mahabharatha/user-auth/events.jsonl"),
             (at.planning_costs(), "/p/.git/mahabharatha/user-auth/planning.jsonl"),
             (at.job(&task, attempt), "/p/.git/mahabharatha/user-auth/jobs/TASK-001.2"),
-            (at.lock_sign(), "/p/.gsd/specs/user-auth/.lock"),
+            (at.holder_file(), "/p/.gsd/specs/user-auth/.lock"),
             (at.graph(), "/p/.gsd/specs/user-auth/task-graph.json"),
             (at.task_file(&task), "/p/.gsd/specs/user-auth/tasks/TASK-001.md"),
             (at.projection(), "/p/.mahabharatha/state/user-auth.json"),

@@ -1,4 +1,4 @@
-//! Which feature a command means, where several may be at work.
+//! Determines which feature a command is for.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +15,8 @@ use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 const VARIABLES: [&str; 2] = ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"];
 
 impl Project {
-    /// By flag, variable, `.gsd/.current-feature` or the newest state, in this order. Blank is as good as unset.
+    /// Returns the feature named by the flag, an environment variable, `.gsd/.current-feature` or the newest state
+    /// file, in this order. A blank value counts as unset.
     pub fn which_feature(
         &self,
         flag: Option<&str>,
@@ -45,7 +46,7 @@ impl Project {
                 ) =>
             {
                 return Err(Error::new(ExitCode::Invalid, format!("{} is not a text file", file.display()))
-                    .hint("Write the name of a feature into it, or remove it."));
+                    .hint("Write the name of a feature to it, or remove it."));
             }
             Err(error) => return Err(io("read", &file)(error)),
         }
@@ -53,26 +54,26 @@ impl Project {
     }
 
     fn no_feature(&self) -> Error {
-        let specified = self.specified();
+        let specified = self.features_with_specs();
         let (message, hint) = match specified.as_slice() {
             [] => {
-                let hint = "Begin one: mahabharatha plan <name>. Or name one: --feature <name>.".to_owned();
-                ("no feature is named, and there is none in this project yet".to_owned(), hint)
+                let hint = "Start one with `mahabharatha plan <name>`, or name one with --feature <name>.".to_owned();
+                ("no feature is named, and this project has none yet".to_owned(), hint)
             }
             [first, ..] => {
                 let names: Vec<&str> = specified.iter().map(Feature::as_str).collect();
                 let message =
-                    format!("no feature is named, and none has been run; there are specs of {}", names.join(", "));
+                    format!("no feature is named, and none has been run; there are specs for {}", names.join(", "));
                 (message, format!("Name one: --feature {first}."))
             }
         };
         Error::new(ExitCode::Usage, message)
-            .detail("looked at --feature, ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature and the states")
+            .detail("checked --feature, ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature and the state files")
             .hint(hint)
     }
 
-    /// Features that somebody has written something about, in order.
-    fn specified(&self) -> Vec<Feature> {
+    /// Returns the features that have a specs directory, sorted.
+    fn features_with_specs(&self) -> Vec<Feature> {
         let dirs = fs::read_dir(self.root().join(".gsd/specs")).into_iter().flatten().flatten();
         let dirs = dirs.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let names = dirs.filter_map(|entry| entry.file_name().into_string().ok());
@@ -81,7 +82,7 @@ impl Project {
         features
     }
 
-    /// What is called otherwise than a feature in the states' directory is not ours.
+    /// Returns the feature with the newest state file. Ignores files that are not named after a feature.
     fn newest_state(&self) -> Option<Feature> {
         let states = fs::read_dir(self.home().join("state")).ok()?;
         let newest = states.flatten().filter_map(|entry| {
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_text_is_an_error_and_not_skipped() {
+    fn a_file_that_is_not_text_is_an_error_and_not_skipped() {
         let place = place();
         place.state("x.json", 0);
         place.current([0xff, 0xfe]);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_names_one_the_way_out_is_named() {
+    fn without_any_feature_the_error_has_a_hint() {
         let error = place().which(None, "", "").unwrap_err();
         assert_eq!(error.exit(), ExitCode::Usage);
         assert!(error.what_to_do().unwrap().contains("--feature"));

@@ -1,4 +1,4 @@
-//! The one door for state files: a reader sees the old content or the new, never a part.
+//! The only module that writes state files: a reader sees the old content or the new, never a part.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write;
@@ -8,7 +8,7 @@ use super::fault;
 use crate::crash;
 use crate::error::{Error, ExitCode, Result, io};
 
-/// Replaces the file; it survives a loss of power once this has returned.
+/// Replaces the file durably: once this has returned, the new content survives a power failure.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, &How { durable: true, ..How::default() })
 }
@@ -23,7 +23,7 @@ pub fn create_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, &How { durable: true, creates: true, ..How::default() })
 }
 
-/// Replaces a file that can be made anew from others, so that it need not survive a loss of power.
+/// Replaces a file that can be rebuilt from others, so that it need not survive a power failure.
 pub fn write_projected(path: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, &How::default())
 }
@@ -36,7 +36,7 @@ struct How {
     permissions: Option<Permissions>,
 }
 
-/// Makes the directory, and the names of those that it had to make survive a loss of power.
+/// Creates the directory and its missing parents durably.
 pub fn make_dir(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -47,25 +47,25 @@ pub fn make_dir(path: &Path) -> Result<()> {
     match fault::disk().and_then(|()| fs::create_dir(path)) {
         Ok(()) => path.parent().map_or(Ok(()), sync_dir),
         Err(_) if path.is_dir() => Ok(()),
-        Err(error) => Err(io("make the directory", path)(error)),
+        Err(error) => Err(io("create the directory", path)(error)),
     }
 }
 
-/// Makes what was created, renamed or removed in the directory survive a loss of power.
+/// Syncs the directory, so that what was created, renamed or removed in it survives a power failure.
 pub fn sync_dir(path: &Path) -> Result<()> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(io("sync the directory", path))
 }
 
 fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
     let Some(parent) = path.parent() else {
-        return Err(Error::new(ExitCode::Failed, format!("{} has no directory to write it in", path.display())));
+        return Err(Error::new(ExitCode::Failed, format!("{} has no parent directory", path.display())));
     };
     make_dir(parent)?;
     let mut file = tempfile::Builder::new()
-        .prefix(&unfinished(path))
+        .prefix(&temporary_prefix(path))
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .tempfile_in(parent)
-        .map_err(io("make a file in", parent))?;
+        .map_err(io("create a file in", parent))?;
     fault::disk().and_then(|()| file.write_all(bytes)).map_err(io("write", path))?;
     if let Some(permissions) = &how.permissions {
         file.as_file().set_permissions(permissions.clone()).map_err(io("write", path))?;
@@ -79,15 +79,15 @@ fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
     if how.durable { sync_dir(parent) } else { Ok(()) }
 }
 
-/// Removes what processes that were killed left unfinished. Nobody else may be writing there.
+/// Removes temporary files left by killed processes. No other process may be writing in the directory.
 pub fn sweep(dir: &Path) {
     remove_all(dir, TEMPORARY);
 }
 
-/// As `sweep`, of one file. Nobody else may be writing it.
+/// Removes the temporary files of one file. No other process may be writing it.
 pub fn sweep_of(path: &Path) {
     if let Some(dir) = path.parent() {
-        remove_all(dir, &unfinished(path));
+        remove_all(dir, &temporary_prefix(path));
     }
 }
 
@@ -99,12 +99,12 @@ fn remove_all(dir: &Path, prefix: &str) {
     }
 }
 
-/// What the unfinished file's name begins with.
-fn unfinished(path: &Path) -> String {
+/// Returns the name prefix of the temporary files for this path.
+fn temporary_prefix(path: &Path) -> String {
     format!("{TEMPORARY}{}-", path.file_name().unwrap_or_default().display())
 }
 
-/// What the names of unfinished files begin with.
+/// Name prefix of all temporary files.
 pub const TEMPORARY: &str = ".unfinished-";
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
         let error = write_atomic(&path, b"x").unwrap_err();
         assert!(error.message().contains("taken"), "{error}");
         assert!(path.join("full").is_dir());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the unfinished file is gone");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the temporary file is gone");
     }
 
     #[test]
@@ -143,11 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_unfinished_is_removed_of_all_files_or_of_one() {
+    fn sweep_removes_the_temporary_files_of_all_files_or_of_one() {
         let dir = tempfile::tempdir().unwrap();
         let names = || fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect::<Vec<_>>();
         for name in ["a.json", "b.json"] {
-            fs::write(dir.path().join(format!("{}x", unfinished(Path::new(name)))), "").unwrap();
+            fs::write(dir.path().join(format!("{}x", temporary_prefix(Path::new(name)))), "").unwrap();
         }
         sweep_of(&dir.path().join("a.json"));
         assert_eq!(names(), [".unfinished-b.json-x"]);

@@ -1,4 +1,4 @@
-//! Reads files that others may have put there: never a device, never a pipe, never more than a limit.
+//! Reads files that agents or other programs may have written: never a device or a pipe, never more than a limit.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Limit for files that hold a name or a path.
+/// Maximum size of files that hold a name or a path.
 pub const SMALL_FILE_BYTES: u64 = 64 << 10;
-/// Limit for documents and settings.
+/// Maximum size of documents and settings.
 pub const LARGE_FILE_BYTES: u64 = 64 << 20;
 
-/// Opens a regular file for reading. A pipe without a writer is refused instead of waited for.
+/// Opens a regular file for reading. Fails at once on a pipe without a writer, instead of blocking.
 pub fn open(path: &Path) -> Result<File> {
     let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     let kind = file.metadata()?.file_type();

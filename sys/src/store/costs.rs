@@ -1,6 +1,7 @@
-//! What questions to agents cost outside of runs: one file of JSON lines for each feature, and one for the project.
+//! Cost of agent calls outside of runs: one JSON Lines file per feature, and one for the project.
 //!
-//! A question is noted before it is asked. One without a second line was interrupted, and its cost is unknown.
+//! A question is recorded before it is asked. If its second line is missing, the call did not finish and its cost is
+//! unknown.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -23,17 +24,17 @@ enum Record {
     Answered { id: String, cost: Cost },
 }
 
-/// A question that is noted and about to be asked.
+/// A recorded question that is about to be asked.
 #[derive(Debug)]
-#[must_use = "a question whose cost is not noted counts as one of unknown cost"]
+#[must_use = "a question whose cost is not recorded counts as one of unknown cost"]
 pub struct Question {
     path: PathBuf,
     id: String,
 }
 
 impl Question {
-    /// Notes that an agent is about to be asked.
-    pub fn note(path: &Path, phase: &str, agent: &str) -> Result<Question> {
+    /// Records that an agent is about to be asked.
+    pub fn record(path: &Path, phase: &str, agent: &str) -> Result<Question> {
         let at = Timestamp::now();
         let id = format!("{}-{}", std::process::id(), at.as_nanosecond());
         let record = Record::Asked { id: id.clone(), at, phase: phase.to_owned(), agent: agent.to_owned() };
@@ -41,19 +42,19 @@ impl Question {
         Ok(Question { path: path.to_owned(), id })
     }
 
-    /// Notes what the question cost, answered or not.
+    /// Records the cost of the question, whether it was answered or not.
     pub fn cost(self, cost: Cost) -> Result<()> {
         append(&self.path, &Record::Answered { id: self.id, cost })
     }
 }
 
-/// Returns what all questions in the file cost together; nothing where there is no file.
+/// Returns the total cost of all questions in the file; zero if there is no file.
 pub fn total(path: &Path) -> Result<Cost> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Cost::default()),
         Ok(found) if !found.is_file() => {
             return Err(Error::new(ExitCode::Invalid, format!("{} is not a file", path.display()))
-                .hint("Move it away; what planning has cost so far is then not counted."));
+                .hint("Move it away; the cost of planning so far is then not counted."));
         }
         _ => {}
     }
@@ -63,7 +64,7 @@ pub fn total(path: &Path) -> Result<Cost> {
         match serde_json::from_slice(line) {
             Ok(Record::Asked { id, .. }) => drop(questions.entry(id).or_insert_with(Cost::unknown)),
             Ok(Record::Answered { id, cost }) => drop(questions.insert(id, cost)),
-            // Cut short by a crash, or changed by hand: something was asked.
+            // Truncated by a crash or edited by hand: a question was asked, at unknown cost.
             Err(_) => unreadable = Cost::unknown(),
         }
     }
@@ -79,7 +80,7 @@ fn append(path: &Path, record: &Record) -> Result<()> {
     let mut write = || {
         fault::disk()?;
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
-        if ends_in_a_torn_line(&mut file)? {
+        if ends_in_torn_line(&mut file)? {
             line.insert(0, b'\n');
         }
         file.write_all(&line)?;
@@ -88,7 +89,7 @@ fn append(path: &Path, record: &Record) -> Result<()> {
     write().map_err(io("write", path))
 }
 
-fn ends_in_a_torn_line(file: &mut File) -> std::io::Result<bool> {
+fn ends_in_torn_line(file: &mut File) -> std::io::Result<bool> {
     if file.metadata()?.len() == 0 {
         return Ok(false);
     }
@@ -115,17 +116,17 @@ mod tests {
         let (_dir, path) = place();
         assert!(total(&path).unwrap().is_zero());
         for (usd, tokens) in [(0.25, 100), (0.5, 20)] {
-            Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(usd), tokens)).unwrap();
+            Question::record(&path, "plan", "claude").unwrap().cost(Cost::of(Some(usd), tokens)).unwrap();
         }
         assert_eq!(total(&path).unwrap(), Cost::of(Some(0.75), 120));
     }
 
     #[test]
-    fn a_question_that_was_interrupted_has_an_unknown_cost() {
+    fn a_question_without_an_answer_has_an_unknown_cost() {
         let (_dir, path) = place();
-        drop(Question::note(&path, "plan", "claude").unwrap());
+        drop(Question::record(&path, "plan", "claude").unwrap());
         assert_eq!(total(&path).unwrap(), Cost::unknown());
-        Question::note(&path, "design", "claude").unwrap().cost(Cost::of(Some(0.5), 7)).unwrap();
+        Question::record(&path, "design", "claude").unwrap().cost(Cost::of(Some(0.5), 7)).unwrap();
         assert_eq!(total(&path).unwrap(), Cost::of(Some(0.5), 7) + Cost::unknown());
     }
 
@@ -133,7 +134,7 @@ mod tests {
         #[test]
         fn whatever_the_file_holds_is_read(start in 0..200_usize, noise in any::<Vec<u8>>()) {
             let (_dir, path) = place();
-            Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.25), 3)).unwrap();
+            Question::record(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.25), 3)).unwrap();
             let mut bytes = fs::read(&path).unwrap();
             bytes.splice(start.min(bytes.len())..start.min(bytes.len()), noise);
             fs::write(&path, bytes).unwrap();
@@ -142,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_spoils_nothing_after_it() {
+    fn lines_after_a_torn_line_are_read() {
         let (_dir, path) = place();
-        Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.25), 3)).unwrap();
+        Question::record(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.25), 3)).unwrap();
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [&whole[..], b"{\"record\":\"as"].concat()).unwrap();
-        Question::note(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.5), 4)).unwrap();
+        Question::record(&path, "plan", "claude").unwrap().cost(Cost::of(Some(0.5), 4)).unwrap();
         assert_eq!(total(&path).unwrap(), Cost::of(Some(0.75), 7) + Cost::unknown());
     }
 }

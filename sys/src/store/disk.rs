@@ -1,26 +1,26 @@
-//! Whether there is room left to write.
+//! Checks for a full disk.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use super::fault;
-use crate::error::io as told;
+use crate::error::io as io_error;
 
-/// What a run writes within a moment; a disk without room for it counts as full.
-const ROOM: usize = 64 << 10;
+/// Bytes that a run writes at once; a disk without space for them counts as full.
+const PROBE_BYTES: usize = 64 << 10;
 
-/// What keeps us from writing into the directory, where that is a lack of room.
+/// Returns the error message if the directory cannot be written to because the disk is full; `None` otherwise.
 pub fn lack_of_space(dir: &Path) -> Option<String> {
     let error = fault::disk().and_then(|()| try_to_write(dir)).err()?;
-    let error = told("write in", dir)(error);
+    let error = io_error("write in", dir)(error);
     error.is_lack_of_space().then(|| error.message().to_owned())
 }
 
 fn try_to_write(dir: &Path) -> io::Result<()> {
-    // Without a name, so that nothing is left should we be killed.
+    // An unnamed file, so that nothing is left if we are killed.
     let mut file = tempfile::tempfile_in(dir)?;
-    file.write_all(&vec![0x5a; ROOM])?;
-    // Some file systems find out only now.
+    file.write_all(&vec![0x5a; PROBE_BYTES])?;
+    // Some file systems report a full disk only on sync.
     file.sync_data()
 }
 
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_with_room_lacks_none_and_one_that_is_gone_is_another_trouble() {
+    fn neither_free_space_nor_a_missing_directory_is_a_full_disk() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(lack_of_space(dir.path()), None);
         assert_eq!(lack_of_space(&dir.path().join("gone")), None);

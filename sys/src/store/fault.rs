@@ -1,13 +1,13 @@
-//! A disk that is full when a test wants it so. Only builds with debug assertions have it.
+//! Simulates a full disk for tests. Does nothing in builds without debug assertions.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 
-/// Names a file that begins with `once N` or `from N` and a line end: which writes of the store fail for lack of room, over all
-/// processes that have it in their environment. Each write adds a dot; without the file nothing fails.
+/// Environment variable that names a file whose first line is `once N` or `from N`: the writes of the store that fail,
+/// counted over all processes that have the variable. Each write appends a dot; without the file no write fails.
 const VARIABLE: &str = "MAHABHARATHA_TEST_FULL_DISK";
 
-/// To be asked before anything of the store is written.
+/// Fails if the next write is to fail. Must be called before every write of the store.
 pub fn disk() -> io::Result<()> {
     if !cfg!(debug_assertions) {
         return Ok(());
@@ -19,13 +19,13 @@ pub fn disk() -> io::Result<()> {
 }
 
 fn count(mut file: std::fs::File) -> io::Result<()> {
-    // Counted by one at a time; freed when the file is closed.
+    // Only one process counts at a time; the lock is released when the file is closed.
     file.lock()?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     file.write_all(b".")?;
-    let Some((orders, dots)) = text.split_once('\n') else { return Ok(()) };
-    let (mode, number) = orders.split_once(' ').unwrap_or((orders, ""));
+    let Some((instruction, dots)) = text.split_once('\n') else { return Ok(()) };
+    let (mode, number) = instruction.split_once(' ').unwrap_or((instruction, ""));
     let number: usize = number.parse().unwrap_or(usize::MAX);
     let this = dots.len() + 1;
     let full = if mode == "once" { this == number } else { this >= number };

@@ -1,4 +1,4 @@
-//! The journal of a run: every event once, in order, on disk before it is acted on.
+//! The journal of a run: every event exactly once, in order, on disk before it is acted on.
 
 mod read;
 mod repair;
@@ -37,34 +37,34 @@ pub struct Record {
     pub event: Event,
 }
 
-/// Open for appending. Only the holder of the feature's lock can have one.
+/// A journal open for appending. Only the holder of the feature's lock can have one.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// How much of the file is known to be good.
+    /// Length of the file's valid content.
     length: u64,
     next_seq: u64,
-    /// Set when a half-written record could not be taken back: after it, nothing may follow.
-    spoilt: bool,
-    /// What the file holds, and how it looked when that was written: agents can write to it as well.
+    /// Set when a partly written record could not be removed: nothing may be appended after it.
+    poisoned: bool,
+    /// What we wrote to the file, and its fingerprint after the last write: agents can write to the file as well.
     text: Vec<u8>,
-    witness: Option<Witness>,
-    put_back: Option<PathBuf>,
+    fingerprint: Option<Fingerprint>,
+    tampered_copy: Option<PathBuf>,
 }
 
-/// Whoever writes to a file, or puts another in its place, changes one of these.
+/// File metadata that changes whenever a program writes to the file or replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Witness {
+struct Fingerprint {
     inode: u64,
     length: u64,
     changed: (i64, i64),
 }
 
-impl Witness {
-    fn of(path: &Path) -> Option<Witness> {
+impl Fingerprint {
+    fn of(path: &Path) -> Option<Fingerprint> {
         let found = fs::symlink_metadata(path).ok()?;
-        Some(Witness { inode: found.ino(), length: found.size(), changed: (found.ctime(), found.ctime_nsec()) })
+        Some(Fingerprint { inode: found.ino(), length: found.size(), changed: (found.ctime(), found.ctime_nsec()) })
     }
 }
 
@@ -77,69 +77,71 @@ impl mahabharatha_core::run::Journal for Journal {
 }
 
 impl Journal {
-    /// Opens the journal beside the lock, with everything that it tells, or begins a new one.
-    /// A record that was cut short was never acted on: it is taken out and kept in a file of its own.
+    /// Opens the journal beside the lock and reads its records, or creates a new journal.
+    /// Moves a torn record at the end to a file of its own: it was never acted on.
     pub fn open_for_append(lock: &FeatureLock, feature: &Feature) -> Result<(Journal, Vec<Record>)> {
         let path = lock.dir().join(FILE_NAME);
         if !path.exists() {
             write_atomic(&path, &line(&Header { journal: VERSION, feature: feature.clone() }))?;
         }
         let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(io("open", &path))?;
-        let content = read_all(&file, &path)?.whole(&path)?;
+        let content = read_all(&file, &path)?.validated(&path)?;
         if content.feature.as_ref() != Some(feature) {
             return Err(foreign(&path, content.feature.as_ref(), feature));
         }
         if !content.torn.is_empty() {
-            keep_aside(&path, &content.torn)?;
-            file.set_len(content.length).and_then(|()| file.sync_all()).map_err(io("cut the torn end off", &path))?;
+            save_torn(&path, &content.torn)?;
+            file.set_len(content.length).and_then(|()| file.sync_all()).map_err(io("truncate", &path))?;
         }
         file.seek(SeekFrom::Start(content.length)).map_err(io("open", &path))?;
         let next_seq = content.records.len() as u64 + 1;
-        let (text, witness) = (fs::read(&path).map_err(io("read", &path))?, Witness::of(&path));
+        let (text, fingerprint) = (fs::read(&path).map_err(io("read", &path))?, Fingerprint::of(&path));
         let length = content.length;
-        Ok((Journal { file, path, length, next_seq, spoilt: false, text, witness, put_back: None }, content.records))
+        let journal = Journal { file, path, length, next_seq, poisoned: false, text, fingerprint, tampered_copy: None };
+        Ok((journal, content.records))
     }
 
-    /// Everything that the journal tells so far, for those who only look. Where there is none, nothing has happened.
+    /// Returns all records of the journal, without changing it; none if there is no journal.
     pub fn read(path: &Path) -> Result<Vec<Record>> {
         match File::open(path) {
-            Ok(file) => Ok(read_all(&file, path)?.whole(path)?.records),
+            Ok(file) => Ok(read_all(&file, path)?.validated(path)?.records),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(io("open", path)(error)),
         }
     }
 
-    /// Returns when the event is on disk. After an error it is not in the journal.
+    /// Appends the event and returns once it is on disk. After an error the event is not in the journal.
     pub fn append(&mut self, at: Time, event: &Event) -> Result<()> {
-        if self.spoilt {
+        if self.poisoned {
             return Err(Error::new(ExitCode::Failed, format!("{} could not be written", self.path.display()))
-                .hint("Put the disk right, then run the same command again: the torn end will be cut off."));
+                .hint("Fix the disk, then run the same command again: it removes the partly written record."));
         }
-        if Witness::of(&self.path) != self.witness {
-            self.put_back()?;
+        if Fingerprint::of(&self.path) != self.fingerprint {
+            self.restore()?;
         }
         crash::point(|| format!("append {} before", crash::label(event)));
         let bytes = line(&RecordRef { seq: self.next_seq, at, event });
         let room = fault::disk();
         if let Err(error) = room.and_then(|()| self.file.write_all(&bytes)).and_then(|()| self.file.sync_data()) {
-            self.spoilt = self.take_back().is_err();
+            self.poisoned = self.remove_torn_end().is_err();
             return Err(io("write", &self.path)(error));
         }
         self.length += bytes.len() as u64;
         self.next_seq += 1;
         self.text.extend(bytes);
-        self.witness = Witness::of(&self.path);
+        self.fingerprint = Fingerprint::of(&self.path);
         crash::point(|| format!("append {} after", crash::label(event)));
         Ok(())
     }
 
-    /// Where a journal that somebody else had changed was kept, if that was found since the last time.
-    pub fn take_put_back(&mut self) -> Option<PathBuf> {
-        self.put_back.take()
+    /// Returns where the content of a tampered journal was saved, if tampering was found since the last call.
+    pub fn take_tampered_copy(&mut self) -> Option<PathBuf> {
+        self.tampered_copy.take()
     }
 
-    /// Makes the file what we wrote: an agent's word is not to be believed when the run is resumed.
-    fn put_back(&mut self) -> Result<()> {
+    /// Restores the content that we wrote, if another program changed the file: a resumed run must not trust what an
+    /// agent wrote.
+    fn restore(&mut self) -> Result<()> {
         let found = fs::read(&self.path).unwrap_or_default();
         if found == self.text {
             return Ok(());
@@ -154,18 +156,18 @@ impl Journal {
         write_atomic(&self.path, &self.text)?;
         self.file = OpenOptions::new().read(true).write(true).open(&self.path).map_err(io("open", &self.path))?;
         self.file.seek(SeekFrom::Start(self.length)).map_err(io("open", &self.path))?;
-        self.put_back = Some(aside);
+        self.tampered_copy = Some(aside);
         Ok(())
     }
 
-    fn take_back(&mut self) -> std::io::Result<()> {
+    fn remove_torn_end(&mut self) -> std::io::Result<()> {
         self.file.set_len(self.length)?;
         self.file.seek(SeekFrom::Start(self.length))?;
         self.file.sync_data()
     }
 }
 
-/// A record about to be written; as `Record`, without a copy of the event.
+/// Borrowed form of `Record` for writing, which avoids cloning the event.
 #[derive(Serialize)]
 struct RecordRef<'a> {
     seq: u64,
@@ -179,7 +181,7 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-fn keep_aside(path: &Path, torn: &[u8]) -> Result<()> {
+fn save_torn(path: &Path, torn: &[u8]) -> Result<()> {
     let aside = path.with_extension("jsonl.torn");
     let mut file = OpenOptions::new().create(true).append(true).open(&aside).map_err(io("open", &aside))?;
     file.write_all(torn).and_then(|()| file.write_all(b"\n")).map_err(io("write", &aside))
@@ -190,6 +192,7 @@ mod tests {
     use std::fs;
 
     use mahabharatha_core::ids::WorkerId;
+    use mahabharatha_core::run::EffectId;
 
     use super::*;
 
@@ -214,7 +217,7 @@ mod tests {
             Journal::open_for_append(&self.lock, &self.feature)
         }
 
-        /// A journal with this many records, closed.
+        /// Creates and closes a journal with this many records.
         fn with(records: u32) -> Self {
             let place = Self::new();
             let (mut journal, before) = place.open().unwrap();
@@ -227,11 +230,11 @@ mod tests {
     }
 
     fn event(number: u32) -> Event {
-        Event::SlotReady { worker: WorkerId(number) }
+        Event::SlotReady { effect: EffectId(7), worker: WorkerId(number) }
     }
 
     #[test]
-    fn what_was_appended_is_read_again() {
+    fn appended_records_are_read_again() {
         let place = Place::with(3);
         let (mut journal, records) = place.open().unwrap();
         assert_eq!(records.len(), 3);
@@ -242,23 +245,26 @@ mod tests {
         assert_eq!(all[3].event, Event::Woke);
         let text = fs::read_to_string(place.path()).unwrap();
         assert_eq!(text.lines().next(), Some(r#"{"journal":1,"feature":"x"}"#));
-        assert_eq!(text.lines().nth(1), Some(r#"{"seq":1,"at":0,"event":{"event":"slot_ready","worker":0}}"#));
+        assert_eq!(
+            text.lines().nth(1),
+            Some(r#"{"seq":1,"at":0,"event":{"event":"slot_ready","effect":7,"worker":0}}"#)
+        );
     }
 
     #[test]
-    fn where_there_is_no_journal_nothing_has_happened() {
+    fn a_missing_journal_has_no_records() {
         assert_eq!(Journal::read(Path::new("/nowhere/events.jsonl")).unwrap(), []);
     }
 
     #[test]
-    fn a_record_cut_short_anywhere_is_taken_out_and_kept_aside() {
+    fn a_torn_record_is_removed_and_saved() {
         let place = Place::with(2);
         let whole = fs::read(place.path()).unwrap();
         let second = whole[..whole.len() - 1].iter().rposition(|&byte| byte == b'\n').unwrap() + 1;
         for cut in second + 1..whole.len() {
             fs::write(place.path(), &whole[..cut]).unwrap();
             assert_eq!(Journal::read(&place.path()).unwrap().len(), 1, "cut at {cut}");
-            assert_eq!(fs::read(place.path()).unwrap().len(), cut, "who only looks changes nothing");
+            assert_eq!(fs::read(place.path()).unwrap().len(), cut, "reading changes nothing");
             let (mut journal, records) = place.open().unwrap();
             assert_eq!(records.len(), 1, "cut at {cut}");
             journal.append(Time(5), &Event::Woke).unwrap();
@@ -280,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_that_names_the_place_and_changes_nothing() {
+    fn damage_is_an_error_that_names_line_and_byte_and_changes_nothing() {
         let good = fs::read_to_string(Place::with(3).path()).unwrap();
         let lines: Vec<&str> = good.lines().collect();
         let to_third = good.len() - lines[3].len() - 1;
@@ -306,37 +312,37 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_the_future_or_of_another_feature_is_refused() {
+    fn a_journal_of_a_newer_version_or_another_feature_is_refused() {
         let place = Place::new();
         fs::write(place.path(), "{\"journal\":2,\"more\":true}\n").unwrap();
         assert!(place.open().unwrap_err().message().contains("version 2"));
-        let unknown =
-            fs::read_to_string(Place::with(2).path()).unwrap().replace(r#""slot_ready","worker":1"#, r#""slept""#);
+        let known = fs::read_to_string(Place::with(2).path()).unwrap();
+        let unknown = known.replace(r#""slot_ready","effect":7,"worker":1"#, r#""slept""#);
         fs::write(place.path(), &unknown).unwrap();
         let error = place.open().unwrap_err();
-        assert!(error.message().contains("line 3 tells of the event \"slept\""), "{error}");
+        assert!(error.message().contains("line 3 has the unknown event \"slept\""), "{error}");
         assert!(error.what_to_do().unwrap().contains("newer mahabharatha"), "{error}");
         fs::write(place.path(), "{\"journal\":1,\"feature\":\"y\"}\n").unwrap();
         assert!(place.open().unwrap_err().message().contains("journal of y"));
     }
 
     #[test]
-    fn after_a_failed_write_that_cannot_be_taken_back_nothing_follows() {
+    fn nothing_is_appended_after_a_torn_record_that_could_not_be_removed() {
         let place = Place::with(1);
         let (mut journal, _) = place.open().unwrap();
         journal.file = File::open(place.path()).unwrap();
         assert!(journal.append(Time(0), &Event::Woke).unwrap_err().message().contains("cannot write"));
-        assert!(journal.spoilt);
+        assert!(journal.poisoned);
         journal.append(Time(0), &Event::Woke).unwrap_err();
         assert_eq!(Journal::read(&place.path()).unwrap().len(), 1);
     }
 
-    /// Runs itself again in a process that may not make a file longer than one block, as on a full disk.
+    /// Runs itself again in a process whose files are limited to one block, as on a full disk.
     #[test]
     fn a_record_that_does_not_fit_on_the_disk_leaves_the_journal_whole() {
         const AGAIN: &str = "JOURNAL_TEST_ON_A_FULL_DISK";
         if std::env::var_os(AGAIN).is_none() {
-            // Its output goes through a pipe: a file would be too long for it as well.
+            // Output goes through a pipe: the limit would apply to a file.
             let output = std::process::Command::new("sh")
                 .args(["-c", r#"trap '' XFSZ; ulimit -f 1; exec "$0" "$@""#])
                 .arg(std::env::current_exe().unwrap())
@@ -353,8 +359,8 @@ mod tests {
         while journal.append(Time(0), &event(written)).is_ok() {
             written += 1;
         }
-        assert!(written > 0 && !journal.spoilt);
-        assert_eq!(fs::metadata(place.path()).unwrap().len(), journal.length, "the half-written record is gone");
+        assert!(written > 0 && !journal.poisoned);
+        assert_eq!(fs::metadata(place.path()).unwrap().len(), journal.length, "the torn record is gone");
         assert_eq!(place.open().unwrap().1.len() as u32, written);
         assert!(!place.path().with_extension("jsonl.torn").exists());
     }

@@ -1,5 +1,5 @@
-//! Locks of the operating system: the kernel frees them at death, so none is ever stale. The files stay where they
-//! are, since a lock on a file that was renamed or removed would exclude nobody.
+//! File locks of the operating system. The kernel releases them when the holder dies, so none is ever stale. Lock files
+//! must never be renamed or removed: a lock on such a file would exclude no other process.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,7 +17,7 @@ use super::atomic::{make_dir, write_projected};
 use super::fault;
 use crate::error::{Error, ExitCode, Result, io};
 
-/// Who holds a feature, as far as the lock file tells: it is read while the holder may be writing it.
+/// The process that holds a feature. Fields may be missing: the lock file is read while the holder may be writing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     pub pid: Option<u32>,
@@ -31,7 +31,7 @@ impl Holder {
         Holder { pid: pid.parse().ok(), since }
     }
 
-    /// Known not to be there any more.
+    /// Tells whether the holder is known to have exited.
     fn is_gone(&self) -> bool {
         let pid = self.pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
@@ -56,45 +56,47 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A program that a holder was starting when it was killed shares the lock until it runs.
-const LAST_BREATH: Duration = Duration::from_secs(2);
+/// Time to wait for the lock of a dead holder: a program that it was starting when it was killed shares the lock until
+/// its exec.
+const DEAD_HOLDER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Who holds it decides about the feature and writes its journal.
+/// Exclusive lock on a feature. Its holder makes all decisions about the feature and writes its journal.
 #[derive(Debug)]
 pub struct FeatureLock {
     lock: OsLock,
     dir: PathBuf,
-    /// The file that shows the holder to people, and what we wrote there.
-    sign: PathBuf,
+    /// The file that shows the user which process holds the feature, and what we wrote there.
+    holder_file: PathBuf,
     text: String,
 }
 
 impl FeatureLock {
-    /// `dir` is the feature's directory below the git directory, `sign` the file that shows people who holds it.
-    pub fn try_acquire(dir: &Path, sign: &Path) -> Result<Result<Self, Holder>> {
+    /// Acquires the lock, or returns its holder. `dir` is the feature's directory below the git directory,
+    /// `holder_file` the file that shows the user which process holds the feature.
+    pub fn try_acquire(dir: &Path, holder_file: &Path) -> Result<Result<Self, Holder>> {
         make_dir(dir)?;
-        let give_up = Instant::now() + LAST_BREATH;
+        let deadline = Instant::now() + DEAD_HOLDER_TIMEOUT;
         loop {
             if let Some(lock) = OsLock::try_acquire(&lock_file(dir))? {
-                return Self::enter(lock, dir, sign).map(Ok);
+                return Self::enter(lock, dir, holder_file).map(Ok);
             }
             let holder = read_holder(dir);
-            if !holder.is_gone() || Instant::now() > give_up {
+            if !holder.is_gone() || Instant::now() > deadline {
                 return Ok(Err(holder));
             }
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    pub fn wait(dir: &Path, sign: &Path) -> Result<Self> {
+    pub fn wait(dir: &Path, holder_file: &Path) -> Result<Self> {
         make_dir(dir)?;
-        Self::enter(OsLock::wait(&lock_file(dir))?, dir, sign)
+        Self::enter(OsLock::wait(&lock_file(dir))?, dir, holder_file)
     }
 
-    /// Who holds the feature now, without getting in anybody's way.
+    /// Returns the current holder of the feature, without blocking others.
     pub fn holder(dir: &Path) -> Result<Option<Holder>> {
         let path = lock_file(dir);
-        // Who only looks needs no right to write there.
+        // Opened for reading only, so that no write permission is needed.
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std_io::ErrorKind::NotFound => return Ok(None),
@@ -103,34 +105,34 @@ impl FeatureLock {
         Ok(if held_by_another(&file, &path)? { Some(read_holder(dir)) } else { None })
     }
 
-    /// Takes the lock that a waiting thread got, and signs for it.
-    pub(super) fn enter(lock: OsLock, dir: &Path, sign: &Path) -> Result<Self> {
+    /// Turns an acquired lock into a feature lock, and writes the holder into the lock file and the holder file.
+    pub(super) fn enter(lock: OsLock, dir: &Path, holder_file: &Path) -> Result<Self> {
         let now = Timestamp::now().as_millisecond();
         let text = format!("{}:{}.{:03}", std::process::id(), now / 1000, now % 1000);
         lock.write(&text).map_err(io("write", &lock_file(dir)))?;
-        if sign.parent().is_some_and(Path::is_dir) {
-            write_projected(sign, text.as_bytes())?;
+        if holder_file.parent().is_some_and(Path::is_dir) {
+            write_projected(holder_file, text.as_bytes())?;
         }
-        Ok(FeatureLock { lock, dir: dir.to_owned(), sign: sign.to_owned(), text })
+        Ok(FeatureLock { lock, dir: dir.to_owned(), holder_file: holder_file.to_owned(), text })
     }
 
-    /// The directory that the lock guards.
+    /// Returns the directory that the lock guards.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 }
 
 impl Drop for FeatureLock {
-    /// Nothing depends on the texts, so a failure to clear them is no failure to release.
+    /// Clears the holder's name. Nothing depends on it, so failures are ignored.
     fn drop(&mut self) {
-        if fs::read_to_string(&self.sign).is_ok_and(|text| text == self.text) {
-            let _ = fs::remove_file(&self.sign);
+        if fs::read_to_string(&self.holder_file).is_ok_and(|text| text == self.text) {
+            let _ = fs::remove_file(&self.holder_file);
         }
         let _ = self.lock.write("");
     }
 }
 
-/// Held by a worker for its life. Who else gets it knows that the worker is gone.
+/// Lock that a worker holds for its lifetime. Another process that acquires it knows that the worker has exited.
 #[derive(Debug)]
 pub struct JobLock(#[expect(dead_code, reason = "held, not read")] OsLock);
 
@@ -145,19 +147,19 @@ impl JobLock {
         OsLock::wait(&lock_file(job_dir)).map(JobLock)
     }
 
-    /// Whether a worker is at it now, without getting in its way.
+    /// Tells whether a worker holds the job now, without blocking others.
     pub fn is_held(job_dir: &Path) -> bool {
         let path = lock_file(job_dir);
         File::open(&path).is_ok_and(|file| held_by_another(&file, &path).unwrap_or(false))
     }
 
-    /// Returns when no worker is at it, without getting in the way of one.
+    /// Blocks until no worker holds the job, without acquiring the lock.
     pub fn wait_until_free(job_dir: &Path) -> Result<()> {
         wait_until_free(&lock_file(job_dir))
     }
 }
 
-/// Held while worktrees of the repository are added, removed or pruned: git loses them when that is done in parallel.
+/// Lock for adding, removing or pruning worktrees of the repository: git can lose worktrees if this runs in parallel.
 #[derive(Debug)]
 pub struct WorktreesLock(#[expect(dead_code, reason = "held, not read")] OsLock);
 
@@ -169,7 +171,7 @@ impl WorktreesLock {
     }
 }
 
-/// Held while a level goes from staging to the base branch, so that features land one after the other.
+/// Lock for moving a level from staging to the base branch, so that features land one after the other.
 #[derive(Debug)]
 pub struct IntegrationLock(#[expect(dead_code, reason = "held, not read")] OsLock);
 
@@ -194,7 +196,7 @@ impl OsLock {
                 Ok(()) => return Ok(Some(OsLock { file })),
                 Err(TryLockError::Error(error)) if error.kind() == std_io::ErrorKind::Interrupted => {}
                 Err(TryLockError::Error(error)) => return Err(io("lock", path)(error)),
-                // Somebody who only looks holds it for a moment, and shares it: that must not refuse us.
+                // A reader may hold a shared lock for a moment: that is no reason to refuse.
                 Err(TryLockError::WouldBlock) if held_by_another(&file, path)? => return Ok(None),
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -222,7 +224,8 @@ impl OsLock {
 }
 
 impl Drop for OsLock {
-    /// Closing is not enough: a program that another thread is starting right now has the file open until it runs.
+    /// Unlocks explicitly. Closing is not enough: a program that another thread is just starting has the file open
+    /// until its exec.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
@@ -236,7 +239,7 @@ fn open(path: &Path) -> Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io("open", path))
 }
 
-/// Whether somebody holds the lock for themselves alone.
+/// Tells whether another process or thread holds the lock exclusively.
 pub(super) fn held_by_another(file: &File, path: &Path) -> Result<bool> {
     loop {
         match file.try_lock_shared() {
@@ -248,7 +251,7 @@ pub(super) fn held_by_another(file: &File, path: &Path) -> Result<bool> {
     }
 }
 
-/// Returns when nobody holds the lock alone; where there is no file, nobody does.
+/// Blocks until no process holds the lock exclusively. Returns at once if there is no lock file.
 pub(super) fn wait_until_free(path: &Path) -> Result<()> {
     let Ok(file) = File::open(path) else { return Ok(()) };
     loop {
@@ -274,21 +277,21 @@ mod tests {
     struct Places {
         _dir: tempfile::TempDir,
         dir: PathBuf,
-        sign: PathBuf,
+        holder_file: PathBuf,
     }
 
     fn places() -> Places {
         let temporary = tempfile::tempdir().unwrap();
         let (dir, specs) = (temporary.path().join("mahabharatha/x"), temporary.path().join("specs"));
         fs::create_dir(&specs).unwrap();
-        Places { dir, sign: specs.join(".lock"), _dir: temporary }
+        Places { dir, holder_file: specs.join(".lock"), _dir: temporary }
     }
 
     #[test]
-    fn the_second_is_refused_and_told_who_holds_it() {
+    fn a_second_holder_is_refused_and_the_first_is_named() {
         let at = places();
-        let lock = FeatureLock::try_acquire(&at.dir, &at.sign).unwrap().unwrap();
-        let holder = FeatureLock::try_acquire(&at.dir, &at.sign).unwrap().unwrap_err();
+        let lock = FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().unwrap();
+        let holder = FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().unwrap_err();
         assert_eq!(holder.pid, Some(std::process::id()));
         assert!(holder.since.is_some());
         assert_eq!(FeatureLock::holder(&at.dir).unwrap(), Some(holder));
@@ -297,31 +300,31 @@ mod tests {
         drop(lock);
         assert_eq!(FeatureLock::holder(&at.dir).unwrap(), None);
         assert!(lock_file(&at.dir).exists(), "the file stays");
-        FeatureLock::try_acquire(&at.dir, &at.sign).unwrap().unwrap();
+        FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().unwrap();
     }
 
     #[test]
-    fn who_only_looks_refuses_nobody() {
+    fn a_reader_does_not_block_acquiring() {
         let at = places();
-        drop(FeatureLock::try_acquire(&at.dir, &at.sign).unwrap().unwrap());
+        drop(FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().unwrap());
         let file = open(&lock_file(&at.dir)).unwrap();
         file.lock_shared().unwrap();
-        let (dir, sign) = (at.dir.clone(), at.sign.clone());
-        let taker = thread::spawn(move || FeatureLock::try_acquire(&dir, &sign).unwrap().is_ok());
+        let (dir, holder_file) = (at.dir.clone(), at.holder_file.clone());
+        let taker = thread::spawn(move || FeatureLock::try_acquire(&dir, &holder_file).unwrap().is_ok());
         thread::sleep(Duration::from_millis(50));
         file.unlock().unwrap();
         assert!(taker.join().unwrap());
     }
 
     #[test]
-    fn what_a_dead_holder_was_starting_is_waited_for() {
+    fn a_lock_inherited_from_a_dead_holder_is_waited_for() {
         let at = places();
         let mut dead = Command::new("true").spawn().unwrap();
         dead.wait().unwrap();
-        let inherited = FeatureLock::wait(&at.dir, &at.sign).unwrap();
+        let inherited = FeatureLock::wait(&at.dir, &at.holder_file).unwrap();
         inherited.lock.write(&format!("{}:1.000", dead.id())).unwrap();
-        let (dir, sign) = (at.dir.clone(), at.sign.clone());
-        let taker = thread::spawn(move || FeatureLock::try_acquire(&dir, &sign).unwrap().is_ok());
+        let (dir, holder_file) = (at.dir.clone(), at.holder_file.clone());
+        let taker = thread::spawn(move || FeatureLock::try_acquire(&dir, &holder_file).unwrap().is_ok());
         thread::sleep(Duration::from_millis(20));
         assert!(!taker.is_finished());
         inherited.lock.file.unlock().unwrap();
@@ -329,25 +332,25 @@ mod tests {
     }
 
     #[test]
-    fn the_sign_shows_pid_and_time_and_goes_with_the_lock() {
+    fn the_holder_file_shows_pid_and_time_and_is_removed_with_the_lock() {
         let at = places();
-        fs::write(&at.sign, "a corrupt one").unwrap();
-        let lock = FeatureLock::wait(&at.dir, &at.sign).unwrap();
-        let text = fs::read_to_string(&at.sign).unwrap();
+        fs::write(&at.holder_file, "a corrupt one").unwrap();
+        let lock = FeatureLock::wait(&at.dir, &at.holder_file).unwrap();
+        let text = fs::read_to_string(&at.holder_file).unwrap();
         let (pid, timestamp) = text.split_once(':').unwrap();
         assert_eq!(pid.parse(), Ok(std::process::id()));
         assert!(timestamp.parse::<f64>().unwrap() > 1.7e9);
         drop(lock);
-        assert!(!at.sign.exists());
+        assert!(!at.holder_file.exists());
     }
 
     #[test]
-    fn the_sign_of_somebody_else_is_left_alone() {
+    fn the_holder_file_of_another_process_is_left_alone() {
         let at = places();
-        let lock = FeatureLock::wait(&at.dir, &at.sign).unwrap();
-        fs::write(&at.sign, "1:2").unwrap();
+        let lock = FeatureLock::wait(&at.dir, &at.holder_file).unwrap();
+        fs::write(&at.holder_file, "1:2").unwrap();
         drop(lock);
-        assert_eq!(fs::read_to_string(&at.sign).unwrap(), "1:2");
+        assert_eq!(fs::read_to_string(&at.holder_file).unwrap(), "1:2");
     }
 
     #[test]
@@ -362,12 +365,12 @@ mod tests {
             .unwrap();
         let mut said = [0; 5];
         std_io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
-        assert!(FeatureLock::try_acquire(&at.dir, &at.sign).unwrap().is_err());
+        assert!(FeatureLock::try_acquire(&at.dir, &at.holder_file).unwrap().is_err());
 
         let (sender, receiver) = mpsc::channel();
-        let (dir, sign) = (at.dir.clone(), at.sign.clone());
-        thread::spawn(move || sender.send(FeatureLock::wait(&dir, &sign)));
-        // `flock` holds the file through the shell that it started, so both have to go.
+        let (dir, holder_file) = (at.dir.clone(), at.holder_file.clone());
+        thread::spawn(move || sender.send(FeatureLock::wait(&dir, &holder_file)));
+        // The shell that `flock` started shares its lock, so both must be killed.
         let children = format!("/proc/{0}/task/{0}/children", holder.id());
         let child = fs::read_to_string(children).unwrap();
         holder.kill().unwrap();
@@ -387,14 +390,14 @@ mod tests {
     }
 
     #[test]
-    fn the_two_locks_of_the_repository_do_not_meet() {
+    fn the_two_locks_of_the_repository_are_independent() {
         let dir = tempfile::tempdir().unwrap();
         let _worktrees = WorktreesLock::wait(dir.path()).unwrap();
         let _integration = IntegrationLock::wait(dir.path()).unwrap();
     }
 
     #[test]
-    fn a_holder_is_read_from_whatever_the_file_says() {
+    fn a_holder_is_parsed_from_any_text() {
         assert_eq!(
             Holder::parse("12:1700000000.250\n"),
             Holder { pid: Some(12), since: Some(Time(1_700_000_000_250)) }

@@ -1,4 +1,4 @@
-//! Everything that outlives the process: the journal, its projection, locks, and the spool.
+//! State on disk that outlives the process: the journal, its projection, locks and the command spool.
 
 pub mod atomic;
 pub mod bounded;

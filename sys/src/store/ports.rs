@@ -1,7 +1,7 @@
-//! Ports for workers: free when probed, and never given to two live workers of any feature.
+//! Leases ports to workers: free when probed, and never leased to two live workers of any feature.
 //!
-//! A port is held by a shared lock on a file of its own, by the orchestrator and by the worker that uses it. Who wants
-//! it needs the lock alone, so a port comes free when the last of its holders is gone, however it went.
+//! Each port has a lock file. The orchestrator and the worker that uses the port hold a shared lock on it; leasing it
+//! needs the exclusive lock. So a port becomes free when its last holder exits, even by a crash.
 
 use std::fs::{File, OpenOptions};
 use std::net::TcpListener;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use super::atomic::make_dir;
 use crate::error::{Error, ExitCode, Result, io};
 
-/// The ports of one worker, held as long as this lives.
+/// The ports of one worker, leased until this is dropped.
 #[derive(Debug)]
 pub struct PortLease {
     pub ports: Vec<u16>,
-    _holds: Vec<File>,
+    _locks: Vec<File>,
 }
 
-/// Takes the ports for each of `workers` workers from the range.
+/// Leases `per_worker` ports from the range for each worker.
 pub fn lease(
     dir: &Path,
     range: std::ops::RangeInclusive<u16>,
@@ -28,7 +28,7 @@ pub fn lease(
     let mut candidates = range.clone();
     let mut leases = Vec::new();
     for _ in 0..workers {
-        let mut lease = PortLease { ports: Vec::new(), _holds: Vec::new() };
+        let mut lease = PortLease { ports: Vec::new(), _locks: Vec::new() };
         while lease.ports.len() < usize::from(per_worker) {
             let Some(port) = candidates.next() else {
                 return Err(Error::new(
@@ -39,9 +39,9 @@ pub fn lease(
                     "Widen ports.range_start and ports.range_end in .mahabharatha/config.yaml, or use fewer workers.",
                 ));
             };
-            if let Some(hold) = take(dir, port)? {
+            if let Some(lock) = take(dir, port)? {
                 lease.ports.push(port);
-                lease._holds.push(hold);
+                lease._locks.push(lock);
             }
         }
         leases.push(lease);
@@ -49,7 +49,7 @@ pub fn lease(
     Ok(leases)
 }
 
-/// Shares in a port that the orchestrator took.
+/// Acquires a shared lock on a port that the orchestrator has leased.
 pub fn share(dir: &Path, port: u16) -> Result<File> {
     make_dir(dir)?;
     let path = dir.join(port.to_string());
@@ -64,7 +64,7 @@ fn take(dir: &Path, port: u16) -> Result<Option<File>> {
     if file.try_lock().is_err() || TcpListener::bind(("127.0.0.1", port)).is_err() {
         return Ok(None);
     }
-    // From alone to shared is not one step: whoever came in between has it.
+    // Changing an exclusive lock into a shared one is not atomic: another process may get the port in between.
     Ok(file.try_lock_shared().is_ok().then_some(file))
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_given_twice_while_it_is_held() {
+    fn no_port_is_leased_twice() {
         let dir = tempfile::tempdir().unwrap();
         let first = lease(dir.path(), 45_100..=45_199, 3, 2).unwrap();
         let second = lease(dir.path(), 45_100..=45_199, 3, 2).unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_stays_taken_while_a_worker_shares_it() {
+    fn a_port_stays_leased_while_a_worker_shares_it() {
         let dir = tempfile::tempdir().unwrap();
         let held = lease(dir.path(), 45_200..=45_299, 1, 1).unwrap();
         let port = held[0].ports[0];
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_passed_over() {
+    fn a_port_in_use_is_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! `.mahabharatha/`: what anybody may read and nothing depends on, made from the journal.
+//! `.mahabharatha/`: files for users and tools to read, generated from the journal. Nothing may depend on them.
 
 use std::path::Path;
 
@@ -8,22 +8,22 @@ use super::atomic::{sweep, write_atomic, write_projected};
 use super::locks::WorktreesLock;
 use crate::error::Result;
 
-/// Git is to see the configuration only: the rest is this machine's, and made anew.
+/// The `.gitignore` there: git sees only the configuration; the rest is local to this machine and can be rebuilt.
 pub const IGNORE: &str = "*\n!/config.yaml\n";
 
-/// Makes `.mahabharatha/` with its `.gitignore`; one that is there already is the user's. `shared` is ours below the git
-/// directory: another feature's run may begin at this moment.
+/// Creates `.mahabharatha/` with its `.gitignore`; an existing `.gitignore` is the user's and stays. `shared` is our
+/// directory below the git directory, whose lock keeps out another feature's run that starts at the same time.
 pub fn make_home(home: &Path, shared: &Path) -> Result<()> {
     let ignore = home.join(".gitignore");
     if ignore.exists() {
         return Ok(());
     }
-    let _one_at_a_time = WorktreesLock::wait(shared)?;
+    let _lock = WorktreesLock::wait(shared)?;
     sweep(home);
     write_atomic(&ignore, IGNORE.as_bytes())
 }
 
-/// Replaces the projection; readers see the old one or the new one.
+/// Replaces the projection; readers see either the old or the new one.
 pub fn write_projection(path: &Path, projection: &Value) -> Result<()> {
     write_projected(path, format!("{projection:#}\n").as_bytes())
 }

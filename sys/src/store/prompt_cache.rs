@@ -1,7 +1,7 @@
-//! Which worker fills the service's prompt cache, and whether it is filled: one file for each prefix that requests share.
+//! Coordinates which worker fills the API's prompt cache: one file for each prefix that requests share.
 //!
-//! The worker that fills the cache holds the lock on the file, which the kernel frees when it dies. Once the cache is
-//! filled the file has content, and its time says since when.
+//! The worker that fills the cache holds the lock on the file, which the kernel releases if the worker dies. Once the
+//! cache is filled the file has content, and its modification time says since when.
 
 use std::fs;
 use std::path::Path;
@@ -11,21 +11,21 @@ use super::atomic::make_dir;
 use super::locks::OsLock;
 use crate::error::{Result, io};
 
-/// How long the service keeps an unused prefix.
-const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
+/// Time for which the API caches an unused prefix.
+const CACHE_LIFETIME: Duration = Duration::from_secs(5 * 60);
 
-/// Where a worker stands that is about to send its first request.
+/// What a worker must do before it sends its first request.
 #[derive(Debug)]
 pub enum Turn {
-    /// The cache is filled.
+    /// Nothing: the cache is filled.
     Warm,
-    /// It is this worker's to fill.
+    /// Fill the cache.
     Fill(Filling),
-    /// Another worker fills it now; `wait` says when that is over.
+    /// Call `wait`: another worker is filling the cache.
     Wait,
 }
 
-/// Held by the one worker that fills the cache. Dropped without `filled`, the next worker tries.
+/// Held by the one worker that fills the cache. If dropped without `filled`, the next worker fills it.
 #[derive(Debug)]
 pub struct Filling(OsLock);
 
@@ -51,11 +51,11 @@ fn turn(path: &Path, lock: OsLock) -> Turn {
 
 fn is_warm(path: &Path) -> bool {
     let since = fs::metadata(path).ok().filter(|found| found.len() > 0).and_then(|found| found.modified().ok());
-    since.and_then(|since| since.elapsed().ok()).is_some_and(|age| age < KEPT_FOR)
+    since.and_then(|since| since.elapsed().ok()).is_some_and(|age| age < CACHE_LIFETIME)
 }
 
 impl Filling {
-    /// Tells the workers that wait that the cache is filled.
+    /// Tells the waiting workers that the cache is filled.
     pub fn filled(self, path: &Path) -> Result<()> {
         self.0.write("filled\n").map_err(io("write", path))
     }
@@ -82,9 +82,9 @@ mod tests {
         first.filled(&path).unwrap();
         assert!(matches!(waiting.join().unwrap(), Turn::Warm));
         assert!(matches!(enter(&path).unwrap(), Turn::Warm));
-        let long_ago = SystemTime::now() - KEPT_FOR;
+        let long_ago = SystemTime::now() - CACHE_LIFETIME;
         File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
-        assert!(matches!(enter(&path).unwrap(), Turn::Fill(_)), "the service has dropped it");
+        assert!(matches!(enter(&path).unwrap(), Turn::Fill(_)), "the cache has expired");
     }
 
     #[test]

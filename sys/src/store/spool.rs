@@ -1,6 +1,6 @@
-//! Commands from other terminals to the process that holds the feature, and its answers.
+//! Passes commands from other processes (clients) to the process that holds the feature, and returns its answers.
 //!
-//! Who asks keeps its command file locked while it waits: a command whose asker is gone is never carried out.
+//! A client keeps its command file locked while it waits: the command of a client that has exited is never executed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -23,14 +23,14 @@ use crate::error::{Error, ExitCode, Result, io};
 const COMMAND: &str = ".json";
 const ANSWER: &str = ".answer.json";
 
-/// The end that belongs to the holder of the feature.
+/// The holder's end of the spool.
 pub struct Spool {
     dir: PathBuf,
     _watcher: RecommendedWatcher,
 }
 
 impl Spool {
-    /// Hands over every command that waits or arrives, each once, from whatever thread notices it.
+    /// Calls `deliver` once for every waiting or arriving command, from this thread or the watcher's.
     pub fn watch(feature_dir: &Path, deliver: impl FnMut(RequestId, Command) + Send + 'static) -> Result<Spool> {
         let dir = spool_dir(feature_dir);
         make_dir(&dir)?;
@@ -41,7 +41,7 @@ impl Spool {
         Ok(Spool { dir, _watcher: watcher })
     }
 
-    /// Tells who asked. Where nobody waits any more, nobody reads it.
+    /// Sends the answer to the client. If the client has exited, the answer stays unread.
     pub fn answer(&self, request: &RequestId, answer: &Answer) -> Result<()> {
         write_answer(&self.dir, request, answer)
     }
@@ -49,13 +49,13 @@ impl Spool {
 
 struct Inbox<F> {
     dir: PathBuf,
-    /// Handed over, and still there.
+    /// Delivered commands whose files still exist.
     seen: BTreeSet<RequestId>,
     deliver: F,
 }
 
 impl<F: FnMut(RequestId, Command)> Inbox<F> {
-    /// Looks at everything that lies there: little, and so no change can be missed.
+    /// Scans the whole directory, so that no change is missed; it holds only a few files.
     fn scan(&mut self) {
         let names: BTreeSet<String> = fs::read_dir(&self.dir)
             .map(|entries| entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
@@ -87,29 +87,29 @@ impl<F: FnMut(RequestId, Command)> Inbox<F> {
         match serde_json::from_reader(file) {
             Ok(command) => (self.deliver)(request.to_owned(), command),
             Err(error) => {
-                let message = Some(format!("the command was not understood: {error}"));
-                // Without an answer the asker goes on waiting for the lock, and then carries it out itself.
+                let message = Some(format!("the command is invalid: {error}"));
+                // Without an answer the client keeps waiting for the lock, and then executes the command itself.
                 let _ = write_answer(&self.dir, request, &Answer { message, ..Answer::default() });
             }
         }
     }
 }
 
-/// How a command was taken.
+/// Outcome of sending a command.
 #[derive(Debug)]
 pub enum Asked {
     Answered(Answer),
-    /// Nobody holds the feature: the asker does now, and carries the command out itself. Under the same request, in
-    /// case the one before died after it had noted the command.
+    /// No other process holds the feature any more: the client holds it now and executes the command itself. It uses
+    /// the same request id, in case the previous holder died after it had journaled the command.
     TookLock {
         lock: FeatureLock,
         request: RequestId,
     },
 }
 
-/// Asks whoever holds the feature, and waits for the answer or for the lock, whichever comes first.
-/// Where the answer comes first, a thread that still waits for the lock lets go of it as soon as it gets it.
-pub fn ask(feature_dir: &Path, sign: &Path, command: &Command) -> Result<Asked> {
+/// Sends a command to the holder of the feature, and waits for the answer or for the lock, whichever comes first.
+/// If the answer comes first, the thread that still waits for the lock releases it as soon as it gets it.
+pub fn ask(feature_dir: &Path, holder_file: &Path, command: &Command) -> Result<Asked> {
     enum News {
         Change,
         Lock(Result<OsLock>),
@@ -128,18 +128,18 @@ pub fn ask(feature_dir: &Path, sign: &Path, command: &Command) -> Result<Asked> 
             return Ok(Asked::Answered(answer));
         }
         if let News::Lock(lock) = next {
-            let lock = FeatureLock::enter(lock?, feature_dir, sign)?;
+            let lock = FeatureLock::enter(lock?, feature_dir, holder_file)?;
             return Ok(Asked::TookLock { lock, request: posted.request.clone() });
         }
     }
 }
 
-/// A command in the spool. Taken back when its asker is done with it.
+/// A command in the spool; removed when dropped.
 struct Posted {
     request: RequestId,
     path: PathBuf,
     answer: PathBuf,
-    /// Locked, as long as somebody waits.
+    /// Locked as long as the client waits.
     _file: File,
 }
 
@@ -148,7 +148,7 @@ impl Posted {
         let request = new_request();
         let path = dir.join(format!("{request}{COMMAND}"));
         let mut file =
-            tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir).map_err(io("make a file in", dir))?;
+            tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir).map_err(io("create a file in", dir))?;
         let text = serde_json::to_vec(command).expect("commands have string keys only, so JSON can hold them");
         file.as_file()
             .lock()
@@ -163,21 +163,21 @@ impl Posted {
     fn answer(&self) -> Result<Option<Answer>> {
         let Ok(text) = fs::read(&self.answer) else { return Ok(None) };
         serde_json::from_slice(&text).map(Some).map_err(|error| {
-            Error::new(ExitCode::Failed, format!("{} is not an answer: {error}", self.answer.display()))
-                .hint("Is the run of another version of mahabharatha? Use the same one for both.")
+            Error::new(ExitCode::Failed, format!("{} is not a valid answer: {error}", self.answer.display()))
+                .hint("The run may use another version of mahabharatha: use the same version for both.")
         })
     }
 }
 
 impl Drop for Posted {
-    /// The command goes first: an answer without one is taken for left behind.
+    /// Removes the command first: the holder deletes an answer without a command as left over.
     fn drop(&mut self) {
         remove(&self.path);
         remove(&self.answer);
     }
 }
 
-/// Sorts by time, so that commands are handed over in the order in which they were given.
+/// Returns a new request id. Ids sort by time, so that commands are delivered in the order in which they were sent.
 fn new_request() -> RequestId {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let now = jiff::Timestamp::now().as_millisecond();
@@ -193,7 +193,7 @@ fn spool_dir(feature_dir: &Path) -> PathBuf {
     feature_dir.join("spool")
 }
 
-/// What cannot be removed is looked at again with the next change.
+/// Removes a file; on failure the next scan tries again.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }
@@ -207,22 +207,22 @@ mod tests {
     struct Place {
         _dir: tempfile::TempDir,
         feature: PathBuf,
-        sign: PathBuf,
+        holder_file: PathBuf,
     }
 
     fn place() -> Place {
         let dir = tempfile::tempdir().unwrap();
-        Place { feature: dir.path().join("x"), sign: dir.path().join("none/.lock"), _dir: dir }
+        Place { feature: dir.path().join("x"), holder_file: dir.path().join("none/.lock"), _dir: dir }
     }
 
     impl Place {
         fn lock(&self) -> FeatureLock {
-            FeatureLock::wait(&self.feature, &self.sign).unwrap()
+            FeatureLock::wait(&self.feature, &self.holder_file).unwrap()
         }
 
         fn ask_in_background(&self, command: Command) -> thread::JoinHandle<Asked> {
-            let (feature, sign) = (self.feature.clone(), self.sign.clone());
-            thread::spawn(move || ask(&feature, &sign, &command).unwrap())
+            let (feature, holder_file) = (self.feature.clone(), self.holder_file.clone());
+            thread::spawn(move || ask(&feature, &holder_file, &command).unwrap())
         }
 
         fn watch(&self) -> (Spool, mpsc::Receiver<(RequestId, Command)>) {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_is_asked_and_answers() {
+    fn the_holder_gets_the_command_and_answers() {
         let place = place();
         let _lock = place.lock();
         let (spool, commands) = place.watch();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_waits_already_is_handed_over_once() {
+    fn a_waiting_command_is_delivered_once() {
         let place = place();
         let _lock = place.lock();
         let askers = [place.ask_in_background(retry()), place.ask_in_background(retry())];
@@ -276,23 +276,23 @@ mod tests {
             assert!(matches!(asker.join().unwrap(), Asked::Answered(_)));
         }
         drop(first);
-        assert!(commands.recv().is_err(), "nothing is handed over twice");
+        assert!(commands.recv().is_err(), "nothing is delivered twice");
     }
 
     #[test]
-    fn where_nobody_holds_the_feature_the_asker_does() {
+    fn without_a_holder_the_client_takes_the_lock() {
         let place = place();
-        let Asked::TookLock { lock, request } = ask(&place.feature, &place.sign, &retry()).unwrap() else {
-            panic!("somebody answered")
+        let Asked::TookLock { lock, request } = ask(&place.feature, &place.holder_file, &retry()).unwrap() else {
+            panic!("a holder answered")
         };
         assert!(!request.is_empty());
         assert_eq!(place.spooled(), [""; 0]);
-        assert!(FeatureLock::try_acquire(&place.feature, &place.sign).unwrap().is_err());
+        assert!(FeatureLock::try_acquire(&place.feature, &place.holder_file).unwrap().is_err());
         drop(lock);
     }
 
     #[test]
-    fn an_asker_gets_the_lock_of_a_holder_that_goes_without_an_answer() {
+    fn a_client_gets_the_lock_if_the_holder_exits_without_an_answer() {
         let place = place();
         let lock = place.lock();
         let (spool, commands) = place.watch();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_though_the_lock_came_with_it() {
+    fn an_answer_wins_over_the_lock() {
         let place = place();
         let lock = place.lock();
         let asker = place.ask_in_background(retry());
@@ -313,12 +313,12 @@ mod tests {
         spool.answer(&request, &answer()).unwrap();
         drop(lock);
         assert!(matches!(asker.join().unwrap(), Asked::Answered(_)));
-        // The thread that still waited for the lock does not keep it.
+        // The thread that was waiting for the lock has released it.
         drop(place.lock());
     }
 
     #[test]
-    fn the_command_of_an_asker_that_is_gone_is_not_carried_out() {
+    fn the_command_of_a_client_that_has_exited_is_not_executed() {
         let place = place();
         let dir = spool_dir(&place.feature);
         make_dir(&dir).unwrap();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_none_is_answered_so() {
+    fn an_invalid_command_gets_an_error_answer() {
         let place = place();
         let dir = spool_dir(&place.feature);
         make_dir(&dir).unwrap();
@@ -340,6 +340,6 @@ mod tests {
         file.lock().unwrap();
         let (_spool, _commands) = place.watch();
         let answer: Answer = serde_json::from_slice(&fs::read(dir.join("1.answer.json")).unwrap()).unwrap();
-        assert!(answer.message.unwrap().contains("not understood"));
+        assert!(answer.message.unwrap().contains("is invalid"));
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting until something in a directory changes, without looking again and again.
+//! Waits for changes in directories without polling.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
@@ -15,7 +15,7 @@ pub struct Changes {
     watcher: RecommendedWatcher,
 }
 
-/// Watches a directory and all below it, from now on, so that no change after the call is missed.
+/// Watches a directory and everything below it. No change after this call is missed.
 pub fn changes(dir: &Path) -> Result<Changes> {
     make_dir(dir)?;
     let (sender, changed) = mpsc::channel();
@@ -25,57 +25,56 @@ pub fn changes(dir: &Path) -> Result<Changes> {
     Ok(Changes { changed, watcher })
 }
 
-/// Watches the directory of a feature, what its workers do, and the going of its holder, which changes no file.
+/// Watches the directory of a feature, the progress of its workers, and the exit of its holder, which changes no file.
 pub fn feature_changes(dir: &Path) -> Result<Changes> {
     let (sender, changed) = mpsc::channel();
-    let (noticed, left) = (sender.clone(), sender);
+    let (on_file, on_exit) = (sender.clone(), sender);
     let slots = dir.join("slots");
     make_dir(&slots)?;
     let mut watcher = watch(dir, RecursiveMode::NonRecursive, move || {
-        let _ = noticed.send(());
+        let _ = on_file.send(());
     })?;
     watcher.watch(&slots, RecursiveMode::NonRecursive).map_err(|error| cannot_watch(&slots, &error))?;
     let lock = lock_file(dir);
     thread::spawn(move || {
         if wait_until_free(&lock).is_ok() {
-            let _ = left.send(());
+            let _ = on_exit.send(());
         }
     });
     Ok(Changes { changed, watcher })
 }
 
 impl Changes {
-    /// Another directory, as far as it can be watched; also one that was made in the place of another.
-    pub fn watch_too(&mut self, dir: &Path) {
+    /// Also watches another directory, or again one that was replaced. Ignores a directory that cannot be watched.
+    pub fn watch_also(&mut self, dir: &Path) {
         let _ = self.watcher.watch(dir, RecursiveMode::NonRecursive);
     }
 
-    /// Returns after a change; several at once count as one.
+    /// Blocks until something changes; several changes at once count as one.
     pub fn wait(&self) {
         let _ = self.changed.recv();
         while self.changed.try_recv().is_ok() {}
     }
 }
 
-/// Calls whenever something in the directory itself changed.
+/// Calls `call` whenever something directly in the directory changes.
 pub fn on_change(dir: &Path, call: impl FnMut() + Send + 'static) -> Result<RecommendedWatcher> {
     watch(dir, RecursiveMode::NonRecursive, call)
 }
 
 fn watch(dir: &Path, mode: RecursiveMode, mut call: impl FnMut() + Send + 'static) -> Result<RecommendedWatcher> {
-    let noticed = move |event: notify::Result<notify::Event>| {
-        // To look at a file is an access: it must not make us look again.
+    let on_event = move |event: notify::Result<notify::Event>| {
+        // Ignore accesses: our own reads must not trigger another round.
         if !event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_))) {
             call();
         }
     };
-    notify::recommended_watcher(noticed)
+    notify::recommended_watcher(on_event)
         .and_then(|mut watcher| watcher.watch(dir, mode).map(|()| watcher))
         .map_err(|error| cannot_watch(dir, &error))
 }
 
 fn cannot_watch(dir: &Path, error: &notify::Error) -> Error {
-    Error::new(ExitCode::Failed, format!("cannot watch {}: {error}", dir.display())).hint(
-        "Where the limit is reached, raise it (sysctl fs.inotify.max_user_instances, fs.inotify.max_user_watches).",
-    )
+    Error::new(ExitCode::Failed, format!("cannot watch {}: {error}", dir.display()))
+        .hint("If the limit is reached, raise it (sysctl fs.inotify.max_user_instances, fs.inotify.max_user_watches).")
 }

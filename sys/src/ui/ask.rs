@@ -1,23 +1,23 @@
-//! Questions to the person at the terminal.
+//! Asks the user questions at the terminal.
 
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Read};
 
-use super::paste::{Marked, goes_on, without_marks};
+use super::paste::{PasteMarkers, is_pasting, strip_markers};
 use super::{Style, Ui, clean, deliver, one_line};
 
-/// No answer that somebody typed is longer.
-const LONGEST_ANSWER: u64 = 64 << 10;
-/// With its end. A terminal drops what comes after so much on one line.
-const LONGEST_LINE: usize = 4096;
+/// Maximum length of an answer, well above anything a user types.
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+/// Maximum length of a line, including the line break: a terminal drops everything beyond it.
+const MAX_LINE_BYTES: usize = 4096;
 
-/// A question that nobody is there to answer.
+/// A question that could not be asked, or got no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoAnswer {
     pub question: String,
     /// The flag that answers it.
     pub flag: String,
-    /// The terminal was there, but no more came from it.
+    /// There was a terminal, but its input ended.
     pub ended: bool,
 }
 
@@ -31,17 +31,17 @@ impl fmt::Display for NoAnswer {
 impl std::error::Error for NoAnswer {}
 
 impl Ui {
-    /// Whether somebody is there to be asked.
+    /// Tells whether the user can be asked: stdin and stderr are terminals.
     pub fn can_ask(&self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    /// Whether every question is answered with yes.
+    /// Tells whether every question is answered with yes (`--yes`).
     pub fn yes(&self) -> bool {
         self.flags.yes
     }
 
-    /// Asks for a yes. `flag` is what answers the question where nobody can be asked.
+    /// Asks a yes/no question. `flag` is the flag that answers the question without a terminal.
     pub fn confirm(&self, question: &str, flag: &str) -> Result<bool, NoAnswer> {
         if self.flags.yes {
             return Ok(true);
@@ -49,13 +49,13 @@ impl Ui {
         Ok(is_yes(&self.ask(&format!("{question} [y/N]"), flag)?))
     }
 
-    /// As `ask`; what is pasted is one answer, whatever number of lines it has.
+    /// Asks for text like `ask`, but takes pasted text of several lines as one answer.
     pub fn ask_text(&self, question: &str, flag: &str) -> Result<String, NoAnswer> {
-        let _until_answered = self.can_ask().then(Marked::begin);
+        let _markers = self.can_ask().then(PasteMarkers::enable);
         self.ask(question, flag)
     }
 
-    /// A line, without the space around it.
+    /// Asks for a line and returns it without surrounding whitespace.
     pub fn ask(&self, question: &str, flag: &str) -> Result<String, NoAnswer> {
         let no_answer = |ended| {
             let question = question.split(" [").next().unwrap_or_default();
@@ -79,49 +79,47 @@ impl Ui {
         }
     }
 
-    /// All of the standard input, where it is no longer than that.
-    pub fn input(&self, most: u64) -> io::Result<Vec<u8>> {
+    /// Reads standard input, at most one byte more than `limit`, so that the caller can tell that it is too long.
+    pub fn input(&self, limit: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        io::stdin().lock().take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        io::stdin().lock().take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }
 
-/// One line, or more where they were pasted; nothing where there is no more.
+/// Reads one line, or all lines of pasted text; returns `None` at the end of input.
 fn read_answer(from: &mut impl BufRead) -> io::Result<Option<String>> {
-    let (mut bytes, mut trouble, mut pasting) = (Vec::new(), None, false);
+    let (mut bytes, mut problem, mut pasting) = (Vec::new(), None, false);
     loop {
         let mut line = Vec::new();
-        from.by_ref().take(LONGEST_ANSWER).read_until(b'\n', &mut line)?;
+        from.by_ref().take(MAX_ANSWER_BYTES).read_until(b'\n', &mut line)?;
         if line.is_empty() {
             break;
         }
-        if line.len() == LONGEST_LINE && line.ends_with(b"\n") {
-            trouble = Some("the terminal cuts so long a line; give it on several lines, or a file by a flag");
-        } else if (bytes.len() + line.len()) as u64 >= LONGEST_ANSWER {
-            trouble = Some("the answer is too long; give a shorter one, or a file by a flag");
+        if line.len() == MAX_LINE_BYTES && line.ends_with(b"\n") {
+            problem = Some("the terminal cuts off a line this long; use several lines, or a file and a flag");
+        } else if (bytes.len() + line.len()) as u64 >= MAX_ANSWER_BYTES {
+            problem = Some("the answer is too long; use a shorter one, or a file and a flag");
             if !line.ends_with(b"\n") {
                 from.skip_until(b'\n')?;
             }
         } else {
             bytes.extend(&line);
         }
-        pasting = goes_on(pasting, &line);
+        pasting = is_pasting(pasting, &line);
         if !pasting {
             break;
         }
     }
     let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    match (trouble, String::from_utf8(bytes)) {
+    match (problem, String::from_utf8(bytes)) {
         (Some(what), _) => invalid(what),
         (None, Ok(text)) if text.is_empty() => Ok(None),
-        (None, Ok(text)) => match without_marks(&text) {
-            text if text.contains('\x1b') => {
-                invalid("keys that move the cursor do not edit here; give the answer again")
-            }
+        (None, Ok(text)) => match strip_markers(&text) {
+            text if text.contains('\x1b') => invalid("cursor keys do not work here; enter the answer again"),
             text => Ok(Some(text.trim().to_string())),
         },
-        (None, Err(_)) => invalid("the answer is not UTF-8 text; give it again"),
+        (None, Err(_)) => invalid("the answer is not UTF-8 text; enter it again"),
     }
 }
 
@@ -153,8 +151,8 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_lines_of_text_and_no_longer_than_anybody_types() {
-        let huge = "x".repeat(LONGEST_ANSWER as usize + 5);
+    fn answers_are_lines_of_text_of_limited_length() {
+        let huge = "x".repeat(MAX_ANSWER_BYTES as usize + 5);
         let text = [b" one \n\n".to_vec(), huge.into_bytes(), b"\n\xff\nlast".to_vec()].concat();
         let mut from = text.as_slice();
         assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("one"));
@@ -166,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_is_one_answer() {
-        let huge = "x\n".repeat(LONGEST_ANSWER as usize);
-        let long = "y".repeat(LONGEST_LINE - 1);
+    fn pasted_text_is_one_answer() {
+        let huge = "x\n".repeat(MAX_ANSWER_BYTES as usize);
+        let long = "y".repeat(MAX_LINE_BYTES - 1);
         let text = format!(
             "left\x1b[D\nsee \x1b[200~one\n\ntwo\x1b[201~ and three\n\x1b[200~{huge}\x1b[201~\n{long}\nnext\n\x1b[200~a\x1b[201~\x1b[200~b\nc"
         );
@@ -176,7 +174,7 @@ mod tests {
         assert!(read_answer(&mut from).unwrap_err().to_string().contains("cursor"));
         assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("see one\n\ntwo and three"));
         assert!(read_answer(&mut from).unwrap_err().to_string().contains("too long"));
-        assert!(read_answer(&mut from).unwrap_err().to_string().contains("cuts"));
+        assert!(read_answer(&mut from).unwrap_err().to_string().contains("cuts off"));
         assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("next"));
         assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("ab\nc"));
         assert_eq!(read_answer(&mut from).unwrap(), None);

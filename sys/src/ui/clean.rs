@@ -1,13 +1,13 @@
-//! Text of others made harmless: nothing in it moves the cursor, sets a title, or turns the reading direction.
+//! Makes untrusted text safe for a terminal: it cannot move the cursor, set a title, or change the text direction.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Without escape sequences and control characters. Line breaks and tabs stay.
+/// Removes escape sequences and replaces control characters. Keeps line breaks and tabs.
 pub fn clean(text: &str) -> String {
     filter(text, |_| false)
 }
 
-/// Like `clean`, but lets colours through: for text that was cleaned and then painted by us.
+/// Cleans text but keeps colors: for text that was cleaned before and then colored by us.
 pub(super) fn clean_but_colors(text: &str) -> String {
     filter(text, |sequence| {
         sequence
@@ -17,30 +17,30 @@ pub(super) fn clean_but_colors(text: &str) -> String {
     })
 }
 
-/// Clean, with every run of white space, line breaks included, as one space.
+/// Cleans text and replaces every run of whitespace, including line breaks, with one space.
 pub fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Cut to so many columns, with `…` where something is missing.
+/// Cuts text to a number of columns, ending in `…` if something was cut.
 pub fn fit(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_string();
     }
-    // The width is that of the whole, since some characters change how wide the one before them is; and a heap of
-    // characters without any width is not all looked at.
+    // Measure the whole prefix each time, since some characters change the width of the one before them. Limit the
+    // number of prefixes, since a text may have any number of characters without width.
     let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).take(4 * columns);
     let fitted = ends.map(|end| &text[..end]).filter(|part| width(part) < columns).last().unwrap_or_default();
     if columns > 0 { format!("{fitted}…") } else { String::new() }
 }
 
-/// In columns of a terminal.
+/// Returns the width of the text in terminal columns.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Drops sequences such as colours, except those kept; shows every other control character as a visible sign, so that
-/// a sequence that never ends cannot swallow what follows it.
+/// Drops control sequences such as colors, except those that `keep` accepts. Shows every other control character as a
+/// visible symbol, so that an unterminated sequence cannot swallow what follows it.
 fn filter(text: &str, keep: impl Fn(&str) -> bool) -> String {
     let mut cleaned = String::with_capacity(text.len());
     let mut rest = text;
@@ -64,7 +64,8 @@ fn filter(text: &str, keep: impl Fn(&str) -> bool) -> String {
     cleaned
 }
 
-/// How long the control sequence is that the text begins with: `ESC [`, parameters, intermediates, a final byte.
+/// Returns the length of the control sequence that the text starts with, or 0: `ESC [`, parameters, intermediates, a
+/// final byte.
 fn control_sequence(text: &str) -> usize {
     let bytes = text.as_bytes();
     if !bytes.starts_with(b"\x1b[") {
@@ -79,7 +80,7 @@ fn control_sequence(text: &str) -> usize {
 fn visible(c: char) -> char {
     match c {
         '\n' | '\t' => c,
-        // What stood before a lone carriage return would be written over.
+        // A lone carriage return would overwrite the text before it.
         '\r' => '\n',
         '\0'..='\x1f' => char::from_u32(0x2400 + c as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
         '\x7f' => '\u{2421}',
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_go_and_what_cannot_be_told_is_shown() {
+    fn colors_are_removed_and_other_control_characters_shown() {
         assert_eq!(clean("\x1b[1;31mred\x1b[0m\r\nnext\rlast"), "red\nnext\nlast");
         assert_eq!(clean("\x1b]0;owned\x07 and on"), "␛]0;owned␇ and on");
         assert_eq!(clean("a\x1b[2Jb\x1b[1;1Hc"), "abc");
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(fit("a0\u{fe0f}b", 3), "a0…", "as an emoji the digit takes two columns");
     }
 
-    /// Text in which control characters and pieces of sequences are frequent.
+    /// Generates text with many control characters and fragments of sequences.
     fn nasty() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             any::<char>().prop_map(String::from),
@@ -151,7 +152,7 @@ mod tests {
         }
 
         #[test]
-        fn only_colours_pass_the_second_door(text in nasty()) {
+        fn clean_but_colors_keeps_only_colors(text in nasty()) {
             let passed = clean_but_colors(&text);
             prop_assert!(is_harmless(&anstream::adapter::strip_str(&passed).to_string()), "{passed:?}");
             for (at, _) in passed.match_indices('\x1b') {
@@ -161,7 +162,7 @@ mod tests {
         }
 
         #[test]
-        fn harmless_text_is_not_touched(text in "[^\\p{C}]{0,60}") {
+        fn harmless_text_is_not_changed(text in "[^\\p{C}]{0,60}") {
             prop_assert_eq!(clean(&text), text);
         }
 

@@ -1,5 +1,5 @@
-//! Text that is pasted into a question: the terminal marks where it begins and ends, so that its line breaks are not taken
-//! for answers to what is asked next.
+//! Bracketed paste: the terminal marks where pasted text begins and ends, so that its line breaks are not taken as
+//! answers to the next questions.
 
 use std::io;
 use std::sync::Mutex;
@@ -11,35 +11,35 @@ use super::{deliver, locked};
 const BEGIN: &str = "\x1b[200~";
 const END: &str = "\x1b[201~";
 
-/// How the terminal was before it was asked for marks.
+/// Terminal modes before bracketed paste was enabled.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// The terminal marks what is pasted while this lives.
-pub(super) struct Marked;
+/// Keeps bracketed paste enabled until dropped.
+pub(super) struct PasteMarkers;
 
-impl Marked {
-    pub fn begin() -> Marked {
+impl PasteMarkers {
+    pub fn enable() -> PasteMarkers {
         let is_dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
         if let (false, Ok(before)) = (is_dumb, tcgetattr(io::stdin())) {
             let mut modes = before.clone();
-            // The marks are echoed as they are, which no terminal shows.
+            // Echo the markers unchanged: terminals do not display them.
             modes.local_modes.remove(LocalModes::ECHOCTL);
             if tcsetattr(io::stdin(), OptionalActions::Now, &modes).is_ok() {
                 *locked(&BEFORE) = Some(before);
                 let _ = deliver(&mut io::stderr(), "\x1b[?2004h");
             }
         }
-        Marked
+        PasteMarkers
     }
 }
 
-impl Drop for Marked {
+impl Drop for PasteMarkers {
     fn drop(&mut self) {
         restore("");
     }
 }
 
-/// The terminal as it was before a question, for who ends the process in the middle of one.
+/// Restores the terminal modes from before a question. Must be called before the process ends during a question.
 pub fn restore_terminal() {
     restore("\n");
 }
@@ -51,8 +51,8 @@ fn restore(line_end: &str) {
     }
 }
 
-/// Whether more of what is pasted comes after this line.
-pub(super) fn goes_on(pasting: bool, line: &[u8]) -> bool {
+/// Tells whether the pasted text continues after this line.
+pub(super) fn is_pasting(pasting: bool, line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
     match (line.rfind(BEGIN), line.rfind(END)) {
         (None, None) => pasting,
@@ -60,6 +60,6 @@ pub(super) fn goes_on(pasting: bool, line: &[u8]) -> bool {
     }
 }
 
-pub(super) fn without_marks(text: &str) -> String {
+pub(super) fn strip_markers(text: &str) -> String {
     text.replace(BEGIN, "").replace(END, "")
 }

@@ -1,12 +1,12 @@
-//! A terminal for progress bars that may go away while they are drawn.
+//! A terminal for progress bars that may be closed while they are drawn.
 
 use std::io;
 
 use console::Term;
 use indicatif::TermLike;
 
-/// stderr as a terminal. A terminal that was closed takes no output; `indicatif` would panic on the error, and the run must
-/// still stop in good order.
+/// Draws on stderr and ignores errors. After the terminal was closed, `indicatif` would panic on an error, and the run
+/// must still stop cleanly.
 #[derive(Debug)]
 pub struct Screen(Term);
 

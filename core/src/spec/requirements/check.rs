@@ -1,4 +1,4 @@
-//! What is missing before requirements can be built from.
+//! Finds what is missing before the requirements can be approved.
 
 use serde::Serialize;
 
@@ -7,17 +7,17 @@ use crate::graph::Severity;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// Stable, for programs.
+    /// Stable identifier for programs.
     pub code: &'static str,
-    /// With an error they cannot be approved.
+    /// An error prevents approval.
     pub severity: Severity,
-    /// `Story 1`, or the name of a criterion.
+    /// `Story 1`, or the id of a criterion.
     #[serde(rename = "where")]
     pub place: Option<String>,
     pub message: String,
 }
 
-/// Words that promise something that nobody can measure.
+/// Words that cannot be measured.
 const VAGUE: [&str; 30] = [
     "fast",
     "faster",
@@ -59,7 +59,7 @@ impl Requirements {
             gaps.push(Gap { code, severity, place, message });
         };
         if self.problem.trim().is_empty() {
-            let message = "there is no problem statement: say why the feature exists".to_owned();
+            let message = "there is no problem statement; describe why the feature is needed".to_owned();
             push("no_problem", Severity::Error, None, message);
         }
         if self.stories.is_empty() {
@@ -72,10 +72,10 @@ impl Requirements {
         for placeholder in
             PLACEHOLDERS.iter().filter(|placeholder| self.all_texts().any(|text| text.contains(**placeholder)))
         {
-            push("placeholder", Severity::Error, None, format!("{placeholder} is still to be filled in"));
+            push("placeholder", Severity::Error, None, format!("the placeholder {placeholder} is not filled in"));
         }
         for question in &self.open_questions {
-            push("open_question", Severity::Warning, None, format!("nobody has answered: {question}"));
+            push("open_question", Severity::Warning, None, format!("unanswered question: {question}"));
         }
         gaps
     }
@@ -104,15 +104,15 @@ fn check_story(index: usize, story: &Story, push: &mut impl FnMut(&'static str, 
     let written = |text: &str| !PLACEHOLDERS.contains(&text);
     let criteria = story.criteria.iter().enumerate();
     for (at, criterion) in criteria.filter(|(_, criterion)| written(criterion) && is_vague(criterion)) {
-        let message = format!("cannot be measured: {criterion:?}; name a number, a command or what is to be seen");
+        let message = format!("cannot be measured: {criterion:?}; name a number, a command or a visible result");
         push("vague_criterion", Severity::Warning, Some(criterion_id(index, at)), message);
     }
     if story.verification.trim().is_empty() {
-        push("no_verification", Severity::Warning, place(), "has no command that proves it complete".to_owned());
+        push("no_verification", Severity::Warning, place(), "has no verification command".to_owned());
     }
 }
 
-/// A number, a piece of code or a quotation can be held against something.
+/// Returns true if the criterion cannot be measured. A number, code or a quotation counts as measurable.
 fn is_vague(criterion: &str) -> bool {
     if criterion.contains(['`', '"', '\'', '“']) || criterion.contains(|c: char| c.is_ascii_digit()) {
         return false;

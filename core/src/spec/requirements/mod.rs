@@ -1,4 +1,4 @@
-//! `requirements.md`: what a feature is for, and how one sees that it is there.
+//! `requirements.md`: what a feature is for, and how to tell that it is complete.
 
 mod check;
 mod read;
@@ -20,9 +20,9 @@ pub struct Requirements {
     pub constraints: Vec<String>,
     pub out_of_scope: Vec<String>,
     pub dependencies: Vec<String>,
-    /// What nobody has answered yet.
+    /// Questions without an answer so far.
     pub open_questions: Vec<String>,
-    /// Sections that are the writer's own: heading and text.
+    /// The user's own sections: heading and text.
     #[serde(skip)]
     pub notes: Vec<(String, String)>,
 }
@@ -30,20 +30,20 @@ pub struct Requirements {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Story {
-    /// `{Actor} can {action}`
+    /// For example `{Actor} can {action}`.
     pub title: String,
     pub role: String,
     pub capability: String,
     pub benefit: String,
     pub criteria: Vec<String>,
-    /// The command that proves the story complete.
+    /// The command that verifies the story.
     pub verification: String,
-    /// What else stands in it.
+    /// Other text in the story.
     #[serde(skip)]
     pub text: String,
 }
 
-/// An acceptance criterion under the name that tasks call it by.
+/// An acceptance criterion with the id that tasks refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Criterion<'a> {
     /// `AC-<story>.<criterion>`, both counted from 1.
@@ -59,8 +59,8 @@ impl Requirements {
         })
     }
 
-    /// Takes over what has no place in an agent's answer: sections of the writer's own, and what else stands in a story.
-    pub fn keep_own_words_of(&mut self, before: Requirements) {
+    /// Takes over what an agent's answer cannot contain: the user's own sections, and other text in a story.
+    pub fn keep_notes_from(&mut self, before: Requirements) {
         for story in &mut self.stories {
             if let Some(old) = before.stories.iter().find(|old| old.title == story.title) {
                 story.text.clone_from(&old.text);
@@ -69,7 +69,7 @@ impl Requirements {
         self.notes = before.notes;
     }
 
-    /// A form to be filled in by hand.
+    /// Returns a template for the user to fill in.
     pub fn template(feature: &str, description: &str) -> Requirements {
         let [problem, title, role, capability, benefit, criterion, another, command, constraint, excluded, dependency] =
             PLACEHOLDERS.map(str::to_owned);
@@ -93,7 +93,7 @@ impl Requirements {
         }
     }
 
-    /// What an answer must look like to be read as requirements.
+    /// Returns the JSON schema of an answer that can be read as requirements.
     pub fn schema() -> Value {
         let text = |description: &str| json!({ "type": "string", "description": description });
         let list =
@@ -128,7 +128,7 @@ fn criterion_id(story: usize, criterion: usize) -> String {
     format!("AC-{}.{}", story + 1, criterion + 1)
 }
 
-/// What the template has where a person is to write.
+/// Placeholders in the template.
 const PLACEHOLDERS: [&str; 11] = [
     "{Why this feature exists. What user need it addresses.}",
     "{Actor} can {action}",

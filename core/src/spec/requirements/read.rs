@@ -1,9 +1,9 @@
-//! Reads what people write: everything is taken for something, and what has no place of its own is kept as a note.
+//! Parses handwritten requirements. Parsing never fails: text that belongs to no known section is kept as a note.
 
 use super::{Requirements, Story};
 use crate::prompt::markdown::{Fence, heading};
 
-/// Where a line belongs.
+/// The section that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Problem,
@@ -37,7 +37,7 @@ impl Requirements {
 struct Reader {
     found: Requirements,
     place: Place,
-    /// What stands before the first section.
+    /// Text before the first section.
     loose: String,
 }
 
@@ -138,7 +138,7 @@ impl Reader {
     }
 }
 
-/// Without `Story 1:`.
+/// Strips the prefix `Story 1:`.
 fn story_title(title: &str) -> &str {
     let rest = title.strip_prefix("Story").map(str::trim_start).unwrap_or_default();
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -148,7 +148,7 @@ fn story_title(title: &str) -> &str {
     }
 }
 
-/// What follows `**Name**`, `**Name:**` or `Name:`.
+/// Returns the text after `**Name**`, `**Name:**` or `Name:`.
 fn label<'t>(line: &'t str, name: &str) -> Option<&'t str> {
     let (bold, inner) = match line.strip_prefix("**") {
         Some(inner) => (true, inner),
@@ -177,7 +177,7 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// A bullet begins an item, a line below goes on with it.
+/// Adds a line of a list: a bullet starts an item, an indented line continues it.
 fn push_item(items: &mut Vec<String>, line: &str) {
     let trimmed = line.trim();
     let bullet = ["- [ ]", "- [x]", "- [X]", "* [ ]", "* [x]", "-", "*", "+"]
@@ -198,7 +198,7 @@ fn tidy(items: &mut Vec<String>) {
     items.retain(|item| !item.is_empty() && !item.eq_ignore_ascii_case("none") && !item.eq_ignore_ascii_case("none."));
 }
 
-/// What was written so that it is no heading is read as it was meant.
+/// Undoes the escaping of lines that look like headings, and trims the text.
 fn text(lines: &str) -> String {
     let plain: Vec<&str> =
         lines.lines().map(|line| if line.starts_with("\\#") { &line[1..] } else { line.trim_end() }).collect();

@@ -6,7 +6,7 @@ use crate::graph::Severity;
 const DEMO: &str = include_str!("../../../../app/assets/demo/requirements.md");
 
 #[test]
-fn the_seeds_form_is_read_and_written_byte_by_byte() {
+fn the_demo_requirements_round_trip_byte_for_byte() {
     let read = Requirements::parse(DEMO);
     assert_eq!(read.feature, "statistics");
     assert_eq!(read.stories[0].title, "A person can describe a list of numbers");
@@ -20,7 +20,7 @@ fn the_seeds_form_is_read_and_written_byte_by_byte() {
 }
 
 #[test]
-fn what_people_write_otherwise_is_understood() {
+fn other_spellings_of_the_sections_are_understood() {
     let text = "\u{feff}# Login\r\n\r\n## Problem\r\nPeople cannot log in.\r\n## Stories\r\nSome words.\r\n### Log in\r\n\
         As a: user\r\n**I want:** to log in\r\n**Acceptance criteria**\r\n* [x] prints `ok`\r\n  at once\r\n- another one here\r\n\
         **Verification:** `make test`\r\n## Design ideas\r\n### A\r\ncookies\r\n## Constraints\r\nNone\r\n";
@@ -37,7 +37,7 @@ fn what_people_write_otherwise_is_understood() {
 }
 
 #[test]
-fn everything_that_is_missing_is_told() {
+fn everything_that_is_missing_is_reported() {
     let codes =
         |requirements: &Requirements| -> Vec<&str> { requirements.check().iter().map(|gap| gap.code).collect() };
     assert_eq!(codes(&Requirements::default()), ["no_problem", "no_stories"]);
@@ -54,7 +54,7 @@ fn everything_that_is_missing_is_told() {
 }
 
 #[test]
-fn a_criterion_that_cannot_be_measured_is_told_by_its_name() {
+fn a_vague_criterion_is_reported_by_its_id() {
     let mut read = Requirements::parse(DEMO);
     read.stories[0].criteria = [
         "It is fast",
@@ -76,7 +76,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn a_title_may_end_in_marks() {
+fn a_title_may_end_in_hash_signs() {
     let mut read = Requirements::parse("# Feature: C#\n");
     assert_eq!(read.feature, "C#");
     assert_eq!(Requirements::parse("# Feature: C ##\n").feature, "C");
@@ -86,7 +86,7 @@ fn a_title_may_end_in_marks() {
 
 proptest! {
     #[test]
-    fn nothing_is_lost_on_the_way_out_and_in(
+    fn requirements_round_trip_through_markdown(
         problem in proptest::collection::vec(line(), 1..4),
         title in "[a-z]{3,9}",
         capability in line(),
@@ -97,7 +97,7 @@ proptest! {
         let one = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let requirements = Requirements {
             feature: "x".to_owned(),
-            // A fence that is never closed is closed, which is one line more.
+            // Avoid open fences: closing one adds a line.
             problem: problem.join("\n").replace("```", "``"),
             stories: vec![Story {
                 title,

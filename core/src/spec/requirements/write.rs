@@ -1,4 +1,4 @@
-//! The document that people read and approve.
+//! Writes the document that the user reads and approves.
 
 use std::fmt::Write;
 
@@ -59,7 +59,7 @@ fn push_items(text: &mut String, mark: &str, items: &[String], none: &str) {
     }
 }
 
-/// Text that stays in its section: no line of it is a heading, no fence stays open.
+/// Writes text that cannot leave its section: headings are escaped, and an open fence is closed.
 fn push_prose(text: &mut String, prose: &str) {
     let mut fence = Fence::default();
     for line in prose.trim_matches('\n').lines() {

@@ -1,6 +1,7 @@
-//! The `<task>` block: tags as people write them, with raw `<`, `>` and `&` in between.
+//! Parses the `<task>` block: handwritten tags with raw `<`, `>` and `&` in between. Deliberately more lenient than
+//! XML.
 
-use super::read::also_called;
+use super::read::canonical_name;
 use super::text::unescape;
 use crate::spec::SpecError;
 
@@ -8,18 +9,18 @@ use crate::spec::SpecError;
 pub(super) struct Block {
     attributes: Vec<(String, String)>,
     pub elements: Vec<Element>,
-    /// Where `<task` stands.
+    /// Byte offset of `<task`.
     pub start: usize,
-    /// Where the text after `</task>` begins.
+    /// Byte offset of the text after `</task>`.
     pub end: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Element {
     pub name: String,
-    /// Between the tags, as it stands there.
+    /// The text between the tags, not unescaped.
     pub raw: String,
-    /// Where `raw` begins in the document.
+    /// Byte offset of `raw` in the document.
     pub at: usize,
 }
 
@@ -65,7 +66,7 @@ impl Block {
 impl Element {
     fn read(text: &str, at: usize, end: &mut usize) -> Result<Element, SpecError> {
         let tag = Tag::read(text, at)?;
-        let name = also_called(&tag.name.to_ascii_lowercase()).to_owned();
+        let name = canonical_name(&tag.name.to_ascii_lowercase()).to_owned();
         if name == "task" {
             return Err(error(text, at, "a <task> inside a <task>; </task> is missing before it"));
         }
@@ -83,7 +84,7 @@ impl Element {
     }
 }
 
-/// The length of `</name>` at the beginning of `text`.
+/// Returns the length of `</name>` at the start of `text`.
 fn closing_length(text: &str, name: &str) -> Option<usize> {
     let rest = text.strip_prefix("</")?.strip_prefix(name)?.trim_start();
     Some(text.len() - rest.strip_prefix('>')?.len())
@@ -92,7 +93,7 @@ fn closing_length(text: &str, name: &str) -> Option<usize> {
 struct Tag {
     name: String,
     attributes: Vec<(String, String)>,
-    /// `<name/>`
+    /// Self-closing, as in `<name/>`.
     closed: bool,
     end: usize,
 }
@@ -128,7 +129,7 @@ impl Tag {
     }
 }
 
-/// An attribute's value, in quotes or up to a space, and what follows it.
+/// Returns an attribute's value (quoted, or up to a space) and the rest.
 fn value_of(text: &str) -> Option<(&str, &str)> {
     for quote in ['"', '\''] {
         if let Some(quoted) = text.strip_prefix(quote) {
@@ -139,7 +140,7 @@ fn value_of(text: &str) -> Option<(&str, &str)> {
     Some(text.split_at(end))
 }
 
-/// An error at a place that is counted in bytes.
+/// Builds an error at a byte offset.
 pub(super) fn error(text: &str, at: usize, message: &str) -> SpecError {
     let before = &text[..at];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

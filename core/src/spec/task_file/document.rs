@@ -1,13 +1,13 @@
-//! The whole file: a heading, a metadata list, the block, sections of prose.
+//! Parses the whole file: a heading, a metadata list, the block and sections of prose.
 
 use super::block::{Block, error};
 use super::prose::{Prose, task_tag};
-use super::text::{bullet, carried, is_none, read_line};
+use super::text::{bullet, is_none, normalized, read_line};
 use super::{CHECKPOINT, FAILURE, METADATA, SPECIFICATION};
 use crate::spec::SpecError;
 
 pub(super) struct Document<'t> {
-    /// What the first heading calls the task.
+    /// The task's id in the first heading.
     pub heading: Option<String>,
     metadata: Vec<(Key, String)>,
     pub block: Block,
@@ -34,7 +34,7 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// As people write it, without emphasis.
+    /// Parses a key in the usual spellings, without emphasis.
     fn read(words: &str) -> Option<Key> {
         Some(match words.to_ascii_lowercase().as_str() {
             "level" => Key::Level,
@@ -76,11 +76,11 @@ impl<'t> Document<'t> {
             prose.add(line);
         }
         let heading = prose.title.and_then(|title| title.strip_prefix("Task:")).map(read_line);
-        let sections = prose.sections.into_iter().map(|(name, lines)| (name, carried(&lines.join("\n"))));
-        let told = |(name, text): &(&str, String)| {
+        let sections = prose.sections.into_iter().map(|(name, lines)| (name, normalized(&lines.join("\n"))));
+        let has_content = |(name, text): &(&str, String)| {
             !is_called(name, METADATA) && !is_called(name, SPECIFICATION) && !is_none(text)
         };
-        Ok(Document { heading, metadata, block, sections: sections.filter(told).collect() })
+        Ok(Document { heading, metadata, block, sections: sections.filter(has_content).collect() })
     }
 
     pub fn metadata(&self, key: Key) -> Option<&str> {
@@ -88,13 +88,13 @@ impl<'t> Document<'t> {
     }
 }
 
-/// Whether a heading is this one, also in short: "Interface" for "Interface Contract".
+/// Returns true if a heading has this name, or its short form: "Interface" for "Interface Contract".
 pub(super) fn is_called(heading: &str, name: &str) -> bool {
     let short = name.split(' ').next().filter(|_| !matches!(name, FAILURE | CHECKPOINT));
     heading.eq_ignore_ascii_case(name) || short.is_some_and(|short| heading.eq_ignore_ascii_case(short))
 }
 
-/// The lines of `text` from `start` on, each with its place.
+/// Iterates over the lines of `text` from `start` on, each with its byte offset.
 fn lines(text: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
     let mut at = start;
     text[start..].split('\n').map(move |line| {
@@ -119,7 +119,7 @@ fn metadata(prose: &Prose) -> Vec<(Key, String)> {
     found
 }
 
-/// `- **Key:** value`, with or without its ornaments.
+/// Parses `- **Key:** value`; the bullet and the emphasis are optional.
 fn entry(line: &str) -> Option<(Key, &str)> {
     let line = line.trim_matches([' ', '\t']);
     let (words, value) = bullet(line).unwrap_or(line).split_once(':')?;

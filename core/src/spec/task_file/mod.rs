@@ -1,7 +1,7 @@
-//! `tasks/<id>.md`: a task as a person reads and writes it.
+//! `tasks/<id>.md`: a task in the form that users read and write.
 //!
-//! A metadata list, a `<task>` block and sections of prose. The block is the source; the metadata says what the
-//! block does not. What a text holds that would break the form is written as character references (`&lt;`).
+//! The file has a metadata list, a `<task>` block and sections of prose. The block takes precedence; the metadata adds
+//! what the block leaves out. Text that would break the format is written as character references (`&lt;`).
 
 mod block;
 mod document;
@@ -13,7 +13,7 @@ mod write;
 pub use read::{import_tasks, parse_task_file};
 pub use write::{write_continued_task_file, write_task_file};
 
-/// The headings that mean something to us.
+/// Headings with a meaning.
 const METADATA: &str = "Metadata";
 const SPECIFICATION: &str = "Specification";
 const ACCEPTANCE: &str = "Acceptance Criteria";

@@ -1,11 +1,11 @@
-//! Sections of Markdown: where one ends, and how a text is kept from ending it.
+//! Splits Markdown into sections, and escapes text so that it cannot end its section.
 
-use super::text::carried;
+use super::text::normalized;
 
 #[derive(Default)]
 pub(super) struct Prose<'t> {
     pub title: Option<&'t str>,
-    /// Lines under no section.
+    /// Lines outside any section.
     pub loose: Vec<String>,
     pub sections: Vec<(&'t str, Vec<String>)>,
     in_section: bool,
@@ -30,7 +30,7 @@ impl<'t> Prose<'t> {
                 self.sections.push((name, Vec::new()));
                 self.in_section = true;
             }
-            None => self.keep(unmarked(line)),
+            None => self.keep(unescaped(line)),
         }
     }
 
@@ -41,7 +41,7 @@ impl<'t> Prose<'t> {
         }
     }
 
-    /// Ends the section where the block stands; a fence around the block is no part of it.
+    /// Ends the section that contains the block. A fence around the block does not belong to the section.
     pub fn end_section(&mut self) {
         if let (Some(_), Some((_, lines))) = (&self.fence, self.sections.last_mut()) {
             lines.truncate(lines.iter().rposition(|line| Fence::opened_by(line).is_some()).unwrap_or(lines.len()));
@@ -54,11 +54,11 @@ impl<'t> Prose<'t> {
     }
 }
 
-/// A text so that no line of it is taken for a heading, a task or an open fence.
+/// Escapes a text so that no line of it is read as a heading, a task or an open fence.
 pub(super) fn write_prose(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     let plain = |c: char| if c.is_control() && c != '\n' && c != '\t' { char::REPLACEMENT_CHARACTER } else { c };
-    let text = carried(&text.chars().map(plain).collect::<String>());
+    let text = normalized(&text.chars().map(plain).collect::<String>());
     let lines: Vec<&str> = text.split('\n').collect();
     let end_of_fences = open_fence(&lines).unwrap_or(lines.len());
     let mut fence: Option<Fence> = None;
@@ -74,13 +74,13 @@ pub(super) fn write_prose(text: &str) -> String {
         if number < end_of_fences {
             fence = Fence::opened_by(line);
         }
-        let keep = fence.is_some() || !is_marked_or_mark(line);
-        written.push(if keep { line.to_owned() } else { marked(line) });
+        let keep = fence.is_some() || !needs_escape(line);
+        written.push(if keep { line.to_owned() } else { escaped(line) });
     }
     written.join("\n")
 }
 
-/// Where a fence is opened that is never closed.
+/// Returns the line that opens a fence which is never closed.
 fn open_fence(lines: &[&str]) -> Option<usize> {
     let mut open: Option<(usize, Fence)> = None;
     for (number, line) in lines.iter().enumerate() {
@@ -115,13 +115,13 @@ impl Fence {
     }
 }
 
-/// The line without its indentation, unless that makes it code.
+/// Strips the indentation. Returns None if it makes the line code.
 fn at_margin(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(' ');
     (line.len() - text.len() <= 3).then_some(text)
 }
 
-/// The depth, 1 or 2, and the words of a heading.
+/// Returns the depth (1 or 2) and the text of a heading.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let text = at_margin(line)?;
     let words = text.trim_start_matches('#');
@@ -130,14 +130,14 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     is_heading.then(|| (depth, words.trim_matches([' ', '\t', '*', '#']).trim_end_matches(':')))
 }
 
-/// How far the line is indented before `<task`.
+/// Returns the indentation of a line that starts with `<task`.
 pub(super) fn task_tag(line: &str) -> Option<usize> {
     let tag = line.trim_start_matches([' ', '\t']);
     let rest = tag.strip_prefix("<task")?;
     (rest.is_empty() || rest.starts_with([' ', '\t', '>', '/'])).then(|| line.len() - tag.len())
 }
 
-fn is_mark(line: &str) -> bool {
+fn is_markup(line: &str) -> bool {
     heading(line).is_some() || task_tag(line).is_some() || Fence::opened_by(line).is_some()
 }
 
@@ -145,20 +145,20 @@ fn split_indent(line: &str) -> (&str, &str) {
     line.split_at(line.len() - line.trim_start_matches([' ', '\t']).len())
 }
 
-fn is_marked_or_mark(line: &str) -> bool {
+fn needs_escape(line: &str) -> bool {
     let (indent, rest) = split_indent(line);
-    is_mark(&format!("{indent}{}", rest.trim_start_matches('\\')))
+    is_markup(&format!("{indent}{}", rest.trim_start_matches('\\')))
 }
 
-fn marked(line: &str) -> String {
+fn escaped(line: &str) -> String {
     let (indent, rest) = split_indent(line);
     format!("{indent}\\{rest}")
 }
 
-fn unmarked(line: &str) -> String {
+fn unescaped(line: &str) -> String {
     let (indent, rest) = split_indent(line);
     match rest.strip_prefix('\\') {
-        Some(unmarked) if is_marked_or_mark(line) => format!("{indent}{unmarked}"),
+        Some(unescaped) if needs_escape(line) => format!("{indent}{unescaped}"),
         _ => line.to_owned(),
     }
 }
@@ -172,7 +172,7 @@ mod tests {
     fn read(text: &str) -> Vec<(&str, String)> {
         let mut prose = Prose::default();
         text.split('\n').for_each(|line| prose.add(line));
-        prose.sections.into_iter().map(|(name, lines)| (name, carried(&lines.join("\n")))).collect()
+        prose.sections.into_iter().map(|(name, lines)| (name, normalized(&lines.join("\n")))).collect()
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         )) {
             let text = pieces.concat();
             let document = format!("## A\n\n{}\n\n## B\n\nb\n", write_prose(&text));
-            prop_assert_eq!(read(&document), [("A", carried(&text)), ("B", "b".to_owned())]);
+            prop_assert_eq!(read(&document), [("A", normalized(&text)), ("B", "b".to_owned())]);
             prop_assert!(!write_prose(&text).lines().any(|line| task_tag(line).is_some()) || text.contains("```") || text.contains("~~~"));
         }
     }

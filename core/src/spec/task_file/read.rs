@@ -1,4 +1,4 @@
-//! A file that people wrote as a task of the graph.
+//! Parses a task file into a task of the graph, and imports all of them as one graph.
 
 use std::str::FromStr;
 
@@ -6,7 +6,9 @@ use serde_json::{Map, Value};
 
 use super::block::{Block, error};
 use super::document::{Document, Key, is_called};
-use super::text::{BETWEEN_IDS, BETWEEN_LINES, BETWEEN_PATHS, bullet, read_command, read_line, read_list, read_text};
+use super::text::{
+    ID_SEPARATORS, LINE_SEPARATORS, PATH_SEPARATORS, bullet, read_command, read_line, read_list, read_text,
+};
 use super::{ACCEPTANCE, CHECKPOINT, FAILURE, INTERFACE, SECURITY};
 use crate::spec::path::ListedPath;
 use crate::spec::{FileLists, GraphFile, SpecError, TaskSpec, Verification};
@@ -26,8 +28,8 @@ const ELEMENTS: &[&str] = &[
     "security",
     "task",
 ];
-/// Fields of a task that stand in the metadata or in a section, never in the block.
-const ELSEWHERE: &[&str] = &[
+/// Task fields that belong in the metadata or in a section, never in the block.
+const NOT_IN_BLOCK: &[&str] = &[
     "id",
     "acceptance_criteria",
     "estimate_minutes",
@@ -39,15 +41,15 @@ const ELSEWHERE: &[&str] = &[
     "foreground",
 ];
 
-/// Whether a field that we do not know can stand in the block under its own name.
+/// Returns true if an unknown field can be written in the block under its own name.
 pub(super) fn is_own_element(name: &str) -> bool {
     let in_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
-    let known = ELEMENTS.contains(&name) || ELSEWHERE.contains(&name) || also_called(name) != name;
+    let known = ELEMENTS.contains(&name) || NOT_IN_BLOCK.contains(&name) || canonical_name(name) != name;
     !known && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(in_name)
 }
 
-/// The graph's names for elements of the block.
-pub(super) fn also_called(name: &str) -> &str {
+/// Maps the graph's field names to the element names of the block.
+pub(super) fn canonical_name(name: &str) -> &str {
     match name {
         "title" => "name",
         "dependencies" => "depends",
@@ -56,8 +58,8 @@ pub(super) fn also_called(name: &str) -> &str {
     }
 }
 
-/// One graph from all task files, in the order of their names; every file's error where there are any.
-/// `exists` as for `parse_task_file`.
+/// Builds one graph from all task files, sorted by name. The error lists the errors of every file. `exists` is passed
+/// to `parse_task_file`.
 pub fn import_tasks(
     feature: &str,
     files: &[(String, String)],
@@ -79,7 +81,8 @@ pub fn import_tasks(
     Ok(GraphFile { feature: feature.to_owned(), total_tasks, max_parallelization: None, tasks, extra: Map::new() })
 }
 
-/// `exists_at_start` tells of a path without a trailing `/` whether a file or a directory is there.
+/// Parses a task file. `exists_at_start` tells whether a path (without a trailing `/`) exists in the start tree as a
+/// file or directory.
 pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Result<TaskSpec, SpecError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = Document::read(text)?;
@@ -89,12 +92,12 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         return Err(error(text, block.start, "the <task> has no id; write <task type=\"auto\" id=\"…\">"));
     };
     let title = block.element("name").map(|name| read_line(&name.raw)).filter(|name| !name.is_empty());
-    let one = |key| document.metadata(key).and_then(|value| read_list(value, BETWEEN_LINES).into_iter().next());
+    let one = |key| document.metadata(key).and_then(|value| read_list(value, LINE_SEPARATORS).into_iter().next());
     Ok(TaskSpec {
         title: title.unwrap_or_else(|| id.clone()),
         level: level(text, &document)?,
         files: files(&document, exists_at_start),
-        dependencies: read_list(source(&document, "depends", Key::Dependencies), BETWEEN_IDS),
+        dependencies: read_list(source(&document, "depends", Key::Dependencies), ID_SEPARATORS),
         verification: Verification {
             command: read_command(source(&document, "verify", Key::Verification)),
             timeout_seconds: document
@@ -123,7 +126,7 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
     })
 }
 
-/// The block's element, or else the metadata's entry.
+/// Returns the block's element, or else the metadata's entry.
 fn source<'d>(document: &'d Document, element: &str, key: Key) -> &'d str {
     let element = document.block.element(element).map(|element| element.raw.as_str());
     element.or_else(|| document.metadata(key)).unwrap_or_default()
@@ -143,9 +146,9 @@ fn level(text: &str, document: &Document) -> Result<u32, SpecError> {
 }
 
 fn files(document: &Document, exists_at_start: impl Fn(&str) -> bool) -> FileLists {
-    let list = |key| document.metadata(key).map(|raw| read_list(raw, BETWEEN_PATHS)).unwrap_or_default();
+    let list = |key| document.metadata(key).map(|raw| read_list(raw, PATH_SEPARATORS)).unwrap_or_default();
     let (create, modify, read) = (list(Key::Creates), list(Key::Modifies), list(Key::Reads));
-    let flat = read_list(source(document, "files", Key::Files), BETWEEN_PATHS);
+    let flat = read_list(source(document, "files", Key::Files), PATH_SEPARATORS);
     if flat.is_empty() || flat.iter().eq(create.iter().chain(&modify)) {
         return FileLists { create, modify, read, extra: Map::new() };
     }
@@ -168,7 +171,7 @@ fn section(document: &Document, name: &str) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// With the sections that have no place of their own, so that nothing a person wrote is lost.
+/// Adds the sections of unknown name to the context, so that nothing the user wrote is lost.
 fn context(document: &Document) -> Option<String> {
     let known = [ACCEPTANCE, INTERFACE, SECURITY, FAILURE, CHECKPOINT];
     let others = document.sections.iter().filter(|(heading, _)| known.iter().all(|name| !is_called(heading, name)));
@@ -177,7 +180,7 @@ fn context(document: &Document) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// One for each bullet; lines without one go on with the one before.
+/// Splits a list at its bullets; a line without a bullet continues the previous item.
 fn criteria(list: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in list.lines().map(|line| line.trim_matches([' ', '\t'])).filter(|line| !line.is_empty()) {
@@ -186,11 +189,11 @@ fn criteria(list: &str) -> Vec<String> {
             _ => items.push(line.to_owned()),
         }
     }
-    items.iter().flat_map(|item| read_list(item, BETWEEN_LINES)).collect()
+    items.iter().flat_map(|item| read_list(item, LINE_SEPARATORS)).collect()
 }
 
 fn unknown_elements(text: &str, block: &Block) -> Result<Map<String, Value>, SpecError> {
-    if let Some(misplaced) = block.elements.iter().find(|element| ELSEWHERE.contains(&element.name.as_str())) {
+    if let Some(misplaced) = block.elements.iter().find(|element| NOT_IN_BLOCK.contains(&element.name.as_str())) {
         let message =
             format!("<{}> has its place in the metadata list or in a section, not in the <task>", misplaced.name);
         return Err(error(text, misplaced.at, &message));
@@ -199,7 +202,7 @@ fn unknown_elements(text: &str, block: &Block) -> Result<Map<String, Value>, Spe
     Ok(unknown.map(|element| (element.name.clone(), Value::from(read_text(&element.raw)))).collect())
 }
 
-/// The number that a value begins with: "~1,200 tokens".
+/// Returns the number at the start of a value such as "~1,200 tokens".
 fn first_number<T: FromStr>(value: &str) -> Option<T> {
     let value = value.trim_start_matches(['~', '≈', ' ']);
     let end = value.find(|c: char| !c.is_ascii_digit() && !matches!(c, ',' | '_' | '.')).unwrap_or(value.len());

@@ -1,16 +1,16 @@
-//! Texts, lists and commands inside the form: what is written here is read back the same, however it looks.
+//! Reads and writes texts, lists and commands inside the format. Whatever is written is read back unchanged.
 
-/// Between the items of a list of paths, and of a list of ids, which hold no spaces.
-pub(super) const BETWEEN_PATHS: &[char] = &[',', '\n'];
-pub(super) const BETWEEN_IDS: &[char] = &[',', '\n', ' ', '\t'];
-/// For a list of which each line is one item.
-pub(super) const BETWEEN_LINES: &[char] = &['\n'];
+/// Separators in a list of paths, and in a list of ids (which contain no spaces).
+pub(super) const PATH_SEPARATORS: &[char] = &[',', '\n'];
+pub(super) const ID_SEPARATORS: &[char] = &[',', '\n', ' ', '\t'];
+/// Separator in a list with one item per line.
+pub(super) const LINE_SEPARATORS: &[char] = &['\n'];
 
 const BLANK: &[char] = &[' ', '\t', '\r', '\n'];
 const BLANK_IN_LINE: &[char] = &[' ', '\t'];
 
-/// A text as far as the form carries it: without blank lines around it, space at its end and carriage returns.
-pub(super) fn carried(text: &str) -> String {
+/// Normalizes a text to what the format preserves: no blank lines around it, no trailing space, no carriage returns.
+pub(super) fn normalized(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     let text = text.trim_end_matches(BLANK);
     let mut rest = text;
@@ -23,12 +23,12 @@ pub(super) fn carried(text: &str) -> String {
     rest.to_owned()
 }
 
-/// "None" in the words that people use for it.
+/// Returns true for an empty text or a usual word for "none".
 pub(super) fn is_none(text: &str) -> bool {
     matches!(text.trim_matches(BLANK).to_ascii_lowercase().as_str(), "" | "none" | "(none)" | "n/a" | "-" | "–" | "—")
 }
 
-/// The character that a reference at the beginning of `text` stands for, and the reference's length.
+/// Returns the character that a reference at the start of `text` stands for, and the reference's length.
 fn reference_at(text: &str) -> Option<(char, usize)> {
     let end = text.bytes().take(12).position(|byte| byte == b';')?;
     let c = match text.get(1..end)? {
@@ -66,7 +66,7 @@ fn reference(c: char) -> String {
     format!("&#{};", u32::from(c))
 }
 
-/// Only what would be taken for a tag, a reference or a separator is replaced, so that commands stay readable.
+/// Escapes only what would be read as a tag, a reference or a separator, so that commands stay readable.
 fn escape(text: &str, separators: &[char]) -> String {
     let mut raw = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -84,7 +84,7 @@ fn escape(text: &str, separators: &[char]) -> String {
     raw
 }
 
-/// With the first and the last character as references, so that nothing is trimmed or taken for a mark.
+/// Writes the first and the last character as references, so that nothing is trimmed or read as markup.
 fn guarded(text: &str, separators: &[char]) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(reference).unwrap_or_default();
@@ -96,7 +96,7 @@ pub(super) fn attribute(text: &str) -> String {
     escape(text, &['"', '\n', '\t'])
 }
 
-/// One line, whatever the text holds.
+/// Writes any text on one line.
 pub(super) fn write_line(text: &str) -> String {
     let raw = escape(text, &['\n']);
     if read_line(&raw) == text { raw } else { guarded(text, &['\n']) }
@@ -120,18 +120,18 @@ pub(super) fn read_list(raw: &str, separators: &[char]) -> Vec<String> {
     raw.split(separators).map(item_of).filter(|item| !is_none(item)).map(unescape).collect()
 }
 
-/// An item without what people put around it: a bullet, a box to tick, quotes.
+/// Strips a bullet, a checkbox and quotes from an item.
 fn item_of(raw: &str) -> &str {
     let item = raw.trim_matches(BLANK);
     let item = bullet(item).unwrap_or(item);
     let item = ["[ ] ", "[x] ", "[X] "].iter().find_map(|tick| item.strip_prefix(tick)).unwrap_or(item);
     let item = item.trim_matches(BLANK);
-    // Quotes around the whole, not two quoted words at its ends.
+    // Only quotes around the whole item, not two quoted words at its ends.
     let unquoted = |quote: &char| item.strip_prefix(*quote)?.strip_suffix(*quote).filter(|rest| !rest.contains(*quote));
     ['`', '"', '\''].iter().find_map(unquoted).unwrap_or(item)
 }
 
-/// What follows a bullet.
+/// Returns the text after a bullet.
 pub(super) fn bullet(line: &str) -> Option<&str> {
     ["- ", "* ", "+ "]
         .iter()
@@ -139,9 +139,9 @@ pub(super) fn bullet(line: &str) -> Option<&str> {
         .map(|rest| rest.trim_start_matches(BLANK_IN_LINE))
 }
 
-/// A text of any number of lines, each indented.
+/// Writes a text of any number of lines, each indented.
 pub(super) fn write_text(text: &str, indent: &str) -> String {
-    indented(&lay_out(&carried(text)), indent)
+    indented(&escape_lines(&normalized(text)), indent)
 }
 
 pub(super) fn read_text(raw: &str) -> String {
@@ -151,9 +151,9 @@ pub(super) fn read_text(raw: &str) -> String {
     }
 }
 
-/// A shell command, which people like to put in a fence or in quotes.
+/// Writes a shell command. It is escaped if it would be read as fenced or quoted.
 pub(super) fn write_command(command: &str, indent: &str) -> String {
-    let mut raw = lay_out(&carried(command));
+    let mut raw = escape_lines(&normalized(command));
     if unwrapped(&raw) != raw {
         let first = raw.remove(0);
         raw.insert_str(0, &reference(first));
@@ -168,7 +168,7 @@ pub(super) fn read_command(raw: &str) -> String {
     }
 }
 
-fn lay_out(text: &str) -> String {
+fn escape_lines(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let shift = !common_indent(text.split('\n')).is_empty();
     for (number, line) in text.split('\n').enumerate() {
@@ -196,7 +196,7 @@ fn common_indent<'t>(lines: impl Iterator<Item = &'t str>) -> &'t str {
     lines.filter(|line| !line.trim_matches(BLANK).is_empty()).map(indent).reduce(shared).unwrap_or_default()
 }
 
-/// Without the indentation that all lines share; text that begins right after the tag has none.
+/// Strips the indentation that all lines share. Text right after the tag has none.
 fn dedent(raw: &str) -> String {
     let (first, rest) = raw.split_once('\n').unwrap_or((raw, ""));
     let first = first.trim_matches(BLANK);
@@ -206,7 +206,7 @@ fn dedent(raw: &str) -> String {
         false => line[common.len()..].to_owned(),
     };
     let lines: Vec<String> = rest.split('\n').map(line).collect();
-    carried(&format!("{first}\n{}", lines.join("\n")))
+    normalized(&format!("{first}\n{}", lines.join("\n")))
 }
 
 fn cdata(raw: &str) -> Option<&str> {
@@ -244,11 +244,14 @@ mod tests {
             "* 'a.rs',\n* \"b c.rs\"",
             "none, a.rs, b c.rs,",
         ] {
-            assert_eq!(read_list(raw, BETWEEN_PATHS), ["a.rs", "b c.rs"], "{raw:?}");
+            assert_eq!(read_list(raw, PATH_SEPARATORS), ["a.rs", "b c.rs"], "{raw:?}");
         }
-        assert_eq!(read_list("L0-001 L0-002,L0-003\n- L0-004", BETWEEN_IDS), ["L0-001", "L0-002", "L0-003", "L0-004"]);
+        assert_eq!(
+            read_list("L0-001 L0-002,L0-003\n- L0-004", ID_SEPARATORS),
+            ["L0-001", "L0-002", "L0-003", "L0-004"]
+        );
         for raw in ["", " ", "none", "None", "N/A", "-", "`none`", "- none"] {
-            assert_eq!(read_list(raw, BETWEEN_PATHS), [""; 0], "{raw:?}");
+            assert_eq!(read_list(raw, PATH_SEPARATORS), [""; 0], "{raw:?}");
         }
     }
 
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_marked_section_is_text() {
+    fn text_that_looks_like_cdata_round_trips() {
         let text = "<![CDATA[a &lt; b]]>";
         assert_eq!(read_text(&write_text(text, "")), text);
         assert_eq!(read_command(&write_command(text, "")), text);
@@ -325,13 +328,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
         #[test]
-        fn whatever_is_written_is_read_back(text in awkward(), other in awkward()) {
+        fn everything_written_is_read_back_unchanged(text in awkward(), other in awkward()) {
             prop_assert_eq!(read_line(&write_line(&text)), text.clone());
             prop_assert_eq!(unescape(&attribute(&text)), text.clone());
-            prop_assert_eq!(read_text(&format!("\n{}\n  ", write_text(&text, "    "))), carried(&text));
-            prop_assert_eq!(read_command(&format!("\n{}\n  ", write_command(&text, "    "))), carried(&text));
+            prop_assert_eq!(read_text(&format!("\n{}\n  ", write_text(&text, "    "))), normalized(&text));
+            prop_assert_eq!(read_command(&format!("\n{}\n  ", write_command(&text, "    "))), normalized(&text));
             let items: Vec<String> = [text, other].into_iter().filter(|item| !item.is_empty()).collect();
-            for separators in [BETWEEN_PATHS, BETWEEN_IDS] {
+            for separators in [PATH_SEPARATORS, ID_SEPARATORS] {
                 prop_assert_eq!(read_list(&write_list(&items, separators), separators), items.clone());
             }
         }

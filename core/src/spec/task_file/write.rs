@@ -1,21 +1,23 @@
-//! A task of the graph as a file for people.
+//! Writes a task of the graph as a task file.
 
 use std::fmt::Write;
 
 use super::prose::write_prose;
 use super::read::is_own_element;
 use super::text::{
-    BETWEEN_IDS, BETWEEN_LINES, BETWEEN_PATHS, attribute, carried, write_command, write_line, write_list, write_text,
+    ID_SEPARATORS, LINE_SEPARATORS, PATH_SEPARATORS, attribute, normalized, write_command, write_line, write_list,
+    write_text,
 };
 use super::{ACCEPTANCE, CHECKPOINT, FAILURE, INTERFACE, METADATA, SECURITY, SPECIFICATION};
 use crate::spec::TaskSpec;
 
-/// The whole file. The failure analysis is for people and not read back.
+/// Writes the whole file. The failure analysis is for the user and is not read back.
 pub fn write_task_file(task: &TaskSpec, failure_analysis: Option<&str>) -> String {
     write(task, FAILURE, failure_analysis)
 }
 
-/// The file of a task that is to be continued, with the note of the agent that stopped, which is not read back either.
+/// Writes the file of a task that will be continued, with the checkpoint note of the agent, which is not read back
+/// either.
 pub fn write_continued_task_file(task: &TaskSpec, note: &str) -> String {
     write(task, CHECKPOINT, Some(note))
 }
@@ -45,7 +47,7 @@ fn write(task: &TaskSpec, heading: &'static str, remark: Option<&str>) -> String
 }
 
 fn item(text: &String) -> String {
-    write_list([text], BETWEEN_LINES)
+    write_list([text], LINE_SEPARATORS)
 }
 
 fn metadata(task: &TaskSpec) -> Vec<(&'static str, String)> {
@@ -53,15 +55,15 @@ fn metadata(task: &TaskSpec) -> Vec<(&'static str, String)> {
     let none = |list: String| if list.is_empty() { "none".to_owned() } else { list };
     let mut lines = vec![
         ("Level", task.level.to_string()),
-        ("Dependencies", none(write_list(&task.dependencies, BETWEEN_IDS))),
-        ("Files (exclusive)", none(write_list(files.create.iter().chain(&files.modify), BETWEEN_PATHS))),
+        ("Dependencies", none(write_list(&task.dependencies, ID_SEPARATORS))),
+        ("Files (exclusive)", none(write_list(files.create.iter().chain(&files.modify), PATH_SEPARATORS))),
         ("Estimated tokens", task.estimate_tokens.map_or("unknown".to_owned(), |tokens| tokens.to_string())),
     ];
     let optional = [
         ("Estimated minutes", task.estimate_minutes.map(|minutes| minutes.to_string())),
-        ("Creates", Some(write_list(&files.create, BETWEEN_PATHS))),
-        ("Modifies", Some(write_list(&files.modify, BETWEEN_PATHS))),
-        ("Reads", Some(write_list(&files.read, BETWEEN_PATHS))),
+        ("Creates", Some(write_list(&files.create, PATH_SEPARATORS))),
+        ("Modifies", Some(write_list(&files.modify, PATH_SEPARATORS))),
+        ("Reads", Some(write_list(&files.read, PATH_SEPARATORS))),
         ("Verification timeout", Some(format!("{} seconds", task.verification.timeout_seconds))),
         ("Agent", task.agent.as_ref().map(item)),
         ("Model", task.model.as_ref().map(item)),
@@ -79,8 +81,8 @@ fn block(task: &TaskSpec) -> String {
     for (name, value) in [
         ("name", write_line(&task.title)),
         ("level", task.level.to_string()),
-        ("depends", write_list(&task.dependencies, BETWEEN_IDS)),
-        ("files", write_list(files, BETWEEN_PATHS)),
+        ("depends", write_list(&task.dependencies, ID_SEPARATORS)),
+        ("files", write_list(files, PATH_SEPARATORS)),
     ] {
         let _ = writeln!(text, "  <{name}>{value}</{name}>");
     }
@@ -99,7 +101,7 @@ fn block(task: &TaskSpec) -> String {
 }
 
 fn element(name: &str, text: &str, write: fn(&str, &str) -> String) -> String {
-    if carried(text).is_empty() {
+    if normalized(text).is_empty() {
         String::new()
     } else {
         format!("\n  <{name}>\n{}\n  </{name}>\n", write(text, "    "))

@@ -1,4 +1,4 @@
-//! Claude Code asked once, with tools that read and no others.
+//! Asks Claude Code one question, with read-only tools.
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::spec::Effort;
@@ -7,13 +7,14 @@ use mahabharatha_sys::proc::{Cmd, Ended, Exit};
 use serde_json::Value;
 
 use super::super::Asked;
-use super::QUIET;
+use super::QUIET_ENV;
 use super::wire::{Line, Outcome};
 
 const TOOLS: &str = "Read,Grep,Glob";
 const MAX_TURNS: &str = "60";
 
-/// Neither settings nor hooks of the project are read, and what is not allowed is refused without asking.
+/// Returns the command for a question. The client reads no settings or hooks of the project, and denies without a
+/// prompt what is not allowed.
 pub fn command_for(asked: &Asked<'_>) -> Result<Cmd> {
     let command = &asked.agent.command;
     let (program, args) = command.split_first().map_or(("claude", &[][..]), |(first, rest)| (first.as_str(), rest));
@@ -30,10 +31,10 @@ pub fn command_for(asked: &Asked<'_>) -> Result<Cmd> {
     if let Some(usd) = asked.max_usd {
         cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
     }
-    Ok(cmd.envs(QUIET.into_iter().map(|(key, value)| (key.into(), value.into())).collect()))
+    Ok(cmd.envs(QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect()))
 }
 
-/// Returns what the client answered, or why there is no answer; and what it cost, where the client says so.
+/// Returns the client's answer, or why there is none, and the cost that the client reported.
 pub fn answer(ended: &Ended) -> (Result<Result<Value, String>, String>, Cost) {
     let lines = String::from_utf8_lossy(&ended.stdout);
     let outcome = lines.lines().rev().find_map(|line| match serde_json::from_str(line) {
@@ -57,5 +58,5 @@ fn value_of(outcome: Outcome, ended: &Ended) -> Result<Result<Value, String>, St
         let reason = terminal_reason.unwrap_or(subtype);
         return Err(format!("it did not finish ({reason}): {}", why.trim()));
     }
-    Ok(structured_output.ok_or_else(|| "it was words, and not the JSON object that was asked for".to_owned()))
+    Ok(structured_output.ok_or_else(|| "it was text instead of the requested JSON object".to_owned()))
 }

@@ -1,8 +1,8 @@
-//! Claude Code, driven by its stream of JSON both ways.
+//! Drives Claude Code over its JSON streams on stdin and stdout.
 //!
-//! The client's own settings, those of the project and its hooks are not read: what it may do stands in a file of ours,
-//! and a refusal needs nobody to give it. Interpreters and build tools can still write anywhere, which is why the worker
-//! looks at the whole tree afterwards.
+//! The client reads neither the user's nor the project's settings and hooks: its permissions come from a file of ours,
+//! and a tool call that is not allowed is denied without a prompt. Interpreters and build tools can still write
+//! anywhere, so the worker must check the whole worktree afterwards.
 
 mod ask;
 mod client;
@@ -27,7 +27,7 @@ use mahabharatha_core::spec::{Effort, TaskSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Agent, Said, Session};
+use super::{Agent, AgentOutcome, Session};
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::proc::{Cmd, Ended, Feed};
 use stream::{Conversation, interrupt, listener};
@@ -36,7 +36,7 @@ pub use ask::{answer, command_for};
 pub use client::check;
 pub use wire::Usage;
 
-/// Variables of the caller that the client gets: how it reaches its service, and as whom.
+/// Environment variables that are passed on to the client: credentials, and how to reach the API.
 pub const OWN_ENV: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -54,57 +54,56 @@ pub const OWN_ENV: &[&str] = &[
     "SSL_CERT_DIR",
 ];
 
-/// Those of them that are secrets: the client gets them, the commands that it runs do not.
+/// The secrets among `OWN_ENV`, which the client gets but the commands that it runs do not.
 const SECRETS: &str = "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN CLAUDE_CODE_OAUTH_TOKEN";
 
-/// Nothing in the background, nothing remembered between attempts, no word more than needed in each request.
-const QUIET: [(&str, &str); 7] = [
+/// Turns off background work, memory between attempts, and parts of requests that a worker does not need.
+const QUIET_ENV: [(&str, &str); 7] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
     ("CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS", "1"),
     ("CLAUDE_CODE_SIMPLE_SYSTEM_PROMPT", "1"),
-    // It differs from session to session and stands before everything that could be shared.
+    // The header differs in every session and precedes the shared prefix, so it would defeat the prompt cache.
     ("CLAUDE_CODE_ATTRIBUTION_HEADER", "0"),
     ("DISABLE_AUTOUPDATER", "1"),
 ];
 
-/// An attempt that takes more turns goes round in circles.
+/// An attempt that needs more turns is not making progress.
 const MAX_TURNS: &str = "100";
-/// What the project's CLAUDE.md may add to the prompt, in characters.
-const MAX_MEMORY: usize = 40_000;
+/// Characters of the project's CLAUDE.md that go into the prompt.
+const MAX_MEMORY_CHARS: usize = 40_000;
 
 const PROTOCOL: &str = "\
 # You Are a Worker
 
-Nobody sits at the keyboard: no question is answered, and a tool call that is refused stays refused. Write your files with \
-Write and Edit; run one plain command at a time.
+You run unattended: nobody answers questions, and a denied tool call stays denied. Write your files with Write and Edit; run \
+one plain command at a time.
 
-When you are done, answer with a sentence or two on what you did. If the task cannot be done as it is written, begin your \
-last answer with `BLOCKED:` and say what is in the way. If a person must choose between ways to do it, begin it with \
-`ESCALATE:` and put the question. A line of it that begins with `DECISION:` is passed on to the tasks after yours: a choice that \
-they must know of.
+When you are done, answer with one or two sentences about what you did. If the task cannot be done as written, begin your \
+last answer with `BLOCKED:` and say what is in the way. If a person must choose between ways to do it, begin your last answer \
+with `ESCALATE:` and ask the question. A line of your last answer that begins with `DECISION:` is passed on to later tasks: use \
+it for a choice that they must know about.
 
 ";
 
-/// What the configuration says about this agent.
+/// Settings of this agent from the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// Models to use while the first one is overloaded or not available.
+    /// Models to use while the first one is overloaded or unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_model: Option<String>,
-    /// What is left of the task's budget.
+    /// Remaining budget of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
-    /// The part of the context window at which it is asked to stop.
+    /// Used fraction of the context window at which the agent is asked to stop.
     pub context_threshold: f64,
-    /// Whether it gets the tools that read and change the feature's task list.
+    /// Whether the agent gets the tools that read and change the feature's task list.
     pub task_tools: bool,
     /// The project's build and test commands.
-    #[serde(default)]
     pub commands: Vec<String>,
 }
 
@@ -124,8 +123,8 @@ impl Claude {
         self.conversation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the options that name model, effort and fallback; the task's own go before those of the configuration. Each is
-    /// one word, so that what a spec names cannot be taken for an option.
+    /// Returns the options for model, effort and fallback; the task's own values override the configuration. Each is
+    /// one word (`--option=value`), so that a value from a spec cannot be taken for an option.
     fn model_options(&self, task: &TaskSpec) -> Vec<String> {
         let terms = &self.terms;
         let effort = task.effort.as_deref().and_then(Effort::read).or(terms.effort).map(Effort::as_str);
@@ -137,7 +136,7 @@ impl Claude {
         options.into_iter().filter_map(|(option, value)| Some(format!("{option}={}", value?))).collect()
     }
 
-    /// The files that the client is pointed to, in a directory of its own.
+    /// Writes settings, system prompt and shell wrapper for the client into `dir`.
     fn write_files(&self, dir: &Path, session: &Session<'_>) -> Result<()> {
         fs::create_dir_all(dir).map_err(io("create", dir))?;
         let settings = permissions::settings(session, &self.terms.commands);
@@ -179,25 +178,26 @@ impl Agent for Claude {
             cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
         }
         let mut conversation = self.conversation();
-        conversation.begin(session.worktree, session.tell);
+        conversation.begin(session.worktree, session.events);
         let feed = conversation.feed();
         drop(conversation);
         feed.give(user_message(&session.prompt.own));
-        // The client splits it at the last ` -`, so that a path may hold anything.
+        // The client splits the prefix at the last ` -`, so the path may contain any characters.
         let mut shell = dir.join(SHELL).into_os_string();
         shell.push(" -c");
-        let quiet = QUIET.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let quiet = QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         Ok(cmd
             .cwd(session.worktree)
             .envs(quiet)
             .envs(session.env)
             .env("CLAUDE_CODE_SHELL_PREFIX", shell)
-            .fed_by(feed)
-            .last_words(interrupt())
+            .stdin_from(feed)
+            .stop_message(interrupt())
             .listen(listener(Arc::clone(&self.conversation))))
     }
 
-    /// The tools come first in a request, then the system prompt; model and effort select the cache.
+    /// Hashes what decides a cache hit: a request starts with tools and system prompt, and each model and effort has
+    /// its own cache.
     fn shared_prefix(&self, session: &Session<'_>) -> Option<String> {
         let mut hasher = DefaultHasher::new();
         (&self.program, self.model_options(session.task), self.terms.task_tools).hash(&mut hasher);
@@ -205,8 +205,8 @@ impl Agent for Claude {
         Some(format!("{:016x}", hasher.finish()))
     }
 
-    fn said(&self, ended: &Ended) -> Said {
-        self.conversation().said(ended)
+    fn outcome(&self, ended: &Ended) -> AgentOutcome {
+        self.conversation().agent_outcome(ended)
     }
 
     fn reported_cost(&self) -> Option<Cost> {
@@ -223,31 +223,32 @@ fn user_message(text: &str) -> String {
     format!("{message}\n")
 }
 
-/// The same for all workers of a feature, byte by byte, so that the service's cache can serve it; what is decided on the way
-/// comes last.
+/// Returns the system prompt, byte for byte the same for all workers of a feature so that the service can cache it;
+/// decisions made during the run come last.
 fn system_prompt(session: &Session<'_>) -> String {
     let mut text = PROTOCOL.to_owned();
     for name in ["CLAUDE.md", ".claude/CLAUDE.md"] {
         if let Some(memory) = memory(session.worktree, name) {
-            text.push_str(&format!("# The Project's {name}\n\n{}\n\n", bound_text(memory.trim(), MAX_MEMORY)));
+            text.push_str(&format!("# The Project's {name}\n\n{}\n\n", bound_text(memory.trim(), MAX_MEMORY_CHARS)));
         }
     }
     text + &session.prompt.shared
 }
 
-/// It may be a link to another file of the project, but to nothing else: what it leads to goes to the service.
+/// Reads a CLAUDE.md. A symlink may only lead to a file inside the worktree, because the contents are sent to the
+/// service.
 fn memory(worktree: &Path, name: &str) -> Option<String> {
     let (root, path) = (worktree.canonicalize().ok()?, worktree.join(name).canonicalize().ok()?);
     if !path.starts_with(root) || !path.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
-    // A character is four bytes at most.
-    File::open(path).ok()?.take(4 * MAX_MEMORY as u64 + 4).read_to_end(&mut bytes).ok()?;
+    // A character has at most four bytes.
+    File::open(path).ok()?.take(4 * MAX_MEMORY_CHARS as u64 + 4).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A random UUID.
+/// Returns a random UUID.
 fn session_id() -> String {
     let random = || RandomState::new().build_hasher().finish();
     let (high, low) = (random(), random());

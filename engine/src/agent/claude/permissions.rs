@@ -1,4 +1,4 @@
-//! What the client may do without asking; all else it may not do.
+//! Permission rules for the client: what they do not allow is denied.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,18 +11,19 @@ use super::super::Session;
 const TOOLS: &str = "Read,Write,Edit,Bash";
 const WITH_TASK_TOOLS: &str = "Read,Write,Edit,Bash,TaskGet,TaskUpdate,TaskList";
 
-/// The client allows git's reading commands by itself, without the options by which they write or run something.
-const GIT: &[&str] = &[
+/// Git commands to allow in addition to the read-only calls that the client allows by itself.
+const GIT_COMMANDS: &[&str] = &[
     "git ls-tree",
-    // The prompt offers it, for what an earlier attempt left.
+    // The prompt offers it for restoring the work of an earlier attempt.
     "git restore --source=*",
 ];
 
-/// Refused also where a broader rule would allow them, unless a command of the project or of the task calls them.
-const NETWORK: &[&str] =
+/// Programs that are denied even if a broader rule would allow them, unless a command of the project or the task calls
+/// them.
+const NETWORK_PROGRAMS: &[&str] =
     &["curl", "wget", "ssh", "scp", "sftp", "rsync", "ftp", "telnet", "nc", "ncat", "socat", "gh", "aria2c"];
 
-/// By the file that tells of the stack: how it installs packages, builds and tests.
+/// Commands that install packages, build and test, by the file that identifies the stack.
 const STACKS: &[(&str, &[&str])] = &[
     ("Cargo.toml", &["cargo fetch", "cargo build", "cargo check", "cargo test", "cargo clippy", "cargo fmt"]),
     ("package.json", &["npm ci", "npm install", "npm test", "yarn install", "pnpm install"]),
@@ -38,30 +39,33 @@ const STACKS: &[(&str, &[&str])] = &[
     ("build.gradle", &["gradle build", "gradle test", "./gradlew build", "./gradlew test"]),
 ];
 
-/// They run anything: only the very script or module that was named is allowed, with more arguments behind it.
+/// Programs that run arbitrary code: allowed only with the script or module that was named, and further arguments.
 const INTERPRETERS: &[&str] =
     &["sh", "bash", "dash", "zsh", "python", "python3", "node", "deno", "bun", "ruby", "perl", "php"];
 
-/// They run or change whatever their arguments name: allowed only as they were written.
-const AS_WRITTEN: &[&str] = &[
+/// Programs that run or change whatever their arguments name: allowed only with exactly the arguments that were
+/// written.
+const EXACT_ONLY: &[&str] = &[
     "git", "env", "sudo", "timeout", "nice", "nohup", "time", "xargs", "find", "eval", "exec", "command", "source",
     ".", "rm", "mv", "cp", "ln", "dd", "tee", "install", "chmod", "chown", "sed", "awk", "tar", "unzip", "kill",
     "pkill",
 ];
 
-/// Commands whose second word names another command.
+/// First arguments that make the second one the name of another command.
 const RUNNERS: &[&str] = &["run", "exec", "x", "-m"];
 
+/// Returns the client's tools as a comma-separated list.
 pub fn tools(task_tools: bool) -> &'static str {
     if task_tools { WITH_TASK_TOOLS } else { TOOLS }
 }
 
+/// Returns the client's settings file for a session.
 pub fn settings(session: &Session<'_>, project_commands: &[String]) -> Value {
     let mut allow: Vec<String> = session.owned.iter().map(|owned| edit_rule(session.worktree, owned)).collect();
     allow.push(format!("Read(/{}/**)", escape(&session.root.join(".gsd").to_string_lossy())));
     allow.push(format!("Read(/{}/**)", escape(&session.spec_dir.to_string_lossy())));
     let needed = || project_commands.iter().map(String::as_str).chain([session.task.verification.command.as_str()]);
-    let mut commands: BTreeSet<String> = GIT.iter().map(|&command| command.to_owned()).collect();
+    let mut commands: BTreeSet<String> = GIT_COMMANDS.iter().map(|&command| command.to_owned()).collect();
     for (file, of_stack) in STACKS {
         if session.worktree.join(file).is_file() {
             commands.extend(of_stack.iter().map(|&command| command.to_owned()));
@@ -74,24 +78,24 @@ pub fn settings(session: &Session<'_>, project_commands: &[String]) -> Value {
     }
     let parts = needed().flat_map(simple_commands).map(|words| words.join(" "));
     let as_written = needed().map(|line| line.trim().to_owned()).chain(parts);
-    // A star would stand for anything.
+    // A `*` in a rule would match anything.
     let as_written = as_written.filter(|command| !command.is_empty() && !command.contains('*'));
     allow.extend(as_written.map(|command| format!("Bash({command})")));
     let called: BTreeSet<String> =
         needed().flat_map(simple_commands).filter_map(|words| words.into_iter().next()).collect();
-    let forbidden = NETWORK.iter().filter(|tool| !called.contains(**tool)).chain([&"git push"]);
+    let forbidden = NETWORK_PROGRAMS.iter().filter(|tool| !called.contains(**tool)).chain([&"git push"]);
     let deny: Vec<String> =
         forbidden.flat_map(|command| [format!("Bash({command})"), format!("Bash({command} *)")]).collect();
     json!({ "permissions": { "allow": allow, "deny": deny } })
 }
 
-/// Covers Write and Edit, and what Bash would write there.
+/// Returns the rule that allows Write, Edit and Bash to write an owned path.
 fn edit_rule(worktree: &Path, owned: &OwnedPath) -> String {
     let path = escape(&worktree.join(&owned.path).to_string_lossy());
     if owned.directory { format!("Edit(/{path}/**)") } else { format!("Edit(/{path})") }
 }
 
-/// The rules are patterns as in `.gitignore`.
+/// Escapes a path for a rule, which is a pattern as in `.gitignore`.
 fn escape(path: &str) -> String {
     let mut escaped = String::new();
     for c in path.chars() {
@@ -103,7 +107,7 @@ fn escape(path: &str) -> String {
     escaped
 }
 
-/// The beginnings of the commands in a line of shell that may be called with other arguments too.
+/// Returns the prefixes of a shell line's commands that may also be called with other arguments.
 fn prefixes(line: &str) -> Vec<String> {
     simple_commands(line).iter().filter_map(|words| prefix(words)).collect()
 }
@@ -113,13 +117,13 @@ fn prefix(words: &[String]) -> Option<String> {
     let is_name = |word: &&String| word.starts_with(|c: char| c.is_ascii_alphabetic()) && plain(word);
     let (program, rest) = words.split_first().filter(|(program, _)| plain(program))?;
     let name = program.rsplit('/').next().unwrap_or(program);
-    if AS_WRITTEN.contains(&name) {
+    if EXACT_ONLY.contains(&name) {
         return None;
     }
     let count = match rest {
         [runner, what, ..] if RUNNERS.contains(&runner.as_str()) && plain(what) => 2,
         _ if INTERPRETERS.contains(&name) => {
-            // A script, but no code on the command line.
+            // Allow a script, but no code on the command line.
             rest.first().filter(|script| plain(script) && !script.starts_with('-'))?;
             1
         }
@@ -129,7 +133,7 @@ fn prefix(words: &[String]) -> Option<String> {
     Some([std::slice::from_ref(program), &rest[..count]].concat().join(" "))
 }
 
-/// The commands in a line of shell, word by word, as far as they can be told without a shell.
+/// Splits a shell line into commands and words, as far as that is possible without a shell.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), String::new());
     let mut quote = None;
@@ -159,7 +163,7 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
     }
     push_word(&mut words, &mut word);
     commands.push(words);
-    commands.into_iter().map(without_lead).filter(|words: &Vec<String>| !words.is_empty()).collect()
+    commands.into_iter().map(strip_lead).filter(|words: &Vec<String>| !words.is_empty()).collect()
 }
 
 fn push_word(words: &mut Vec<String>, word: &mut String) {
@@ -168,8 +172,8 @@ fn push_word(words: &mut Vec<String>, word: &mut String) {
     }
 }
 
-/// Without words of the shell and assignments in front.
-fn without_lead(words: Vec<String>) -> Vec<String> {
+/// Removes leading shell keywords and assignments.
+fn strip_lead(words: Vec<String>) -> Vec<String> {
     const KEYWORDS: [&str; 11] = ["if", "then", "else", "elif", "fi", "while", "until", "do", "done", "!", "{"];
     let is_assignment = |word: &str| {
         word.split_once('=')

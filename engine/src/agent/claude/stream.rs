@@ -1,4 +1,5 @@
-//! What the client tells while it works, and what it is told in between.
+//! Handles the client's output while it works, and sends it messages in between: above all the request to stop when its
+//! context is nearly full.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -12,50 +13,50 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_sys::proc::{Ended, Exit, Feed, Lines, bounded_text};
 use serde_json::{Map, Value, json};
 
-use super::super::{AgentEvent, Said, Tell};
+use super::super::{AgentEvent, AgentOutcome, EventSink, FEEDBACK_BYTES};
 use super::user_message;
 use super::window::Window;
 use super::wire::{Block, Content, Line, Message, Outcome, System};
 
-/// A longer line holds more than anybody reads, such as a file as a whole; half of it is no JSON, and not heard.
-const MAX_LINE: usize = 16 << 20;
-/// Limits are of hours, days, or a month.
-const LONGEST_LIMIT: Duration = Duration::from_secs(32 * 24 * 3600);
-/// So many tools it may use after each request to stop before the next, less polite one.
-const PATIENCE: u32 = 3;
-const FEEDBACK: (usize, usize) = (6 * 1024, 10 * 1024);
+/// Longer lines, such as a whole file, are cut off and then ignored as invalid JSON.
+const MAX_LINE_BYTES: usize = 16 << 20;
+/// Longest plausible wait for an API limit to reset: limits last hours, days, or a month.
+const MAX_LIMIT_WAIT: Duration = Duration::from_secs(32 * 24 * 3600);
+/// Number of tools that the agent may use after a request to stop before the next, stronger one.
+const TOOLS_PER_STOP_REQUEST: u32 = 3;
+/// Answer to the request to stop if the task is done.
 const FINISHED: &str = "FINISHED";
-/// How the client's answer to a tool call begins that it did not carry out: not permitted, or no such tool.
-const REFUSALS: [&str; 2] = ["Permission to use", "<tool_use_error>Error: No such tool available"];
+/// Prefixes of the client's result for a tool call that it denied: not permitted, or no such tool.
+const DENIALS: [&str; 2] = ["Permission to use", "<tool_use_error>Error: No such tool available"];
 
 const STOP: &str = "\
-Your context is nearly full. Stop here: start nothing new and use no more tools, unless a file of yours would be left \
-broken. Your work stays in the worktree, and a fresh worker goes on from your next answer, which is all that it will know of \
-what you did. If the task is finished and its verification passes, answer with the one word FINISHED. If not, write down \
-what is done, what is left, what you found out, and what to do next.";
+Your context is nearly full. Stop here: start nothing new and use no more tools, unless one of your files would be left \
+broken. Your work stays in the worktree. A new worker will continue from your next answer, which is all it will know about \
+your work. If the task is finished and its verification passes, answer with the one word FINISHED. If not, write down what is \
+done, what is left, what you found out, and what to do next.";
 
-/// Everything that an attempt's client said that still matters.
+/// State of an attempt's conversation with the client.
 pub struct Conversation {
     feed: Feed,
     threshold: f64,
     window: Window,
-    /// The tokens that the latest answer was based on; subagents' answers are not counted.
+    /// Context tokens of the agent's latest answer; answers of subagents do not count.
     context: u64,
     worktree: PathBuf,
-    tell: Tell,
-    /// How many tools were used since it was asked to stop.
-    asked: Option<u32>,
+    events: EventSink,
+    /// Number of tools used since the request to stop; `None` before it.
+    tools_since_stop: Option<u32>,
     interrupted: bool,
-    /// What the tools do whose results are to come.
+    /// Descriptions of tool uses that have no result yet, by id.
     tools: BTreeMap<String, String>,
-    /// Messages whose tokens are counted; each block of a message comes on its own.
+    /// Ids of messages whose tokens are counted; the client sends each block of a message separately.
     counted: BTreeSet<String>,
     tokens: u64,
-    /// The most that any result told; each tells the whole. `None` as long as none did.
+    /// Highest cost of any result so far; each result reports the total. `None` before the first.
     cost_usd: Option<f64>,
     last_text: String,
-    /// Of the latest failure to reach the service: the client's word for it and the status, where there was one.
-    trouble: (Option<String>, Option<u16>),
+    /// Latest API failure: the client's error code and the HTTP status, if there was one.
+    api_error: (Option<String>, Option<u16>),
     limited_until: Option<Time>,
     outcome: Option<Outcome>,
 }
@@ -68,23 +69,23 @@ impl Conversation {
             window: Window::new(),
             context: 0,
             worktree: PathBuf::new(),
-            tell: Box::new(|_| ()),
-            asked: None,
+            events: Box::new(|_| ()),
+            tools_since_stop: None,
             interrupted: false,
             tools: BTreeMap::new(),
             counted: BTreeSet::new(),
             tokens: 0,
             cost_usd: None,
             last_text: String::new(),
-            trouble: (None, None),
+            api_error: (None, None),
             limited_until: None,
             outcome: None,
         }
     }
 
-    pub fn begin(&mut self, worktree: &Path, tell: Tell) {
+    pub fn begin(&mut self, worktree: &Path, events: EventSink) {
         self.worktree = worktree.to_owned();
-        self.tell = tell;
+        self.events = events;
     }
 
     pub fn feed(&self) -> Feed {
@@ -92,58 +93,59 @@ impl Conversation {
     }
 
     pub fn cost(&self) -> Cost {
-        let told = self.outcome.as_ref().map_or(0, Outcome::tokens);
-        Cost::of(self.cost_usd, told.max(self.tokens))
+        let reported = self.outcome.as_ref().map_or(0, Outcome::tokens);
+        Cost::of(self.cost_usd, reported.max(self.tokens))
     }
 
-    /// The last that it said.
+    /// Returns the agent's last answer.
     pub fn answer(&self) -> &str {
         let result = self.outcome.as_ref().map(|outcome| outcome.result.trim()).unwrap_or_default();
         if result.is_empty() { self.last_text.trim() } else { result }
     }
 
-    fn hear(&mut self, line: &[u8]) {
+    /// Handles one line of the client's output.
+    fn handle_line(&mut self, line: &[u8]) {
         let Ok(line) = serde_json::from_slice::<Line>(line) else { return };
         match line {
             Line::System(system) => self.system(system),
             Line::Assistant { message, error, parent_tool_use_id } => {
                 if error.is_some() {
-                    // The client's own words in place of an answer, which the result repeats.
-                    self.trouble.0 = error;
+                    // The client's own message in place of an answer; the result repeats it.
+                    self.api_error.0 = error;
                 } else {
-                    (self.trouble, self.limited_until) = ((None, None), None);
+                    (self.api_error, self.limited_until) = ((None, None), None);
                     self.assistant(message, parent_tool_use_id.is_none());
                 }
             }
-            Line::User { message } => self.results(message),
+            Line::User { message } => self.tool_results(message),
             Line::ControlResponse { response } => {
-                // A tool may have begun to run while the answer was awaited. An agent that was asked to stop before a late
-                // answer is not asked again: only its tool uses count.
-                if self.window.answered(&response) && !self.tools.is_empty() && self.asked.is_none() {
+                // A tool may have started while the answer was awaited. If the agent was already asked to stop, a late
+                // answer must not count as a tool use.
+                if self.window.answered(&response) && !self.tools.is_empty() && self.tools_since_stop.is_none() {
                     self.stop_if_full(Instant::now());
                 }
             }
             Line::RateLimitEvent { rate_limit_info } if rate_limit_info.status == "rejected" => {
                 self.limited_until = rate_limit_info.resets_at.map(|seconds| Time((seconds * 1000.0) as i64));
-                // A later time is nonsense, for which a run would wait for ever.
-                let latest = Time(Timestamp::now().as_millisecond()) + LONGEST_LIMIT;
+                // Ignore an implausibly late time, for which a run would wait forever.
+                let latest = Time(Timestamp::now().as_millisecond()) + MAX_LIMIT_WAIT;
                 self.limited_until = self.limited_until.filter(|until| *until < latest);
-                (self.tell)(AgentEvent::RateLimited { until: self.limited_until });
+                (self.events)(AgentEvent::RateLimited { until: self.limited_until });
             }
             Line::Result(outcome) => {
                 let text = if outcome.result.is_empty() { outcome.errors.join("; ") } else { outcome.result.clone() };
-                (self.tell)(AgentEvent::Finished(format!(
+                (self.events)(AgentEvent::Finished(format!(
                     "{} after {} turns: {text}",
                     outcome.subtype, outcome.num_turns
                 )));
-                // An urgent request ends a turn and begins the next, whose result is the one that counts.
-                let urged = outcome.terminal_reason.as_deref() == Some("aborted_tools") && !self.interrupted;
-                if !(urged && self.asked.is_some()) {
-                    // It would wait for another task.
+                // An urgent request to stop aborts the turn and begins the next, whose result is the one that counts.
+                let aborted_by_stop = outcome.terminal_reason.as_deref() == Some("aborted_tools") && !self.interrupted;
+                if !(aborted_by_stop && self.tools_since_stop.is_some()) {
+                    // Otherwise the client would wait for another message.
                     self.feed.close();
                 }
-                let told = self.cost_usd.into_iter().chain(outcome.total_cost_usd);
-                self.cost_usd = told.reduce(f64::max);
+                let reported = self.cost_usd.into_iter().chain(outcome.total_cost_usd);
+                self.cost_usd = reported.reduce(f64::max);
                 self.outcome = Some(outcome);
             }
             Line::RateLimitEvent { .. } | Line::Other => {}
@@ -156,16 +158,16 @@ impl Conversation {
                 if let Some(request) = self.window.ask(&model, Instant::now()) {
                     self.feed.give(request);
                 }
-                (self.tell)(AgentEvent::Started { session: session_id, model });
+                (self.events)(AgentEvent::Started { session: session_id, model });
             }
             System::ApiRetry { attempt, max_retries, error_status, error } => {
-                let word = error.clone().unwrap_or_else(|| "no answer".to_owned());
-                let why = error_status.map_or(word.clone(), |status| format!("{status} {word}"));
-                self.trouble = (error, error_status);
-                (self.tell)(AgentEvent::Retrying { retry: attempt, of: max_retries, why });
+                let code = error.clone().unwrap_or_else(|| "no answer".to_owned());
+                let why = error_status.map_or(code.clone(), |status| format!("{status} {code}"));
+                self.api_error = (error, error_status);
+                (self.events)(AgentEvent::Retrying { retry: attempt, of: max_retries, why });
             }
             System::CompactBoundary { compact_metadata } => {
-                (self.tell)(AgentEvent::Compacted { from: compact_metadata.pre_tokens });
+                (self.events)(AgentEvent::Compacted { from: compact_metadata.pre_tokens });
             }
             System::Other => {}
         }
@@ -179,20 +181,21 @@ impl Conversation {
         if context > 0 && self.counted.insert(message.id) {
             self.tokens = self.tokens.saturating_add(message.usage.total());
             let usage = AgentEvent::Usage { tokens: self.tokens, context: self.percent(context) };
-            (self.tell)(usage);
+            (self.events)(usage);
         }
         let Content::Blocks(blocks) = message.content else { return };
         for block in blocks {
             match block {
                 Block::Text { text } if !text.trim().is_empty() => {
-                    (self.tell)(AgentEvent::Text(text.clone()));
+                    (self.events)(AgentEvent::Text(text.clone()));
                     self.last_text = text;
                 }
                 Block::ToolUse { id, name, input } => {
                     let doing = doing(&self.worktree, &name, &input);
-                    (self.tell)(AgentEvent::ToolUse(doing.clone()));
+                    (self.events)(AgentEvent::ToolUse(doing.clone()));
                     self.tools.insert(id, doing);
-                    // Asked at a tool, as the client passes a message on when one has ended; asked at an end, it would begin anew.
+                    // Send the request during a tool use: the client delivers messages when a tool ends. Sent after the
+                    // last answer, the request would start another turn.
                     if is_main {
                         self.stop_if_full(Instant::now());
                     }
@@ -206,120 +209,126 @@ impl Conversation {
         context.saturating_mul(100) / self.window.tokens()
     }
 
-    /// Asks the agent to stop where its context is full, once the window is known, and less politely with each tool that it
-    /// uses after that.
+    /// Asks the agent to stop if its context is full and the window is known; escalates as the agent uses more tools
+    /// after that.
     fn stop_if_full(&mut self, now: Instant) {
         let full = self.context as f64 >= self.threshold * self.window.tokens() as f64;
-        if self.asked.is_some() || full && !self.window.is_awaited(now) {
+        if self.tools_since_stop.is_some() || full && !self.window.is_awaited(now) {
             self.ask_to_stop(self.percent(self.context));
         }
     }
 
+    /// Sends a polite request to stop first, then an urgent one, then an interrupt.
     fn ask_to_stop(&mut self, context: u64) {
-        let used = self.asked.map_or(0, |used| used.saturating_add(1));
-        self.asked = Some(used);
+        let used = self.tools_since_stop.map_or(0, |used| used.saturating_add(1));
+        self.tools_since_stop = Some(used);
         if used == 0 {
-            (self.tell)(AgentEvent::AskedToStop { context });
+            (self.events)(AgentEvent::AskedToStop { context });
             self.feed.give(user_message(STOP));
-        } else if used == PATIENCE {
+        } else if used == TOOLS_PER_STOP_REQUEST {
             let message = json!({ "role": "user", "content": STOP });
             self.feed.give(format!("{}\n", json!({ "type": "user", "priority": "now", "message": message })));
-        } else if used == 2 * PATIENCE {
+        } else if used == 2 * TOOLS_PER_STOP_REQUEST {
             self.interrupted = true;
             self.feed.give(interrupt());
         }
     }
 
-    fn results(&mut self, message: Message) {
+    fn tool_results(&mut self, message: Message) {
         let Content::Blocks(blocks) = message.content else { return };
         for block in blocks {
             if let Block::ToolResult { tool_use_id, is_error, content } = block {
-                let what = self.tools.remove(&tool_use_id);
+                let tool = self.tools.remove(&tool_use_id);
                 let text = content.as_str().unwrap_or_default();
-                if is_error && REFUSALS.iter().any(|refusal| text.starts_with(refusal)) {
-                    (self.tell)(AgentEvent::ToolDenied(what.unwrap_or_else(|| "something".to_owned())));
+                if is_error && DENIALS.iter().any(|denial| text.starts_with(denial)) {
+                    (self.events)(AgentEvent::ToolDenied(tool.unwrap_or_else(|| "an unknown tool use".to_owned())));
                 }
             }
         }
     }
 
-    pub fn said(&self, ended: &Ended) -> Said {
+    pub fn agent_outcome(&self, ended: &Ended) -> AgentOutcome {
         let Some(outcome) = &self.outcome else {
-            let output = bounded_text(&ended.stderr, FEEDBACK);
-            return Said::Failed(format!("The agent ended with {} and without a result.\n\n{output}", ended.status));
+            let output = bounded_text(&ended.stderr, FEEDBACK_BYTES);
+            return AgentOutcome::Failed(format!(
+                "The agent ended with {} and gave no result.\n\n{output}",
+                ended.status
+            ));
         };
-        if self.asked.is_some() && outcome.is_overflow() {
-            return Said::Checkpoint(self.note_of_overflow());
+        if self.tools_since_stop.is_some() && outcome.is_overflow() {
+            return AgentOutcome::Checkpoint(self.overflow_note());
         }
         if outcome.is_error && outcome.subtype == "success" {
             return self.service_error(outcome);
         }
-        let answer = bounded_text(self.answer().as_bytes(), FEEDBACK);
+        let answer = bounded_text(self.answer().as_bytes(), FEEDBACK_BYTES);
         let completed = !outcome.is_error
             && outcome.subtype == "success"
             && outcome.terminal_reason.as_deref() == Some("completed")
             && ended.status == Exit::Code(0);
-        if self.asked.is_some() {
+        if self.tools_since_stop.is_some() {
             return match answer.as_str() {
-                FINISHED if completed => Said::Done,
-                "" => Said::Checkpoint("It ran out of context before it wrote down where it stood.".to_owned()),
-                _ => Said::Checkpoint(answer),
+                FINISHED if completed => AgentOutcome::Done,
+                "" => AgentOutcome::Checkpoint(
+                    "The agent ran out of context before it wrote a checkpoint note.".to_owned(),
+                ),
+                _ => AgentOutcome::Checkpoint(answer),
             };
         }
         if outcome.subtype == "error_max_budget_usd" {
             let spent = outcome.total_cost_usd.unwrap_or_default();
-            return Said::Blocked(format!(
-                "the budget of this task is used up: {spent:.2} USD spent in this attempt; raise budget.max_usd_per_task"
+            return AgentOutcome::Blocked(format!(
+                "the budget of this task is used up ({spent:.2} USD spent in this attempt); raise budget.max_usd_per_task"
             ));
         }
         if !completed {
             let reason = outcome.terminal_reason.as_deref().unwrap_or("no reason");
             let errors = outcome.errors.join("\n");
-            return Said::Failed(format!(
+            return AgentOutcome::Failed(format!(
                 "The agent did not finish ({}, {reason}).\n{errors}\n\n{answer}",
                 outcome.subtype
             ));
         }
         let mark = |mark: &str| answer.strip_prefix(mark).map(|rest| rest.trim().to_owned());
         match (mark("BLOCKED:"), mark("ESCALATE:")) {
-            (Some(reason), _) => Said::Blocked(reason),
-            (_, Some(question)) => Said::Escalated(question),
-            _ => Said::Done,
+            (Some(reason), _) => AgentOutcome::Blocked(reason),
+            (_, Some(question)) => AgentOutcome::Escalated(question),
+            _ => AgentOutcome::Done,
         }
     }
 
-    /// Returns what the next worker is told where the agent had no room left to write a note itself.
-    fn note_of_overflow(&self) -> String {
-        let overflow =
-            "The context overflowed before the agent wrote down where it stood; its work is in the worktree.";
-        let last_text = bounded_text(self.last_text.trim().as_bytes(), FEEDBACK);
-        if last_text.is_empty() { overflow.to_owned() } else { format!("{overflow} It said last:\n\n{last_text}") }
+    /// Returns a checkpoint note for an agent that had no context left to write one.
+    fn overflow_note(&self) -> String {
+        let overflow = "The context overflowed before the agent wrote a checkpoint note; its work is in the worktree.";
+        let last_text = bounded_text(self.last_text.trim().as_bytes(), FEEDBACK_BYTES);
+        if last_text.is_empty() { overflow.to_owned() } else { format!("{overflow} Its last message:\n\n{last_text}") }
     }
 
-    /// The service gave no answer: whether that says anything about the task.
-    fn service_error(&self, outcome: &Outcome) -> Said {
-        let (word, status) =
-            (self.trouble.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.trouble.1));
-        let limited = word == "rate_limit" || status == Some(429);
-        let trouble = match (word, status) {
-            _ if limited => "its limit is reached",
-            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => "it does not let us in",
-            ("overloaded", _) | (_, Some(500..)) => "it is overloaded or out of order",
-            ("server_error" | "unknown", None) => "it cannot be reached",
-            _ => return Said::Failed(format!("The agent's service refused the request: {}", outcome.result)),
+    /// Tells an unavailable API, which says nothing about the task, from a request that the API rejected.
+    fn service_error(&self, outcome: &Outcome) -> AgentOutcome {
+        let (code, status) =
+            (self.api_error.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.api_error.1));
+        let limited = code == "rate_limit" || status == Some(429);
+        let cause = match (code, status) {
+            _ if limited => "the API limit is reached",
+            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => "the API refuses access",
+            ("overloaded", _) | (_, Some(500..)) => "the API is overloaded or down",
+            ("server_error" | "unknown", None) => "the API cannot be reached",
+            _ => return AgentOutcome::Failed(format!("The API rejected the request: {}", outcome.result)),
         };
         let until = self.limited_until.filter(|_| limited);
-        Said::Unserved { why: format!("{trouble} ({})", outcome.result.trim()), until }
+        AgentOutcome::Unserved { why: format!("{cause} ({})", outcome.result.trim()), until }
     }
 }
 
-/// Ends what the client is at. It tells its result, and with that what it cost, which it does not when a signal ends it.
+/// Returns the request that interrupts the client. The client then reports its result and cost, which it does not do
+/// when killed by a signal.
 pub fn interrupt() -> String {
     let request = json!({ "subtype": "interrupt" });
     format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request }))
 }
 
-/// What a tool does, in words for people.
+/// Describes a tool use for the user.
 fn doing(worktree: &Path, tool: &str, input: &Map<String, Value>) -> String {
     let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
     let path = || {
@@ -334,14 +343,16 @@ fn doing(worktree: &Path, tool: &str, input: &Map<String, Value>) -> String {
             format!("running {command}")
         }
         "TaskGet" | "TaskList" => "reading the task list".to_owned(),
-        "TaskUpdate" => "noting how far it is".to_owned(),
+        "TaskUpdate" => "updating the task list".to_owned(),
         other => format!("using {other}"),
     }
 }
 
-/// Hears the client's output.
+/// Returns the sink for the client's output.
 pub fn listener(conversation: Arc<Mutex<Conversation>>) -> impl Write + Send + 'static {
-    Lines::new(MAX_LINE, move |line| conversation.lock().unwrap_or_else(PoisonError::into_inner).hear(line))
+    Lines::new(MAX_LINE_BYTES, move |line| {
+        conversation.lock().unwrap_or_else(PoisonError::into_inner).handle_line(line)
+    })
 }
 
 #[cfg(test)]
@@ -349,19 +360,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_answer_about_the_window_is_no_tool_use() {
+    fn a_late_answer_about_the_window_does_not_count_as_a_tool_use() {
         let mut conversation = Conversation::new(Feed::default(), 0.7);
-        let mut hear = |line: Value| conversation.hear(line.to_string().as_bytes());
-        hear(json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "sonnet" }));
-        hear(json!({ "type": "assistant", "parent_tool_use_id": null, "message": {
+        let mut handle = |line: Value| conversation.handle_line(line.to_string().as_bytes());
+        handle(json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "sonnet" }));
+        handle(json!({ "type": "assistant", "parent_tool_use_id": null, "message": {
             "id": "m", "usage": { "input_tokens": 150_000 },
             "content": [{ "type": "tool_use", "id": "t", "name": "Read", "input": {} }] } }));
-        assert_eq!(conversation.asked, None, "the answer is awaited");
-        // As after the time limit for the answer.
+        assert_eq!(conversation.tools_since_stop, None, "the answer is awaited");
+        // After the timeout for the answer.
         conversation.stop_if_full(Instant::now() + Duration::from_secs(3600));
-        assert_eq!(conversation.asked, Some(0));
+        assert_eq!(conversation.tools_since_stop, Some(0));
         let answer = json!({ "subtype": "success", "request_id": "window", "response": { "maxTokens": 200_000 } });
-        conversation.hear(json!({ "type": "control_response", "response": answer }).to_string().as_bytes());
-        assert_eq!(conversation.asked, Some(0));
+        conversation.handle_line(json!({ "type": "control_response", "response": answer }).to_string().as_bytes());
+        assert_eq!(conversation.tools_since_stop, Some(0));
     }
 }

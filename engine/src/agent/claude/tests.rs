@@ -11,25 +11,25 @@ use serde_json::json;
 use super::super::AgentEvent;
 use super::*;
 
-/// A conversation that hears these lines, and everything that it tells.
+/// Returns a conversation after these lines of output, and all its events.
 fn after(lines: &[Value]) -> (Arc<Mutex<Conversation>>, Vec<AgentEvent>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&told);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&events);
     let mut conversation = Conversation::new(Feed::default(), 0.7);
     conversation.begin(Path::new("/w"), Box::new(move |event| sink.lock().unwrap().push(event)));
     let conversation = Arc::new(Mutex::new(conversation));
     let mut listener = listener(Arc::clone(&conversation));
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    // As a pipe gives it: in pieces that know of no lines.
+    // In pieces that ignore line ends, as from a pipe.
     for piece in text.as_bytes().chunks(7) {
         listener.write_all(piece).unwrap();
     }
-    let told = told.lock().unwrap().clone();
-    (conversation, told)
+    let events = events.lock().unwrap().clone();
+    (conversation, events)
 }
 
-fn said(lines: &[Value], status: Exit) -> Said {
-    after(lines).0.lock().unwrap().said(&ended(status))
+fn outcome(lines: &[Value], status: Exit) -> AgentOutcome {
+    after(lines).0.lock().unwrap().agent_outcome(&ended(status))
 }
 
 fn ended(status: Exit) -> Ended {
@@ -66,12 +66,12 @@ fn session_ids_are_uuids_and_differ() {
 }
 
 #[test]
-fn success_is_the_last_result_with_every_sign_of_it() {
+fn only_a_last_result_that_is_successful_in_every_field_is_a_success() {
     let ok = Exit::Code(0);
-    assert_eq!(said(&[result(json!({}))], ok), Said::Done);
-    assert!(matches!(said(&[], ok), Said::Failed(why) if why.contains("without a result") && why.contains("oops")));
-    assert!(matches!(said(&[result(json!({}))], Exit::Code(1)), Said::Failed(_)));
-    assert!(matches!(said(&[result(json!({}))], Exit::Signal(9)), Said::Failed(_)));
+    assert_eq!(outcome(&[result(json!({}))], ok), AgentOutcome::Done);
+    assert!(matches!(outcome(&[], ok), AgentOutcome::Failed(why) if why.contains("no result") && why.contains("oops")));
+    assert!(matches!(outcome(&[result(json!({}))], Exit::Code(1)), AgentOutcome::Failed(_)));
+    assert!(matches!(outcome(&[result(json!({}))], Exit::Signal(9)), AgentOutcome::Failed(_)));
     for not_quite in [
         json!({ "is_error": true, "subtype": "error_during_execution" }),
         json!({ "subtype": "error_max_turns" }),
@@ -79,57 +79,60 @@ fn success_is_the_last_result_with_every_sign_of_it() {
         json!({ "terminal_reason": null }),
         json!({ "is_error": true, "api_error_status": 400 }),
     ] {
-        assert!(matches!(said(&[result(not_quite.clone())], ok), Said::Failed(_)), "{not_quite}");
-        assert_eq!(said(&[result(not_quite.clone()), result(json!({}))], ok), Said::Done);
-        assert!(matches!(said(&[result(json!({})), result(not_quite)], ok), Said::Failed(_)));
+        assert!(matches!(outcome(&[result(not_quite.clone())], ok), AgentOutcome::Failed(_)), "{not_quite}");
+        assert_eq!(outcome(&[result(not_quite.clone()), result(json!({}))], ok), AgentOutcome::Done);
+        assert!(matches!(outcome(&[result(json!({})), result(not_quite)], ok), AgentOutcome::Failed(_)));
     }
-    assert_eq!(said(&[result(json!({ "result": "BLOCKED: no net" }))], ok), Said::Blocked("no net".into()));
-    assert!(matches!(said(&[result(json!({ "subtype": "error_max_budget_usd" }))], Exit::Code(1)), Said::Blocked(_)));
+    assert_eq!(outcome(&[result(json!({ "result": "BLOCKED: no net" }))], ok), AgentOutcome::Blocked("no net".into()));
+    assert!(matches!(
+        outcome(&[result(json!({ "subtype": "error_max_budget_usd" }))], Exit::Code(1)),
+        AgentOutcome::Blocked(_)
+    ));
 }
 
 #[test]
-fn a_service_that_did_not_serve_is_told_from_one_that_refused() {
+fn an_unavailable_api_is_distinguished_from_a_rejected_request() {
     let retry = |status: Value, error: &str| json!({ "type": "system", "subtype": "api_retry", "attempt": 3, "max_retries": 10, "error_status": status, "error": error });
     let failed = |status: Value| result(json!({ "is_error": true, "api_error_status": status, "result": "words" }));
     let gives_up = |error: &str| json!({ "type": "assistant", "error": error, "message": { "id": "x", "content": [], "usage": { "input_tokens": 0 } } });
     for (lines, why) in [
-        (vec![gives_up("rate_limit"), failed(json!(429))], "its limit is reached (words)"),
+        (vec![gives_up("rate_limit"), failed(json!(429))], "the API limit is reached (words)"),
         (
             vec![retry(json!(529), "overloaded"), gives_up("server_error"), failed(json!(null))],
-            "it is overloaded or out of order (words)",
+            "the API is overloaded or down (words)",
         ),
-        (vec![gives_up("server_error"), failed(json!(500))], "it is overloaded or out of order (words)"),
+        (vec![gives_up("server_error"), failed(json!(500))], "the API is overloaded or down (words)"),
         (
             vec![retry(json!(null), "unknown"), gives_up("server_error"), failed(json!(null))],
-            "it cannot be reached (words)",
+            "the API cannot be reached (words)",
         ),
-        (vec![gives_up("billing_error"), failed(json!(400))], "it does not let us in (words)"),
-        (vec![failed(json!(401))], "it does not let us in (words)"),
+        (vec![gives_up("billing_error"), failed(json!(400))], "the API refuses access (words)"),
+        (vec![failed(json!(401))], "the API refuses access (words)"),
     ] {
-        assert_eq!(said(&lines, Exit::Code(1)), Said::Unserved { why: why.into(), until: None });
+        assert_eq!(outcome(&lines, Exit::Code(1)), AgentOutcome::Unserved { why: why.into(), until: None });
     }
     let limit =
         json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": 1_794_789_989 } });
     let lines = [limit, gives_up("rate_limit"), failed(json!(429))];
     let until = Some(Time(1_794_789_989_000));
-    assert!(matches!(said(&lines, Exit::Code(1)), Said::Unserved { until: told, .. } if told == until));
-    // A limit that is over, or that nobody can wait for, says nothing of when to try again.
+    assert!(matches!(outcome(&lines, Exit::Code(1)), AgentOutcome::Unserved { until: found, .. } if found == until));
+    // A limit that is over or implausibly long does not set a time to try again.
     let limit = |resets_at: f64| json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": resets_at } });
     let over = [limit(1_794_789_989.0), uses("Bash", json!({}), 1), gives_up("overloaded"), failed(json!(529))];
     let beyond = [limit(1e15), gives_up("rate_limit"), failed(json!(429))];
     let other = [limit(1_794_789_989.0), gives_up("overloaded"), failed(json!(529))];
     for lines in [&over[..], &beyond, &other] {
-        let said = said(lines, Exit::Code(1));
-        assert!(matches!(said, Said::Unserved { until: None, .. }), "{said:?}");
+        let outcome = outcome(lines, Exit::Code(1));
+        assert!(matches!(outcome, AgentOutcome::Unserved { until: None, .. }), "{outcome:?}");
     }
-    let (_, told) = after(&[retry(json!(500), "server_error")]);
-    assert_eq!(told[0].doing().unwrap(), "waiting for the API, retry 3 of 10");
+    let (_, events) = after(&[retry(json!(500), "server_error")]);
+    assert_eq!(events[0].doing().unwrap(), "waiting for the API, retry 3 of 10");
     let refused = [gives_up("invalid_request"), failed(json!(400))];
-    assert!(matches!(said(&refused, Exit::Code(1)), Said::Failed(_)));
+    assert!(matches!(outcome(&refused, Exit::Code(1)), AgentOutcome::Failed(_)));
 }
 
 #[test]
-fn the_projects_memory_is_of_the_project() {
+fn only_a_claude_md_inside_the_project_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let worktree = dir.path().join("w");
     fs::create_dir_all(worktree.join(".claude")).unwrap();
@@ -149,9 +152,9 @@ fn the_projects_memory_is_of_the_project() {
 }
 
 #[test]
-fn what_happens_is_told_in_words_for_people() {
+fn events_are_described_for_the_user() {
     let denied = "Permission to use Bash has been denied because";
-    let (conversation, told) = after(&[
+    let (conversation, events) = after(&[
         json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m" }),
         json!({ "type": "system", "subtype": "of another version", "x": 1 }),
         json!({ "type": "stream_event" }),
@@ -167,7 +170,7 @@ fn what_happens_is_told_in_words_for_people() {
         json!({ "type": "system", "subtype": "compact_boundary", "compact_metadata": { "pre_tokens": 9 } }),
         result(json!({ "num_turns": 4 })),
     ]);
-    let shown: Vec<String> = told.iter().map(|event| format!("{}: {event}", event.name())).collect();
+    let shown: Vec<String> = events.iter().map(|event| format!("{}: {event}", event.name())).collect();
     assert_eq!(
         shown,
         [
@@ -180,12 +183,12 @@ fn what_happens_is_told_in_words_for_people() {
             "tool_use: using WebFetch",
             "tool_denied: using WebFetch",
             "tool_use: reading ",
-            "compacted: the context was summed up at 9 tokens",
+            "compacted: the context was compacted at 9 tokens",
             "finished: success after 4 turns: Done.",
         ]
     );
     let cost = conversation.lock().unwrap().cost();
-    // What the client reckons is less than what was seen, which it forgot when it summed up.
+    // The client reports fewer tokens than were seen: it forgot those from before the compaction.
     assert_eq!((cost.usd(), cost.tokens()), (Some(0.5), 3_000));
 }
 
@@ -193,7 +196,7 @@ fn init(model: &str) -> Value {
     json!({ "type": "system", "subtype": "init", "session_id": "s", "model": model })
 }
 
-/// The client's answer to the request for its window.
+/// Returns the client's answer to the request for its window.
 fn window(max_tokens: u64) -> Value {
     let usage = json!({ "maxTokens": max_tokens, "model": "m", "categories": [] });
     json!({ "type": "control_response", "response": { "subtype": "success", "request_id": "window", "response": usage } })
@@ -204,22 +207,22 @@ fn asked_to_stop(lines: &[Value]) -> bool {
 }
 
 #[test]
-fn the_window_is_what_the_client_says() {
+fn the_window_is_the_one_that_the_client_reports() {
     let asked = |tokens, context| asked_to_stop(&[init("sonnet"), window(tokens), uses("Read", json!({}), context)]);
     assert!(!asked(200_000, 139_999) && asked(200_000, 140_000));
     assert!(!asked(1_000_000, 699_999) && asked(1_000_000, 700_000));
 }
 
 #[test]
-fn an_answer_that_comes_while_a_tool_runs_decides_at_once() {
+fn an_answer_during_a_tool_use_takes_effect_at_once() {
     let before = [init("sonnet"), uses("Read", json!({}), 150_000)];
     assert!(!asked_to_stop(&before), "the answer is awaited");
     let with = |answer: Value| asked_to_stop(&[&before[..], &[answer]].concat());
     assert!(with(window(200_000)) && !with(window(1_000_000)));
     let refused = json!({ "subtype": "error", "request_id": "window", "error": "unknown request" });
-    assert!(with(json!({ "type": "control_response", "response": refused })), "the assumption holds");
+    assert!(with(json!({ "type": "control_response", "response": refused })), "the assumption is used");
     let ended = json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "tool_use_id": "t1", "content": "" }] } });
-    // Between two tools a message would begin a turn of its own.
+    // Between two tool uses a message would start a new turn.
     assert!(!asked_to_stop(&[&before[..], &[ended, window(200_000)]].concat()));
 }
 
@@ -238,22 +241,22 @@ fn an_overflow_after_the_request_to_stop_is_a_checkpoint() {
     let full = [init("sonnet"), window(200_000), says, uses("Read", json!({}), 150_000)];
     let fits = [init("sonnet"), window(1_000_000), uses("Read", json!({}), 150_000)];
     for ending in [too_long(400, "prompt_too_long"), too_long(400, "api_error"), too_long(413, "image_error")] {
-        let note = said(&[&full[..], &ending].concat(), Exit::Code(1));
-        assert!(matches!(&note, Said::Checkpoint(note) if note.contains("half done")), "{note:?}");
-        assert!(matches!(said(&[&fits[..], &ending].concat(), Exit::Code(1)), Said::Failed(_)));
+        let note = outcome(&[&full[..], &ending].concat(), Exit::Code(1));
+        assert!(matches!(&note, AgentOutcome::Checkpoint(note) if note.contains("half done")), "{note:?}");
+        assert!(matches!(outcome(&[&fits[..], &ending].concat(), Exit::Code(1)), AgentOutcome::Failed(_)));
     }
     let refused = result(json!({ "is_error": true, "api_error_status": 400, "result": "no such model" }));
-    assert!(matches!(said(&[&full[..], &[refused]].concat(), Exit::Code(1)), Said::Failed(_)));
+    assert!(matches!(outcome(&[&full[..], &[refused]].concat(), Exit::Code(1)), AgentOutcome::Failed(_)));
 }
 
 #[test]
-fn decisions_are_lines_of_the_last_answer() {
+fn decisions_are_read_from_the_last_answer() {
     let (conversation, _) =
         after(&[result(json!({ "result": "Done.\nDECISION: bcrypt, not argon\n DECISION:\nNo DECISION: here" }))]);
     assert_eq!(super::super::decisions_in(conversation.lock().unwrap().answer()), ["bcrypt, not argon"]);
 }
 
-/// Lines as the client prints them, with a few bytes changed, or anything else.
+/// Generates lines of the client with a few bytes changed, or arbitrary bytes.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let lines = [
         result(json!({ "is_error": true, "api_error_status": 429, "permission_denials": [{ "tool_name": "Bash" }] })),
@@ -281,7 +284,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn whatever_the_client_prints_is_survived(lines in prop::collection::vec(any_line(), 0..12), length in 1..200_usize) {
+    fn any_output_of_the_client_is_handled(lines in prop::collection::vec(any_line(), 0..12), length in 1..200_usize) {
         let mut conversation = Conversation::new(Feed::default(), 0.7);
         conversation.begin(Path::new("/w"), Box::new(|_| {}));
         let conversation = Arc::new(Mutex::new(conversation));
@@ -292,7 +295,7 @@ proptest! {
         drop(listener);
         let conversation = conversation.lock().unwrap();
         for status in [Exit::Code(0), Exit::Code(1), Exit::Signal(9)] {
-            conversation.said(&ended(status));
+            conversation.agent_outcome(&ended(status));
         }
         prop_assert!(conversation.cost().known_usd().is_finite());
     }

@@ -1,4 +1,4 @@
-//! The size of the model's context window: what the client says, and an assumption where it says nothing.
+//! Size of the model's context window: as the client reports it, otherwise an assumption.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,14 @@ use serde_json::json;
 
 use super::wire::ControlAnswer;
 
-/// What models had before clients could be asked.
-const USUAL: u64 = 200_000;
-const LARGE: u64 = 1_000_000;
-/// The id of our request for the window.
-const REQUEST: &str = "window";
-/// How long the client may take to answer before the assumption holds.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Window size in tokens that is assumed unless the client reports another.
+const DEFAULT_TOKENS: u64 = 200_000;
+/// Window size in tokens that is assumed for models with the suffix `[1m]`.
+const LARGE_TOKENS: u64 = 1_000_000;
+/// Id of the control request for the window.
+const REQUEST_ID: &str = "window";
+/// Time after which the assumption is used if the client has not answered.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Window {
     assumed: u64,
@@ -22,49 +23,49 @@ pub struct Window {
 enum State {
     NotAsked,
     AskedAt(Instant),
-    Told(u64),
-    /// The client cannot say.
+    Reported(u64),
+    /// The client could not report it.
     Refused,
 }
 
 impl Window {
     pub fn new() -> Window {
-        Window { assumed: USUAL, state: State::NotAsked }
+        Window { assumed: DEFAULT_TOKENS, state: State::NotAsked }
     }
 
-    /// Returns the request to send when a session begins; nothing if the client was asked already.
+    /// Returns the request to send when a session begins; `None` if it was already sent.
     pub fn ask(&mut self, model: &str, now: Instant) -> Option<String> {
-        self.assumed = if model.ends_with("[1m]") { LARGE } else { USUAL };
+        self.assumed = if model.ends_with("[1m]") { LARGE_TOKENS } else { DEFAULT_TOKENS };
         if !matches!(self.state, State::NotAsked) {
             return None;
         }
         self.state = State::AskedAt(now);
-        // A summary costs no requests to the service; older clients ignore the word and count tokens there.
+        // A summary needs no API requests; older clients ignore `detail` and count tokens through the API.
         let request = json!({ "subtype": "get_context_usage", "detail": "summary" });
-        Some(format!("{}\n", json!({ "type": "control_request", "request_id": REQUEST, "request": request })))
+        Some(format!("{}\n", json!({ "type": "control_request", "request_id": REQUEST_ID, "request": request })))
     }
 
-    /// Takes the client's answer; `false` if it answers another request.
+    /// Records the client's answer; returns `false` if it answers another request.
     pub fn answered(&mut self, answer: &ControlAnswer) -> bool {
-        let ours = answer.request_id == REQUEST;
+        let ours = answer.request_id == REQUEST_ID;
         if ours {
-            let told = answer.response.as_ref().and_then(|usage| usage.max_tokens).filter(|tokens| *tokens > 0);
-            self.state = told.map_or(State::Refused, State::Told);
+            let reported = answer.response.as_ref().and_then(|usage| usage.max_tokens).filter(|tokens| *tokens > 0);
+            self.state = reported.map_or(State::Refused, State::Reported);
         }
         ours
     }
 
-    /// Returns the window, as far as it is known or assumed by now.
+    /// Returns the reported window, or the assumed one if none is reported so far.
     pub fn tokens(&self) -> u64 {
         match self.state {
-            State::Told(tokens) => tokens,
+            State::Reported(tokens) => tokens,
             _ => self.assumed,
         }
     }
 
-    /// Whether the client's answer may still change the window, so that nothing should be decided by it yet.
+    /// Returns whether the client may still report another window, so that no decision should depend on it yet.
     pub fn is_awaited(&self, now: Instant) -> bool {
-        matches!(self.state, State::AskedAt(at) if now.saturating_duration_since(at) < ANSWER_LIMIT)
+        matches!(self.state, State::AskedAt(at) if now.saturating_duration_since(at) < ANSWER_TIMEOUT)
     }
 }
 
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_asked_once_and_believed() {
+    fn the_window_is_requested_once_and_taken_as_reported() {
         let now = Instant::now();
         let mut window = Window::new();
         assert!(!window.is_awaited(now));
@@ -86,12 +87,12 @@ mod tests {
         assert!(window.is_awaited(now));
         assert_eq!(window.ask("sonnet", now), None);
         assert!(!window.answered(&answer("stop", Some(7))) && window.is_awaited(now));
-        assert!(window.answered(&answer(REQUEST, Some(1_000_000))) && !window.is_awaited(now));
+        assert!(window.answered(&answer(REQUEST_ID, Some(1_000_000))) && !window.is_awaited(now));
         assert_eq!(window.tokens(), 1_000_000);
     }
 
     #[test]
-    fn the_assumption_holds_where_the_client_gives_no_answer() {
+    fn the_assumption_is_used_if_the_client_does_not_answer() {
         let now = Instant::now();
         let silent = |model: &str| {
             let mut window = Window::new();
@@ -100,15 +101,15 @@ mod tests {
         };
         for (model, assumed) in [("sonnet", 200_000), ("sonnet[1m]", 1_000_000)] {
             let mut window = silent(model);
-            assert!(window.is_awaited(now + ANSWER_LIMIT / 2) && !window.is_awaited(now + ANSWER_LIMIT));
+            assert!(window.is_awaited(now + ANSWER_TIMEOUT / 2) && !window.is_awaited(now + ANSWER_TIMEOUT));
             assert_eq!(window.tokens(), assumed);
             for unusable in [None, Some(0)] {
-                window.answered(&answer(REQUEST, unusable));
+                window.answered(&answer(REQUEST_ID, unusable));
                 assert_eq!((window.tokens(), window.is_awaited(now)), (assumed, false));
             }
         }
         let mut window = silent("sonnet");
-        window.answered(&ControlAnswer { request_id: REQUEST.to_owned(), response: None });
+        window.answered(&ControlAnswer { request_id: REQUEST_ID.to_owned(), response: None });
         assert_eq!((window.tokens(), window.is_awaited(now)), (200_000, false));
     }
 }

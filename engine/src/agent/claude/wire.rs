@@ -1,4 +1,4 @@
-//! The client's stream as it is written. What is not known is passed over.
+//! Types of the client's output stream. Unknown lines, blocks and fields are ignored.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ pub enum Line {
     System(System),
     Assistant {
         message: Message,
-        /// Set on a message of the client's own, in place of one that the service did not give.
+        /// Set on a message that the client itself wrote because the service gave none.
         error: Option<String>,
         parent_tool_use_id: Option<String>,
     },
@@ -19,7 +19,7 @@ pub enum Line {
     RateLimitEvent {
         rate_limit_info: RateLimit,
     },
-    /// The answer to a request of ours.
+    /// Answer to one of our control requests.
     ControlResponse {
         response: ControlAnswer,
     },
@@ -52,7 +52,7 @@ pub enum System {
 pub struct ControlAnswer {
     #[serde(default)]
     pub request_id: String,
-    /// None where the request was refused.
+    /// `None` if the client refused the request.
     pub response: Option<ContextUsage>,
 }
 
@@ -117,7 +117,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What the model had to read.
+    /// Returns the number of tokens in the model's context.
     pub fn context(&self) -> u64 {
         self.input_tokens.saturating_add(self.cache_creation_input_tokens).saturating_add(self.cache_read_input_tokens)
     }
@@ -130,7 +130,7 @@ impl Usage {
 #[derive(Deserialize)]
 pub struct RateLimit {
     pub status: String,
-    /// In seconds since 1970.
+    /// Seconds since the Unix epoch.
     #[serde(rename = "resetsAt")]
     pub resets_at: Option<f64>,
 }
@@ -147,7 +147,7 @@ pub struct Outcome {
     pub result: String,
     #[serde(default)]
     pub errors: Vec<String>,
-    /// The answer to a question that came with a schema.
+    /// The answer to a prompt that came with a JSON schema.
     pub structured_output: Option<Value>,
     #[serde(default)]
     pub num_turns: u64,
@@ -166,7 +166,7 @@ pub struct ModelUsage {
 }
 
 impl Outcome {
-    /// Whether the service refused a request because it was longer than the context window.
+    /// Returns whether the service rejected a request for exceeding the context window.
     pub fn is_overflow(&self) -> bool {
         let too_long = self.api_error_status == Some(400) && self.result.to_lowercase().contains("prompt is too long");
         let reason = self.terminal_reason.as_deref() == Some("prompt_too_long");

@@ -1,7 +1,7 @@
-//! Shell commands that are one plain call of a program and nothing else.
+//! Recognises shell lines that are exactly one plain call of a program.
 
-/// The words of a line that a shell takes for exactly one command with literal arguments: no operator, substitution,
-/// redirection, glob, assignment or second line. None where that cannot be told for certain.
+/// Returns the words of a line that a shell reads as exactly one command with literal arguments: no operator,
+/// substitution, redirection, glob, assignment or second line. `None` if that is not certain.
 pub fn words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -25,7 +25,7 @@ pub fn words(line: &str) -> Option<Vec<String>> {
         }
     }
     words.extend(word);
-    // `A=1 program` would run it with another environment.
+    // `A=1 program` would change the program's environment.
     words.first().is_some_and(|first: &String| !first.contains('=')).then_some(words)
 }
 
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_plain_call_is_taken_apart() {
+    fn a_plain_call_is_split_into_words() {
         for (line, expected) in [
             ("mahabharatha status", &["mahabharatha", "status"][..]),
             ("  mahabharatha  task\tnext ", &["mahabharatha", "task", "next"]),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_not_plain() {
+    fn everything_else_is_rejected() {
         for line in [
             "",
             "a; b",

@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 #[test]
-fn a_write_goes_where_links_lead() {
+fn writes_follow_symlinks() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     fs::create_dir_all(root.join("in/deep")).unwrap();
@@ -27,7 +27,7 @@ fn a_write_goes_where_links_lead() {
 }
 
 #[test]
-fn only_a_plain_push_is_taken_for_one() {
+fn only_a_plain_push_is_recognised() {
     for line in ["git push", "cd /x && git -C /y -c a=b push origin", "A=1 git --no-pager push;"] {
         assert!(pushes(line), "{line}");
     }
@@ -37,7 +37,7 @@ fn only_a_plain_push_is_taken_for_one() {
 }
 
 #[test]
-fn the_task_whose_prompt_is_asked_for_is_found() {
+fn the_task_of_a_prompt_call_is_found() {
     let of = |feature: Option<&str>| Some(PromptCall { task: "A-1".to_owned(), feature: feature.map(str::to_owned) });
     for (text, call) in [
         ("mahabharatha task prompt A-1", of(None)),
@@ -54,7 +54,7 @@ fn the_task_whose_prompt_is_asked_for_is_found() {
 }
 
 #[test]
-fn a_slot_is_known_by_its_place() {
+fn a_slot_is_recognised_by_its_path() {
     let slot = Slot::around(Path::new("/p/.mahabharatha/worktrees/x/worker-3/src/a.rs")).unwrap();
     assert_eq!(slot, Slot { root: PathBuf::from("/p"), feature: "x".to_owned(), worker: WorkerId(3) });
     for other in ["/p/.mahabharatha/worktrees/x/staging/a", "/p/.mahabharatha/worktrees/x", "/p/src/worker-3/a"] {

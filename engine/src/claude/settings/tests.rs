@@ -18,7 +18,7 @@ fn value(text: &str) -> Value {
 }
 
 #[test]
-fn hooks_do_nothing_where_the_program_is_missing_and_only_two_may_refuse() {
+fn hooks_do_nothing_without_the_program_and_only_two_may_deny() {
     let (text, _) = added_to(None, HOOKS_ONLY).unwrap();
     let settings = value(&text.unwrap());
     let commands: Vec<(String, u64)> = settings["hooks"]
@@ -48,7 +48,7 @@ fn hooks_do_nothing_where_the_program_is_missing_and_only_two_may_refuse() {
 }
 
 #[test]
-fn what_is_there_stays_byte_for_byte_and_removal_gives_the_old_text_back() {
+fn existing_text_stays_byte_for_byte_and_removal_restores_it() {
     for old in [
         "{\n\t\"z\": 1.50,\n\t\"hooks\": {\n\t\t\"Stop\": [],\n\t\t\"PreToolUse\": [\n\t\t\t{ \"matcher\": \"Bash\", \"hooks\": [] }\n\t\t]\n\t},\n\t\"a\": \"ü\"\n}\n",
         "{\"model\":\"opus\",\"env\":{\"A\":\"1\"}}",
@@ -72,7 +72,7 @@ fn what_is_there_stays_byte_for_byte_and_removal_gives_the_old_text_back() {
 }
 
 #[test]
-fn a_file_of_ours_goes_and_what_the_user_added_to_it_stays() {
+fn our_file_is_removed_unless_the_user_added_to_it() {
     let (new, added) = added_to(None, ALL).unwrap();
     let new = new.unwrap();
     let remove = |text: &str, entries| remove(Path::new("s"), text, entries, &mut added.clone()).unwrap();
@@ -86,7 +86,7 @@ fn a_file_of_ours_goes_and_what_the_user_added_to_it_stays() {
 }
 
 #[test]
-fn what_the_user_wrote_differently_stays() {
+fn different_values_of_the_user_stay() {
     let by_hand = |command: &str| json!([{ "hooks": [{ "type": "command", "command": command }] }]);
     let settings = json!({
         "hooks": {
@@ -110,7 +110,7 @@ fn what_the_user_wrote_differently_stays() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_an_error_that_names_the_place() {
+fn invalid_settings_are_an_error_that_names_the_place() {
     for (text, place) in [
         ("{\n  \"a\": 1,\n}", "settings.json:3:1: not valid JSON"),
         ("[]", "the file is not an object"),

@@ -1,5 +1,6 @@
-//! The directory of one task list, shared with the client by its rules: a lock is a directory, and whoever changes a
-//! file holds its lock. Everything goes through the open directory, so that a link put in its place leads nowhere.
+//! Access to the directory of one task list, which the client uses at the same time. Follows the client's rules: a lock
+//! is a directory, and a file may only be changed while its lock is held. All access goes through the open directory,
+//! so that a symlink put in its place has no effect.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -16,43 +17,45 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde_json::{Map, Value};
 
-/// A lock that nobody touched for so long was left by a client that died.
-pub const STALE: Duration = Duration::from_secs(20);
-/// A file with half a task in it is being written, as long as it is no older.
-const BEING_WRITTEN: Duration = Duration::from_secs(2);
-/// The client's tasks are small; what is larger is none.
-const LARGEST: u64 = 1 << 20;
-/// More cannot be a task list.
-const MOST_FILES: usize = 100_000;
-/// The highest id that was ever given, where its file may be gone.
-const HIGHEST: &str = ".highwatermark";
-/// Above it an id is nonsense that somebody wrote.
+/// Age at which a lock or temporary file counts as left behind by a process that died.
+pub const STALE_AFTER: Duration = Duration::from_secs(20);
+/// Time for which an incomplete file counts as still being written.
+const MAX_WRITE_TIME: Duration = Duration::from_secs(2);
+/// Larger files are not tasks of the client.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// A directory with more files is not a task list.
+const MAX_FILES: usize = 100_000;
+/// File with the highest id that was ever used, including those of removed files.
+const HIGH_WATER_MARK: &str = ".highwatermark";
+/// Higher ids are ignored as corrupt.
 const MAX_ID: u64 = 1 << 50;
-const CREATING: &str = ".lock";
-const UNFINISHED: &str = ".mahabharatha-";
+/// Name of the lock for creating files.
+const LIST_LOCK: &str = ".lock";
+/// Prefix of our temporary files.
+const TEMP_PREFIX: &str = ".mahabharatha-";
 
 pub struct ListDir {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-/// What a file of the list holds.
+/// Content of a file of the list.
 pub enum Content {
     Task(Map<String, Value>),
-    /// The client writes in place.
+    /// Incomplete: the client, which writes in place, is probably writing it now.
     BeingWritten,
-    /// Gone meanwhile, or nothing that the client would take for a task.
+    /// The file is gone, or is not a task.
     Nothing,
 }
 
-/// Held until dropped.
+/// A lock that is held until it is dropped.
 pub struct Lock<'a> {
     dir: &'a ListDir,
     name: String,
 }
 
 impl ListDir {
-    /// Nothing where there is no such list.
+    /// Opens a list; `None` if it does not exist.
     pub fn open(home: &Path, list: &str) -> Result<Option<ListDir>> {
         match fs::metadata(home) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -60,22 +63,25 @@ impl ListDir {
         }
     }
 
-    pub fn make(home: &Path, list: &str) -> Result<ListDir> {
-        fs::create_dir_all(home).map_err(cannot("make", home))?;
-        let made = ListDir::descend(home, list, true)?;
-        made.ok_or_else(|| Error::new(ExitCode::Failed, format!("{} was removed meanwhile", home.display())))
+    /// Opens a list, and creates it if it does not exist.
+    pub fn create(home: &Path, list: &str) -> Result<ListDir> {
+        fs::create_dir_all(home).map_err(cannot("create", home))?;
+        let created = ListDir::descend(home, list, true)?;
+        created.ok_or_else(|| {
+            Error::new(ExitCode::Failed, format!("{} was removed while it was being opened", home.display()))
+        })
     }
 
-    fn descend(home: &Path, list: &str, make: bool) -> Result<Option<ListDir>> {
+    fn descend(home: &Path, list: &str, create: bool) -> Result<Option<ListDir>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut fd = open(home, flags, Mode::empty()).map_err(|errno| cannot("open", home)(errno.into()))?;
         let mut path = home.to_owned();
         for name in ["tasks", list] {
             path.push(name);
-            if make {
+            if create {
                 match mkdirat(&fd, name, Mode::from_raw_mode(0o700)) {
                     Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(cannot("make", &path)(errno.into())),
+                    Err(errno) => return Err(cannot("create", &path)(errno.into())),
                 }
             }
             fd = match openat(&fd, name, flags | OFlags::NOFOLLOW, Mode::empty()) {
@@ -95,18 +101,18 @@ impl ListDir {
         &self.path
     }
 
-    /// Tells it from another that was made in its place.
+    /// Returns device and inode, which tell this directory from a later one at the same path.
     pub fn identity(&self) -> Option<(u64, u64)> {
         fstat(&self.fd).ok().map(|found| (found.st_dev, found.st_ino))
     }
 
-    /// The ids that have a file, ascending.
+    /// Returns the ids that have a file, in ascending order.
     pub fn ids(&self) -> Result<Vec<u64>> {
         let mut ids = Vec::new();
         let entries = Dir::read_from(&self.fd).map_err(|errno| cannot("read", &self.path)(errno.into()))?;
         for (count, entry) in entries.flatten().enumerate() {
-            if count > MOST_FILES {
-                let message = format!("{} has more than {MOST_FILES} files", self.path.display());
+            if count > MAX_FILES {
+                let message = format!("{} has more than {MAX_FILES} files", self.path.display());
                 return Err(Error::new(ExitCode::Failed, message));
             }
             ids.extend(id_of(entry.file_name()));
@@ -117,11 +123,11 @@ impl ListDir {
 
     pub fn next_id(&self) -> Result<u64> {
         let highest = self.ids()?.last().copied().unwrap_or_default();
-        Ok(highest.max(self.high_mark()) + 1)
+        Ok(highest.max(self.high_water_mark()) + 1)
     }
 
-    fn high_mark(&self) -> u64 {
-        let text = self.read_named(HIGHEST).map(|(text, _)| text).unwrap_or_default();
+    fn high_water_mark(&self) -> u64 {
+        let text = self.read_named(HIGH_WATER_MARK).map(|(text, _)| text).unwrap_or_default();
         let number = String::from_utf8_lossy(&text).trim().parse().unwrap_or_default();
         if number > MAX_ID { 0 } else { number }
     }
@@ -135,26 +141,26 @@ impl ListDir {
         }
     }
 
-    /// With what is known of it. Nothing where it is no file, or too large.
+    /// Reads a file and its metadata; `None` if it is not a regular file or is too large.
     fn read_named(&self, name: &str) -> Option<(Vec<u8>, Stat)> {
-        // A pipe in its place must not keep us waiting.
+        // NONBLOCK: opening a pipe in its place must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = openat(&self.fd, name, flags, Mode::empty()).ok()?;
         let found = fstat(&fd).ok().filter(|found| FileType::from_raw_mode(found.st_mode).is_file())?;
         let mut bytes = Vec::new();
-        let length = File::from(fd).take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
-        (length as u64 <= LARGEST).then_some((bytes, found))
+        let length = File::from(fd).take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        (length as u64 <= MAX_FILE_BYTES).then_some((bytes, found))
     }
 
-    /// Puts the whole file in its place at once, so that the client never reads half of it. Its lock is held.
+    /// Replaces a file atomically, so that the client never reads half of it. The caller holds its lock.
     pub fn write(&self, _lock: &Lock<'_>, id: u64, text: &[u8]) -> Result<()> {
         self.write_named(&file_name(id), text)
     }
 
-    /// Its lock is held; the id is not given again.
+    /// Removes a file, and makes sure that its id is not used again. The caller holds its lock.
     pub fn remove(&self, _lock: &Lock<'_>, id: u64) -> Result<()> {
-        if id > self.high_mark() {
-            self.write_named(HIGHEST, id.to_string().as_bytes())?;
+        if id > self.high_water_mark() {
+            self.write_named(HIGH_WATER_MARK, id.to_string().as_bytes())?;
         }
         let name = file_name(id);
         match unlinkat(&self.fd, name.as_str(), AtFlags::empty()) {
@@ -166,46 +172,46 @@ impl ListDir {
     fn write_named(&self, name: &str, text: &[u8]) -> Result<()> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let unfinished = format!("{UNFINISHED}{}-{number}", std::process::id());
+        let temp = format!("{TEMP_PREFIX}{}-{number}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let written = openat(&self.fd, unfinished.as_str(), flags, Mode::from_raw_mode(0o600))
+        let written = openat(&self.fd, temp.as_str(), flags, Mode::from_raw_mode(0o600))
             .map_err(io::Error::from)
             .and_then(|fd| File::from(fd).write_all(text))
-            .and_then(|()| Ok(renameat(&self.fd, unfinished.as_str(), &self.fd, name)?));
+            .and_then(|()| Ok(renameat(&self.fd, temp.as_str(), &self.fd, name)?));
         if written.is_err() {
-            let _ = unlinkat(&self.fd, unfinished.as_str(), AtFlags::empty());
+            let _ = unlinkat(&self.fd, temp.as_str(), AtFlags::empty());
         }
         written.map_err(cannot("write", &self.path.join(name)))
     }
 
-    /// For making a file. Nothing where somebody else holds it.
+    /// Takes the lock for creating files; `None` if another process holds it.
     pub fn lock_list(&self) -> Result<Option<Lock<'_>>> {
-        self.lock(CREATING)
+        self.lock(LIST_LOCK)
     }
 
-    /// For changing a file. Nothing where somebody else holds it.
+    /// Takes the lock for changing a file; `None` if another process holds it.
     pub fn lock_file(&self, id: u64) -> Result<Option<Lock<'_>>> {
         self.lock(&file_name(id))
     }
 
     fn lock(&self, what: &str) -> Result<Option<Lock<'_>>> {
         let name = format!("{what}.lock");
-        let made = match mkdirat(&self.fd, name.as_str(), Mode::from_raw_mode(0o700)) {
+        let created = match mkdirat(&self.fd, name.as_str(), Mode::from_raw_mode(0o700)) {
             Err(Errno::EXIST) if self.is_stale(&name) => {
-                // Whoever else finds it stale may be faster: then it is theirs.
+                // Another process may also remove the stale lock and take it first.
                 let _ = unlinkat(&self.fd, name.as_str(), AtFlags::REMOVEDIR);
                 mkdirat(&self.fd, name.as_str(), Mode::from_raw_mode(0o700))
             }
-            made => made,
+            created => created,
         };
-        match made {
+        match created {
             Ok(()) => Ok(Some(Lock { dir: self, name })),
             Err(Errno::EXIST) if self.is_directory(&name) => Ok(None),
-            Err(errno) => Err(cannot("make", &self.path.join(name))(errno.into())),
+            Err(errno) => Err(cannot("create", &self.path.join(name))(errno.into())),
         }
     }
 
-    /// Of a lock that is there, or was: what is no directory was left by no client, and nobody takes it away.
+    /// Returns false if the lock's path is something other than a directory, which no client would create or remove.
     fn is_directory(&self, name: &str) -> bool {
         let found = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
         found.ok().is_none_or(|found| FileType::from_raw_mode(found.st_mode).is_dir())
@@ -213,15 +219,15 @@ impl ListDir {
 
     fn is_stale(&self, name: &str) -> bool {
         let found = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
-        found.is_ok_and(|found| age(&found) > STALE)
+        found.is_ok_and(|found| age(&found) > STALE_AFTER)
     }
 
-    /// Removes what we left unfinished when we were killed.
+    /// Removes temporary files that a killed process of ours left behind.
     pub fn sweep(&self) {
         let Ok(entries) = Dir::read_from(&self.fd) else { return };
-        for entry in entries.flatten().take(MOST_FILES) {
+        for entry in entries.flatten().take(MAX_FILES) {
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if name.starts_with(UNFINISHED) && self.is_stale(name) {
+            if name.starts_with(TEMP_PREFIX) && self.is_stale(name) {
                 let _ = unlinkat(&self.fd, name, AtFlags::empty());
             }
         }
@@ -230,7 +236,7 @@ impl ListDir {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // Where it cannot be removed it grows stale.
+        // If it cannot be removed, it becomes stale.
         let _ = unlinkat(&self.dir.fd, self.name.as_str(), AtFlags::REMOVEDIR);
     }
 }
@@ -245,15 +251,15 @@ fn id_of(name: &CStr) -> Option<u64> {
 }
 
 fn age(found: &Stat) -> Duration {
-    SystemTime::now().duration_since(changed(found)).unwrap_or_default()
+    SystemTime::now().duration_since(modified(found)).unwrap_or_default()
 }
 
-/// A time that is far ahead says nothing.
+/// Returns whether a file was modified just now; a time far in the future does not count.
 fn is_recent(found: &Stat) -> bool {
-    age(found) < BEING_WRITTEN && changed(found) < SystemTime::now() + BEING_WRITTEN
+    age(found) < MAX_WRITE_TIME && modified(found) < SystemTime::now() + MAX_WRITE_TIME
 }
 
-fn changed(found: &Stat) -> SystemTime {
+fn modified(found: &Stat) -> SystemTime {
     let seconds = u64::try_from(found.st_mtime).unwrap_or_default();
     SystemTime::UNIX_EPOCH + Duration::new(seconds, found.st_mtime_nsec as u32)
 }

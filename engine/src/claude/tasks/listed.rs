@@ -1,4 +1,4 @@
-//! Which task of ours an entry stands for, in whatever list a session shows.
+//! Finds the task that an entry of a session's task list stands for.
 
 use std::path::{Path, PathBuf};
 
@@ -7,19 +7,20 @@ use mahabharatha_sys::error::Result;
 use serde::Deserialize;
 
 use super::dir::{Content, ListDir};
-use super::entry::{Key, noted};
-use super::{PAUSE, home, shown_list};
+use super::entry::{Key, origin_of};
+use super::{RETRY_INTERVAL, home, shown_list};
 
-/// What the client tells before it calls a task of its list completed.
+/// Input of the hook before the client marks an entry as completed.
 #[derive(Debug, Deserialize)]
 pub struct TaskCompleted {
     pub session_id: String,
-    /// The number in its list.
+    /// Id of the entry in the list.
     pub task_id: String,
 }
 
+/// A task of ours that a list shows.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedTask {
     /// The main checkout of the project.
     pub project: PathBuf,
     pub feature: Feature,
@@ -27,26 +28,26 @@ pub struct Listed {
 }
 
 impl TaskCompleted {
-    /// Nothing where the entry is not of ours.
-    pub fn ours(&self) -> Result<Option<Listed>> {
+    /// Returns the task of the entry; `None` if the entry is not ours.
+    pub fn our_task(&self) -> Result<Option<ListedTask>> {
         let list = shown_list(Some(self.session_id.clone())).filter(|list| !list.is_empty());
         let (Some(list), Ok(id)) = (list, self.task_id.parse()) else { return Ok(None) };
         Ok(find(&home()?, &list, id))
     }
 }
 
-/// In a list that cannot be opened, such as one behind a link, there is nothing that we wrote.
-fn find(home: &Path, list: &str, id: u64) -> Option<Listed> {
+/// Reads an entry. A list that cannot be opened, such as one behind a symlink, contains no entry of ours.
+fn find(home: &Path, list: &str, id: u64) -> Option<ListedTask> {
     let dir = ListDir::open(home, list).ok().flatten()?;
     let task = loop {
         match dir.read(id) {
             Content::Task(task) => break task,
             Content::Nothing => return None,
-            Content::BeingWritten => std::thread::sleep(PAUSE),
+            Content::BeingWritten => std::thread::sleep(RETRY_INTERVAL),
         }
     };
-    let (project, feature, Key::Task(task)) = noted(&task)? else { return None };
-    Some(Listed { project: PathBuf::from(project), feature: Feature::new(feature).ok()?, task })
+    let (project, feature, Key::Task(task)) = origin_of(&task)? else { return None };
+    Some(ListedTask { project: PathBuf::from(project), feature: Feature::new(feature).ok()?, task })
 }
 
 #[cfg(test)]
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_ours_by_what_is_noted_in_it() {
+    fn entries_are_recognised_by_their_metadata() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("tasks/any list");
         fs::create_dir_all(&path).unwrap();
@@ -73,7 +74,7 @@ mod tests {
         for other in [json!({}), json!({ "metadata": phase }), json!({ "metadata": { "task": "../x" } }), Value::Null] {
             assert_eq!(found(&other.to_string()), None);
         }
-        // Nobody writes half a task for as long as that.
+        // An incomplete file stops counting as being written after a while.
         assert_eq!(found("{"), None);
         assert_eq!(find(home.path(), "any list", 2), None);
         assert_eq!(find(home.path(), "no list", 1), None);

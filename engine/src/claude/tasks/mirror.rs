@@ -1,4 +1,4 @@
-//! Keeps the list what the run says, on a thread of its own, as long as a process drives the run.
+//! Keeps the list in sync with the run on a separate thread, while a process drives the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,127 +18,130 @@ use notify::RecommendedWatcher;
 
 use super::dir::ListDir;
 use super::entry::Entry;
-use super::{LONGEST_WAIT, PAUSE as BETWEEN_TRIES, TaskList, adopt};
+use super::{MAX_LOCK_WAIT, RETRY_INTERVAL, TaskList, adopt};
 
-/// The list is looked at so often at most.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Minimum interval between two passes over the list.
+const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(200);
 
 pub struct Mirror {
     list: TaskList,
-    news: Sender<News>,
+    messages: Sender<Message>,
     thread: JoinHandle<()>,
 }
 
-enum News {
-    /// What there should be, and whether the run hears what is said to be done.
+enum Message {
+    /// The desired entries, and whether the run accepts claims now.
     Run(Vec<Entry>, bool),
-    /// What is said to be done, and cannot be looked at.
+    /// Claims that the run refused.
     Refused(Vec<TaskId>),
-    /// Somebody changed the list; perhaps we did.
+    /// The list has changed, perhaps by our own write.
     Changed,
     Finish,
 }
 
 impl Mirror {
-    /// Writes the list before it returns, unless somebody holds it.
+    /// Starts the mirror; writes the list before it returns, unless another process holds a lock.
     pub fn start(list: TaskList, run: &Run, ui: &Arc<Ui>, events: Sender<Event>) -> Mirror {
-        let (news, inbox) = mpsc::channel();
-        let mut wip_ref = WipRef {
+        let (messages, inbox) = mpsc::channel();
+        let mut state = MirrorThread {
             entries: list.entries(&RunView::of(run), run.graph()),
             takes_claims: takes_claims(run),
-            asked: BTreeMap::new(),
+            sent: BTreeMap::new(),
             refused: BTreeSet::new(),
             list: list.clone(),
             ui: Arc::clone(ui),
             events,
-            news: news.clone(),
+            messages: messages.clone(),
             watched: None,
-            complained: false,
+            warned: false,
         };
-        let is_done = wip_ref.look();
-        let thread = thread::spawn(move || wip_ref.keep(&inbox, is_done));
-        Mirror { list, news, thread }
+        let is_done = state.sync();
+        let thread = thread::spawn(move || state.run(&inbox, is_done));
+        Mirror { list, messages, thread }
     }
 
     pub fn update(&self, view: &RunView, run: &Run) {
-        let _ = self.news.send(News::Run(self.list.entries(view, run.graph()), takes_claims(run)));
+        let _ = self.messages.send(Message::Run(self.list.entries(view, run.graph()), takes_claims(run)));
     }
 
-    /// Follows on an update that has what became of the request.
+    /// Passes on the answer to a claim. Call it after an update with the effect of that claim.
     pub fn answered(&self, answer: &Answer) {
-        let _ = self.news.send(News::Refused(answer.refused.iter().map(|refusal| refusal.task.clone()).collect()));
+        let _ =
+            self.messages.send(Message::Refused(answer.refused.iter().map(|refusal| refusal.task.clone()).collect()));
     }
 
-    /// Returns when the list is what was told last, or nothing more can be done about it.
+    /// Returns when the list matches the last update, or cannot be brought in line.
     pub fn finish(self) {
-        let _ = self.news.send(News::Finish);
+        let _ = self.messages.send(Message::Finish);
         let _ = self.thread.join();
     }
 }
 
-/// Whether it is time to tell the run that a task of its level is said to be done.
+/// Returns whether the run accepts claims for tasks of its current level.
 fn takes_claims(run: &Run) -> bool {
     let is_running = run.current_level().is_some_and(|level| matches!(level.status, LevelStatus::Running));
     is_running && matches!(run.phase(), Phase::Working)
 }
 
-struct WipRef {
+/// State of the mirror's thread.
+struct MirrorThread {
     list: TaskList,
     entries: Vec<Entry>,
     takes_claims: bool,
-    /// Claims that the run was told of, each with the latest attempt at its time.
-    asked: BTreeMap<TaskId, u32>,
-    /// Claims that are to be put right.
+    /// Claims that the run was sent, each with the task's latest attempt at that time.
+    sent: BTreeMap<TaskId, u32>,
+    /// Refused claims, whose entries are to be reset.
     refused: BTreeSet<TaskId>,
     ui: Arc<Ui>,
     events: Sender<Event>,
-    news: Sender<News>,
-    /// The directory that is watched, which may have been replaced by another.
+    messages: Sender<Message>,
+    /// The watched directory, which may have been replaced by another.
     watched: Option<((u64, u64), RecommendedWatcher)>,
-    complained: bool,
+    warned: bool,
 }
 
-impl WipRef {
-    fn keep(mut self, inbox: &Receiver<News>, mut is_done: bool) {
-        let mut due = Instant::now() + PAUSE;
+impl MirrorThread {
+    fn run(mut self, inbox: &Receiver<Message>, mut is_done: bool) {
+        let mut due = Instant::now() + MIN_SYNC_INTERVAL;
         loop {
-            let news = match is_done {
+            let message = match is_done {
                 true => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => inbox.recv_timeout(due.saturating_duration_since(Instant::now())),
             };
-            match news {
-                Ok(News::Run(entries, takes_claims)) => {
+            match message {
+                Ok(Message::Run(entries, takes_claims)) => {
                     is_done &= (&entries, takes_claims) == (&self.entries, self.takes_claims);
                     (self.entries, self.takes_claims) = (entries, takes_claims);
                 }
-                Ok(News::Refused(tasks)) => {
+                Ok(Message::Refused(tasks)) => {
                     is_done &= tasks.is_empty();
                     self.refuse(tasks);
                 }
-                Ok(News::Changed) => is_done = false,
+                Ok(Message::Changed) => is_done = false,
                 Err(RecvTimeoutError::Timeout) => {
-                    let begun = Instant::now();
-                    is_done = self.look();
-                    // A list of thousands must not keep a processor busy.
-                    due = Instant::now() + PAUSE.max(4 * begun.elapsed());
+                    let started = Instant::now();
+                    is_done = self.sync();
+                    // A list with thousands of tasks must not keep a CPU busy.
+                    due = Instant::now() + MIN_SYNC_INTERVAL.max(4 * started.elapsed());
                 }
-                Ok(News::Finish) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let give_up = Instant::now() + LONGEST_WAIT;
-        while !self.look() && Instant::now() < give_up {
-            thread::sleep(BETWEEN_TRIES);
+        let deadline = Instant::now() + MAX_LOCK_WAIT;
+        while !self.sync() && Instant::now() < deadline {
+            thread::sleep(RETRY_INTERVAL);
         }
     }
 
-    /// Whether nothing is left to do. What fails is told once, and tried again with the next change.
-    fn look(&mut self) -> bool {
-        match self.try_look() {
+    /// Makes one pass; returns whether nothing is left to do. Warns about the first failure only, and tries again with
+    /// the next change.
+    fn sync(&mut self) -> bool {
+        match self.try_sync() {
             Ok(is_done) => is_done,
             Err(error) => {
-                if !std::mem::replace(&mut self.complained, true) {
+                if !std::mem::replace(&mut self.warned, true) {
                     self.ui.warn(&format!(
-                        "Claude Code's task list {} cannot be kept, and the run goes on without it: {error}",
+                        "cannot update Claude Code's task list {}, so the run continues without it: {error}",
                         self.list
                     ));
                 }
@@ -147,35 +150,35 @@ impl WipRef {
         }
     }
 
-    fn try_look(&mut self) -> Result<bool> {
-        let dir = self.list.make()?;
-        // Watched before it is looked at, so that no change is missed.
+    fn try_sync(&mut self) -> Result<bool> {
+        let dir = self.list.create_dir()?;
+        // Watch before reading, so that no change is missed.
         let watched = self.watch(&dir);
-        let done = self.list.owner.put_all(&dir, &self.entries, &self.refused)?;
-        if !done.held {
+        let pass = self.list.owner.sync_all(&dir, &self.entries, &self.refused)?;
+        if !pass.held {
             self.refused.clear();
         }
         if self.takes_claims {
-            self.ask_for(done.claims);
+            self.send_claims(pass.claims);
         }
-        watched.map(|()| !done.held)
+        watched.map(|()| !pass.held)
     }
 
-    /// Has the run look at what is said to be done, once for each time that it is said.
-    fn ask_for(&mut self, claims: Vec<TaskId>) {
+    /// Sends claims to the run, each one once per attempt.
+    fn send_claims(&mut self, claims: Vec<TaskId>) {
         for task in claims {
             let entry = self.entries.iter().find(|entry| entry.key.task() == Some(&task));
             let attempt = entry.map_or(0, |entry| entry.attempt);
-            if self.asked.insert(task.clone(), attempt) != Some(attempt) {
+            if self.sent.insert(task.clone(), attempt) != Some(attempt) {
                 let _ = self.events.send(adopt(task));
             }
         }
     }
 
-    /// Where the run ends or waits, whoever drives it next may still take the claim.
+    /// Marks claims as refused. If the run no longer accepts claims, they stay for the next process that drives it.
     fn refuse(&mut self, tasks: Vec<TaskId>) {
         for task in tasks {
-            self.asked.remove(&task);
+            self.sent.remove(&task);
             if self.takes_claims {
                 self.refused.insert(task);
             }
@@ -188,8 +191,8 @@ impl WipRef {
             return Ok(());
         }
         dir.sweep();
-        let news = self.news.clone();
-        let watcher = on_change(dir.path(), move || drop(news.send(News::Changed)))?;
+        let messages = self.messages.clone();
+        let watcher = on_change(dir.path(), move || drop(messages.send(Message::Changed)))?;
         self.watched = identity.map(|identity| (identity, watcher));
         Ok(())
     }

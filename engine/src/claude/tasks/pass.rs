@@ -1,4 +1,4 @@
-//! Holding a list against what it should be, and putting right what differs.
+//! One pass over a list: compares it with the desired entries and corrects the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,32 +7,32 @@ use mahabharatha_sys::error::Result;
 use serde_json::{Map, Value, json};
 
 use super::dir::{Content, ListDir};
-use super::entry::{Entry, Key, Status, noted};
+use super::entry::{Entry, Key, Status, origin_of};
 
 type Task = Map<String, Value>;
 
-/// Whose entries are ours.
+/// Project and feature whose entries are ours.
 #[derive(Debug, Clone)]
 pub struct Owner {
     pub project: String,
     pub feature: Feature,
 }
 
-/// What stands in a list.
+/// Contents of a list.
 pub struct Found {
-    /// Ours, with their ids; of two for one thing the first.
+    /// Our entries with their ids; of two with the same key the first.
     ours: BTreeMap<Key, (u64, Task)>,
     others: BTreeSet<u64>,
-    /// The client writes one now, which may be ours.
+    /// The client is writing an entry, which may be ours.
     pub being_written: bool,
 }
 
-/// What a pass could do.
+/// Result of a pass.
 #[derive(Debug, Default)]
-pub struct Done {
-    /// Something was held by the client: to be looked at again.
+pub struct Pass {
+    /// The client held a lock or was writing: another pass is needed.
     pub held: bool,
-    /// Tasks that somebody says are done.
+    /// Claimed tasks.
     pub claims: Vec<TaskId>,
 }
 
@@ -53,53 +53,53 @@ impl Owner {
     }
 
     fn key(&self, task: &Task) -> Option<Key> {
-        let (project, feature, key) = noted(task)?;
+        let (project, feature, key) = origin_of(task)?;
         (project == self.project && feature == self.feature.as_str()).then_some(key)
     }
 
-    /// Makes what is missing, puts right what differs, takes away tasks of ours that are not among the entries. A claim is
-    /// left as it stands, unless it was refused.
-    pub fn put_all(&self, dir: &ListDir, entries: &[Entry], refused: &BTreeSet<TaskId>) -> Result<Done> {
-        let mut done = self.put(dir, entries, refused)?;
+    /// Creates missing entries, corrects different ones, and removes our tasks that are not among the entries. Leaves a
+    /// claim as it is unless it was refused.
+    pub fn sync_all(&self, dir: &ListDir, entries: &[Entry], refused: &BTreeSet<TaskId>) -> Result<Pass> {
+        let mut pass = self.sync(dir, entries, refused)?;
         let wanted: BTreeSet<&Key> = entries.iter().map(|entry| &entry.key).collect();
         let is_left_over = |key: &Key| key.task().is_some() && !wanted.contains(key);
-        done.held |= !self.remove(dir, is_left_over)?;
-        Ok(done)
+        pass.held |= !self.remove(dir, is_left_over)?;
+        Ok(pass)
     }
 
-    /// As `put_all`, of these entries alone.
-    pub fn put(&self, dir: &ListDir, entries: &[Entry], refused: &BTreeSet<TaskId>) -> Result<Done> {
-        let mut done = Done::default();
+    /// Creates and corrects these entries like `sync_all`, and removes nothing.
+    pub fn sync(&self, dir: &ListDir, entries: &[Entry], refused: &BTreeSet<TaskId>) -> Result<Pass> {
+        let mut pass = Pass::default();
         let mut found = self.find(dir)?;
-        // Whatever is missing may be what is being written.
-        done.held = found.being_written || !self.make_missing(dir, entries, &mut found)?;
+        // A missing entry may be the one that is being written.
+        pass.held = found.being_written || !self.create_missing(dir, entries, &mut found)?;
         let wanted = Wanted::new(entries, &found);
         for entry in entries {
             let Some((id, task)) = found.ours.get(&entry.key) else { continue };
             let is_refused = entry.key.task().is_some_and(|task| refused.contains(task));
             let is_claim = |task: &Task| entry.is_claimed(task) && !is_refused;
             if is_claim(task) {
-                done.claims.extend(entry.key.task().cloned());
+                pass.claims.extend(entry.key.task().cloned());
                 continue;
             }
             if wanted.task(self, entry, *id, Some(task)) == *task {
                 continue;
             }
-            // Looked at once more with the lock held: the client may have changed it meanwhile.
+            // Read again with the lock held: the client may have changed the entry since.
             match (dir.lock_file(*id)?, dir.read(*id)) {
-                (Some(_), Content::Task(task)) if is_claim(&task) => done.claims.extend(entry.key.task().cloned()),
+                (Some(_), Content::Task(task)) if is_claim(&task) => pass.claims.extend(entry.key.task().cloned()),
                 (Some(lock), Content::Task(task)) if self.key(&task).as_ref() == Some(&entry.key) => {
-                    dir.write(&lock, *id, &written(&wanted.task(self, entry, *id, Some(&task))))?;
+                    dir.write(&lock, *id, &to_json(&wanted.task(self, entry, *id, Some(&task))))?;
                 }
-                _ => done.held = true,
+                _ => pass.held = true,
             }
         }
-        Ok(done)
+        Ok(pass)
     }
 
-    /// Whether all could be made.
-    fn make_missing(&self, dir: &ListDir, entries: &[Entry], found: &mut Found) -> Result<bool> {
-        let is_missing = |found: &Found, entry: &Entry| entry.made && !found.ours.contains_key(&entry.key);
+    /// Creates missing entries; returns whether all could be created.
+    fn create_missing(&self, dir: &ListDir, entries: &[Entry], found: &mut Found) -> Result<bool> {
+        let is_missing = |found: &Found, entry: &Entry| entry.create_if_missing && !found.ours.contains_key(&entry.key);
         if !entries.iter().any(|entry| is_missing(found, entry)) {
             return Ok(true);
         }
@@ -114,19 +114,20 @@ impl Owner {
             found.ours.insert(entry.key.clone(), (id, Task::new()));
         }
         let wanted = Wanted::new(entries, found);
-        let made: Vec<Task> = (first..).zip(&missing).map(|(id, entry)| wanted.task(self, entry, id, None)).collect();
-        for ((id, entry), task) in (first..).zip(missing).zip(made) {
-            dir.write(&lock, id, &written(&task))?;
+        let created: Vec<Task> =
+            (first..).zip(&missing).map(|(id, entry)| wanted.task(self, entry, id, None)).collect();
+        for ((id, entry), task) in (first..).zip(missing).zip(created) {
+            dir.write(&lock, id, &to_json(&task))?;
             found.ours.insert(entry.key.clone(), (id, task));
         }
         Ok(true)
     }
 
-    /// Takes away what is ours and meant; whether all of it could be.
-    pub fn remove(&self, dir: &ListDir, is_meant: impl Fn(&Key) -> bool) -> Result<bool> {
+    /// Removes our entries that `is_selected` selects; returns whether all of them could be removed.
+    pub fn remove(&self, dir: &ListDir, is_selected: impl Fn(&Key) -> bool) -> Result<bool> {
         let found = self.find(dir)?;
         let mut all = !found.being_written;
-        for (key, (id, _)) in found.ours.iter().filter(|(key, _)| is_meant(key)) {
+        for (key, (id, _)) in found.ours.iter().filter(|(key, _)| is_selected(key)) {
             match (dir.lock_file(*id)?, dir.read(*id)) {
                 (Some(lock), Content::Task(task)) if self.key(&task).as_ref() == Some(key) => dir.remove(&lock, *id)?,
                 (Some(_), Content::Task(_) | Content::Nothing) => {}
@@ -148,11 +149,12 @@ impl Found {
 }
 
 impl Entry {
-    /// Whether somebody says that it is done: he saw it as it is now, and nobody was at it.
+    /// Returns whether the entry is claimed: a user marked it as completed when it showed the current attempt and no
+    /// attempt was running.
     pub fn is_claimed(&self, task: &Task) -> bool {
-        let noted = task.get("metadata").unwrap_or(&Value::Null);
-        let was_open = matches!(noted["status"].as_str(), Some("pending" | "waiting" | "blocked"));
-        self.claimable && status_of(task) == Some("completed") && was_open && noted["attempt"] == self.attempt
+        let metadata = task.get("metadata").unwrap_or(&Value::Null);
+        let was_open = matches!(metadata["status"].as_str(), Some("pending" | "waiting" | "blocked"));
+        self.claimable && status_of(task) == Some("completed") && was_open && metadata["attempt"] == self.attempt
     }
 }
 
@@ -160,13 +162,13 @@ pub fn status_of(task: &Task) -> Option<&str> {
     task.get("status").and_then(Value::as_str)
 }
 
-/// Whether the task's status is the one that we wrote.
+/// Returns whether the task's status is the one that we wrote.
 pub fn is_as_written(task: &Task) -> bool {
     let ours = task.get("metadata").and_then(|metadata| metadata["status"].as_str());
     ours.is_some_and(|ours| status_of(task) == Some(Status::of(ours).word()))
 }
 
-/// The entries with the ids that they have in this list.
+/// Dependencies between the desired entries, as ids in this list.
 struct Wanted<'a> {
     needs: BTreeMap<&'a Key, Vec<u64>>,
     needed_by: BTreeMap<&'a Key, Vec<u64>>,
@@ -186,7 +188,7 @@ impl<'a> Wanted<'a> {
         Wanted { needs, needed_by, others: &found.others }
     }
 
-    /// The entry as it should stand in the list, with what others added to it and does no harm.
+    /// Returns the desired content of an entry, and keeps harmless additions of others.
     fn task(&self, owner: &Owner, entry: &Entry, id: u64, before: Option<&Task>) -> Task {
         let nothing = Task::new();
         let before = before.unwrap_or(&nothing);
@@ -215,7 +217,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// As the client writes it.
-fn written(task: &Task) -> Vec<u8> {
+/// Formats an entry as the client does.
+fn to_json(task: &Task) -> Vec<u8> {
     serde_json::to_vec_pretty(task).expect("a task has string keys only, so JSON can hold it")
 }

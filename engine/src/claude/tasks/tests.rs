@@ -19,12 +19,12 @@ fn bench() -> Bench {
     Bench { dir, list }
 }
 
-fn entry(id: &str, ours: &'static str) -> Entry {
-    let metadata = json!({ "status": ours, "attempt": 1 });
+fn entry(id: &str, our_status: &'static str) -> Entry {
+    let metadata = json!({ "status": our_status, "attempt": 1 });
     Entry {
         key: Key::Task(TaskId::new(id).unwrap()),
-        status: Status::of(ours),
-        ours,
+        status: Status::of(our_status),
+        our_status,
         metadata: metadata.as_object().cloned().unwrap(),
         attempt: 1,
         claimable: true,
@@ -47,11 +47,11 @@ impl Bench {
 
     fn put_unless(&self, entries: &[Entry], refused: &[&str]) -> (bool, Vec<String>) {
         let refused = refused.iter().map(|task| TaskId::new(*task).unwrap()).collect();
-        let done = self.list.owner.put_all(&self.list.make().unwrap(), entries, &refused).unwrap();
+        let done = self.list.owner.sync_all(&self.list.create_dir().unwrap(), entries, &refused).unwrap();
         (done.held, done.claims.iter().map(ToString::to_string).collect())
     }
 
-    /// As somebody in a session of his would.
+    /// Changes an entry's status like a user in a session.
     fn set(&self, id: u64, status: &str) {
         let mut task = self.read(id);
         task.insert("status".to_string(), json!(status));
@@ -67,7 +67,7 @@ impl Bench {
 const NOTHING: (bool, Vec<String>) = (false, Vec::new());
 
 #[test]
-fn phases_are_shown_and_over_when_there_is_a_run() {
+fn phases_are_shown_and_completed_by_a_run() {
     let bench = bench();
     bench.list.put_phase(Phase::Plan, Status::InProgress).unwrap();
     bench.list.put_phase(Phase::Design, Status::Pending).unwrap();
@@ -76,22 +76,25 @@ fn phases_are_shown_and_over_when_there_is_a_run() {
     assert_eq!(design["subject"], "[Design] Architecture for x");
     bench.list.put_phase(Phase::Plan, Status::Completed).unwrap();
     assert_eq!((&bench.read(1)["status"], &bench.read(2)["status"]), (&json!("completed"), &json!("pending")));
-    let over = Entry { made: false, ..Entry::of_phase(Phase::Design, &Feature::new("x").unwrap(), Status::Completed) };
+    let over = Entry {
+        create_if_missing: false,
+        ..Entry::of_phase(Phase::Design, &Feature::new("x").unwrap(), Status::Completed)
+    };
     assert_eq!(bench.put(&[over, entry("A-1", "pending")]), NOTHING);
     assert_eq!((&bench.read(2)["status"], &bench.read(3)["status"]), (&json!("completed"), &json!("pending")));
     bench.list.remove().unwrap();
-    assert!(!bench.list.is_there().unwrap());
+    assert!(!bench.list.has_entries().unwrap());
     assert_eq!(fs::read(bench.file(".highwatermark")).unwrap(), b"3");
 }
 
 #[test]
-fn a_task_that_nobody_is_at_can_be_claimed() {
+fn a_task_without_a_running_attempt_can_be_claimed() {
     for open in ["pending", "waiting", "blocked"] {
         let (bench, task) = (bench(), entry("A-1", open));
         assert_eq!(bench.put(std::slice::from_ref(&task)), NOTHING);
         bench.set(1, "completed");
         assert_eq!(bench.put(std::slice::from_ref(&task)), (false, vec!["A-1".to_string()]));
-        assert_eq!(bench.read(1)["status"], "completed", "left for whoever may take it");
+        assert_eq!(bench.read(1)["status"], "completed", "left for the process that may take it");
         assert_eq!(bench.put_unless(std::slice::from_ref(&task), &["A-1"]), NOTHING);
         assert_eq!(bench.read(1)["status"], "pending");
         bench.set(1, "in_progress");
@@ -101,7 +104,7 @@ fn a_task_that_nobody_is_at_can_be_claimed() {
 }
 
 #[test]
-fn what_was_said_of_another_state_is_no_claim() {
+fn a_claim_about_another_state_does_not_count() {
     let cases = [
         ("an attempt was under way", entry("A-1", "in_progress"), entry("A-1", "pending")),
         ("there was an attempt since", entry("A-1", "pending"), Entry { attempt: 2, ..entry("A-1", "blocked") }),
@@ -130,13 +133,13 @@ fn a_file_that_is_being_written_is_waited_for() {
     }
     fs::write(bench.file("1.json"), &whole).unwrap();
     assert_eq!(bench.put(&tasks), NOTHING);
-    // Its writer has died.
+    // The writer has died.
     fs::write(bench.file("1.json"), &whole[..9]).unwrap();
     bench.age("1.json", 3);
     assert_eq!(bench.put(&tasks), NOTHING);
     assert_eq!(bench.read(3)["metadata"]["task"], "A-1");
     assert_eq!(fs::read(bench.file("1.json")).unwrap(), &whole[..9]);
-    // Nobody writes tomorrow.
+    // A time in the future does not count as being written.
     fs::write(bench.file("2.json"), &whole[..9]).unwrap();
     let tomorrow = SystemTime::now() + Duration::from_secs(24 * 3_600);
     fs::File::open(bench.file("2.json")).unwrap().set_modified(tomorrow).unwrap();
@@ -145,12 +148,12 @@ fn a_file_that_is_being_written_is_waited_for() {
 }
 
 #[test]
-fn what_only_has_the_name_of_a_lock_is_named() {
+fn a_file_in_place_of_a_lock_is_an_error() {
     let bench = bench();
     fs::create_dir_all(bench.file("")).unwrap();
     fs::write(bench.file(".lock.lock"), "").unwrap();
     let entries = [entry("A-1", "pending")];
-    let error = bench.list.owner.put_all(&bench.list.make().unwrap(), &entries, &BTreeSet::new()).unwrap_err();
+    let error = bench.list.owner.sync_all(&bench.list.create_dir().unwrap(), &entries, &BTreeSet::new()).unwrap_err();
     assert!(error.to_string().contains(".lock.lock"), "{error}");
 }
 
@@ -176,7 +179,7 @@ fn a_lock_is_waited_for_unless_its_holder_died() {
 }
 
 #[test]
-fn nothing_is_written_that_is_right() {
+fn correct_entries_are_not_written() {
     let (bench, tasks) = (bench(), [entry("A-1", "pending"), entry("A-2", "completed")]);
     assert_eq!(bench.put(&tasks), NOTHING);
     for name in ["1.json", "2.json"] {
@@ -189,12 +192,12 @@ fn nothing_is_written_that_is_right() {
 }
 
 #[test]
-fn two_projects_with_one_name_for_a_feature_share_a_list_and_nothing_else() {
+fn projects_with_the_same_feature_name_share_a_list_but_no_entries() {
     let bench = bench();
     let other = TaskList::at(bench.dir.path().join("home"), Path::new("/other"), &Feature::new("x").unwrap());
     assert_eq!(bench.put(&[entry("A-1", "pending")]), NOTHING);
     let entries = [entry("A-1", "completed")];
-    assert!(!other.owner.put_all(&other.make().unwrap(), &entries, &BTreeSet::new()).unwrap().held);
+    assert!(!other.owner.sync_all(&other.create_dir().unwrap(), &entries, &BTreeSet::new()).unwrap().held);
     assert_eq!((&bench.read(1)["status"], &bench.read(2)["status"]), (&json!("pending"), &json!("completed")));
     other.remove().unwrap();
     assert_eq!(bench.read(1)["metadata"]["project"], "/project");
@@ -202,9 +205,9 @@ fn two_projects_with_one_name_for_a_feature_share_a_list_and_nothing_else() {
 }
 
 #[test]
-fn what_a_killed_process_left_unfinished_goes() {
+fn stale_temporary_files_are_removed() {
     let bench = bench();
-    let dir = bench.list.make().unwrap();
+    let dir = bench.list.create_dir().unwrap();
     for name in [".mahabharatha-1-1", ".mahabharatha-2-2"] {
         fs::write(bench.file(name), "").unwrap();
     }
@@ -249,9 +252,9 @@ fn anything() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_others_write_the_list_is_right_in_the_end(files in prop::collection::vec(anything(), 1..4), mark in "[0-9a-z]{0,30}") {
+    fn the_list_is_correct_whatever_others_write(files in prop::collection::vec(anything(), 1..4), mark in "[0-9a-z]{0,30}") {
         let (bench, task) = (bench(), entry("A-1", "in_progress"));
-        let dir = bench.list.make().unwrap();
+        let dir = bench.list.create_dir().unwrap();
         fs::write(bench.file(".highwatermark"), mark).unwrap();
         for (id, file) in files.iter().enumerate() {
             fs::write(bench.file(&format!("{id}.json")), file.to_string()).unwrap();

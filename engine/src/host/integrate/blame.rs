@@ -2,8 +2,8 @@
 
 use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::graph::OwnedPath;
-use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::event::{Event, GateFailure, TaskCommit};
+use mahabharatha_core::ids::{Oid, TaskId};
+use mahabharatha_core::run::event::{GateFailure, TaskCommit};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::Merged;
 
@@ -12,6 +12,13 @@ use super::named::owners_named;
 use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
 use super::{Integration, Outcome};
+
+/// Which task made a gate fail, where that could be found out.
+#[derive(Debug, PartialEq)]
+pub struct Blame {
+    pub task: Option<TaskId>,
+    pub why: String,
+}
 
 /// What trying a tree has shown.
 enum Tried {
@@ -23,13 +30,9 @@ enum Tried {
 }
 
 impl Integration {
-    /// `commits` are the level's, as they were staged. → `Blamed`
-    pub fn blame(&self, level: Level, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome> {
-        let blamed =
-            |task: Option<TaskId>, why: String| Ok(Outcome::Answer(Event::Blamed { effect: None, level, task, why }));
-        if let Some(task) = &failure.task {
-            return blamed(Some(task.clone()), "its own verification fails".into());
-        }
+    /// Finds the task that made a gate fail; `commits` are the level's, as they were staged.
+    pub fn blame(&self, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome<Blame>> {
+        let blamed = |task: Option<TaskId>, why: String| Ok(Outcome::Done(Blame { task, why }));
         let owners = commits.iter().filter_map(|commit| {
             let owned = self.owners.get(&commit.task)?;
             Some((&commit.task, owned.as_slice() as &[OwnedPath]))
@@ -42,15 +45,13 @@ impl Integration {
         if commits.is_empty() {
             return blamed(None, "the level has no commits".into());
         }
-        let outcome = self.bisect(level, base, failure, commits)?;
+        let outcome = self.bisect(base, failure, commits)?;
         self.show_staging(&failure.staging)?;
         Ok(outcome)
     }
 
-    fn bisect(&self, level: Level, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome> {
-        let blamed = |task: Option<&TaskId>, why| {
-            Ok(Outcome::Answer(Event::Blamed { effect: None, level, task: task.cloned(), why }))
-        };
+    fn bisect(&self, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome<Blame>> {
+        let blamed = |task: Option<&TaskId>, why| Ok(Outcome::Done(Blame { task: task.cloned(), why }));
         let moved = match self.target {
             MergeTarget::Base => self.current_base(base)?.ok().filter(|tip| tip != base),
             MergeTarget::Staging => None,

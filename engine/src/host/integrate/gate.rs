@@ -2,7 +2,7 @@
 
 use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
-use mahabharatha_core::run::event::{Candidate, Event, GatePass, Obstacle};
+use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Merged, RefChange, RepoPath};
 use mahabharatha_sys::store::locks::IntegrationLock;
@@ -27,19 +27,34 @@ pub struct GateCall<'a> {
     pub verify: &'a [Verification],
 }
 
+/// What came of gating a level.
+#[derive(Debug, PartialEq)]
+pub enum Gated {
+    Passed {
+        candidate: Candidate,
+        passed: Vec<GatePass>,
+    },
+    Failed {
+        failure: GateFailure,
+        /// What passed before.
+        passed: Vec<GatePass>,
+    },
+    /// The base branch is in the way.
+    Blocked(Obstacle),
+}
+
 impl Integration {
-    /// Runs the gates on the base's own tree. → `BaseChecked`
-    pub fn check_base(&self, base: &Oid) -> Result<Outcome> {
+    /// Runs the gates on the base's own tree; returns those that failed.
+    pub fn check_base(&self, base: &Oid) -> Result<Outcome<Vec<GateFailure>>> {
         let mut red = Vec::new();
         if self.gates.is_empty() && self.prepare.is_none() {
-            return Ok(Outcome::Answer(Event::BaseChecked { effect: None, red }));
+            return Ok(Outcome::Done(red));
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &"base", &self.tree_of(base)?)? {
             Prepared::Tree(tree) => tree,
             Prepared::Failed(check, output) => {
-                let red = vec![check.failure(output, base)];
-                return Ok(Outcome::Answer(Event::BaseChecked { effect: None, red }));
+                return Ok(Outcome::Done(vec![check.failure(output, base)]));
             }
             Prepared::CalledOff => return Ok(Outcome::Interrupted),
         };
@@ -54,30 +69,29 @@ impl Integration {
                 Ran::Passed => {}
             }
         }
-        Ok(Outcome::Answer(Event::BaseChecked { effect: None, red }))
+        Ok(Outcome::Done(red))
     }
 
     /// Merges a moved base in, prepares, and runs what has not passed on that tree.
-    /// → `GatesPassed`, `GateFailed`, `NotLanded`
-    pub fn gate(&self, _lock: &IntegrationLock, call: GateCall) -> Result<Outcome> {
+    pub fn gate(&self, _lock: &IntegrationLock, call: GateCall) -> Result<Outcome<Gated>> {
         let outcome = self.run_gates(call)?;
-        if let Outcome::Answer(Event::GateFailed { failure, .. }) = &outcome {
+        if let Outcome::Done(Gated::Failed { failure, .. }) = &outcome {
             self.show_staging(&failure.staging)?;
         }
         Ok(outcome)
     }
 
-    fn run_gates(&self, call: GateCall) -> Result<Outcome> {
+    fn run_gates(&self, call: GateCall) -> Result<Outcome<Gated>> {
         let level = call.level;
         let candidate = match self.candidate(call)? {
             Ok(candidate) => candidate,
-            Err(obstacle) => return Ok(Outcome::Answer(Event::NotLanded { effect: None, level, obstacle })),
+            Err(obstacle) => return Ok(Outcome::Done(Gated::Blocked(obstacle))),
         };
         let mut passed = Vec::new();
         let gates: Vec<Check> = self.gates.iter().map(Check::from).collect();
         let verifications: Vec<Check> = call.verify.iter().map(Check::from).collect();
         if gates.is_empty() && verifications.is_empty() && self.prepare.is_none() {
-            return Ok(Outcome::Answer(Event::GatesPassed { effect: None, level, candidate, passed }));
+            return Ok(Outcome::Done(Gated::Passed { candidate, passed }));
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
         let candidate = match self.prepare_tree(&worktree, &level, &candidate.tree)? {
@@ -97,7 +111,7 @@ impl Integration {
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &verifications, &mut passed)? {
             return Ok(outcome);
         }
-        Ok(Outcome::Answer(Event::GatesPassed { effect: None, level, candidate, passed }))
+        Ok(Outcome::Done(Gated::Passed { candidate, passed }))
     }
 
     /// Runs what has not passed, each on a checkout of its own; how the gating ends, if it ends here.
@@ -108,7 +122,7 @@ impl Integration {
         candidate: &Candidate,
         checks: &[Check],
         passed: &mut Vec<GatePass>,
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Option<Outcome<Gated>>> {
         let level = call.level;
         for check in checks {
             let pass = GatePass { command: check.command.clone(), tree: candidate.tree.clone() };
@@ -139,7 +153,7 @@ impl Integration {
         check: &Check,
         output: String,
         passed: Vec<GatePass>,
-    ) -> Result<Outcome> {
+    ) -> Result<Outcome<Gated>> {
         let (level, Candidate { base, staging, tree }) = (call.level, candidate);
         let mut merged = staging.clone();
         if base != call.base && !self.repository.is_ancestor(base, staging)? {
@@ -149,7 +163,7 @@ impl Integration {
             self.repository.update_ref(&self.paths.staging_branch(), &merged, Some(staging))?;
         }
         let failure = check.failure(output, &merged);
-        Ok(Outcome::Answer(Event::GateFailed { effect: None, level, failure, passed }))
+        Ok(Outcome::Done(Gated::Failed { failure, passed }))
     }
 
     /// Verifications on one checkout, which is much faster than one for each. What passed before the first failure

@@ -2,7 +2,7 @@
 
 use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
-use mahabharatha_core::run::event::{Candidate, Event, Obstacle};
+use mahabharatha_core::run::event::{Candidate, Obstacle};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{GitError, RefChange};
@@ -11,16 +11,12 @@ use mahabharatha_sys::store::locks::IntegrationLock;
 use super::Integration;
 
 impl Integration {
-    /// → `Landed`, `NotLanded`
-    pub fn land(&self, _lock: &IntegrationLock, level: Level, candidate: &Candidate) -> Result<Event> {
-        let landed = match self.target {
-            MergeTarget::Base => self.land_on_base(level, candidate)?,
-            MergeTarget::Staging => self.land_on_staging(level, candidate)?,
-        };
-        Ok(match landed {
-            Ok(commit) => Event::Landed { effect: None, level, commit },
-            Err(obstacle) => Event::NotLanded { effect: None, level, obstacle },
-        })
+    /// Returns the commit that the level landed as, or why it did not.
+    pub fn land(&self, _lock: &IntegrationLock, level: Level, candidate: &Candidate) -> Result<Result<Oid, Obstacle>> {
+        match self.target {
+            MergeTarget::Base => self.land_on_base(level, candidate),
+            MergeTarget::Staging => self.land_on_staging(level, candidate),
+        }
     }
 
     fn land_on_base(&self, level: Level, candidate: &Candidate) -> Result<Result<Oid, Obstacle>> {

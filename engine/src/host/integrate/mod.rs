@@ -25,12 +25,13 @@ use std::time::Duration;
 use mahabharatha_core::config::{Gate, MergeTarget};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::event::{Event, GateFailure};
+use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_sys::git::{Git, Identity};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 
+pub use blame::Blame;
 pub use cancel::Cancel;
-pub use gate::GateCall;
+pub use gate::{GateCall, Gated};
 pub use known::KnownFiles;
 pub(super) use stage::objection;
 
@@ -67,12 +68,21 @@ pub struct Verification {
     pub timeout: Duration,
 }
 
-/// How an effect ended.
+/// How a step ended.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
-    Answer(Event),
-    /// Called off through `Cancel`.
+pub enum Outcome<T> {
+    Done(T),
+    /// Canceled through `Cancel`.
     Interrupted,
+}
+
+impl<T> Outcome<T> {
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Outcome::Done(value) => Outcome::Done(make(value)),
+            Outcome::Interrupted => Outcome::Interrupted,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

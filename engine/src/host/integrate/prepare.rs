@@ -47,7 +47,7 @@ impl Integration {
             committer: signature,
             message: message.into_bytes(),
         };
-        let made = self.objects.pile_commits(&before.staging, &[NewCommit { text: &text, changes: &changes }])?;
+        let made = self.objects.stack_commits(&before.staging, &[NewCommit { text: &text, changes: &changes }])?;
         let staging = made.into_iter().next().unwrap_or_else(|| before.staging.clone());
         self.repository.update_ref(&self.paths.staging_branch(), &staging, Some(&before.staging))?;
         Ok(Candidate { staging, tree, ..before })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::event::{Event, TaskCommit};
+use mahabharatha_core::run::event::TaskCommit;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
 use mahabharatha_sys::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
@@ -22,8 +22,9 @@ struct Work<'a> {
 }
 
 impl Integration {
-    /// Puts the tasks' commits onto staging in the given order, each with its own message, author and changes.
-    pub fn stage(&self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Result<Event> {
+    /// Puts the tasks' commits onto staging in the given order, each with its own message, author and changes. Returns the
+    /// tip of staging and each task's commit there.
+    pub fn stage(&self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Result<(Oid, Vec<TaskCommit>)> {
         let works = self.read_works(tasks)?;
         self.check_ownership(&works)?;
         check_that_files_can_stand_together(&works)?;
@@ -37,7 +38,7 @@ impl Integration {
         changes.extend(self.put_back_task_refs(&works)?);
         self.repository.update_refs(&changes, &format!("stage level {level}"))?;
         crash::point(|| format!("stage {level} after the ref"));
-        Ok(Event::Staged { effect: None, level, staging, commits })
+        Ok((staging, commits))
     }
 
     /// What is staged is what the journal says; a ref that says something else would only keep the wrong commit.
@@ -115,7 +116,7 @@ impl Integration {
     fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
         let new: Vec<NewCommit> =
             works.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
-        let made = if new.is_empty() { Vec::new() } else { self.objects.pile_commits(base, &new)? };
+        let made = if new.is_empty() { Vec::new() } else { self.objects.stack_commits(base, &new)? };
         Ok(works.iter().zip(made).map(|(work, commit)| TaskCommit { task: work.task.clone(), commit }).collect())
     }
 }

@@ -142,7 +142,7 @@ pub(super) fn report_of(end: JobEnd, ran: Duration) -> JobReport {
 }
 
 pub(super) fn ended(job: &Job, report: JobReport) -> Event {
-    Event::JobEnded { task: job.task.clone(), attempt: job.attempt, report }
+    Event::JobEnded { effect: job.effect, task: job.task.clone(), attempt: job.attempt, report }
 }
 
 /// Sends the lack of space first, so that no attempt is retried before there is room.

@@ -116,7 +116,7 @@ pub(super) fn holder(dir: &Path) -> Option<ProcessId> {
 /// Ends the worker that holds this job; one that has written no identity is found by its mark.
 pub(super) fn end_holder(dir: &Path, limit: Duration) {
     match holder(dir) {
-        Some(id) => drop(proc::end_process_in(id, limit)),
+        Some(id) => drop(proc::end_process_within(id, limit)),
         None => drop(end_escaped(dir)),
     }
 }

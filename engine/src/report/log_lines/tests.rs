@@ -12,7 +12,7 @@ fn report(end: JobEnd, ran_ms: u64) -> JobReport {
 #[test]
 fn a_run_with_detours() {
     let mut story = Story::eventful();
-    story.after(1.0).happens(Event::Closed);
+    story.after(1.0).answers(|effect| Event::Closed { effect });
     insta::assert_snapshot!(story.told());
 }
 
@@ -37,9 +37,9 @@ fn blocked_waiting_and_resting_tasks() {
 fn a_gate_that_fails_is_blamed_and_mended() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002").after(3.0).done("TASK-001").done("TASK-002").staged(1);
-    story.happens(Event::GateFailed { effect: None, level: Level(1), failure: failure("lint"), passed: Vec::new() });
+    story.answers(|effect| Event::GateFailed { effect, level: Level(1), failure: failure("lint"), passed: Vec::new() });
     let why = "src/a.rs is named in the output".to_string();
-    story.happens(Event::Blamed { effect: None, level: Level(1), task: Some(id("TASK-001")), why });
+    story.answers(|effect| Event::Blamed { effect, level: Level(1), task: Some(id("TASK-001")), why });
     story.starts("TASK-001").after(2.0).ends("TASK-001", failed(FailCause::Verification, "worse", &[]));
     story.starts("TASK-001").after(2.0).done("TASK-001").gates_pass(1);
     story.not_landed(1, Obstacle::BaseMoved).gates_pass(1).lands(1);
@@ -50,9 +50,9 @@ fn a_gate_that_fails_is_blamed_and_mended() {
 fn a_gate_that_nobody_can_mend_ends_the_run() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002").done("TASK-001").done("TASK-002").staged(1);
-    story.happens(Event::GateFailed { effect: None, level: Level(1), failure: failure("lint"), passed: Vec::new() });
+    story.answers(|effect| Event::GateFailed { effect, level: Level(1), failure: failure("lint"), passed: Vec::new() });
     let why = "it is red with and without each task".to_string();
-    story.happens(Event::Blamed { effect: None, level: Level(1), task: None, why });
+    story.answers(|effect| Event::Blamed { effect, level: Level(1), task: None, why });
     insta::assert_snapshot!(story.told());
 }
 
@@ -149,29 +149,33 @@ fn a_level_that_is_skipped_whole_has_nothing_to_merge() {
 
 #[test]
 fn red_gates_on_the_base_stop_the_run_or_are_only_reported() {
-    let red = || Event::BaseChecked { effect: None, red: vec![failure("lint")] };
+    let red = |effect| Event::BaseChecked { effect, red: vec![failure("lint")] };
     let mut strict = Story::unattended();
-    strict.happens(red());
+    strict.answers(red);
     let mut lenient = policy();
     lenient.allow_red_base = true;
     let mut lenient = Story::of(lenient, &[serde_json::json!({"id": "A", "title": "a", "level": 0})]);
-    lenient.happens(red());
+    lenient.answers(red);
     insta::assert_snapshot!(format!("{}\n\n{}", strict.told(), lenient.told()));
 }
 
 #[test]
 fn what_comes_late_or_twice_is_not_told() {
     let mut story = Story::unattended();
-    story.base_is_green().starts("TASK-001").done("TASK-001");
+    story.base_is_green().starts("TASK-001");
+    let (effect, _) = story.attempt("TASK-001");
+    story.done("TASK-001");
     let told = story.lines.len();
     story.base_is_green();
     let late = |attempt| Event::JobEnded {
+        effect,
         task: id("TASK-001"),
         attempt: mahabharatha_core::ids::Attempt(attempt),
         report: report(JobEnd::Done { commit: oid('a') }, 9_000),
     };
-    story.happens(late(1)).happens(late(2)).lands(1).gates_pass(1).happens(Event::Closed);
-    story.happens(Event::JobStarted { task: id("TASK-001"), attempt: mahabharatha_core::ids::Attempt(1), pid: 1 });
+    story.happens(late(1)).happens(late(2)).lands(1).gates_pass(1).answers(|effect| Event::Closed { effect });
+    let attempt = mahabharatha_core::ids::Attempt(1);
+    story.happens(Event::JobStarted { effect, task: id("TASK-001"), attempt, pid: 1 });
     story.starts("TASK-002").starts("TASK-002");
     assert_eq!(story.lines.len(), told + 1, "{}", story.told());
     let asked = || Event::Asked {
@@ -214,6 +218,9 @@ fn a_process_that_resumes_tells_where_it_begins_and_not_what_was() {
     run.step(story.now, &Event::Woke);
     assert_eq!(log_lines.tell(&Event::Woke, &run), []);
     let failure: GateFailure = failure("lint");
-    assert_eq!(log_lines.tell(&Event::BaseChecked { effect: None, red: vec![failure] }, &run), []);
+    assert_eq!(
+        log_lines.tell(&Event::BaseChecked { effect: mahabharatha_core::run::EffectId(0), red: vec![failure] }, &run),
+        []
+    );
     assert!(story.lines.iter().all(|line| line.severity == Severity::Info));
 }

@@ -1,4 +1,4 @@
-//! The scout for the architecture: where programs begin, what lies where, what the members of a monorepo are.
+//! Surveys the architecture: entry points, directories, and the members of a monorepo.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ const MAX_PATTERNS: usize = 1_000;
 #[derive(Debug, Serialize)]
 pub struct Architecture {
     pub entry_points: Vec<EntryPoint>,
-    /// To a depth of two.
+    /// Down to a depth of two.
     pub directories: Vec<Directory>,
     pub members: Vec<Member>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct EntryPoint {
-    /// A file, or what is called.
+    /// A file, or the target that a script calls.
     pub path: String,
     pub what: String,
 }
@@ -43,11 +43,11 @@ pub struct Directory {
 pub struct Member {
     pub path: String,
     pub name: Option<String>,
-    /// What holds it together with the others.
+    /// The kind of workspace it belongs to.
     pub of: &'static str,
 }
 
-pub fn scout(tree: &Tree, manifests: &[Manifest]) -> Architecture {
+pub fn survey(tree: &Tree, manifests: &[Manifest]) -> Architecture {
     Architecture {
         entry_points: entry_points(tree, manifests),
         directories: directories(tree),
@@ -70,21 +70,21 @@ fn entry_points(tree: &Tree, manifests: &[Manifest]) -> Vec<EntryPoint> {
             Content::Npm(json) => {
                 for key in ["main", "module"] {
                     if let Some(path) = json[key].as_str() {
-                        add(join(&manifest.dir, path.trim_start_matches("./")), &format!("{key} of the package"));
+                        add(join(&manifest.dir, path.trim_start_matches("./")), &format!("package {key}"));
                     }
                 }
                 let bins = json["bin"].as_object().into_iter().flatten();
                 for (name, path) in bins.filter_map(|(name, path)| Some((name, path.as_str()?))) {
-                    add(join(&manifest.dir, path.trim_start_matches("./")), &format!("the command {name}"));
+                    add(join(&manifest.dir, path.trim_start_matches("./")), &format!("command {name}"));
                 }
                 if let Some(path) = json["bin"].as_str() {
-                    add(join(&manifest.dir, path.trim_start_matches("./")), "the package's command");
+                    add(join(&manifest.dir, path.trim_start_matches("./")), "package command");
                 }
             }
             Content::Python(toml) => {
                 let scripts = [&["project", "scripts"][..], &["tool", "poetry", "scripts"]];
                 for (name, target) in scripts.iter().filter_map(|keys| at(toml, keys)?.as_table()).flatten() {
-                    add(target.as_str().unwrap_or_default().to_owned(), &format!("the command {name}"));
+                    add(target.as_str().unwrap_or_default().to_owned(), &format!("command {name}"));
                 }
             }
             Content::Cargo(toml) => {
@@ -98,7 +98,7 @@ fn entry_points(tree: &Tree, manifests: &[Manifest]) -> Vec<EntryPoint> {
         }
     }
     if found.len() > MAX_ENTRY_POINTS {
-        tree.note(format!("{} entry points were found, of which {MAX_ENTRY_POINTS} are listed", found.len()));
+        tree.note(format!("found {} entry points; only {MAX_ENTRY_POINTS} are listed", found.len()));
     }
     let mut found: Vec<EntryPoint> = found.into_iter().filter(|entry| !entry.path.is_empty()).collect();
     found.sort_by_key(|entry| depth(&entry.path));
@@ -106,7 +106,7 @@ fn entry_points(tree: &Tree, manifests: &[Manifest]) -> Vec<EntryPoint> {
     found
 }
 
-/// By where files of this name stand in every project of the kind.
+/// Recognizes an entry point by the conventional file name and place of its ecosystem.
 fn known_entry(path: &str) -> Option<&'static str> {
     let (dir, name) = (dir_of(path), file_name(path));
     let in_dir = |wanted: &str| dir == wanted || dir.ends_with(&format!("/{wanted}"));
@@ -116,7 +116,7 @@ fn known_entry(path: &str) -> Option<&'static str> {
         "manage.py" => "Django's command line",
         "wsgi.py" => "WSGI application",
         "asgi.py" => "ASGI application",
-        "__main__.py" => "program, by python -m",
+        "__main__.py" => "program (python -m)",
         "main.py" | "app.py" if depth(path) <= 4 => "program",
         "main.tsx" | "main.jsx" | "main.ts" if in_dir("src") => "program",
         "Program.cs" => "program",
@@ -158,7 +158,7 @@ fn directories(tree: &Tree) -> Vec<Directory> {
         })
         .collect();
     if found.len() > MAX_DIRECTORIES {
-        tree.note(format!("{} directories were found to a depth of two; the topmost are listed", found.len()));
+        tree.note(format!("found {} directories down to a depth of two; only the topmost are listed", found.len()));
         found.sort_by_key(|dir| depth(&dir.path));
         found.truncate(MAX_DIRECTORIES);
         found.sort_by(|one, other| one.path.cmp(&other.path));
@@ -182,14 +182,14 @@ fn members(tree: &Tree, manifests: &[Manifest]) -> Vec<Member> {
             of,
         }));
     }
-    found.extend(of_solutions(tree));
+    found.extend(solution_members(tree));
     if found.len() > MAX_MEMBERS {
-        tree.note(format!("{} members were found, of which {MAX_MEMBERS} are listed", found.len()));
+        tree.note(format!("found {} members; only {MAX_MEMBERS} are listed", found.len()));
     }
     found.into_iter().take(MAX_MEMBERS).collect()
 }
 
-/// The directories that the manifest takes for its members, as globs from its own directory.
+/// Returns the kind of workspace and its members as globs, relative to the manifest's directory.
 fn member_patterns(tree: &Tree, manifest: &Manifest) -> (&'static str, Vec<String>) {
     let in_dir = |name: &str| tree.read(&join(&manifest.dir, name));
     let texts = |value: Option<&toml::Value>| -> Vec<String> {
@@ -232,13 +232,13 @@ fn matcher(tree: &Tree, manifest: &Manifest, patterns: Vec<String>) -> Option<Gl
             Ok(glob) => {
                 set.add(glob);
             }
-            Err(_) => tree.note(format!("{} names members by a pattern that does not hold", manifest.path)),
+            Err(_) => tree.note(format!("{} has an invalid pattern for its members", manifest.path)),
         }
     }
     set.build().ok()
 }
 
-/// The plain entries of a list in YAML, as people write them.
+/// Returns the plain entries of a YAML list. Not a YAML parser: it reads only the usual block style.
 fn yaml_list(text: &str, key: &str) -> Vec<String> {
     let below = text.lines().skip_while(|line| line.trim_end() != format!("{key}:")).skip(1);
     below
@@ -249,21 +249,21 @@ fn yaml_list(text: &str, key: &str) -> Vec<String> {
         .collect()
 }
 
-/// `include 'app', 'lib:core'`, with `:` for `/`.
+/// Parses `include 'app', 'lib:core'`, where `:` separates directories.
 fn gradle_includes(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with("include"));
     let quoted = lines.flat_map(|line| line.split(['"', '\'']).skip(1).step_by(2));
     quoted.map(|name| name.trim_start_matches(':').replace(':', "/")).collect()
 }
 
-/// `use ./a`, or a block of them.
+/// Parses `use ./a`, or a block of such lines.
 fn go_uses(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).map(|line| line.strip_prefix("use ").unwrap_or(line).trim());
     lines.filter(|line| line.starts_with('.')).map(str::to_owned).collect()
 }
 
-/// `Project("{…}") = "Name", "src\Name\Name.csproj", "{…}"`
-fn of_solutions(tree: &Tree) -> Vec<Member> {
+/// Parses lines like `Project("{…}") = "Name", "src\Name\Name.csproj", "{…}"` of a Visual Studio solution.
+fn solution_members(tree: &Tree) -> Vec<Member> {
     let solutions = tree.files().iter().filter(|entry| entry.path.ends_with(".sln") && depth(&entry.path) == 0);
     let mut found = Vec::new();
     for text in solutions.filter_map(|entry| tree.read(&entry.path)) {

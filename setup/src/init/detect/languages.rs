@@ -1,6 +1,6 @@
-//! Which language a file is in, by its name.
+//! Tells the language of a file by its name.
 
-/// By ending. What is data or prose rather than code is left out.
+/// Languages by file extension, without formats for data or prose.
 const BY_ENDING: &[(&str, &[&str])] = &[
     ("C", &["c", "h"]),
     ("C#", &["cs", "cshtml", "razor"]),

@@ -1,4 +1,4 @@
-//! The files by which package managers know a project, and what they say.
+//! Reads the manifests of package managers: names, descriptions and dependencies.
 
 use mahabharatha_sys::ui::{fit, one_line};
 use serde_json::Value;
@@ -7,16 +7,16 @@ use toml::Table;
 use super::markup;
 use super::tree::{Tree, depth, dir_of, file_name};
 
-/// So many are read, those nearest to the root first.
+/// How many manifests are read, those nearest to the root first.
 const MAX_MANIFESTS: usize = 2_000;
-/// Nobody calls anything longer.
-const MAX_WORD: usize = 80;
-const MAX_SENTENCE: usize = 300;
+/// Longest name or version that is kept, in characters.
+const MAX_NAME_CHARS: usize = 80;
+const MAX_DESCRIPTION_CHARS: usize = 300;
 
 #[derive(Debug)]
 pub struct Manifest {
     pub path: String,
-    /// The directory that it is about; empty for the root.
+    /// The directory that it describes; empty for the root.
     pub dir: String,
     pub content: Content,
 }
@@ -42,18 +42,18 @@ pub struct Dependency {
     pub version: Option<String>,
 }
 
-/// Nearest to the root first.
+/// Reads all manifests, those nearest to the root first.
 pub fn read_all(tree: &Tree) -> Vec<Manifest> {
     let mut paths: Vec<&str> =
         tree.files().iter().map(|entry| entry.path.as_str()).filter(|path| is_manifest(path)).collect();
     paths.sort_by_key(|path| (depth(path), *path));
     if paths.len() > MAX_MANIFESTS {
-        tree.note(format!("there are {} manifests; the {MAX_MANIFESTS} nearest to the root were read", paths.len()));
+        tree.note(format!("found {} manifests; only the {MAX_MANIFESTS} nearest to the root were read", paths.len()));
         paths.truncate(MAX_MANIFESTS);
     }
     let read = |path: &str| {
         let content = parse(path, tree.read(path)?, tree)?;
-        Some(Manifest { path: path.to_owned(), dir: home(path).to_owned(), content })
+        Some(Manifest { path: path.to_owned(), dir: described_dir(path).to_owned(), content })
     };
     paths.into_iter().filter_map(read).collect()
 }
@@ -81,8 +81,9 @@ fn is_requirements(path: &str) -> bool {
     name.ends_with(".txt") && (name.starts_with("requirements") || file_name(dir_of(path)) == "requirements")
 }
 
-/// A list in a folder for such lists is about what is around the folder.
-fn home(path: &str) -> &str {
+/// Returns the directory that a manifest describes. A list in a folder named `requirements` describes the folder's
+/// parent.
+fn described_dir(path: &str) -> &str {
     let dir = dir_of(path);
     if is_requirements(path) && file_name(dir) == "requirements" { dir_of(dir) } else { dir }
 }
@@ -118,11 +119,13 @@ fn parse(path: &str, text: String, tree: &Tree) -> Option<Content> {
 }
 
 impl Manifest {
-    /// Name and description, as far as it says them.
+    /// Returns the name and the description, if the manifest has them.
     pub fn named(&self) -> (Option<String>, Option<String>) {
-        let word = |text: Option<&str>| text.map(|text| fit(&one_line(text), MAX_WORD)).filter(|text| !text.is_empty());
-        let sentence =
-            |text: Option<&str>| text.map(|text| fit(&one_line(text), MAX_SENTENCE)).filter(|text| !text.is_empty());
+        let word =
+            |text: Option<&str>| text.map(|text| fit(&one_line(text), MAX_NAME_CHARS)).filter(|text| !text.is_empty());
+        let sentence = |text: Option<&str>| {
+            text.map(|text| fit(&one_line(text), MAX_DESCRIPTION_CHARS)).filter(|text| !text.is_empty())
+        };
         match &self.content {
             Content::Npm(json) | Content::Composer(json) => {
                 (word(json["name"].as_str()), sentence(json["description"].as_str()))
@@ -149,14 +152,15 @@ impl Manifest {
 
     pub fn dependencies(&self) -> Vec<Dependency> {
         match &self.content {
-            Content::Npm(json) => {
-                of_objects(json, &["dependencies", "devDependencies", "peerDependencies", "optionalDependencies"])
-            }
-            Content::Composer(json) => of_objects(json, &["require", "require-dev"]),
-            Content::Python(toml) => of_pyproject(toml),
-            Content::Pipfile(toml) => of_tables([at(toml, &["packages"]), at(toml, &["dev-packages"])]),
+            Content::Npm(json) => dependencies_in_objects(
+                json,
+                &["dependencies", "devDependencies", "peerDependencies", "optionalDependencies"],
+            ),
+            Content::Composer(json) => dependencies_in_objects(json, &["require", "require-dev"]),
+            Content::Python(toml) => pyproject_dependencies(toml),
+            Content::Pipfile(toml) => dependencies_in_tables([at(toml, &["packages"]), at(toml, &["dev-packages"])]),
             Content::Requirements(text) => text.lines().filter_map(requirement).collect(),
-            Content::Cargo(toml) => of_tables(
+            Content::Cargo(toml) => dependencies_in_tables(
                 [&["dependencies"][..], &["dev-dependencies"], &["build-dependencies"], &["workspace", "dependencies"]]
                     .map(|keys| at(toml, keys)),
             ),
@@ -175,12 +179,13 @@ impl Manifest {
 
 impl Dependency {
     pub fn new(name: &str, version: Option<&str>) -> Dependency {
-        let version = version.map(|version| fit(&one_line(version), MAX_WORD)).filter(|version| !version.is_empty());
+        let version =
+            version.map(|version| fit(&one_line(version), MAX_NAME_CHARS)).filter(|version| !version.is_empty());
         Dependency { name: name.trim().to_owned(), version }
     }
 }
 
-/// What stands in a table below these keys.
+/// Looks up a nested key in a table.
 pub fn at<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t toml::Value> {
     let (first, rest) = keys.split_first()?;
     let mut value = table.get(*first)?;
@@ -190,12 +195,12 @@ pub fn at<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t toml::Value> {
     Some(value)
 }
 
-fn of_objects(json: &Value, keys: &[&str]) -> Vec<Dependency> {
+fn dependencies_in_objects(json: &Value, keys: &[&str]) -> Vec<Dependency> {
     let objects = keys.iter().filter_map(|key| json[*key].as_object());
     objects.flatten().map(|(name, version)| Dependency::new(name, version.as_str())).collect()
 }
 
-fn of_tables<'t>(tables: impl IntoIterator<Item = Option<&'t toml::Value>>) -> Vec<Dependency> {
+fn dependencies_in_tables<'t>(tables: impl IntoIterator<Item = Option<&'t toml::Value>>) -> Vec<Dependency> {
     let entries = tables.into_iter().flatten().filter_map(toml::Value::as_table).flatten();
     entries
         .map(|(name, value)| {
@@ -205,24 +210,24 @@ fn of_tables<'t>(tables: impl IntoIterator<Item = Option<&'t toml::Value>>) -> V
         .collect()
 }
 
-fn of_pyproject(toml: &Table) -> Vec<Dependency> {
+fn pyproject_dependencies(toml: &Table) -> Vec<Dependency> {
     let tables = |keys: &[&str]| at(toml, keys).and_then(toml::Value::as_table);
     let arrays = at(toml, &["project", "dependencies"]).into_iter();
     let optional = tables(&["project", "optional-dependencies"]).into_iter().flatten().map(|(_, list)| list);
     let groups = tables(&["dependency-groups"]).into_iter().flatten().map(|(_, list)| list);
     let lists = arrays.chain(optional).chain(groups).filter_map(toml::Value::as_array).flatten();
     let mut found: Vec<Dependency> = lists.filter_map(toml::Value::as_str).filter_map(requirement).collect();
-    found.extend(of_tables([
+    found.extend(dependencies_in_tables([
         at(toml, &["tool", "poetry", "dependencies"]),
         at(toml, &["tool", "poetry", "dev-dependencies"]),
     ]));
     let groups = tables(&["tool", "poetry", "group"]).into_iter().flatten();
-    found.extend(of_tables(groups.map(|(_, group)| group.as_table()?.get("dependencies"))));
+    found.extend(dependencies_in_tables(groups.map(|(_, group)| group.as_table()?.get("dependencies"))));
     found.retain(|dependency| dependency.name != "python");
     found
 }
 
-/// `Django>=4.2,<5 ; python_version > "3.8"  # why`
+/// Parses a line like `Django>=4.2,<5 ; python_version > "3.8"  # why`.
 fn requirement(line: &str) -> Option<Dependency> {
     let line = line.split(['#', ';']).next()?.trim();
     if line.starts_with('-') {
@@ -236,17 +241,17 @@ fn requirement(line: &str) -> Option<Dependency> {
     (!name.is_empty()).then(|| Dependency::new(&name.to_ascii_lowercase().replace(['_', '.'], "-"), Some(version)))
 }
 
-/// `require github.com/x/y v1.2.3 // indirect`, also inside of a block.
+/// Parses `require github.com/x/y v1.2.3`, also inside a block. Indirect requirements are skipped.
 fn go_requirement(line: &str) -> Option<Dependency> {
     let line = line.trim();
     let line = line.strip_prefix("require ").unwrap_or(line);
     let (name, rest) = line.split_once(' ')?;
     let version = rest.trim().split(' ').next()?;
-    let is_one = version.starts_with('v') && name.contains('.') && name.contains('/');
-    (is_one && !rest.contains("// indirect")).then(|| Dependency::new(name, Some(version)))
+    let is_requirement = version.starts_with('v') && name.contains('.') && name.contains('/');
+    (is_requirement && !rest.contains("// indirect")).then(|| Dependency::new(name, Some(version)))
 }
 
-/// `gem "rails", "~> 7.1"`
+/// Parses `gem "rails", "~> 7.1"`.
 fn gem(line: &str) -> Option<Dependency> {
     let rest = line.trim().strip_prefix("gem ")?;
     let mut quoted = rest.split(['"', '\'']).skip(1).step_by(2);
@@ -296,7 +301,7 @@ mod tests {
             [tool.poetry.group.test.dependencies]
             mypy = "*"
         "#;
-        let found = of_pyproject(&toml.parse().unwrap()).into_iter().map(|found| shown(Some(found)));
+        let found = pyproject_dependencies(&toml.parse().unwrap()).into_iter().map(|found| shown(Some(found)));
         assert_eq!(found.collect::<Vec<_>>(), ["fastapi ==0.115", "pytest >=8", "ruff ", "flask ^3", "mypy "]);
     }
 }

@@ -1,5 +1,5 @@
-//! What is wanted of XML and Gradle files, found as text: they are not trusted enough for a parser that could be led
-//! astray, nor interesting enough for one that could not.
+//! Extracts values from XML and Gradle files by plain text search. The files are not trusted, and a search is enough
+//! for what is needed; an XML parser would only add attack surface.
 
 use super::manifest::Dependency;
 
@@ -13,12 +13,12 @@ pub fn without_comments(text: &str) -> String {
     kept + rest
 }
 
-/// The text inside of the first element of this name.
+/// Returns the text inside the first element with this name.
 pub fn text_of<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     elements(text, name).next().map(str::trim)
 }
 
-/// The insides of the elements of this name, without those nested in one of the same name.
+/// Returns the content of each element with this name. Nested elements of the same name are not supported.
 pub fn elements<'t>(text: &'t str, name: &str) -> impl Iterator<Item = &'t str> {
     let (opening, closing) = (format!("<{name}>"), format!("</{name}>"));
     let mut rest = text;
@@ -37,7 +37,7 @@ pub fn without_element(text: &str, name: &str) -> String {
     }
 }
 
-/// The value of an attribute in the tags of this name.
+/// Returns the values of an attribute in all tags with this name.
 pub fn attributes<'t>(text: &'t str, tag: &str, attribute: &str) -> Vec<&'t str> {
     tags(text, tag).filter_map(|tag| attribute_of(tag, attribute)).collect()
 }
@@ -55,7 +55,7 @@ fn attribute_of<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
     after.split('"').next()
 }
 
-/// Dependencies, plugins and the parent of a `pom.xml`.
+/// Returns the dependencies, the plugins and the parent of a `pom.xml`.
 pub fn maven_artifacts(text: &str) -> Vec<Dependency> {
     let parts = ["parent", "dependency", "plugin"].into_iter().flat_map(|name| elements(text, name));
     parts
@@ -67,13 +67,13 @@ pub fn maven_artifacts(text: &str) -> Vec<Dependency> {
         .collect()
 }
 
-/// `${some.version}`, where the same file says what it is.
+/// Resolves `${some.version}` if the same file defines it.
 fn resolved<'t>(text: &'t str, version: &'t str) -> &'t str {
     let property = version.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     property.and_then(|property| text_of(text, property)).unwrap_or(version)
 }
 
-/// `id("org.springframework.boot") version "3.2.0"` and `implementation 'group:artifact:version'`.
+/// Parses `id("org.springframework.boot") version "3.2.0"` and `implementation 'group:artifact:version'`.
 pub fn gradle_artifacts(text: &str) -> Vec<Dependency> {
     let mut found = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
@@ -88,7 +88,7 @@ pub fn gradle_artifacts(text: &str) -> Vec<Dependency> {
     found
 }
 
-/// Of a .NET project: its SDK and its packages.
+/// Returns the SDK and the packages of a .NET project.
 pub fn package_references(text: &str) -> Vec<Dependency> {
     let sdks = attributes(text, "Project", "Sdk").into_iter().map(|sdk| Dependency::new(sdk, None));
     let packages = tags(text, "PackageReference").filter_map(|tag| {

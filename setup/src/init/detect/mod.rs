@@ -1,5 +1,5 @@
-//! What a project is made of, found out by reading it: no program is run, no network asked, nothing outside of the root
-//! read, and the same project gives the same answer.
+//! Surveys an existing project by reading its files. It must never run a program, use the network or read outside the
+//! root, and the same project always gives the same result.
 
 mod architecture;
 mod languages;
@@ -27,22 +27,22 @@ pub use toolchain::{Tool, Toolchain};
 use manifest::Manifest;
 use tree::Tree;
 
-/// What the scouts brought back.
+/// Result of surveying a project.
 #[derive(Debug, Serialize)]
 pub struct Survey {
-    /// As the project's own manifest has it.
+    /// From the project's own manifest.
     pub name: Option<String>,
     pub description: Option<String>,
     pub stack: Stack,
     pub architecture: Architecture,
     pub quality: Quality,
     pub security: Security,
-    /// What could not be looked at, and why.
+    /// What could not be read or listed, and why.
     pub notes: Vec<String>,
 }
 
 impl Survey {
-    /// By a manifest, or by code that is written for it.
+    /// Returns true if a manifest or source code shows that the project uses the tool.
     pub fn uses(&self, tool: Tool) -> bool {
         let languages: &[&str] = match tool {
             Tool::Python => &["Python"],
@@ -62,26 +62,26 @@ impl Survey {
     }
 }
 
-/// Without what `is_ours` says that we wrote: it is not the project's.
+/// Surveys the project. Files for which `is_ours` returns true were written by `init` and are left out.
 pub fn survey(root: &Path, is_ours: impl Fn(&str) -> bool) -> Result<Survey> {
     let tree = Tree::walk(root, is_ours)?;
     let manifests = manifest::read_all(&tree);
     let (stack, architecture, quality, security) = thread::scope(|scope| {
-        let stack = scope.spawn(|| stack::scout(&tree, &manifests));
-        let architecture = scope.spawn(|| architecture::scout(&tree, &manifests));
-        let quality = scope.spawn(|| quality::scout(&tree, &manifests));
-        let security = security::scout(&tree, &manifests);
+        let stack = scope.spawn(|| stack::survey(&tree, &manifests));
+        let architecture = scope.spawn(|| architecture::survey(&tree, &manifests));
+        let quality = scope.spawn(|| quality::survey(&tree, &manifests));
+        let security = security::survey(&tree, &manifests);
         (join(stack), join(architecture), join(quality), security)
     });
     let (name, description) = named(&manifests);
     Ok(Survey { name, description, stack, architecture, quality, security, notes: tree.notes() })
 }
 
-fn join<T>(scout: thread::ScopedJoinHandle<'_, T>) -> T {
-    scout.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+fn join<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
+    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// By the first manifest at the root that says so.
+/// Returns name and description from the first manifest at the root that has a name.
 fn named(manifests: &[Manifest]) -> (Option<String>, Option<String>) {
     let at_root = manifests.iter().filter(|manifest| manifest.dir.is_empty());
     let mut named: Vec<_> = at_root.map(Manifest::named).filter(|(name, _)| name.is_some()).collect();
@@ -115,13 +115,13 @@ mod tests {
         ".nvmrc",
         "Makefile",
     ];
-    /// What readers look for, cut up.
+    /// Fragments of what the parsers look for.
     const PARTS: &str = r#"(\{|\}|\[|\]|"|'|:|,|=|\n|\.|/|<|>|<!--|-->|é|\x00|[a-z]{1,3}|[0-9]{1,3}|"name": "x"|"scripts": \{"test": "jest"\}|"workspaces": \["\*\*"\]|\[workspace\]|members = \["a"\]|\[tool\.ruff\]|<module>a</module>|fail_under = |<minimum>|run: \||- run: |go 1|require a\.b/c v1|gem "a"|Project\("|test:|include 'a'|[ ]{1,3})"#;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn no_manifest_brings_it_down(files in proptest::collection::vec((0..NAMES.len(), proptest::collection::vec(PARTS, 0..30)), 1..5)) {
+        fn no_manifest_makes_the_survey_fail(files in proptest::collection::vec((0..NAMES.len(), proptest::collection::vec(PARTS, 0..30)), 1..5)) {
             let dir = tempfile::tempdir().unwrap();
             for (name, parts) in files {
                 let path = dir.path().join(NAMES[name]);

@@ -1,9 +1,9 @@
-//! How the package managers of a project are called.
+//! Tells which package manager a project uses and how to call it.
 
 use super::manifest::{Content, Manifest, at};
 use super::tree::{Tree, dir_of};
 
-/// The manager of a `package.json`: what it names, else by the nearest lock file at or above it.
+/// Returns the manager of a `package.json`: the one it names, else the one of the nearest lock file at or above it.
 pub fn npm_manager(tree: &Tree, manifest: &Manifest) -> &'static str {
     if let Content::Npm(json) = &manifest.content
         && let Some(named) = json["packageManager"].as_str()
@@ -25,7 +25,7 @@ pub fn npm_manager(tree: &Tree, manifest: &Manifest) -> &'static str {
     found.unwrap_or("npm")
 }
 
-/// The manager of a Python project, with what a command is put behind.
+/// Returns the manager of a Python project, and the prefix that runs a command in its environment.
 pub fn python_manager(tree: &Tree, dir: &str, pyproject: Option<&toml::Table>) -> (&'static str, &'static str) {
     let says = |key: &str| pyproject.is_some_and(|toml| at(toml, &["tool", key]).is_some());
     let locked = |file: &str| at_or_above(dir).any(|dir| tree.first_in(dir, &[file]).is_some());
@@ -47,7 +47,7 @@ pub fn gradle(tree: &Tree, dir: &str) -> &'static str {
     if tree.first_in(dir, &["gradlew"]).is_some() { "./gradlew" } else { "gradle" }
 }
 
-/// From the directory up to the root.
+/// Iterates over the directory and its parents, up to the root.
 pub fn at_or_above(dir: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(dir), |dir| (!dir.is_empty()).then(|| dir_of(dir)))
 }

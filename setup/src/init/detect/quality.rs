@@ -1,5 +1,5 @@
-//! The scout for quality: the commands by which the project itself is tested, linted, type-checked and built, its CI, and
-//! the coverage that it asks for.
+//! Surveys quality checks: the project's own commands for tests, lints, type checks and installation, its CI, and its
+//! coverage threshold.
 
 mod commands;
 mod coverage;
@@ -7,7 +7,7 @@ mod python;
 mod shared;
 mod web;
 
-use mahabharatha_sys::proc::called_by;
+use mahabharatha_sys::proc::leading_program;
 use serde::Serialize;
 
 use super::manifest::Manifest;
@@ -19,7 +19,8 @@ pub use shared::quoted as for_shell;
 #[derive(Debug, Serialize)]
 pub struct Quality {
     pub commands: Vec<Command>,
-    /// What has to be installed before the commands can run in a fresh checkout, or locked before it can land.
+    /// Commands that install what the other commands need in a fresh checkout, or that update a lock file before
+    /// landing.
     pub prepare: Vec<Command>,
     pub ci: Vec<Ci>,
     pub coverage: Option<Coverage>,
@@ -28,21 +29,22 @@ pub struct Quality {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Command {
     pub kind: Kind,
-    /// For a shell, at the root.
+    /// Shell command, to run at the root.
     pub command: String,
-    /// The directory that it is about; empty for the root.
+    /// The directory that it checks; empty for the root.
     pub dir: String,
-    /// What shows that the project uses it.
+    /// The file that shows that the project uses it.
     pub from: String,
-    /// What does for it where its program is not installed.
+    /// Fallback command for when its program is not installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<String>,
 }
 
 impl Command {
-    /// As it can be called here: `is_there` tells whether a program is installed.
+    /// Returns the command to use on this machine, which is the fallback if the program is missing. `is_there` tells
+    /// whether a program is installed.
     pub fn here(&self, is_there: impl Fn(&str) -> bool) -> Command {
-        let is_missing = called_by(&self.command).is_some_and(|program| !is_there(program));
+        let is_missing = leading_program(&self.command).is_some_and(|program| !is_there(program));
         let command = self.otherwise.clone().filter(|_| is_missing).unwrap_or_else(|| self.command.clone());
         Command { command, otherwise: None, ..self.clone() }
     }
@@ -64,11 +66,11 @@ pub enum Kind {
 pub struct Ci {
     pub system: &'static str,
     pub file: String,
-    /// Its shell commands, as far as they stand on a line of their own.
+    /// Its shell commands, as far as a plain text search finds them.
     pub commands: Vec<String>,
 }
 
-pub fn scout(tree: &Tree, manifests: &[Manifest]) -> Quality {
+pub fn survey(tree: &Tree, manifests: &[Manifest]) -> Quality {
     let coverage = coverage::found(tree, manifests);
     let all = commands::found(tree, manifests, coverage.as_ref());
     let (prepare, commands) = all.into_iter().partition(|command| matches!(command.kind, Kind::Install | Kind::Lock));

@@ -1,4 +1,4 @@
-//! The scout for security: lock files, container files, how secrets are handled, what already watches over it.
+//! Surveys security: lock files, container files, how secrets are handled, and which security tools are in use.
 
 use serde::Serialize;
 
@@ -13,14 +13,14 @@ const MAX_LISTED: usize = 100;
 #[derive(Debug, Serialize)]
 pub struct Security {
     pub lock_files: Vec<String>,
-    /// Manifests whose versions nothing holds fast.
+    /// Manifests without a lock file.
     pub unlocked: Vec<String>,
     pub containers: Vec<String>,
-    /// How secrets come in, or are kept out.
+    /// How secrets are provided, or kept out of git.
     pub secrets: Vec<Found>,
-    /// Tools and rules that look after it.
+    /// Security tools and policies that the project uses.
     pub watched_by: Vec<Found>,
-    /// Files whose names say that they hold a secret, though git does not ignore them.
+    /// Files that git does not ignore and whose names suggest a secret.
     pub suspicious: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Found {
     pub file: String,
 }
 
-pub fn scout(tree: &Tree, manifests: &[Manifest]) -> Security {
+pub fn survey(tree: &Tree, manifests: &[Manifest]) -> Security {
     let paths = || tree.files().iter().map(|entry| entry.path.as_str());
     let list = |wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
         paths().filter(|path| wanted(path)).take(MAX_LISTED).map(str::to_owned).collect()
@@ -49,7 +49,7 @@ pub fn scout(tree: &Tree, manifests: &[Manifest]) -> Security {
     }
 }
 
-/// Whether the project's own rules keep `.env` out of git.
+/// Reports whether the project's `.gitignore` excludes `.env`.
 fn ignored_secrets(tree: &Tree) -> Option<Found> {
     let text = tree.read(".gitignore")?;
     let ignores = text.lines().any(|line| matches!(line.trim(), ".env" | "/.env" | ".env*" | "*.env" | "**/.env"));
@@ -102,7 +102,7 @@ fn looks_secret(path: &str) -> bool {
         || [".pem", ".p12", ".pfx", ".key", ".keystore", ".jks"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// Libraries are not meant, so only what lies near the root.
+/// Returns the manifests without a lock file. Only looks near the root, because libraries further down need none.
 fn unlocked(tree: &Tree, manifests: &[Manifest]) -> Vec<String> {
     let is_open = |manifest: &&Manifest| {
         let locks = locks_of(&manifest.content);
@@ -113,7 +113,7 @@ fn unlocked(tree: &Tree, manifests: &[Manifest]) -> Vec<String> {
     near.filter(is_open).map(|manifest| manifest.path.clone()).take(MAX_LISTED).collect()
 }
 
-/// What holds the versions of a manifest fast; nothing where that is not the custom.
+/// Returns the lock files that pin a manifest's versions; empty where lock files are not customary.
 fn locks_of(content: &Content) -> &'static [&'static str] {
     match content {
         Content::Npm(_) => {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_containers_and_secrets() {
+    fn container_files_and_secrets_are_recognized_by_name() {
         for path in ["Dockerfile", "a/Dockerfile.dev", "web.dockerfile", "docker-compose.override.yml", "compose.yaml"]
         {
             assert!(is_container_file(path), "{path}");

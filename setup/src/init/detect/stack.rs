@@ -1,4 +1,4 @@
-//! The scout for the stack: languages, frameworks, package managers, toolchains.
+//! Surveys the stack: languages, frameworks, package managers, toolchains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::tree::Tree;
 
 #[derive(Debug, Serialize)]
 pub struct Stack {
-    /// Those with the most lines first.
+    /// Sorted by lines, most first.
     pub languages: Vec<Language>,
     pub frameworks: Vec<Framework>,
     pub managers: Vec<Manager>,
@@ -39,7 +39,7 @@ pub struct Manager {
     pub from: String,
 }
 
-/// By the name of the package. Names are unlike enough between ecosystems for one list.
+/// Frameworks by package name, sorted. Names differ enough between ecosystems for one list.
 const FRAMEWORKS: &[(&str, &str)] = &[
     ("@angular/core", "Angular"),
     ("@nestjs/core", "NestJS"),
@@ -108,7 +108,7 @@ const FRAMEWORKS: &[(&str, &str)] = &[
     ("xunit", "xUnit"),
 ];
 
-pub fn scout(tree: &Tree, manifests: &[Manifest]) -> Stack {
+pub fn survey(tree: &Tree, manifests: &[Manifest]) -> Stack {
     Stack {
         languages: languages(tree),
         frameworks: frameworks(manifests),
@@ -130,7 +130,7 @@ fn languages(tree: &Tree) -> Vec<Language> {
     found
 }
 
-/// Each once for every version of it, with the manifest nearest to the root.
+/// Returns each framework once per version, with the manifest nearest to the root.
 fn frameworks(manifests: &[Manifest]) -> Vec<Framework> {
     let mut found: BTreeMap<(&str, Option<String>), &str> = BTreeMap::new();
     for manifest in manifests {
@@ -142,10 +142,10 @@ fn frameworks(manifests: &[Manifest]) -> Vec<Framework> {
     }
     let versioned: BTreeSet<&str> =
         found.keys().filter(|(_, version)| version.is_some()).map(|(name, _)| *name).collect();
-    let is_told_better = |name: &str, version: &Option<String>| version.is_none() && versioned.contains(name);
+    let is_redundant = |name: &str, version: &Option<String>| version.is_none() && versioned.contains(name);
     let mut frameworks: Vec<Framework> = found
         .iter()
-        .filter(|((name, version), _)| !is_told_better(name, version))
+        .filter(|((name, version), _)| !is_redundant(name, version))
         .map(|((name, version), from)| Framework { name, version: version.clone(), from: (*from).to_owned() })
         .collect();
     frameworks.sort();
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_can_be_searched() {
+    fn the_framework_list_is_sorted() {
         assert!(FRAMEWORKS.is_sorted_by_key(|(package, _)| package));
     }
 }

@@ -1,4 +1,4 @@
-//! Which toolchains the project needs, and in which version.
+//! Finds the toolchains that the project needs, and their versions.
 
 use std::collections::BTreeMap;
 
@@ -26,9 +26,9 @@ pub enum Tool {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Toolchain {
     pub tool: Tool,
-    /// As the project says it.
+    /// As written in the project's files.
     pub version: Option<String>,
-    /// The file that says so, or shows the need.
+    /// The file that names the version, or shows that the tool is needed.
     pub from: String,
 }
 
@@ -48,18 +48,19 @@ impl Tool {
 }
 
 impl Toolchain {
-    /// The first version that is named, cut to so many numbers: `>=3.11,<4` is `3.11` with two.
+    /// Returns the first version number in the text, cut to this many parts: `>=3.11,<4` becomes `3.11` with two.
     pub fn number(&self, parts: usize) -> Option<String> {
         let text = self.version.as_deref()?;
         let start = text.find(|c: char| c.is_ascii_digit())?;
         let end = text[start..].find(|c: char| !(c.is_ascii_digit() || c == '.')).map_or(text.len(), |end| start + end);
         let numbers: Vec<&str> = text[start..end].split('.').filter(|part| !part.is_empty()).take(parts).collect();
-        // A tag of an image is made of it.
+        // Reject long numbers: the result becomes part of an image tag.
         (numbers.iter().all(|number| number.len() <= 4)).then(|| numbers.join("."))
     }
 }
 
-/// One for each tool, by the manifest nearest to the root that names a version, else by the nearest of all.
+/// Returns one toolchain per tool, from the manifest nearest to the root that names a version, else from the nearest
+/// one.
 pub fn found(tree: &Tree, manifests: &[Manifest]) -> Vec<Toolchain> {
     let mut by_tool: BTreeMap<Tool, (Option<String>, String)> = BTreeMap::new();
     let named = manifests.iter().filter_map(|manifest| {
@@ -111,13 +112,13 @@ fn needed(manifest: &Manifest) -> (Option<Tool>, Option<String>) {
     }
 }
 
-/// `languageVersion = JavaLanguageVersion.of(17)`
+/// Parses `languageVersion = JavaLanguageVersion.of(17)`.
 fn gradle_java(text: &str) -> Option<String> {
     let (_, after) = text.split_once("JavaLanguageVersion.of(")?;
     after.split(')').next().map(str::to_owned)
 }
 
-/// By files at the root that exist for nothing else; these go first.
+/// Returns the versions from files at the root that only pin a version. They take precedence over manifests.
 fn pinned(tree: &Tree) -> impl Iterator<Item = (Tool, Option<String>, String)> + '_ {
     let files = [
         (".python-version", Tool::Python),
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_taken_from_any_way_of_saying_it() {
+    fn a_version_number_is_extracted_from_any_notation() {
         let number = |version: &str, parts| {
             Toolchain { tool: Tool::Python, version: Some(version.to_owned()), from: String::new() }.number(parts)
         };

@@ -1,4 +1,4 @@
-//! The files of a project: those that git does not ignore, without what tools made, without following a link.
+//! Walks the files of a project: those that git does not ignore, without generated ones. Symlinks are never followed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,36 +13,37 @@ use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 
 use super::languages;
 
-/// A manifest that is longer was not written by a person.
-const MAX_READ: u64 = 1 << 20;
-/// The same of a source file.
-const MAX_SOURCE: u64 = 4 << 20;
-/// So many files are looked at.
+/// Maximum size in bytes of a text file that is read; a longer manifest is not handwritten.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+/// Maximum size in bytes of a source file whose lines are counted.
+const MAX_SOURCE_BYTES: u64 = 4 << 20;
+/// Maximum files per survey.
 const MAX_FILES: usize = 1_000_000;
-/// Not of the project's own making, or ours.
-const PASSED_OVER: [&str; 9] =
+/// Names that are skipped: third-party code, version control, and our own directories.
+const SKIPPED_NAMES: [&str; 9] =
     [".git", ".hg", ".svn", ".mahabharatha", ".gsd", ".claude", "vendor", "third_party", "venv"];
-const BINARY_SHOWS_WITHIN: usize = 8 << 10;
+/// A file with a NUL among its first bytes counts as binary.
+const BINARY_CHECK_BYTES: usize = 8 << 10;
 
 pub struct Tree {
     root: PathBuf,
-    /// By path.
+    /// Sorted by path.
     files: Vec<Entry>,
     notes: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// From the root, with `/`.
+    /// Relative to the root, separated by `/`.
     pub path: String,
     pub language: Option<&'static str>,
     pub lines: u64,
 }
 
 impl Tree {
-    /// Without what `is_ours` says that we wrote.
+    /// Walks the project, leaving out files for which `is_ours` returns true.
     pub fn walk(root: &Path, is_ours: impl Fn(&str) -> bool) -> Result<Tree> {
-        // A root that cannot be read is an error, a directory below it is only a note.
+        // An unreadable root is an error; an unreadable directory below it is only a note.
         fs::read_dir(root).map_err(io("read", root))?;
         let (sender, receiver) = mpsc::channel();
         let generated = Generated::default();
@@ -53,7 +54,7 @@ impl Tree {
             .git_global(false)
             .require_git(false)
             .follow_links(false)
-            .filter_entry(move |entry| !is_passed_over(entry, &generated))
+            .filter_entry(move |entry| !is_skipped(entry, &generated))
             .build_parallel();
         walk.run(|| {
             let sender = sender.clone();
@@ -61,12 +62,12 @@ impl Tree {
             Box::new(move |found| {
                 let seen = match found {
                     Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => {
-                        Ok(look_at(root, entry.path(), &mut buffer))
+                        Ok(inspect(root, entry.path(), &mut buffer))
                     }
                     Ok(_) => return WalkState::Continue,
-                    Err(error) => Err(relative_words(root, &error.to_string())),
+                    Err(error) => Err(without_root(root, &error.to_string())),
                 };
-                // Whoever collects has enough.
+                // The receiver is gone because it has enough files.
                 if sender.send(seen).is_err() { WalkState::Quit } else { WalkState::Continue }
             })
         });
@@ -75,7 +76,7 @@ impl Tree {
         for seen in receiver {
             match seen {
                 Ok(_) if tree.files.len() == MAX_FILES => {
-                    tree.note(format!("there are more than {MAX_FILES} files, and not all were looked at"));
+                    tree.note(format!("there are more than {MAX_FILES} files; the rest were skipped"));
                     break;
                 }
                 Ok(entry) if is_ours(&entry.path) => {}
@@ -95,28 +96,28 @@ impl Tree {
         self.files.binary_search_by(|entry| entry.path.as_str().cmp(path)).is_ok()
     }
 
-    /// Also among what is passed over, such as copies of what others wrote.
+    /// Returns true if the file exists, even in a directory that the survey skips, such as vendored code.
     pub fn has_anywhere(&self, path: &str) -> bool {
         fs::symlink_metadata(self.root.join(path)).is_ok_and(|found| found.is_file())
     }
 
-    /// The first of the names that is a file in the directory, as a path.
+    /// Returns the path of the first of these names that is a file in the directory.
     pub fn first_in(&self, dir: &str, names: &[&str]) -> Option<String> {
         names.iter().map(|name| join(dir, name)).find(|path| self.has(path))
     }
 
-    /// What can be read of a text file, or a note why it is not.
+    /// Reads a text file. If it cannot be read, adds a note and returns None.
     pub fn read(&self, path: &str) -> Option<String> {
         if !self.has(path) {
             return None;
         }
-        match read_bounded(&self.root.join(path), MAX_READ) {
+        match read_bounded(&self.root.join(path), MAX_TEXT_BYTES) {
             Ok(Some(bytes)) => Some(String::from_utf8(bytes).unwrap_or_else(|error| {
-                self.note(format!("{path} is not UTF-8; what is not was passed over"));
+                self.note(format!("{path} is not valid UTF-8; the invalid bytes were replaced"));
                 String::from_utf8_lossy(error.as_bytes()).into_owned()
             })),
             Ok(None) => {
-                self.note(format!("{path} is longer than {} KB and was not read", MAX_READ >> 10));
+                self.note(format!("{path} is longer than {} KB and was not read", MAX_TEXT_BYTES >> 10));
                 None
             }
             Err(error) => {
@@ -135,7 +136,7 @@ impl Tree {
     }
 }
 
-/// `name` in `dir`, where the root is the empty path.
+/// Joins a directory and a name, where the root is the empty path.
 pub fn join(dir: &str, name: &str) -> String {
     if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
 }
@@ -144,7 +145,7 @@ pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The directory that it lies in; empty at the root.
+/// Returns the directory of a path; empty at the root.
 pub fn dir_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
@@ -153,46 +154,46 @@ pub fn depth(path: &str) -> usize {
     path.matches('/').count()
 }
 
-fn is_passed_over(entry: &DirEntry, generated: &Generated) -> bool {
+fn is_skipped(entry: &DirEntry, generated: &Generated) -> bool {
     let name = entry.file_name().to_string_lossy();
     let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
     entry.depth() > 0
         && (name.starts_with(JOURNAL_DIR_PREFIX)
-            || PASSED_OVER.contains(&name.as_ref())
+            || SKIPPED_NAMES.contains(&name.as_ref())
             || is_dir && generated.is_generated(&name))
 }
 
-fn look_at(root: &Path, path: &Path, buffer: &mut Vec<u8>) -> Entry {
+fn inspect(root: &Path, path: &Path, buffer: &mut Vec<u8>) -> Entry {
     let below = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
     let language = languages::of(&below);
     let lines = language.and_then(|_| count_lines(path, buffer));
     Entry { path: below, language: lines.and(language), lines: lines.unwrap_or_default() }
 }
 
-/// None for what is no text of a person's.
+/// Returns None for a binary file or one that is too long to be handwritten.
 fn count_lines(path: &Path, buffer: &mut Vec<u8>) -> Option<u64> {
     buffer.clear();
-    let length = File::open(path).ok()?.take(MAX_SOURCE + 1).read_to_end(buffer).ok()?;
-    if length as u64 > MAX_SOURCE || buffer[..length.min(BINARY_SHOWS_WITHIN)].contains(&0) {
+    let length = File::open(path).ok()?.take(MAX_SOURCE_BYTES + 1).read_to_end(buffer).ok()?;
+    if length as u64 > MAX_SOURCE_BYTES || buffer[..length.min(BINARY_CHECK_BYTES)].contains(&0) {
         return None;
     }
     let ends = buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
     Some(ends + u64::from(buffer.last().is_some_and(|byte| *byte != b'\n')))
 }
 
-/// None where it is longer. Only a plain file is opened: a pipe would never end.
+/// Returns None if the file is longer than `max`. Only opens regular files: reading a pipe might never end.
 fn read_bounded(path: &Path, max: u64) -> std::io::Result<Option<Vec<u8>>> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_file() {
-        return Err(std::io::Error::other("it is no plain file"));
+        return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(max + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= max).then_some(bytes))
 }
 
-/// Paths of this machine do not belong into a document of the project.
-fn relative_words(root: &Path, text: &str) -> String {
+/// Removes the root from an error message: paths of this machine do not belong in a document of the project.
+fn without_root(root: &Path, text: &str) -> String {
     text.replace(&format!("{}/", root.display()), "").replace(&root.display().to_string(), ".")
 }
 
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_ignores_and_what_tools_made_is_passed_over() {
+    fn ignored_and_generated_files_are_skipped() {
         let (_dir, tree) = tree(&[
             (".gitignore", b"/secret\n*.log\n"),
             ("secret/a.py", b"x"),
@@ -245,11 +246,11 @@ mod tests {
         assert_eq!(tree.read("a.json"), None);
         assert_eq!(tree.read("b.json").unwrap(), "{\"a\": \"\u{fffd}\"}");
         let languages: Vec<_> = tree.files().iter().filter_map(|entry| entry.language).collect();
-        assert_eq!(languages, ["Python"], "the binary file is no Python");
+        assert_eq!(languages, ["Python"], "the binary file does not count as Python");
         insta::assert_debug_snapshot!(tree.notes(), @r#"
         [
             "a.json is longer than 1024 KB and was not read",
-            "b.json is not UTF-8; what is not was passed over",
+            "b.json is not valid UTF-8; the invalid bytes were replaced",
         ]
         "#);
     }

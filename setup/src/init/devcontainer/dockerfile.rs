@@ -1,14 +1,14 @@
-//! The Dockerfile: Debian, git, the project's toolchains from their own images, the agent.
+//! Generates the Dockerfile: Debian, git, the project's toolchains copied from their official images, and the agent.
 
 use crate::init::detect::{Survey, Tool};
 
-/// What the agent asks for.
-const OLDEST_NODE: u32 = 18;
+/// Oldest Node.js major version that the agent supports.
+const MIN_NODE_MAJOR: u32 = 18;
 
 const HEAD: &str = "\
-# The image that workers run in: git, the toolchains of this project, and the coding agent.
+# The image that workers run in: git, this project's toolchains, and the coding agent.
 #   docker build -f .devcontainer/Dockerfile -t mahabharatha-worker .
-# Written by `mahabharatha init`. Nothing of the project is copied into it; a checkout is mounted.
+# Written by `mahabharatha init`. The project is not copied into it; a checkout is mounted.
 ";
 const PACKAGES: [&str; 9] =
     ["build-essential", "ca-certificates", "curl", "git", "jq", "openssh-client", "pkg-config", "procps", "ripgrep"];
@@ -17,7 +17,7 @@ const TAIL: &str = "
 ARG CLAUDE_CODE_VERSION=latest
 RUN npm install --global @anthropic-ai/claude-code@${CLAUDE_CODE_VERSION} && npm cache clean --force
 
-# Workers may be run as any user; this is the one for people. The checkout may be another's.
+# Workers may run as any user; this one is for interactive use. The checkout may have another owner.
 RUN useradd --create-home --shell /bin/bash worker \\
     && git config --system --add safe.directory /workspace
 USER worker
@@ -26,11 +26,11 @@ CMD [\"sleep\", \"infinity\"]
 ";
 
 pub fn text(survey: &Survey) -> String {
-    let version = |tool, parts, usual: &str| {
-        survey.toolchain(tool).and_then(|found| found.number(parts)).unwrap_or_else(|| usual.to_owned())
+    let version = |tool, parts, default: &str| {
+        survey.toolchain(tool).and_then(|found| found.number(parts)).unwrap_or_else(|| default.to_owned())
     };
     let (python, ruby) = (survey.uses(Tool::Python), survey.uses(Tool::Ruby));
-    // Those two are too scattered to be copied out of their images.
+    // Python and Ruby install into too many places to be copied out of their images, so they are the base image.
     let base = match (python, ruby) {
         (true, _) => format!("python:{}-slim-bookworm", python_version(&version(Tool::Python, 2, "3.12"))),
         (false, true) => format!("ruby:{}-slim-bookworm", ruby_version(&version(Tool::Ruby, 2, "3.3"))),
@@ -58,7 +58,8 @@ pub fn text(survey: &Survey) -> String {
     text + TAIL
 }
 
-/// `>=3.8` asks for no more than that, but images of what is out of support are not kept up.
+/// Raises the requested version to the oldest supported one: `>=3.8` allows newer versions, and images of unsupported
+/// ones are not updated.
 fn python_version(asked: &str) -> String {
     let minor = asked.strip_prefix("3.").and_then(|minor| minor.parse::<u32>().ok());
     minor.map_or("3.12".to_owned(), |minor| format!("3.{}", minor.max(10)))
@@ -73,9 +74,9 @@ fn has_manager(survey: &Survey, name: &str) -> bool {
     survey.stack.managers.iter().any(|manager| manager.name == name)
 }
 
-/// The agent needs it, whatever the project does.
+/// Always installs Node.js, because the agent needs it.
 fn node(survey: &Survey, asked: &str) -> String {
-    let major = asked.parse::<u32>().unwrap_or(22).max(OLDEST_NODE);
+    let major = asked.parse::<u32>().unwrap_or(22).max(MIN_NODE_MAJOR);
     let image = format!("node:{major}-bookworm-slim");
     let managers: Vec<&str> = ["pnpm", "yarn", "bun"].into_iter().filter(|name| has_manager(survey, name)).collect();
     let install = match managers.as_slice() {
@@ -83,7 +84,7 @@ fn node(survey: &Survey, asked: &str) -> String {
         names => format!(" \\\n    && npm install --global {}", names.join(" ")),
     };
     format!(
-        "\n# Node.js, for the agent at least.\n\
+        "\n# Node.js, which the agent needs.\n\
          COPY --from={image} /usr/local/bin/node /usr/local/bin/node\n\
          COPY --from={image} /usr/local/lib/node_modules /usr/local/lib/node_modules\n\
          RUN ln -sf ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm \\\n    \
@@ -91,7 +92,7 @@ fn node(survey: &Survey, asked: &str) -> String {
     )
 }
 
-/// The newest: `go.mod` names the oldest that will do.
+/// Installs the newest Go: `go.mod` names only the oldest version that works.
 fn go(survey: &Survey) -> &'static str {
     if survey.uses(Tool::Go) {
         "\nCOPY --from=golang:1-bookworm /usr/local/go /usr/local/go\nENV PATH=/usr/local/go/bin:$PATH\n"
@@ -100,8 +101,9 @@ fn go(survey: &Survey) -> &'static str {
     }
 }
 
-/// Writable for whoever the worker runs as: a toolchain file may ask for another version, which `rustup` then gets. Most of
-/// it is so in its image; changing that again would put all of it into the layer once more.
+/// Makes the Rust directories writable for any user, because a toolchain file may make `rustup` install another
+/// version. Only files that are not writable yet are changed, since changing all of them would duplicate everything in
+/// the layer.
 fn rust(survey: &Survey) -> String {
     if !survey.uses(Tool::Rust) {
         return String::new();
@@ -120,7 +122,7 @@ fn java(survey: &Survey, version: &str) -> String {
     if !survey.uses(Tool::Java) {
         return String::new();
     }
-    // Before 9 it was called 1.8 and the like.
+    // Java 8 and older are called 1.8 and so on.
     let major = version.strip_prefix("1.").unwrap_or(version).split('.').next().and_then(|major| major.parse().ok());
     let version = major.map_or(21, |major: u32| major.max(8));
     let mut text = format!(
@@ -142,7 +144,7 @@ fn dotnet(survey: &Survey, version: &str) -> String {
     if !survey.uses(Tool::DotNet) {
         return String::new();
     }
-    // `net48` and `netstandard2.0` are built by any.
+    // Any SDK builds `net48` and `netstandard2.0`.
     let version = version.parse().ok().filter(|version: &u32| (6..40).contains(version)).unwrap_or(8);
     format!(
         "\nCOPY --from=mcr.microsoft.com/dotnet/sdk:{version}.0 /usr/share/dotnet /usr/share/dotnet\n\

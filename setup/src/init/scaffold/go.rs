@@ -1,4 +1,4 @@
-//! Go: a program under `cmd/`, everything else under `internal/`, checked by go vet and golangci-lint.
+//! Go scaffold: a program under `cmd/`, everything else under `internal/`, checked by go vet and golangci-lint.
 
 use mahabharatha_core::charter::{Framework, Kind};
 
@@ -30,7 +30,7 @@ go run ./cmd/{{slug}}
 curl http://127.0.0.1:8080/greetings/Ada
 ```
 
-`HOST` and `PORT` say where it listens.",
+Set `HOST` and `PORT` to change where it listens.",
     ),
     ("layout", "| `internal/api/` | the HTTP interface |"),
 ];
@@ -46,7 +46,7 @@ go build -o bin/ ./cmd/{{slug}} && bin/{{slug}} --help
     ("layout", "| `internal/cli/` | the command line |"),
 ];
 
-/// With what it needs itself, as `go mod tidy` would write it: then nothing but `go.sum` is missing.
+/// Includes the indirect requirements that `go mod tidy` would write, so that only `go.sum` is missing.
 const GIN: &str = "github.com/gin-gonic/gin v1.12.0
 
 require (

@@ -1,4 +1,4 @@
-//! The files that a new project begins with: a small program that works, its tests, and the settings of its tools.
+//! The files of a new project: a small working program, its tests and the settings of its tools.
 
 mod go;
 mod python;
@@ -9,20 +9,20 @@ use mahabharatha_core::charter::{Framework, Language, Names};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// From the project's root, with `/`.
+    /// Relative to the project's root, separated by `/`.
     pub path: String,
     pub text: String,
 }
 
-/// A path and what is to be there, both with `{{placeholders}}`.
+/// A path and the file's text, both with `{{placeholders}}`.
 type Template = (&'static str, &'static str);
-/// What a placeholder stands for in one framework; placeholders in it are filled too.
+/// A placeholder and its value for one framework; the value may contain placeholders too.
 type Part = (&'static str, &'static str);
 
 struct Scaffold {
     templates: Vec<Template>,
     parts: Vec<Part>,
-    /// What to type first, so that the checks of the project can run.
+    /// Command to run first, so that the project's checks can run.
     set_up: &'static str,
 }
 
@@ -32,7 +32,7 @@ pub fn files(framework: Framework, names: &Names) -> Vec<File> {
     scaffold.templates.iter().map(|(path, text)| File { path: fill(path), text: fill(text) }).collect()
 }
 
-/// What to type first, so that the checks of the project can run.
+/// Returns the command to run first, so that the project's checks can run.
 pub fn set_up(framework: Framework) -> &'static str {
     scaffold(framework).set_up
 }
@@ -46,7 +46,7 @@ fn scaffold(framework: Framework) -> Scaffold {
     }
 }
 
-/// In one pass, so that what a person wrote is never taken for a placeholder.
+/// Fills the placeholders in one pass, so that the user's own text is never taken for a placeholder.
 fn fill(text: &str, parts: &[Part], names: &Names) -> String {
     let mut filled = String::new();
     let mut rest = text;
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_placeholder_is_filled_and_every_path_is_its_own() {
+    fn every_placeholder_is_filled_and_every_path_is_unique() {
         for framework in Framework::ALL {
             let names = Names::new("My Shop", "Sells things").unwrap();
             let mut paths = BTreeSet::new();
@@ -110,11 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_wrote_is_never_taken_for_a_placeholder() {
+    fn user_text_is_never_taken_for_a_placeholder() {
         for framework in Framework::ALL {
             let files = files(framework, &names());
             let holding = |text: &str| files.iter().any(|file| file.text.contains(text));
-            // The services in Go say it in their readme alone.
+            // The Go web scaffolds have the description only in their readme.
             let only_text = matches!(framework, Framework::Gin | Framework::Echo);
             assert!(only_text || holding(r#""Sells \"{{slug}}\" \\ <b>x</b>""#), "{framework:?}: as a literal");
             assert!(holding(r#"Sells "{{slug}}" \\ \<b>x\</b>"#), "{framework:?}: as text");
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_placeholder_stays() {
+    fn unknown_placeholders_are_kept() {
         assert_eq!(fill("{{slug}} {{ {{what}} {{slug", &[], &names()), "my-shop {{ {{what}} {{slug");
         assert_eq!(fill("{{a}}", &[("a", "b {{slug}}\n")], &names()), "b my-shop");
     }
 
     #[test]
-    fn sections_of_a_manifest_stand_apart() {
+    fn sections_of_a_manifest_are_separated_by_blank_lines() {
         for file in Framework::ALL.into_iter().flat_map(|framework| files(framework, &names())) {
             let lines: Vec<&str> = file.text.lines().collect();
             let crowded = lines.windows(2).find(|pair| pair[1].starts_with('[') && !pair[0].is_empty());

@@ -1,4 +1,4 @@
-//! Python: a package under `src/`, checked by ruff and mypy, tested by pytest.
+//! Python scaffold: a package under `src/`, checked by ruff and mypy, tested by pytest.
 
 use mahabharatha_core::charter::{Framework, Kind};
 
@@ -31,7 +31,7 @@ const WEB: [Part; 3] = [
 curl http://127.0.0.1:8000/greetings/Ada
 ```
 
-`HOST` and `PORT` say where it listens.",
+Set `HOST` and `PORT` to change where it listens.",
     ),
     (
         "layout",

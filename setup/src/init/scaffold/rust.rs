@@ -1,4 +1,4 @@
-//! Rust: one package, checked by clippy and rustfmt.
+//! Rust scaffold: one package, checked by clippy and rustfmt.
 
 use mahabharatha_core::charter::{Framework, Kind};
 
@@ -28,12 +28,12 @@ cargo run
 curl http://127.0.0.1:8080/greetings/Ada
 ```
 
-`HOST` and `PORT` say where it listens, `RUST_LOG` how much it logs.",
+Set `HOST` and `PORT` to change where it listens, and `RUST_LOG` for the log level.",
     ),
     (
         "layout",
-        "| `src/main.rs` | the server: start and end |
-| `src/settings.rs` | what the environment says |
+        "| `src/main.rs` | the server: startup and shutdown |
+| `src/settings.rs` | settings from the environment |
 | `src/api.rs` | the HTTP interface |",
     ),
 ];

@@ -1,4 +1,5 @@
-//! TypeScript on Node.js, which runs it as it is; checked by tsc and Biome, tested by Node's own runner.
+//! TypeScript scaffold on Node.js, which runs TypeScript directly; checked by tsc and Biome, tested by Node's test
+//! runner.
 
 use mahabharatha_core::charter::{Framework, Kind};
 
@@ -13,7 +14,7 @@ macro_rules! asset {
 const SHARED: [Template; 9] = [
     ("README.md", asset!("README.md")),
     (".gitignore", asset!("gitignore")),
-    // An older Node.js would say that there are no tests, and not why.
+    // Without it, an older Node.js would only report that there are no tests.
     (".npmrc", asset!("npmrc")),
     ("package.json", asset!("package.json.tmpl")),
     ("tsconfig.json", asset!("tsconfig.json")),
@@ -40,12 +41,12 @@ curl http://127.0.0.1:3000/greetings/Ada
 npm run build && npm start               # as in production
 ```
 
-`HOST` and `PORT` say where it listens.",
+Set `HOST` and `PORT` to change where it listens.",
     ),
     (
         "layout",
-        "| `src/server.ts` | the server: start and end |
-| `src/settings.ts` | what the environment says |
+        "| `src/server.ts` | the server: startup and shutdown |
+| `src/settings.ts` | settings from the environment |
 | `src/app.ts` | the HTTP interface |",
     ),
 ];

@@ -1,4 +1,4 @@
-//! Reading a journal as far as it is good, and saying what is wrong where it is not.
+//! Reads a journal up to its first invalid record, and reports what is wrong there.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,50 +12,51 @@ use serde_json::Value;
 use super::{Header, Record, VERSION};
 use crate::error::{Error, ExitCode, Result, io};
 
-/// What a journal holds up to the first thing that is wrong with it.
+/// The content of a journal up to its first problem.
 pub(super) struct Content {
-    /// Of the header, where there is a good one.
+    /// The feature in the header, if the header is valid.
     pub feature: Option<Feature>,
     pub records: Vec<Record>,
-    /// Where the good part ends.
+    /// Length of the valid part.
     pub length: u64,
-    /// What follows it: a record whose writing was cut short.
+    /// A torn record after the valid part: its write did not complete.
     pub torn: Vec<u8>,
-    pub trouble: Option<Trouble>,
+    pub problem: Option<Problem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// Nothing is wrong with it, but a newer program wrote it; this says by what that shows.
+pub(super) enum Problem {
+    /// Written by a newer version, but not damaged; `what` says how that shows.
     Newer { what: String },
     Damaged {
-        /// Counted from 1, and the byte that it starts at.
+        /// Line number, counted from 1.
         line: u64,
+        /// Offset at which the line starts.
         byte: u64,
         what: String,
     },
 }
 
 impl Content {
-    /// The content of a journal that has no trouble, else an error that says where the good part ends and how to go on.
-    pub fn whole(self, path: &Path) -> Result<Content> {
-        match self.trouble {
+    /// Returns the content if the journal is valid, else an error that says where the valid part ends and what to do.
+    pub fn validated(self, path: &Path) -> Result<Content> {
+        match self.problem {
             None => Ok(self),
-            Some(Trouble::Newer { what }) => Err(newer(path, &what)),
-            Some(Trouble::Damaged { line, byte, what }) => {
+            Some(Problem::Newer { what }) => Err(newer(path, &what)),
+            Some(Problem::Damaged { line, byte, what }) => {
                 let error = Error::new(ExitCode::Invalid, format!("the journal {} is damaged", path.display()))
                     .detail(format!("line {line}, byte {byte}: {what}"));
                 let (error, then) = match line {
-                    1 => (error, "puts a header in its place if the rest is good"),
+                    1 => (error, "adds a header if the rest is valid"),
                     _ => {
-                        let good = format!("the {byte} bytes before it, {} lines, are good", line - 1);
-                        (error.detail(good), "cuts it where the good part ends, and tells what is then forgotten")
+                        let valid = format!("the {byte} bytes before it ({} lines) are valid", line - 1);
+                        (error.detail(valid), "truncates it after the valid part, and reports what is lost")
                     }
                 };
                 let feature = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
                 Err(error.hint(format!(
-                    "Put a good copy in its place. If there is none: `mahabharatha debug --repair -f {feature}` keeps \
-                     the original beside it and {then}."
+                    "Restore it from a backup; without one, `mahabharatha debug --repair -f {feature}` saves a copy of \
+                     the journal and {then}."
                 )))
             }
         }
@@ -64,24 +65,24 @@ impl Content {
 
 pub(super) fn newer(path: &Path, what: &str) -> Error {
     Error::new(ExitCode::Invalid, format!("the journal {} cannot be read: {what}", path.display()))
-        .hint("It was written by a newer mahabharatha and is not damaged: use that one, or a newer one still.")
+        .hint("It was written by a newer mahabharatha and is not damaged: use that version or a later one.")
 }
 
 pub(super) fn foreign(path: &Path, of: Option<&Feature>, wanted: &Feature) -> Error {
     let of = of.map(Feature::as_str).unwrap_or_default();
     Error::new(ExitCode::Invalid, format!("{} is the journal of {of}, not of {wanted}", path.display()))
-        .hint("Move it back to the directory of the feature that it belongs to.")
+        .hint("Move it back to the directory of its feature.")
 }
 
-/// Only a disk that cannot be read is an error.
+/// Reads the journal up to its first problem. Fails only if the file cannot be read.
 pub(super) fn read_all(file: &File, path: &Path) -> Result<Content> {
-    let mut content = Content { feature: None, records: Vec::new(), length: 0, torn: Vec::new(), trouble: None };
+    let mut content = Content { feature: None, records: Vec::new(), length: 0, torn: Vec::new(), problem: None };
     let mut lines = Lines { reader: BufReader::new(file), path, number: 0, start: 0, end: 0 };
     let first = lines.next_line()?;
     match first.as_deref().map_or_else(|| Err(lines.damage("the file is empty")), |bytes| lines.header(bytes)) {
         Ok(header) => content.feature = Some(header.feature),
-        Err(trouble) => {
-            content.trouble = Some(trouble);
+        Err(problem) => {
+            content.problem = Some(problem);
             return Ok(content);
         }
     }
@@ -94,8 +95,8 @@ pub(super) fn read_all(file: &File, path: &Path) -> Result<Content> {
         }
         match lines.record(&bytes, content.records.len() as u64 + 1) {
             Ok(record) => content.records.push(record),
-            Err(trouble) => {
-                content.trouble = Some(trouble);
+            Err(problem) => {
+                content.problem = Some(problem);
                 break;
             }
         }
@@ -107,8 +108,9 @@ pub(super) fn read_all(file: &File, path: &Path) -> Result<Content> {
 struct Lines<'a> {
     reader: BufReader<&'a File>,
     path: &'a Path,
-    /// Of the line that was read last, counted from 1, and the bytes that it starts and ends at.
+    /// Number of the last line read, counted from 1.
     number: u64,
+    /// Offsets at which that line starts and ends.
     start: u64,
     end: u64,
 }
@@ -123,44 +125,45 @@ impl Lines<'_> {
         Ok((read > 0).then_some(bytes))
     }
 
-    /// Zeros at the very end are a block that was allotted when the power went, before the record reached it.
+    /// Tells whether the last line read ends the file. Zeros there are a block that the file system had allocated, but
+    /// not written, when the power failed.
     fn at_end(&mut self) -> Result<bool> {
         self.reader.fill_buf().map(<[u8]>::is_empty).map_err(io("read", self.path))
     }
 
-    fn header(&self, bytes: &[u8]) -> Result<Header, Trouble> {
+    fn header(&self, bytes: &[u8]) -> Result<Header, Problem> {
         #[derive(Deserialize)]
         struct AnyVersion {
             journal: u32,
         }
         match serde_json::from_slice::<AnyVersion>(bytes) {
-            Ok(AnyVersion { journal }) if journal > VERSION => Err(Trouble::Newer {
-                what: format!("it has version {journal}, and this program reads up to {VERSION}"),
+            Ok(AnyVersion { journal }) if journal > VERSION => Err(Problem::Newer {
+                what: format!("it has version {journal}, but this program reads only up to {VERSION}"),
             }),
             _ => serde_json::from_slice(bytes).map_err(|error| self.damage(&format!("not a header: {error}"))),
         }
     }
 
-    fn record(&self, bytes: &[u8], expected: u64) -> Result<Record, Trouble> {
+    fn record(&self, bytes: &[u8], expected: u64) -> Result<Record, Problem> {
         let record: Record = serde_json::from_slice(bytes).map_err(|error| {
             self.unknown_event(bytes, expected).unwrap_or_else(|| self.damage(&format!("not a record: {error}")))
         })?;
         if record.seq != expected {
-            return Err(self.damage(&format!("record {expected} was expected here, and this is {}", record.seq)));
+            return Err(self.damage(&format!("expected record {expected}, found {}", record.seq)));
         }
         Ok(record)
     }
 
-    /// A good record of something that this program has no word for.
-    fn unknown_event(&self, bytes: &[u8], expected: u64) -> Option<Trouble> {
+    /// Returns a problem if the line is a valid record of an event that this program does not know.
+    fn unknown_event(&self, bytes: &[u8], expected: u64) -> Option<Problem> {
         let record: Value = serde_json::from_slice(bytes).ok()?;
         let name = record["event"]["event"].as_str().filter(|_| record["seq"] == expected)?;
         let unknown = serde_json::from_value::<Event>(record["event"].clone()).err()?.to_string();
-        let what = format!("line {} tells of the event {name:?}, which this program does not know", self.number);
-        unknown.starts_with("unknown variant").then_some(Trouble::Newer { what })
+        let what = format!("line {} has the unknown event {name:?}", self.number);
+        unknown.starts_with("unknown variant").then_some(Problem::Newer { what })
     }
 
-    fn damage(&self, what: &str) -> Trouble {
-        Trouble::Damaged { line: self.number, byte: self.start, what: what.to_owned() }
+    fn damage(&self, what: &str) -> Problem {
+        Problem::Damaged { line: self.number, byte: self.start, what: what.to_owned() }
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a journal, and making of it what can be made. The original always stays.
+//! Diagnoses and repairs a journal, for `debug` and `debug --repair`. Must never delete the original.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use mahabharatha_core::ids::Feature;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::read::{Trouble, foreign, newer, read_all};
+use super::read::{Problem, foreign, newer, read_all};
 use super::{FILE_NAME, Header, Record, VERSION, line};
 use crate::error::{Error, ExitCode, Result, io};
 use crate::store::atomic::{sync_dir, write_atomic};
@@ -19,7 +19,7 @@ use crate::store::locks::FeatureLock;
 pub enum Health {
     Missing,
     Good,
-    /// So many bytes at the end are of a record that was never acted on; the next run cuts them off.
+    /// The last bytes are a torn record that was never acted on; the next run removes them.
     Torn {
         bytes: u64,
     },
@@ -28,7 +28,7 @@ pub enum Health {
         byte: u64,
         what: String,
     },
-    /// Of a newer program; nothing is wrong with it.
+    /// Written by a newer version, but not damaged.
     Newer {
         what: String,
     },
@@ -37,12 +37,12 @@ pub enum Health {
     },
 }
 
-/// A journal as far as it can be read.
+/// Health and readable records of a journal.
 #[derive(Debug)]
 pub struct Examined {
     pub health: Health,
     pub records: Vec<Record>,
-    /// How long the good part is, header included.
+    /// Length of the valid part, including the header.
     pub good_bytes: u64,
     pub bytes: u64,
 }
@@ -57,30 +57,30 @@ pub fn examine(path: &Path, feature: &Feature) -> Result<Examined> {
     };
     let bytes = file.metadata().map_err(io("read", path))?.len();
     let content = read_all(&file, path)?;
-    let health = match (content.trouble, content.feature) {
-        (Some(Trouble::Newer { what }), _) => Health::Newer { what },
+    let health = match (content.problem, content.feature) {
+        (Some(Problem::Newer { what }), _) => Health::Newer { what },
         (_, Some(of)) if of != *feature => Health::Foreign { feature: of },
-        (Some(Trouble::Damaged { line, byte, what }), _) => Health::Damaged { line, byte, what },
+        (Some(Problem::Damaged { line, byte, what }), _) => Health::Damaged { line, byte, what },
         (None, _) if !content.torn.is_empty() => Health::Torn { bytes: content.torn.len() as u64 },
         (None, _) => Health::Good,
     };
     Ok(Examined { health, records: content.records, good_bytes: content.length, bytes })
 }
 
-/// What a repair does: what it keeps, what it drops.
+/// Outcome of a repair: what it keeps and what it drops.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Repaired {
-    /// Where the journal is as it was; nothing before it is carried out.
+    /// Path of the copy of the original journal; `None` until the repair is applied.
     pub original: Option<PathBuf>,
     pub records_kept: usize,
     pub lines_dropped: usize,
     pub bytes_dropped: usize,
-    /// What the dropped lines told, by the name of the event.
+    /// Number of dropped lines by event name.
     pub events_dropped: BTreeMap<String, usize>,
     pub header_replaced: bool,
 }
 
-/// A repair that could be carried out.
+/// A planned repair.
 #[derive(Debug)]
 #[must_use]
 pub struct Repair {
@@ -91,7 +91,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// How a damaged journal can be made a good one; nothing where there is nothing to mend. At most `keep` records stay.
+    /// Plans how to make a damaged journal valid; `None` if there is nothing to repair. At most `keep` records stay.
     pub fn plan(lock: &FeatureLock, feature: &Feature, keep: usize) -> Result<Option<Repair>> {
         let path = lock.dir().join(FILE_NAME);
         let examined = examine(&path, feature)?;
@@ -105,7 +105,7 @@ impl Repair {
         let old = fs::read(&path).map_err(io("read", &path))?;
         let lines: Vec<&[u8]> = old.split_inclusive(|&byte| byte == b'\n').collect();
         let header_replaced = matches!(examined.health, Health::Damaged { line: 1, .. });
-        // The header may be all that is missing.
+        // Only the header may be missing.
         let headless = lines.first().is_none_or(|first| is_record(first, 1));
         let (header, body) = lines.split_at(usize::from(!headless));
         let kept = body.iter().zip(1..).take(keep).take_while(|(line, seq)| is_record(line, *seq)).count();
@@ -127,8 +127,8 @@ impl Repair {
         Ok(Some(Repair { path, new, outcome, old }))
     }
 
-    /// Puts the original beside it first.
-    pub fn carry_out(self, _nobody_writes: &FeatureLock) -> Result<Repaired> {
+    /// Saves a copy of the original, then replaces the journal. The lock keeps others from writing to it.
+    pub fn apply(self, _lock: &FeatureLock) -> Result<Repaired> {
         let original = Some(keep_original(&self.path, &self.old)?);
         write_atomic(&self.path, &self.new)?;
         Ok(Repaired { original, ..self.outcome })
@@ -145,7 +145,7 @@ fn event_name(line: &[u8]) -> String {
     known.unwrap_or_else(|| "unreadable".to_owned())
 }
 
-/// Under a name that nothing has yet, on disk before anything is changed.
+/// Saves the original under an unused name. It is on disk before anything is changed.
 fn keep_original(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     for number in 1.. {
         let place =
@@ -160,5 +160,5 @@ fn keep_original(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
             Err(error) => return Err(io("write", &place)(error)),
         }
     }
-    Err(Error::new(ExitCode::Failed, format!("there is no free name for the original of {}", path.display())))
+    Err(Error::new(ExitCode::Failed, format!("found no unused name for a copy of {}", path.display())))
 }

@@ -28,19 +28,8 @@ fn failed(level: &Level5, command: &str, output: &str) -> GateFailure {
 }
 
 fn blamed(integration: &Integration, level: &Level5, failure: &GateFailure) -> (Option<TaskId>, String) {
-    match answer(integration.blame(LEVEL, &level.base, failure, &level.commits).unwrap()) {
-        Event::Blamed { task, why, .. } => (task, why),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_task_whose_verification_fails_is_to_blame() {
-    let lab = Lab::new();
-    let integration = lab.integration();
-    let level = level(&lab, &integration);
-    let failure = GateFailure { task: Some(task("B")), ..failed(&level, "x", "d.txt") };
-    assert_eq!(blamed(&integration, &level, &failure).0, Some(task("B")));
+    let Blame { task, why } = done(integration.blame(&level.base, failure, &level.commits).unwrap());
+    (task, why)
 }
 
 #[test]
@@ -145,6 +134,6 @@ fn trying_is_called_off() {
     let integration = lab.integration();
     let level = level(&lab, &integration);
     integration.cancel.cancel(Duration::ZERO);
-    let outcome = integration.blame(LEVEL, &level.base, &failed(&level, "false", ""), &level.commits).unwrap();
+    let outcome = integration.blame(&level.base, &failed(&level, "false", ""), &level.commits).unwrap();
     assert_eq!(outcome, Outcome::Interrupted);
 }

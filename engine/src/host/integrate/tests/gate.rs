@@ -34,8 +34,8 @@ fn gates_run_on_exactly_the_tree_that_is_to_land() {
         ),
         gate("cache", "test \"$(cat build/cache)\" = expensive"),
     ];
-    let event = integration.gated(&lab, &base, &staging, &[]);
-    let Event::GatesPassed { candidate, passed, .. } = event else { panic!("{event:?}") };
+    let gated = integration.gated(&lab, &base, &staging, &[]);
+    let Gated::Passed { candidate, passed } = gated else { panic!("{gated:?}") };
     assert_eq!(candidate, Candidate { base, staging: staging.clone(), tree: lab.oid(&format!("{staging}^{{tree}}")) });
     assert_eq!(passed.len(), 5);
     assert!(passed.iter().all(|pass| pass.tree == candidate.tree));
@@ -79,8 +79,8 @@ fn a_required_gate_that_fails_is_told_with_what_passed_before() {
         ignore: &["red before".into()],
         verify: &[],
     };
-    let event = answer(integration.gate(&lab.lock(), call).unwrap());
-    let Event::GateFailed { failure, passed, .. } = event else { panic!("{event:?}") };
+    let gated = done(integration.gate(&lab.lock(), call).unwrap());
+    let Gated::Failed { failure, passed } = gated else { panic!("{gated:?}") };
     assert_eq!((failure.gate.as_str(), failure.staging), ("second", staging));
     assert_eq!(failure.output, "a.txt is bad\non stderr\n\n[exit code 3]");
     assert_eq!(passed.iter().map(|pass| pass.command.as_str()).collect::<Vec<_>>(), ["true"]);
@@ -135,7 +135,7 @@ fn verifications_run_after_the_gates_and_name_their_task() {
         .map(|(id, command)| Verification { task: task(id), command: command.into(), timeout: Duration::from_secs(9) })
         .collect();
     let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &verify };
-    let failed = failure(answer(integration.gate(&lab.lock(), call).unwrap()));
+    let failed = failure(done(integration.gate(&lab.lock(), call).unwrap()));
     // What fails among others is run once more on a checkout of its own.
     assert_eq!(lab.ran(), ["gate", "verify B", "verify D", "verify D"]);
     assert_eq!((failed.gate.as_str(), failed.task), ("verify D", Some(task("D"))));
@@ -146,11 +146,11 @@ fn the_base_is_checked_with_every_gate() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let base = lab.oid("trunk");
-    assert_eq!(answer(integration.check_base(&base).unwrap()), Event::BaseChecked { effect: None, red: vec![] });
+    assert_eq!(done(integration.check_base(&base).unwrap()), []);
     assert!(!lab.staging("").exists(), "without gates nothing is checked out");
     let optional = Gate { required: false, ..gate("optional", "false") };
     integration.gates = vec![gate("red", "false"), optional, gate("green", "test -e a.txt"), gate("red too", "exit 2")];
-    let Event::BaseChecked { red, .. } = answer(integration.check_base(&base).unwrap()) else { panic!() };
+    let red = done(integration.check_base(&base).unwrap());
     assert_eq!(red.iter().map(|failure| failure.gate.as_str()).collect::<Vec<_>>(), ["red", "red too"]);
     assert_eq!(red[0].staging, base);
     assert_eq!(lab.ran().len(), 4);
@@ -184,7 +184,7 @@ fn prepare_that_fails_is_a_gate_that_fails() {
     integration.prepare = Some("echo cannot; false".into());
     let failed = failure(integration.gated(&lab, &base, &staging, &[]));
     assert_eq!((failed.gate.as_str(), failed.command.as_str()), ("merge.prepare", "echo cannot; false"));
-    let Event::BaseChecked { red, .. } = answer(integration.check_base(&base).unwrap()) else { panic!() };
+    let red = done(integration.check_base(&base).unwrap());
     assert_eq!(red.len(), 1);
 }
 
@@ -438,7 +438,7 @@ fn a_verification_that_changes_files_does_not_decide_what_the_next_one_sees() {
         .map(|(id, command)| Verification { task: task(id), command: command.into(), timeout: Duration::from_secs(9) })
         .collect();
     let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &verify };
-    let answered = answer(integration.gate(&lab.lock(), call).unwrap());
-    assert!(matches!(answered, Event::GatesPassed { passed, .. } if passed.len() == 2));
+    let answered = done(integration.gate(&lab.lock(), call).unwrap());
+    assert!(matches!(answered, Gated::Passed { passed, .. } if passed.len() == 2));
     assert_eq!(lab.ran(), ["verify A", "verify B", "verify A", "verify B"]);
 }

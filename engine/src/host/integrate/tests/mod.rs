@@ -146,30 +146,23 @@ impl Lab {
 
 impl Integration {
     fn staged(&self, base: &Oid, tasks: &[TaskCommit]) -> (Oid, Vec<TaskCommit>) {
-        match self.stage(LEVEL, base, tasks).unwrap() {
-            Event::Staged { staging, commits, .. } => (staging, commits),
-            other => panic!("{other:?}"),
-        }
+        self.stage(LEVEL, base, tasks).unwrap()
     }
 
-    fn gated(&self, lab: &Lab, base: &Oid, staging: &Oid, passed: &[GatePass]) -> Event {
+    fn gated(&self, lab: &Lab, base: &Oid, staging: &Oid, passed: &[GatePass]) -> Gated {
         let call = GateCall { level: LEVEL, base, staging, passed, ignore: &[], verify: &[] };
-        answer(self.gate(&lab.lock(), call).unwrap())
+        done(self.gate(&lab.lock(), call).unwrap())
     }
 
     fn candidate_of(&self, lab: &Lab, base: &Oid, staging: &Oid) -> Candidate {
         match self.gated(lab, base, staging, &[]) {
-            Event::GatesPassed { candidate, .. } => candidate,
+            Gated::Passed { candidate, .. } => candidate,
             other => panic!("{other:?}"),
         }
     }
 
     fn landed(&self, lab: &Lab, candidate: &Candidate) -> Result<Oid, Obstacle> {
-        match self.land(&lab.lock(), LEVEL, candidate).unwrap() {
-            Event::Landed { commit, .. } => Ok(commit),
-            Event::NotLanded { obstacle, .. } => Err(obstacle),
-            other => panic!("{other:?}"),
-        }
+        self.land(&lab.lock(), LEVEL, candidate).unwrap()
     }
 
     /// A level with one task that writes `a.txt`, ready to land.
@@ -232,23 +225,23 @@ fn gate(name: &str, command: &str) -> Gate {
     Gate { name: name.into(), command: command.into(), timeout: Duration::from_secs(60), required: true }
 }
 
-fn answer(outcome: Outcome) -> Event {
+fn done<T>(outcome: Outcome<T>) -> T {
     match outcome {
-        Outcome::Answer(event) => event,
+        Outcome::Done(value) => value,
         Outcome::Interrupted => panic!("interrupted"),
     }
 }
 
-fn failure(event: Event) -> GateFailure {
-    match event {
-        Event::GateFailed { failure, .. } => failure,
+fn failure(gated: Gated) -> GateFailure {
+    match gated {
+        Gated::Failed { failure, .. } => failure,
         other => panic!("{other:?}"),
     }
 }
 
-fn obstacle(event: Event) -> Obstacle {
-    match event {
-        Event::NotLanded { obstacle, .. } => obstacle,
+fn obstacle(gated: Gated) -> Obstacle {
+    match gated {
+        Gated::Blocked(obstacle) => obstacle,
         other => panic!("{other:?}"),
     }
 }

@@ -51,11 +51,11 @@ fn nothing_planted_is_executed() {
     fs::remove_file(&trace).unwrap();
 
     integration.gates = vec![gate("g", "grep done a.txt && grep evil x.evil && grep person b.txt")];
-    answer(integration.check_base(&base).unwrap());
+    done(integration.check_base(&base).unwrap());
     let (staging, commits) = integration.staged(&base, &[work]);
     let candidate = integration.candidate_of(&lab, &base, &staging);
     let failure = Check::from(&gate("g", "false")).failure(String::new(), &staging);
-    integration.blame(LEVEL, &base, &failure, &commits).unwrap();
+    integration.blame(&base, &failure, &commits).unwrap();
     lab.write("a.txt", "done\n");
     integration.landed(&lab, &candidate).unwrap();
     assert!(!trace.exists());

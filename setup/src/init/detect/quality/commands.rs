@@ -1,4 +1,4 @@
-//! The commands of every ecosystem, for the topmost manifest of each.
+//! Finds the commands of every ecosystem, in the topmost directories that have manifests of it.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use crate::init::detect::manifest::{Content, Manifest, at};
 use crate::init::detect::package;
 use crate::init::detect::tree::{Tree, depth, join};
 
-/// Of one ecosystem so many directories get commands; with more of them the project has some of its own at the root.
-const MAX_PLACES: usize = 8;
+/// Maximum directories per ecosystem that get commands. A project with more has its own commands at the root.
+const MAX_DIRECTORIES: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ecosystem {
@@ -27,7 +27,7 @@ struct Finder<'t> {
     tree: &'t Tree,
     manifests: &'t [Manifest],
     coverage: Option<&'t Coverage>,
-    /// What CI runs, line by line, and the file that says so.
+    /// Commands that CI runs, each with the file that contains it.
     ci: Vec<(String, String)>,
 }
 
@@ -49,7 +49,7 @@ pub fn found(tree: &Tree, manifests: &[Manifest], coverage: Option<&Coverage>) -
 }
 
 impl<'t> Finder<'t> {
-    /// Directories with manifests of one ecosystem and none of it above them.
+    /// Returns the directories that have manifests of an ecosystem, without those below another such directory.
     fn places(&self) -> BTreeMap<(Ecosystem, &'t str), Vec<&'t Manifest>> {
         let mut all: BTreeMap<(Ecosystem, &str), Vec<&Manifest>> = BTreeMap::new();
         for manifest in self.manifests {
@@ -65,15 +65,16 @@ impl<'t> Finder<'t> {
         all.retain(|(ecosystem, _), _| {
             let count = counts.entry(*ecosystem).or_default();
             *count += 1;
-            *count <= MAX_PLACES
+            *count <= MAX_DIRECTORIES
         });
-        if counts.values().any(|count| *count > MAX_PLACES) {
-            self.tree.note(format!("commands were looked for in the first {MAX_PLACES} packages of each kind only"));
+        if counts.values().any(|count| *count > MAX_DIRECTORIES) {
+            self.tree
+                .note(format!("looked for commands only in the first {MAX_DIRECTORIES} packages of each ecosystem"));
         }
         all
     }
 
-    /// The directory that the commands of a manifest run in.
+    /// Returns the directory that the commands of a manifest run in.
     fn place(&self, manifest: &'t Manifest) -> &'t str {
         let has_solution =
             || self.tree.files().iter().any(|entry| depth(&entry.path) == 0 && entry.path.ends_with(".sln"));
@@ -101,7 +102,8 @@ impl<'t> Finder<'t> {
         }
     }
 
-    /// A workspace without scripts of its own: those of its members, all at once.
+    /// For a workspace root, adds the scripts of its members (run for all members at once) where it has none of its
+    /// own.
     fn with_members(&self, manifest: &Manifest, mut own: Vec<Command>) -> Vec<Command> {
         let manager = package::npm_manager(self.tree, manifest);
         let run = |script: &str| match manager {
@@ -145,7 +147,7 @@ impl<'t> Finder<'t> {
             found.push(make(Kind::Format, "cargo fmt --all --check".to_owned(), from));
         }
         found.push(make(Kind::Test, format!("cargo test{whole}"), manifest.path.clone()));
-        // The gates would pass without, and leave a lock file behind that a build with `--locked` refuses.
+        // The gates would pass without it, but the lock file would be out of date, and `--locked` builds would fail.
         found.push(make(Kind::Lock, "cargo update --workspace".to_owned(), manifest.path.clone()));
         found
     }
@@ -159,7 +161,8 @@ impl<'t> Finder<'t> {
             None => make(Kind::Lint, vet, manifest.path.clone()),
         };
         let mut found = vec![lint, make(Kind::Test, "go test ./...", manifest.path.clone())];
-        // Unlike `go mod tidy` it takes nothing out of `go.sum`, which would have to go with a change of `go.mod`.
+        // Unlike `go mod tidy`, it removes nothing from `go.sum`; a removal would have to be committed with the change of
+        // `go.mod` that causes it.
         let is_vendored = self.tree.has_anywhere(&join(dir, "vendor/modules.txt"));
         if !is_vendored && text.lines().any(|line| line.trim_start().starts_with("require")) {
             found.push(make(Kind::Install, "go get -t ./...", manifest.path.clone()));
@@ -178,7 +181,7 @@ impl<'t> Finder<'t> {
         if text.contains("spotless-maven-plugin") {
             found.push(make(Kind::Format, "spotless:check"));
         }
-        // The rule about coverage is held against the tests in the phase `verify`.
+        // Maven checks the coverage rule in the `verify` phase.
         let covered = self.coverage.is_some_and(|coverage| coverage.dir == manifest.dir);
         found.push(make(Kind::Test, if covered { "verify" } else { "test" }));
         found
@@ -235,10 +238,10 @@ impl<'t> Finder<'t> {
         if found.is_empty() { found } else { found.into_iter().chain([install]).collect() }
     }
 
-    /// A line of CI that begins so and needs nothing that only CI knows.
-    fn ci_line(&self, beginning: &str) -> Option<&(String, String)> {
+    /// Returns a CI command with this prefix that uses no variables or other syntax, so it works outside CI.
+    fn ci_line(&self, prefix: &str) -> Option<&(String, String)> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '=' | ',' | '.' | '/' | ':');
-        self.ci.iter().find(|(line, _)| line.starts_with(beginning) && line.chars().all(plain))
+        self.ci.iter().find(|(line, _)| line.starts_with(prefix) && line.chars().all(plain))
     }
 }
 

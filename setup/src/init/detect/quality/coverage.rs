@@ -1,4 +1,4 @@
-//! The coverage that the project asks of its tests.
+//! Finds the coverage threshold that the project sets for its tests.
 
 use serde::Serialize;
 
@@ -10,16 +10,16 @@ use crate::init::detect::tree::{Tree, join};
 pub struct Coverage {
     pub percent: f64,
     pub from: String,
-    /// The directory whose tests it is about; empty for the root.
+    /// The directory whose tests it applies to; empty for the root.
     pub dir: String,
 }
 
-/// The one nearest to the root.
+/// Returns the threshold nearest to the root.
 pub fn found(tree: &Tree, manifests: &[Manifest]) -> Option<Coverage> {
     manifests.iter().find_map(|manifest| {
         let (percent, from) = of(tree, manifest)?;
-        let is_one = (0.0..=100.0).contains(&percent) && percent > 0.0;
-        is_one.then(|| Coverage { percent, from, dir: manifest.dir.clone() })
+        let is_valid = (0.0..=100.0).contains(&percent) && percent > 0.0;
+        is_valid.then(|| Coverage { percent, from, dir: manifest.dir.clone() })
     })
 }
 
@@ -56,8 +56,8 @@ fn of(tree: &Tree, manifest: &Manifest) -> Option<(f64, String)> {
         }
         Content::Cargo(_) => beside("tarpaulin.toml", &["fail-under"]),
         Content::Maven(text) if text.contains("jacoco-maven-plugin") => {
-            let least = markup::text_of(text, "minimum")?.parse::<f64>().ok()?;
-            Some(here(if least <= 1.0 { least * 100.0 } else { least }))
+            let minimum = markup::text_of(text, "minimum")?.parse::<f64>().ok()?;
+            Some(here(if minimum <= 1.0 { minimum * 100.0 } else { minimum }))
         }
         Content::Go(_) => beside(".testcoverage.yml", &["total"]),
         Content::DotNet(text) => markup::text_of(text, "Threshold")?.parse().ok().map(here),
@@ -70,7 +70,7 @@ fn python_files(beside: &impl Fn(&str, &[&str]) -> Option<(f64, String)>) -> Opt
     [".coveragerc", "setup.cfg", "tox.ini", "pytest.ini"].iter().find_map(|name| beside(name, &words))
 }
 
-/// A text, or a list of texts.
+/// Joins a string, or a list of strings.
 fn words(value: &toml::Value) -> String {
     let list = value.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
     value.as_str().into_iter().chain(list).collect::<Vec<_>>().join(" ")
@@ -80,7 +80,7 @@ fn number(value: &toml::Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }
 
-/// The number that follows the word, with nothing but signs between.
+/// Returns the number after the word, if only spaces, quotes, `:` or `=` are in between.
 fn number_after(text: &str, word: &str) -> Option<f64> {
     text.match_indices(word).find_map(|(at, _)| {
         let rest = text[at + word.len()..].trim_start_matches([' ', '\t', ':', '=', '"', '\'']);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_found_however_it_is_set_apart() {
+    fn a_number_is_found_after_any_separator() {
         assert_eq!(number_after("[report]\nfail_under = 85\n", "fail_under"), Some(85.0));
         assert_eq!(number_after("thresholds: { lines: 92.5, }", "lines"), Some(92.5));
         assert_eq!(number_after("# fail_under is\nfail_under=90.", "fail_under"), Some(90.0));

@@ -1,4 +1,4 @@
-//! Commands of a Python project.
+//! Finds the commands of a Python project.
 
 use super::shared::{command, evidence};
 use super::{Command, Coverage, Kind};
@@ -6,7 +6,7 @@ use crate::init::detect::manifest::{Content, Manifest, at};
 use crate::init::detect::package;
 use crate::init::detect::tree::{Tree, dir_of, join};
 
-/// One directory with a Python project, whatever manifests it has.
+/// A directory with a Python project, whatever manifests it has.
 struct Place<'t> {
     tree: &'t Tree,
     dir: &'t str,
@@ -34,7 +34,8 @@ impl Place<'_> {
         command(kind, self.dir, format!("{}{text}", self.run), from)
     }
 
-    /// What shows that the tool is used: a table of its own, a file of its own, or that it is installed.
+    /// Returns the file that shows that the tool is used: its table in `pyproject.toml`, its own settings file, or a
+    /// manifest that depends on it.
     fn uses(&self, tool: &str, files: &[&str]) -> Option<String> {
         let table = self.pyproject.and_then(|toml| at(toml, &["tool", tool])).map(|_| join(self.dir, "pyproject.toml"));
         let file = || evidence(self.tree, self.dir, files);
@@ -68,7 +69,7 @@ impl Place<'_> {
         }
         let mypy = self.uses("mypy", &["mypy.ini", ".mypy.ini"]).or_else(|| self.section("setup.cfg", "mypy"));
         if let Some(from) = mypy {
-            // What is to be checked may be configured; then naming it would say otherwise.
+            // The files to check may be configured; an argument would override that.
             let named = self.pyproject.and_then(|toml| at(toml, &["tool", "mypy", "files"])).is_some();
             found.push(self.command(Kind::TypeCheck, if named { "mypy" } else { "mypy ." }, from));
         } else if let Some(from) = self.uses("pyright", &["pyrightconfig.json"]) {
@@ -118,7 +119,7 @@ impl Place<'_> {
             "poetry" => "poetry install",
             "pdm" => "pdm install",
             "pipenv" => "pipenv install --dev",
-            // Into which environment is for the person to say.
+            // Only the user can say into which environment pip should install.
             _ => return None,
         };
         Some(command(Kind::Install, self.dir, text, from))

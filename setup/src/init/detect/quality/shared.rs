@@ -1,4 +1,4 @@
-//! What does not belong to one ecosystem: CI, makefiles, how a command is put together.
+//! Helpers for all ecosystems: CI files, makefiles, and building commands.
 
 use mahabharatha_sys::ui::{fit, one_line};
 
@@ -7,7 +7,7 @@ use crate::init::detect::tree::{Tree, dir_of, file_name, join};
 
 const MAX_CI_COMMANDS: usize = 40;
 
-/// A command for the shell at the root that runs in the directory.
+/// Builds a command for a shell at the root that runs in `dir`.
 pub fn command(kind: Kind, dir: &str, command: impl Into<String>, from: impl Into<String>) -> Command {
     Command { kind, command: within(dir, command), dir: dir.to_owned(), from: from.into(), otherwise: None }
 }
@@ -17,14 +17,14 @@ pub fn within(dir: &str, command: impl Into<String>) -> String {
     if dir.is_empty() { command } else { format!("cd {} && {command}", quoted(dir)) }
 }
 
-/// A name that somebody else chose, as one word for the shell.
+/// Quotes an untrusted name as one shell word.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
     let word = if word.starts_with('-') { format!("./{word}") } else { word.to_owned() };
     if word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// Targets of a makefile at the root that say what they are for.
+/// Returns the targets of a makefile or justfile at the root whose names say what they are for.
 pub fn make_targets(tree: &Tree) -> Vec<Command> {
     let kinds =
         [("lint", Kind::Lint), ("typecheck", Kind::TypeCheck), ("type-check", Kind::TypeCheck), ("test", Kind::Test)];
@@ -64,10 +64,10 @@ pub fn ci(tree: &Tree) -> Vec<Ci> {
     found
 }
 
-/// `run: npm test`, the lines below `run: |`, and list entries below `script:`.
+/// Returns `run: npm test`, the lines below `run: |`, and the list entries below `script:`.
 fn shell_lines(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    // How far the key is indented whose block we are in.
+    // Indentation of the key whose block this line is in.
     let mut block: Option<usize> = None;
     for line in text.lines() {
         let trimmed = line.trim_start();
@@ -96,7 +96,7 @@ fn shell_lines(text: &str) -> Vec<String> {
     found
 }
 
-/// The first of the names that is a file in the directory, as a path.
+/// Returns the path of the first of these names that is a file in the directory.
 pub fn evidence(tree: &Tree, dir: &str, names: &[&str]) -> Option<String> {
     names.iter().map(|name| join(dir, name)).find(|path| tree.has(path))
 }

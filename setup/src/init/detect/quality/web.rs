@@ -1,4 +1,4 @@
-//! Commands of a package for Node.js.
+//! Finds the commands of a Node.js package.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::init::detect::manifest::Manifest;
 use crate::init::detect::package;
 use crate::init::detect::tree::Tree;
 
-/// Scripts that say what they are for, by the names that people give them.
+/// Conventional script names by kind.
 const SCRIPTS: [(Kind, &[&str]); 4] = [
     (Kind::Lint, &["lint"]),
     (Kind::Format, &["format:check", "format-check", "check:format", "prettier:check"]),
@@ -28,7 +28,7 @@ pub fn commands(tree: &Tree, manifest: &Manifest, json: &Value, coverage: Option
     for (kind, names) in SCRIPTS {
         let script = names.iter().find_map(|name| Some((*name, json["scripts"][*name].as_str()?)));
         match script {
-            // What `npm init` puts there.
+            // The placeholder that `npm init` writes.
             Some((_, text)) if text.contains("no test specified") => {}
             Some((name, text)) => {
                 let mut call = if name == "test" { format!("{manager} test") } else { format!("{manager} run {name}") };
@@ -46,7 +46,7 @@ pub fn commands(tree: &Tree, manifest: &Manifest, json: &Value, coverage: Option
     found
 }
 
-/// The runners hold the threshold against what they measure, once they are told to measure.
+/// Turns on measuring, since the test runners check the threshold only when they measure coverage.
 fn with_coverage(call: String, manager: &str, script: &str) -> String {
     let measures = ["--coverage", "nyc", "c8"].iter().any(|word| script.contains(word));
     let can = ["jest", "vitest"].iter().any(|runner| script.contains(runner));
@@ -54,7 +54,7 @@ fn with_coverage(call: String, manager: &str, script: &str) -> String {
     if can && !measures { format!("{call}{separator} --coverage") } else { call }
 }
 
-/// Without a script: by the settings of a tool that is installed.
+/// Finds a command for a check without a script, if the tool is both configured and a dependency.
 fn by_settings(tree: &Tree, manifest: &Manifest, manager: &str, kind: Kind) -> Option<Command> {
     let has_biome = evidence(tree, &manifest.dir, BIOME).is_some();
     let (tool, files, call) = match kind {

@@ -1,4 +1,4 @@
-//! Watches every append: keeps the journal, steps a run of its own, and holds it against the books.
+//! Checks every appended event: keeps the journal, steps a run of its own and compares it with the model.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,51 +7,51 @@ use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event, RequestId, Setup};
 use mahabharatha_core::run::{Effect, EffectId, LevelStatus, Run, replay};
 
-use crate::books::Standing;
 use crate::coverage::Coverage;
 use crate::invariants::{
     check_effect, check_end, check_granted, check_refused, check_skipped, check_state, check_view,
 };
-use crate::ledger::Ledger;
+use crate::model::Model;
+use crate::model::parts::Standing;
 
-/// No schedule may take more steps.
-const MOST_STEPS: usize = 30_000;
-/// What people see is checked every so many steps.
+/// Limit on the steps of a schedule.
+const MAX_STEPS: usize = 30_000;
+/// Number of steps between two checks of the view.
 const VIEW_EVERY: usize = 17;
 
-pub struct Judge {
+pub struct Checker {
     pub journal: Vec<(Time, Event)>,
-    /// What the journal adds up to, one step after the other.
+    /// The run that the journal adds up to.
     pub run: Run,
-    pub ledger: Ledger,
-    /// Decided, and not begun yet.
+    pub model: Model,
+    /// Effects that are decided and not begun yet.
     decided: VecDeque<(EffectId, Effect)>,
     answers: BTreeMap<RequestId, Answer>,
     pub coverage: Coverage,
-    /// The first wait of a process may be for a time that is past.
+    /// Whether the process has not waited yet; its first wait may be for a time in the past.
     fresh: bool,
 }
 
-impl Judge {
-    pub fn new(now: Time, setup: &Setup) -> Judge {
+impl Checker {
+    pub fn new(now: Time, setup: &Setup) -> Checker {
         let run = Run::start(now, setup).expect("the simulator's graphs are valid");
-        let mut judge = Judge {
+        let mut checker = Checker {
             journal: vec![(now, Event::Started(Box::new(setup.clone())))],
-            ledger: Ledger::new(now, setup),
+            model: Model::new(now, setup),
             decided: VecDeque::new(),
             answers: BTreeMap::new(),
             coverage: Coverage::default(),
             fresh: true,
             run,
         };
-        let outstanding: Vec<_> = judge.run.outstanding().map(|(id, effect)| (id, effect.clone())).collect();
-        judge.check_effects(None, &outstanding);
-        judge
+        let outstanding: Vec<_> = checker.run.outstanding().map(|(id, effect)| (id, effect.clone())).collect();
+        checker.check_effects(None, &outstanding);
+        checker
     }
 
-    /// An event came into the journal.
+    /// Appends an event to the journal and checks what follows from it.
     pub fn appended(&mut self, now: Time, event: &Event) -> &[(EffectId, Effect)] {
-        assert!(self.journal.len() < MOST_STEPS, "the run does not come to an end");
+        assert!(self.journal.len() < MAX_STEPS, "the run does not come to an end");
         let taken = match event {
             Event::Replanned { graph } => self.run.cannot_replan(graph).is_empty(),
             Event::Started(_) => !self.run.has_begun(),
@@ -62,13 +62,13 @@ impl Judge {
         let effects = self.run.step(now, event);
         self.journal.push((now, event.clone()));
         let failing =
-            matches!(event, Event::EffectFailed { effect, .. } if self.ledger.outstanding.contains_key(effect));
-        self.ledger.note(now, event, taken);
+            matches!(event, Event::EffectFailed { effect, .. } if self.model.outstanding.contains_key(effect));
+        self.model.note(now, event, taken);
         self.check_interrupts(event, failing, &effects);
         self.check_effects(Some(event), &effects);
-        check_state(&self.ledger, &self.run);
+        check_state(&self.model, &self.run);
         if let (Some(end), false) = (self.run.ended(), was_ended) {
-            check_end(&self.ledger, &self.run, end);
+            check_end(&self.model, &self.run, end);
         }
         if self.journal.len().is_multiple_of(VIEW_EVERY) || self.run.ended().is_some() {
             check_view(&self.run);
@@ -77,12 +77,12 @@ impl Judge {
         self.decided.make_contiguous()
     }
 
-    /// What is under way is called off when that is asked for or something cannot be carried out, and only then.
+    /// Checks that effects are interrupted on request or after a failure, and only then.
     fn check_interrupts(&self, event: &Event, failing: bool, effects: &[(EffectId, Effect)]) {
-        let under_way = !self.ledger.is_settled();
+        let under_way = !self.model.is_settled();
         let due = match event {
             Event::Asked { request, command: Command::Stop { force, grace_ms, worker } } => {
-                let on_it = |of: WorkerId| self.ledger.jobs().any(|(_, job)| job.worker == of);
+                let on_it = |of: WorkerId| self.model.jobs().any(|(_, job)| job.worker == of);
                 let due = !self.answers.contains_key(request) && worker.map_or(under_way, on_it);
                 due.then_some((*force, *grace_ms, *worker))
             }
@@ -106,75 +106,75 @@ impl Judge {
                     self.granted(request, command, answer);
                     answered = true;
                 }
-                _ => check_effect(&self.ledger, &self.run, *id, effect),
+                _ => check_effect(&self.model, &self.run, *id, effect),
             }
-            self.ledger.began(*id, effect);
+            self.model.began(*id, effect);
         }
         self.merge_empty_levels();
         assert!(answered || !matches!(event, Some(Event::Asked { .. })), "whoever asked is not answered");
     }
 
-    /// Carries a person's wish into the books, as far as it was granted.
+    /// Updates the model with the accepted part of a command.
     fn granted(&mut self, request: &RequestId, command: &Command, answer: &Answer) {
         assert_eq!(self.run.answer(request), Some(answer), "the answer is not kept");
         if let Some(before) = self.answers.insert(request.clone(), answer.clone()) {
             assert_eq!(before, *answer, "the same request is answered differently");
             return;
         }
-        check_skipped(&self.ledger, command, answer);
+        check_skipped(&self.model, command, answer);
         if let Command::Retry { budget: Some(budget), .. } = command {
-            self.ledger.policy.max_usd_per_task = budget.max_usd;
-            self.ledger.block_over_budget();
+            self.model.policy.max_usd_per_task = budget.max_usd;
+            self.model.block_over_budget();
         }
         for refusal in &answer.refused {
-            check_refused(&self.ledger, command, &refusal.task);
+            check_refused(&self.model, command, &refusal.task);
         }
         for task in &answer.accepted {
             match command {
                 Command::Retry { .. } => {
-                    check_granted(&self.ledger, command, task);
-                    assert!(!self.ledger.is_over_budget(task), "{task} is tried again over its budget");
-                    self.ledger.retried(task);
+                    check_granted(&self.model, command, task);
+                    assert!(!self.model.is_over_budget(task), "{task} is tried again over its budget");
+                    self.model.retried(task);
                 }
                 Command::Skip { .. } => {
-                    check_granted(&self.ledger, command, task);
-                    self.ledger.skipped(task);
+                    check_granted(&self.model, command, task);
+                    self.model.skipped(task);
                 }
-                Command::Finish { attempt, report, .. } => self.ledger.attempt_ended(task, *attempt, report),
+                Command::Finish { attempt, report, .. } => self.model.attempt_ended(task, *attempt, report),
                 Command::Claim { .. } | Command::Adopt { .. } => {
-                    assert!(self.ledger.job_of(task).is_some(), "{task} is granted, and nobody is at it");
+                    assert!(self.model.job_of(task).is_some(), "{task} is granted, and nobody is at it");
                 }
                 Command::Stop { .. } => panic!("a stop is not about tasks"),
             }
         }
         match command {
-            Command::Stop { worker: None, .. } => self.ledger.stop_asked = true,
+            Command::Stop { worker: None, .. } => self.model.stop_asked = true,
             Command::Stop { worker: Some(worker), .. } if (worker.0 as usize) < self.run.workers().len() => {
-                self.ledger.stopped.insert(worker.0);
+                self.model.stopped.insert(worker.0);
             }
             _ => {}
         }
     }
 
-    /// A level of which every task was skipped needs no merge, except as the last, which verifies everything.
+    /// Marks levels as merged whose tasks were all skipped; the last level is merged even so, to verify everything.
     fn merge_empty_levels(&mut self) {
-        while let Some(level) = self.ledger.current() {
+        while let Some(level) = self.model.current() {
             let said = self.run.levels().iter().find(|state| state.level == level).map(|state| &state.status);
-            let empty = self.ledger.of_level(level).all(|(_, book)| book.standing == Standing::Skipped);
-            if !matches!(said, Some(LevelStatus::Merged { .. })) || !empty || self.ledger.is_last(level) {
+            let empty = self.model.of_level(level).all(|(_, entry)| entry.standing == Standing::Skipped);
+            if !matches!(said, Some(LevelStatus::Merged { .. })) || !empty || self.model.is_last(level) {
                 return;
             }
-            self.ledger.merged_empty(level);
+            self.model.merged_empty(level);
         }
     }
 
-    /// The live process begins an effect: it must be the one decided.
+    /// Checks that the effect which the live process begins is the one decided.
     pub fn begun(&mut self, id: EffectId, effect: &Effect) {
         let decided = self.decided.pop_front();
         assert_eq!(decided.as_ref().map(|(id, effect)| (*id, effect)), Some((id, effect)), "live is not replay");
     }
 
-    /// The live process waits.
+    /// Checks the time that the live process waits for.
     pub fn waits(&mut self, until: Option<Time>) {
         assert_eq!(until, self.run.next_wakeup(), "live is not replay");
         assert!(self.decided.is_empty(), "decided and never begun: {:?}", self.decided);
@@ -187,7 +187,7 @@ impl Judge {
         self.decided.clear();
     }
 
-    /// The journal, read anew.
+    /// Replays the journal; checks that it gives the same run.
     pub fn replayed(&self) -> Run {
         let records = self.journal.iter().map(|(now, event)| (*now, event));
         let run = replay(records).expect("the journal can be read").expect("the journal is not empty");

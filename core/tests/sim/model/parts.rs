@@ -1,4 +1,4 @@
-//! The books' pages: a task, a level, the breaker.
+//! Parts of the model: a task, a level, the circuit breaker, the API limit.
 
 use std::time::Duration;
 
@@ -8,15 +8,17 @@ use mahabharatha_core::run::effect::Carry;
 use mahabharatha_core::run::event::{Candidate, Event, GateFailure, JobEnd, JobReport, Policy, TaskCommit};
 use mahabharatha_core::spec::TaskSpec;
 
-/// So many checkpoints are free, so many jobs may never come to life, so many deaths in a row stop the launching.
+/// Checkpoints of a task that use up no retry.
 pub const FREE_CHECKPOINTS: u32 = 10;
-const FALSE_STARTS: u32 = 10;
-const DEATHS: u32 = 3;
-/// So often in a row the agents' service is tried.
-const TRIES: u32 = 10;
+/// Jobs that fail to start before their task is blocked.
+const MAX_FALSE_STARTS: u32 = 10;
+/// Early deaths in a row that open the breaker.
+const MAX_EARLY_DEATHS: u32 = 3;
+/// Launches in a row that hit the API limit before the run pauses.
+const MAX_LIMITED_LAUNCHES: u32 = 10;
 
 #[derive(Debug, Clone)]
-pub struct TaskBook {
+pub struct TaskModel {
     pub spec: TaskSpec,
     pub dependencies: Vec<TaskId>,
     pub standing: Standing,
@@ -37,7 +39,7 @@ pub enum Standing {
 }
 
 #[derive(Debug, Clone)]
-pub struct LevelBook {
+pub struct LevelModel {
     pub level: Level,
     pub merged: Option<Oid>,
     pub staged: Option<Vec<TaskCommit>>,
@@ -46,25 +48,25 @@ pub struct LevelBook {
     pub failure: Option<GateFailure>,
     pub blamed: Option<TaskId>,
     pub remedies: u32,
-    /// What remedies made of tasks that were not done anew or skipped since.
+    /// Commits of fixes, except for tasks that were redone or skipped since.
     pub fixes: Vec<TaskCommit>,
     /// Every task was verified once more on the tree that passed.
     pub verified: bool,
-    /// Under way.
+    /// The fix under way.
     pub remedy: Option<EffectId>,
     pub remedy_carry: Carry,
 }
 
-/// The circuit breaker as it is promised.
+/// Expected state of the circuit breaker.
 #[derive(Debug)]
-pub enum Fuse {
+pub enum BreakerModel {
     Closed { deaths: u32 },
     Open { until: Time, probe: Option<EffectId> },
 }
 
-impl TaskBook {
-    pub fn new(spec: &TaskSpec) -> TaskBook {
-        TaskBook {
+impl TaskModel {
+    pub fn new(spec: &TaskSpec) -> TaskModel {
+        TaskModel {
             spec: spec.clone(),
             dependencies: Vec::new(),
             standing: Standing::Open,
@@ -88,7 +90,7 @@ impl TaskBook {
             JobEnd::Died { started: true } => self.failed(now, "The worker ended without a result.", report, policy),
             JobEnd::Died { started: false } => {
                 self.false_starts += 1;
-                if self.false_starts >= FALSE_STARTS {
+                if self.false_starts >= MAX_FALSE_STARTS {
                     self.standing = Standing::Blocked;
                 } else {
                     self.rests_until = Some(now + pause(policy, self.failures.max(1)));
@@ -130,9 +132,9 @@ fn pause(policy: &Policy, failures: u32) -> Duration {
     Duration::from_millis((policy.backoff.base_ms as f64 * factor).min(policy.backoff.max_ms as f64) as u64)
 }
 
-impl LevelBook {
-    pub fn new(level: Level) -> LevelBook {
-        LevelBook {
+impl LevelModel {
+    pub fn new(level: Level) -> LevelModel {
+        LevelModel {
             level,
             merged: None,
             staged: None,
@@ -153,7 +155,8 @@ impl LevelBook {
         (self.staged, self.staging, self.candidate, self.failure, self.blamed) = (None, None, None, None, None);
     }
 
-    pub fn integration(&mut self, event: &Event) {
+    /// `failing`: the task of this level whose own verification failed.
+    pub fn integration(&mut self, event: &Event, failing: Option<TaskId>) {
         match event {
             Event::Staged { staging, commits, .. } => {
                 self.unstage();
@@ -171,7 +174,7 @@ impl LevelBook {
                 self.staging = Some(failure.staging.clone());
                 self.failure = Some(failure.clone());
                 self.remedy_carry = Carry::default();
-                self.blamed = failure.task.clone();
+                self.blamed = failing;
             }
             Event::Blamed { task, .. } => self.blamed = task.clone(),
             Event::Landed { commit, .. } => self.merged = Some(commit.clone()),
@@ -207,19 +210,19 @@ impl LevelBook {
     }
 }
 
-/// The pause while the agents' service does not serve, as it is promised.
+/// Expected pause while the API limit lasts.
 #[derive(Debug, Default)]
-pub struct Outages {
-    /// In a row; jobs that were launched before a pause began are of one try.
+pub struct LimitModel {
+    /// Launches in a row that hit the limit; jobs launched before a pause began count once.
     tries: u32,
     pub given_up: bool,
     since: Option<Time>,
     pub until: Option<Time>,
-    /// By the service.
+    /// Whether the API named the time.
     told: bool,
 }
 
-impl Outages {
+impl LimitModel {
     pub fn job_ended(&mut self, now: Time, launched: Time, end: &JobEnd) {
         let JobEnd::Unserved { until, .. } = end else {
             if !matches!(end, JobEnd::Died { .. } | JobEnd::Interrupted) {
@@ -228,7 +231,7 @@ impl Outages {
             return;
         };
         self.tries += u32::from(self.since.is_none_or(|since| since < launched));
-        self.given_up |= self.tries >= TRIES;
+        self.given_up |= self.tries >= MAX_LIMITED_LAUNCHES;
         let seconds = (5 << self.tries.saturating_sub(1).min(30)).min(300);
         let told = until.filter(|until| *until > now);
         let until = told.unwrap_or(now + Duration::from_secs(seconds));
@@ -242,28 +245,28 @@ impl Outages {
     pub fn resumed(&mut self, policy: &Policy) {
         let before = std::mem::take(self);
         if before.told && policy.heeds_limits {
-            *self = Outages { since: before.since, until: before.until, told: true, ..Outages::default() };
+            *self = LimitModel { since: before.since, until: before.until, told: true, ..LimitModel::default() };
         }
     }
 }
 
-impl Fuse {
+impl BreakerModel {
     pub fn job_ended(&mut self, now: Time, early: bool, cooldown: Duration) {
         match self {
-            Fuse::Closed { deaths } if early => {
+            BreakerModel::Closed { deaths } if early => {
                 *deaths += 1;
-                if *deaths >= DEATHS {
-                    *self = Fuse::Open { until: now + cooldown, probe: None };
+                if *deaths >= MAX_EARLY_DEATHS {
+                    *self = BreakerModel::Open { until: now + cooldown, probe: None };
                 }
             }
-            Fuse::Open { until, .. } if now < *until => {}
-            Fuse::Open { .. } if early => *self = Fuse::Open { until: now + cooldown, probe: None },
-            _ => *self = Fuse::Closed { deaths: 0 },
+            BreakerModel::Open { until, .. } if now < *until => {}
+            BreakerModel::Open { .. } if early => *self = BreakerModel::Open { until: now + cooldown, probe: None },
+            _ => *self = BreakerModel::Closed { deaths: 0 },
         }
     }
 
     pub fn called_off(&mut self, id: EffectId) {
-        if let Fuse::Open { probe, .. } = self
+        if let BreakerModel::Open { probe, .. } = self
             && *probe == Some(id)
         {
             *probe = None;
@@ -271,7 +274,7 @@ impl Fuse {
     }
 
     pub fn launched(&mut self, id: EffectId) {
-        if let Fuse::Open { probe, .. } = self {
+        if let BreakerModel::Open { probe, .. } = self {
             *probe = Some(id);
         }
     }
