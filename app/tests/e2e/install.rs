@@ -303,6 +303,7 @@ fn an_install_that_was_killed_is_undone_by_the_next_command() {
 #[test]
 fn what_a_killed_install_left_is_undone_by_init_and_the_other_way_round() {
     let repo = Repo::new();
+    fs::remove_dir_all(repo.join(".mahabharatha")).unwrap();
     let before = files(&repo);
     let killed = |args: &[&str], point: &str| {
         repo.run_with(args, &[("MAHABHARATHA_CRASH_AT", point)]).code(-1);
@@ -312,7 +313,7 @@ fn what_a_killed_install_left_is_undone_by_init_and_the_other_way_round() {
     repo.run(&["install", "--remove"]).code(0).says("nothing of ours to remove");
     assert_eq!(files(&repo), before);
     killed(&["install"], "install .claude/mahabharatha/installed.json");
-    repo.run(&["init"]).code(0).does_not_say(".md.new");
+    repo.run(&["init"]).code(0).does_not_say("Kept");
     repo.run(&["install", "--remove"]).code(0);
     assert_eq!(files(&repo), before);
 }
@@ -326,4 +327,28 @@ fn for_all_projects_too_a_killed_install_is_undone() {
     repo.run_with(&["install", "--user"], &[env, crash]).code(-1);
     repo.run_with(&["install", "--user", "--remove"], &[env]).code(0).says("nothing of ours to remove");
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
+}
+
+#[test]
+fn a_disk_that_fills_up_at_any_write_loses_nothing() {
+    let repo = Repo::new();
+    repo.write(".claude/settings.json", "{ \"model\":\"opus\" }");
+    let args = ["install", "--only", "agents,hooks"];
+    repo.run(&args).code(0);
+    let installed = files(&repo);
+    let counter = repo.home().join("counter");
+    let mut was_left_to_the_next_command = false;
+    for nth in 1.. {
+        fs::write(&counter, format!("from {nth}\n")).unwrap();
+        let env = [("MAHABHARATHA_TEST_FULL_DISK", counter.to_str().unwrap())];
+        let ran = repo.run_with(&["install", "--remove"], &env);
+        if ran.code == 0 {
+            break;
+        }
+        ran.code(1).says("No space left");
+        was_left_to_the_next_command |= files(&repo) != installed;
+        repo.run(&args).code(0).says("already up to date");
+        assert_eq!(files(&repo), installed, "after write {nth}");
+    }
+    assert!(was_left_to_the_next_command, "every change could be undone at once");
 }

@@ -14,10 +14,11 @@ impl Project {
     /// `None` for any other.
     pub fn locate_without_git(start: &Path) -> Option<Project> {
         let GitDirs { checkout, git_dir, common_dir } = GitDirs::around(&start.canonicalize().ok()?).ok()??;
-        let root = match git_dir == common_dir {
-            true => checkout.clone(),
+        let root = if git_dir == common_dir {
+            checkout.clone()
+        } else {
             // The checkout whose `.git` all worktrees share.
-            false => common_dir.parent().filter(|_| common_dir.ends_with(".git"))?.to_owned(),
+            common_dir.parent().filter(|_| common_dir.ends_with(".git"))?.to_owned()
         };
         Some(Project { root, checkout, common_dir, git_dir, settings: OnceLock::new() })
     }

@@ -49,8 +49,8 @@ impl Journal {
     pub fn begin(&self, steps: &[Step], made: &[PathBuf], confined: bool) -> Result<TempDir> {
         let root = &self.root;
         make_dir(root)?;
-        let prefix = tempfile::Builder::new().prefix(JOURNAL_DIR_PREFIX).tempdir_in(root);
-        let dir = prefix.map_err(io("make a directory in", root))?;
+        let dir = tempfile::Builder::new().prefix(JOURNAL_DIR_PREFIX).tempdir_in(root);
+        let dir = dir.map_err(io("make a directory in", root))?;
         write_atomic(&dir.path().join(".gitignore"), b"*\n")?;
         let mut changes = Vec::new();
         for (number, step) in steps.iter().enumerate() {
