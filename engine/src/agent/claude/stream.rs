@@ -251,7 +251,7 @@ impl Conversation {
     pub fn agent_outcome(&self, ended: &Ended) -> AgentOutcome {
         let Some(outcome) = &self.outcome else {
             let output = bounded_text(&ended.stderr, FEEDBACK_BYTES);
-            let what = format!("The agent ended with {} and without a result", ended.status);
+            let what = format!("The agent ended with {} and gave no result", ended.status);
             return AgentOutcome::Failed(failure_report(&what, None, &output));
         };
         if self.tools_since_stop.is_some() && outcome.is_overflow() {
