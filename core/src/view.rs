@@ -139,11 +139,11 @@ pub struct AttemptView {
     /// How long it took, or has taken up to the run's latest event; time in which nothing drove the run does not count.
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
     pub elapsed: Duration,
-    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `died`, `interrupted`.
+    /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `died`, `cancelled`.
     pub outcome: &'static str,
     /// Of a failure.
     pub cause: Option<FailCause>,
-    pub remedy: bool,
+    pub fix: bool,
     pub detail: Option<String>,
     pub strays: Vec<String>,
     pub warnings: Vec<String>,
@@ -247,7 +247,7 @@ fn is_stuck(task: &TaskState) -> bool {
 /// A task's commit is made anew on staging; once that has landed it is the one that people find.
 fn name_landed_commits(run: &Run, tasks: &mut [TaskView]) {
     for level in run.levels().iter().filter(|level| matches!(level.status, LevelStatus::Merged { .. })) {
-        // Its own commit, not one that mended it.
+        // Its own commit, not one that fixed it.
         for landed in level.commits.iter().rev() {
             if let Some(view) = run.graph().index(&landed.task).and_then(|index| tasks.get_mut(index)) {
                 view.commit = Some(landed.commit.clone());
@@ -269,7 +269,7 @@ fn level_view(level: &LevelState, tasks: &[TaskState], views: &[TaskView]) -> Le
             LevelStatus::Pending => "pending",
             LevelStatus::Running => "running",
             LevelStatus::Staging | LevelStatus::Landing { .. } => "merging",
-            LevelStatus::Gating | LevelStatus::Blaming { .. } | LevelStatus::Remedying { .. } => "gating",
+            LevelStatus::Gating | LevelStatus::Blaming { .. } | LevelStatus::Fixing { .. } => "gating",
             LevelStatus::Merged { .. } => "merged",
             LevelStatus::Failed { .. } => "failed",
         },
@@ -328,7 +328,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
     let (outcome, detail, strays) = match report.as_ref().map(|report| &report.end) {
         None if is_under_way(run, task, record) => ("running", None, Vec::new()),
         // Called off as a whole, so that no report of it came.
-        None => ("interrupted", None, Vec::new()),
+        None => ("cancelled", None, Vec::new()),
         Some(JobEnd::Done { .. }) => ("done", None, Vec::new()),
         Some(JobEnd::Failed { feedback, strays, .. }) => ("failed", Some(feedback.clone()), strays.clone()),
         Some(JobEnd::Checkpoint { note }) => ("checkpoint", Some(note.clone()), Vec::new()),
@@ -336,7 +336,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         Some(JobEnd::Escalated { reason }) => ("escalated", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Unserved { why, .. }) => ("unserved", Some(why.clone()), Vec::new()),
         Some(JobEnd::Died { .. }) => ("died", Some("the worker ended without a result".to_string()), Vec::new()),
-        Some(JobEnd::Interrupted) => ("interrupted", None, Vec::new()),
+        Some(JobEnd::Cancelled) => ("cancelled", None, Vec::new()),
     };
     AttemptView {
         attempt: record.attempt.0,
@@ -349,7 +349,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
             Some(JobEnd::Failed { cause, .. }) => Some(*cause),
             _ => None,
         },
-        remedy: record.remedy,
+        fix: record.fix,
         detail,
         strays,
         warnings: report.as_ref().map(|report| report.warnings.clone()).unwrap_or_default(),
@@ -407,7 +407,7 @@ pub fn decisions_of(run: &Run) -> Vec<Decision> {
             let Some((_, report)) = &record.ended else { continue };
             since.extend(&report.decisions);
             match report.end {
-                JobEnd::Done { .. } if record.remedy => led_here.append(&mut since),
+                JobEnd::Done { .. } if record.fix => led_here.append(&mut since),
                 JobEnd::Done { .. } => led_here = std::mem::take(&mut since),
                 _ => {}
             }

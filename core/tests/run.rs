@@ -191,7 +191,7 @@ fn a_fix_is_kept_when_another_task_is_retried() {
     story.done('a').done('b').done('d').staged(1).gate_fails(1, "A");
     assert_eq!(story.job().task, id("A"));
     story.done('e').gate_fails(1, "B");
-    assert!(matches!(story.run.ended(), Some(End::GateFailed { .. })), "no remedy is left");
+    assert!(matches!(story.run.ended(), Some(End::GateFailed { .. })), "no fix is left");
     let retry = |task: &str| Event::Asked {
         request: task.into(),
         command: Command::Retry { tasks: vec![id(task)], budget: None },
@@ -289,7 +289,7 @@ fn a_fix_that_hit_the_api_limit_is_launched_again() {
     let mut story = Story::of(&[("A", 1)]);
     story.done('a').staged(1).gate_fails(1, "A");
     story.ends(JobEnd::Unserved { why: "overloaded".to_string(), until: None });
-    assert!(matches!(story.run.levels()[0].status, LevelStatus::Remedying { job: None, .. }));
+    assert!(matches!(story.run.levels()[0].status, LevelStatus::Fixing { job: None, .. }));
     story.now = story.run.next_wakeup().unwrap();
     story.happens(Event::Woke).done('e');
     assert!(matches!(story.under_way().1, Effect::Gate { .. }));
@@ -409,13 +409,13 @@ fn a_lowered_budget_blocks_tasks_that_have_spent_more() {
     let report = JobReport::new(JobEnd::Checkpoint { note: "half".to_string() }, 500);
     story.reports(JobReport { cost_usd: Some(2.0), ..report });
     assert_eq!(story.job().max_usd, None);
-    story.ends(JobEnd::Interrupted);
+    story.ends(JobEnd::Cancelled);
     let policy = Policy { max_usd_per_task: Some(1.0), ..story.run.policy().clone() };
     story.happens(Event::Asked {
         request: "stop".into(),
         command: Command::Stop { force: false, grace_ms: 0, worker: None },
     });
-    story.ends(JobEnd::Interrupted);
+    story.ends(JobEnd::Cancelled);
     story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
     assert!(reason(&story).contains("2.00 USD spent"));
 }
@@ -482,7 +482,7 @@ fn a_night_in_which_nothing_drives_the_run_does_not_count() {
     let mut story = Story::of(&[("A", 1)]);
     let stop = Command::Stop { force: false, grace_ms: 0, worker: None };
     story.happens(Event::Asked { request: "1".to_string(), command: stop });
-    story.ends(JobEnd::Interrupted);
+    story.ends(JobEnd::Cancelled);
     assert_eq!((story.run.ended(), elapsed(&story)), (Some(&End::Stopped), (3, 2)));
     story.now.0 += NIGHT;
     story.resumed();
@@ -501,7 +501,7 @@ fn a_crash_and_what_is_asked_before_the_run_goes_on_do_not_count() {
     story.happens(Event::Asked { request: "1".to_string(), command: retry });
     assert_eq!(elapsed(&story), (2, 1));
     story.now.0 += NIGHT;
-    story.resumed().ends(JobEnd::Interrupted);
+    story.resumed().ends(JobEnd::Cancelled);
     let (run, _) = elapsed(&story);
     assert_eq!(run, 2, "it counts once the process that drives the run records more");
     story.done('a');
@@ -524,13 +524,13 @@ fn a_run_that_ended_stays_as_long_as_it_was() {
 #[test]
 fn the_time_of_a_session_counts_while_it_holds_a_task() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
-    story.ends(JobEnd::Interrupted);
+    story.ends(JobEnd::Cancelled);
     let (policy, planning) = (story.run.policy().clone(), story.run.planning());
     story.happens(Event::Resumed { policy, intent: Intent::Session(None), planning });
     story.slot_ready();
     let left: Vec<EffectId> = story.run.outstanding().map(|(effect, _)| effect).collect();
     for effect in left {
-        story.happens(Event::Interrupted { effect });
+        story.happens(Event::Cancelled { effect });
     }
     let before = story.run.elapsed();
     story.now.0 += NIGHT;

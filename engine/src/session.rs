@@ -377,7 +377,7 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
         report.fail(
             "gates",
             format!("{} fails on the base.", failure.gate),
-            format!("See {}. Mend it, or run with --allow-red-base.", gate_logs(paths.feature(), &failure.gate)),
+            format!("See {}. Fix it, or run with --allow-red-base.", gate_logs(paths.feature(), &failure.gate)),
         );
     }
     Ok(())

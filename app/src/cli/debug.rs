@@ -1,4 +1,4 @@
-//! `debug`: what stands in the way of a feature and in which state everything is; `--repair` mends what can be mended.
+//! `debug`: what stands in the way of a feature and in which state everything is; `--repair` fixes what can be fixed.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ use super::Global;
 pub struct DebugArgs {
     /// Only this task, with all that its attempts left
     task: Option<String>,
-    /// Mend a damaged journal and write anew what is made from it; the original is kept beside it
+    /// Fix a damaged journal and write anew what is made from it; the original is kept beside it
     #[arg(long, conflicts_with = "task")]
     repair: bool,
 }

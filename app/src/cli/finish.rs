@@ -69,7 +69,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         End::RedBase { gates } => {
             let message = format!("these gates fail on the base, before anything was run: {}", gates.join(", "));
             let error = Error::new(ExitCode::Preflight, message)
-                .hint("Mend the base first, or go on with --allow-red-base: those gates are then only reported.");
+                .hint("Fix the base first, or go on with --allow-red-base: those gates are then only reported.");
             let run = control::read_run(place)?;
             Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, gate)))
         }
@@ -79,10 +79,10 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
                 error = show_output(error.detail(summary(&why)), place, &failure);
             }
             if driver == Driver::Session {
-                return Err(error.hint(format!("`{go_on}` says who is to mend it.")));
+                return Err(error.hint(format!("`{go_on}` says who is to fix it.")));
             }
             Err(error.hint(format!(
-                "`{go_on}` has it mended once more. Before that, `mahabharatha retry <task>` does a task anew, or commit a fix of yours in {}.",
+                "`{go_on}` has it fixed once more. Before that, `mahabharatha retry <task>` does a task anew, or commit a fix of yours in {}.",
                 place.paths.staging_worktree().display()
             )))
         }
@@ -121,7 +121,7 @@ fn next_step(place: &Place, run: &Run) -> String {
 fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
     match &run.current_level()?.status {
         LevelStatus::Failed { failure: LevelFailure::Gate { failure, why } } => Some((failure.clone(), why.clone())),
-        LevelStatus::Remedying { failure, task, .. } => Some((failure.clone(), format!("{task} is to blame"))),
+        LevelStatus::Fixing { failure, task, .. } => Some((failure.clone(), format!("{task} is to blame"))),
         _ => None,
     }
 }

@@ -109,7 +109,7 @@ enum Command {
     Merge(merge::MergeArgs),
     /// Remove what runs left behind; never unmerged or unsaved work
     Cleanup(cleanup::CleanupArgs),
-    /// Show what stands in the way and what was kept; mend a damaged journal
+    /// Show what stands in the way and what was kept; fix a damaged journal
     Debug(debug::DebugArgs),
     /// Check everything that a run needs, and say what to do
     Doctor(doctor::DoctorArgs),

@@ -41,7 +41,7 @@ enum Verb {
         #[arg(long)]
         allow_red_base: bool,
     },
-    /// Say what to do next: claim, wait, merge, remedy, or that it is over
+    /// Say what to do next: claim, wait, merge, fix, or that it is over
     Next,
     /// Take tasks: each gets a worktree, held until it is completed or given up
     Claim {
@@ -272,7 +272,7 @@ fn say(next: &Next) -> String {
         Step::Claim => format!("claim {}", tasks.join(", ")),
         Step::Wait => format!("wait for {}", under_way.join(", ")),
         Step::Merge => "every task is done: merge".to_string(),
-        Step::Remedy => format!("{} is to mend a gate that failed", tasks.join(", ")),
+        Step::Fix => format!("{} is to fix a gate that failed", tasks.join(", ")),
         Step::Completed => return format!("{} is completed\n", next.feature),
         Step::Blocked => format!("only blocked tasks are left: {}", tasks.join(", ")),
         Step::Failed => "failed".to_string(),

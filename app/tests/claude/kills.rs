@@ -122,13 +122,13 @@ fn a_stopped_run_leaves_no_client_and_no_command() {
     bench.repo.graph("x", &[sleeping("A-1", "a.txt")]);
     let run = bench.run_until_asleep();
     bench.run(&["stop"]).code(0);
-    run.wait().code(130).says("A-1 was interrupted (attempt 1), its work is kept");
+    run.wait().code(130).says("A-1 was cancelled (attempt 1), its work is kept");
     assert_eq!(processes_in(&bench.repo.path()), []);
     assert_eq!(bench.repo.git(&["show", "refs/mahabharatha/x/wip/A-1/1:a.txt"]), "half");
 }
 
 #[test]
-fn an_attempt_that_is_called_off_tells_what_it_cost() {
+fn an_attempt_that_is_cancelled_tells_what_it_cost() {
     let dir = tempfile::tempdir().unwrap();
     let silent = dir.path().join("silent");
     let asked = silent.clone();
@@ -150,12 +150,12 @@ fn an_attempt_that_is_called_off_tells_what_it_cost() {
     run.wait().code(130);
     for id in ["A-1", "A-2"] {
         let attempts = bench.repo.task(id)["attempts"].clone();
-        assert_eq!(attempts[0]["outcome"], "interrupted", "{attempts:#}");
+        assert_eq!(attempts[0]["outcome"], "cancelled", "{attempts:#}");
         // 100,000 tokens cost 0.2 or 0.3 USD, as the client's version has it.
         assert!(attempts[0]["cost_usd"].as_f64().unwrap() >= 0.2, "{attempts:#}");
     }
     assert!(bench.repo.status()["cost_usd"].as_f64().unwrap() >= 0.4);
-    assert_eq!(bench.api.asked().len(), 4, "nothing is asked once it is called off");
+    assert_eq!(bench.api.asked().len(), 4, "nothing is asked once it is cancelled");
 }
 
 #[test]

@@ -115,5 +115,5 @@ fn a_worker_that_waits_can_be_stopped() {
     held.others_wait(&bench);
     bench.run(&["stop", "--grace", "1"]).code(0);
     run.wait().code(130);
-    assert_eq!(count(&bench, "called off") + count(&bench, GAVE_UP), 2);
+    assert_eq!(count(&bench, "cancelled") + count(&bench, GAVE_UP), 2);
 }

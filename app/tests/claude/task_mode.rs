@@ -118,7 +118,7 @@ fn launch(ask: &Ask, claim: &Used) -> Vec<Value> {
     let ids: Vec<&str> = claimed.iter().map(|it| it["task"].as_str().unwrap()).collect();
     // Ids of uses come in the order of their making.
     let step = ask.tool_results().into_values().rfind(|result| result.contains("\"step\"")).unwrap();
-    if step.contains("\"remedy\"") {
+    if step.contains("\"fix\"") {
         return vec![agent(ask, "gatekeeper", ids[0], &format!("{step}\n{}", line_for(ask, ids[0])))];
     }
     ids.iter().map(|id| agent(ask, "worker", id, &line_for(ask, id))).collect()
@@ -146,7 +146,7 @@ fn asks_what_to_do(ask: &Ask) -> Option<Reply> {
 fn step(next: &Value) -> Vec<Value> {
     let command = match next["step"].as_str().unwrap() {
         "wait" => return Vec::new(),
-        "claim" | "remedy" => {
+        "claim" | "fix" => {
             format!("mahabharatha task claim {} --json --feature x", ids(&next["tasks"]).join(" "))
         }
         "merge" => next["command"].as_str().unwrap().to_owned(),
@@ -242,7 +242,7 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
 }
 
 #[test]
-fn a_gate_that_fails_is_diagnosed_and_mended_once() {
+fn a_gate_that_fails_is_diagnosed_and_fixed_once() {
     let api = Api::start(|ask| {
         if ask.is_main() {
             return conduct(ask);
@@ -253,8 +253,8 @@ fn a_gate_that_fails_is_diagnosed_and_mended_once() {
         if ask.system().contains("You are a gatekeeper") {
             return Reply::says("out.txt must not say so.");
         }
-        let mends = ask.text().contains("out.txt must not say so.") && ask.text().contains("must-not-be-there");
-        match (mends, ask.turn()) {
+        let fixes = ask.text().contains("out.txt must not say so.") && ask.text().contains("must-not-be-there");
+        match (fixes, ask.turn()) {
             (false, 1) => ask.write("out.txt", "A-1 bad\n"),
             (true, 1) => Reply::uses("Read", json!({ "file_path": ask.file("out.txt") })),
             (true, 2) => ask.write("out.txt", "A-1\n"),

@@ -1,4 +1,4 @@
-//! Three levels, and one of everything: an attempt that fails, a checkpoint, a red gate that is mended, a task that is
+//! Three levels, and one of everything: an attempt that fails, a checkpoint, a red gate that is fixed, a task that is
 //! blocked until a person retries it.
 
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ fn tasks() -> Vec<Value> {
             "[ -e a2 ] || echo half > a2; [ $n -gt 1 ] || { echo to be continued; exit 2; }; echo rest >> a2",
         ),
         after(counted("B-1", 2, "b1", "cat a1 a2 > b1"), &["A-1", "A-2"]),
-        counted("B-2", 2, "b2", "if grep -q broken b2 2>/dev/null; then echo mended > b2; else echo broken > b2; fi"),
+        counted("B-2", 2, "b2", "if grep -q broken b2 2>/dev/null; then echo fixed > b2; else echo broken > b2; fi"),
         counted("C-1", 3, "c1", "[ -e \"$OUTSIDE/unblocked\" ] || { echo needs a person; exit 3; }; cat b1 b2 > c1"),
     ]
 }

@@ -194,7 +194,7 @@ fn an_orchestrator_killed_at_any_point_is_resumed_as_if_nothing_had_happened() {
 /// Whose worker stands for those of others: every way that an attempt can go, once.
 const JOBS: [(&str, &str); 6] = [
     ("A-1.2", "is done, after a failure"),
-    ("B-2.2", "mends what made a gate fail"),
+    ("B-2.2", "fixes what made a gate fail"),
     ("A-1.1", "fails"),
     ("A-2.1", "stops at a checkpoint"),
     ("A-2.2", "goes on from a checkpoint"),

@@ -92,7 +92,7 @@ fn what_a_session_does_costs_nobody_knows_what() {
     session.claim("B");
     repo.run(&["stop"]).code(0);
     let attempts = repo.task("B")["attempts"].clone();
-    assert_eq!((&attempts[1]["outcome"], cost(&attempts[1])), (&json!("interrupted"), UNKNOWN), "{attempts}");
+    assert_eq!((&attempts[1]["outcome"], cost(&attempts[1])), (&json!("cancelled"), UNKNOWN), "{attempts}");
 }
 
 #[test]

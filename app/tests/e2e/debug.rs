@@ -1,4 +1,4 @@
-//! `debug`: what stands in the way is told, and a damaged journal is mended without losing what it told.
+//! `debug`: what stands in the way is told, and a damaged journal is fixed without losing what it told.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -42,13 +42,13 @@ fn a_red_base_ends_with_7_and_shows_the_output() {
     assert_eq!(repo.git(&["rev-parse", "main"]), before);
     assert_eq!(repo.status()["status"], "failed");
     assert!(repo.read(".gsd/STATE.md").contains("gates are red on the base before anything ran: lint"));
-    // Once it is mended the run starts from there.
+    // Once it is fixed the run starts from there.
     repo.config(&gates(&[("lint", "grep title README.md")], ""));
     repo.run(&["run"]).code(7).says("lint: grep title README.md");
     repo.write("README.md", "title\n");
-    let mended = repo.commit("mended");
+    let fixed = repo.commit("fixed");
     repo.run(&["run"]).code(0);
-    assert_eq!(repo.git(&["rev-parse", "main^2~1"]), mended);
+    assert_eq!(repo.git(&["rev-parse", "main^2~1"]), fixed);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_gate_that_passed_is_not_run_again_on_the_same_tree_and_one_that_failed_is()
 }
 
 #[test]
-fn the_task_whose_file_the_output_names_mends_it_with_the_output_in_its_prompt() {
+fn the_task_whose_file_the_output_names_fixes_it_with_the_output_in_its_prompt() {
     let repo = Repo::new();
     committed(&repo, &gates(&[("lint", "! grep -Hn BAD *.txt")], ""));
     let write = "cat > \"$MAHABHARATHA_SPEC_DIR/prompt-$MAHABHARATHA_ATTEMPT\"; echo two > b2.txt; \
@@ -121,7 +121,7 @@ fn the_task_whose_file_the_output_names_mends_it_with_the_output_in_its_prompt()
         .code(0)
         .says("level 1: gate lint failed: b.txt:1:BAD [exit code 1]")
         .says("B is to blame: the output names b.txt")
-        .says("B started to mend gate lint");
+        .says("B started to fix gate lint");
     let prompt = repo.read(".gsd/specs/x/prompt-2");
     assert!(prompt.contains("! grep -Hn BAD *.txt") && prompt.contains("b.txt:1:BAD"), "{prompt}");
     assert_eq!(
@@ -151,11 +151,11 @@ fn where_the_output_names_nobody_the_task_is_found_by_bisection() {
 }
 
 /// A level that fails its gate because of what `content` says.
-fn unmendable(remedies: u32) -> Repo {
+fn unfixable(fix_attempts: u32) -> Repo {
     let repo = Repo::new();
     committed(
         &repo,
-        &gates(&[("lint", "! grep -Hn BAD a.txt")], &format!("merge: {{ remediation_attempts: {remedies} }}\n")),
+        &gates(&[("lint", "! grep -Hn BAD a.txt")], &format!("merge: {{ remediation_attempts: {fix_attempts} }}\n")),
     );
     let write = "echo $MAHABHARATHA_ATTEMPT >> \"$MAHABHARATHA_SPEC_DIR/attempts\"; \
                  { cat \"$MAHABHARATHA_SPEC_DIR/content\"; echo $MAHABHARATHA_ATTEMPT; } > a.txt";
@@ -169,8 +169,8 @@ fn attempts(repo: &Repo) -> usize {
 }
 
 #[test]
-fn a_gate_that_is_not_mended_in_time_ends_with_4_and_why_and_a_retried_task_goes_on() {
-    let repo = unmendable(2);
+fn a_gate_that_is_not_fixed_in_time_ends_with_4_and_why_and_a_retried_task_goes_on() {
+    let repo = unfixable(2);
     let before = repo.git(&["rev-parse", "main"]);
     repo.run(&["run"])
         .code(4)
@@ -179,7 +179,7 @@ fn a_gate_that_is_not_mended_in_time_ends_with_4_and_why_and_a_retried_task_goes
         .says("      a.txt:1:BAD\n      [exit code 1]")
         .says("mahabharatha retry <task>")
         .does_not_say("completed:");
-    assert_eq!(attempts(&repo), 3, "one and two remedies");
+    assert_eq!(attempts(&repo), 3, "one and two fixes");
     assert_eq!(repo.git(&["rev-parse", "main"]), before);
     let status = repo.status();
     assert_eq!((&status["status"], &status["levels"][0]["status"]), (&json!("failed"), &json!("failed")));
@@ -193,20 +193,20 @@ fn a_gate_that_is_not_mended_in_time_ends_with_4_and_why_and_a_retried_task_goes
 }
 
 #[test]
-fn a_remedy_that_changes_nothing_makes_no_commit() {
+fn a_fix_that_changes_nothing_makes_no_commit() {
     let repo = Repo::new();
     committed(&repo, &gates(&[("lint", "! grep -Hn BAD *.txt")], "merge: { remediation_attempts: 1 }\n"));
     repo.graph("x", &[task("A", 1, "a.txt", "echo BAD > a.txt"), simple("B", 1, "b.txt")]);
     repo.run(&["run"])
         .code(4)
-        .says("A changed nothing, though it was to mend something")
-        .says("A could not mend it: Nothing was changed, so what failed would fail again.");
+        .says("A changed nothing, though it was to fix something")
+        .says("A could not fix it: Nothing was changed, so what failed would fail again.");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "mahabharatha/x/staging"]), "feat(B): Make b.txt");
 }
 
 #[test]
 fn a_fix_that_a_person_commits_on_staging_counts() {
-    let repo = unmendable(0);
+    let repo = unfixable(0);
     // Found by bisection, which tries parts of the level in staging's worktree.
     repo.config(&gates(
         &[("lint", "! cat *.txt | grep -q BAD; touch README.md; rm -f b.txt; ! cat *.txt | grep -q BAD")],
@@ -215,18 +215,18 @@ fn a_fix_that_a_person_commits_on_staging_counts() {
     let staging = repo.join(".mahabharatha/worktrees/x/staging");
     repo.run(&["run"]).code(4).says(&staging.display().to_string());
     assert_eq!(repo.git_in(&staging, &["status", "--porcelain", "--branch"]), "## mahabharatha/x/staging");
-    repo.write(".mahabharatha/worktrees/x/staging/a.txt", "mended by hand\n");
+    repo.write(".mahabharatha/worktrees/x/staging/a.txt", "fixed by hand\n");
     repo.git_in(&staging, &["commit", "-q", "-a", "-m", "by hand"]);
     repo.run(&["merge", "--retry"]).code(0);
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main^2"]), "by hand");
-    assert_eq!(repo.read("a.txt"), "mended by hand\n");
+    assert_eq!(repo.read("a.txt"), "fixed by hand\n");
     assert_eq!(repo.read("b.txt"), "B\n");
     assert_eq!(attempts(&repo), 1);
 }
 
 #[test]
 fn a_fix_of_a_person_on_staging_is_kept_when_a_task_is_done_anew() {
-    let repo = unmendable(0);
+    let repo = unfixable(0);
     let staging = repo.join(".mahabharatha/worktrees/x/staging");
     repo.run(&["run"]).code(4);
     repo.write(".mahabharatha/worktrees/x/staging/notes.txt", "by hand\n");
@@ -245,7 +245,7 @@ fn a_fix_of_a_person_on_staging_is_kept_when_a_task_is_done_anew() {
 
 #[test]
 fn what_a_person_changes_on_staging_without_a_commit_is_kept() {
-    let repo = unmendable(0);
+    let repo = unfixable(0);
     repo.run(&["run"]).code(4);
     repo.write(".mahabharatha/worktrees/x/staging/a.txt", "half a fix\n");
     repo.run(&["run"]).code(4).says("what a person did on staging is in the way of the level: it is kept as");
@@ -279,7 +279,7 @@ fn where_a_person_broke_the_gate_nobody_is_blamed() {
     repo.write("mess", "");
     repo.git(&["add", "mess"]);
     repo.git(&["commit", "-q", "-m", "a mess"]);
-    repo.let_go_on("x", run).code(4).says("nobody can be blamed: it fails on main itself").does_not_say("to mend");
+    repo.let_go_on("x", run).code(4).says("nobody can be blamed: it fails on main itself").does_not_say("to fix");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "a mess");
     repo.git(&["rm", "-q", "mess"]);
     repo.git(&["commit", "-q", "-m", "tidied up"]);
@@ -423,8 +423,8 @@ fn a_preparation_that_fails_on_the_base_is_a_red_base() {
     assert!(completion(&repo).contains("| 1 | merge.prepare | `echo no such tool; exit 3` | failed, as it did before"));
 }
 
-/// Level 2 changes what level 1's verification needs; a further attempt puts it right if `mends`.
-fn breaks_level_1(mends: bool) -> Repo {
+/// Level 2 changes what level 1's verification needs; a further attempt puts it right if `fixes`.
+fn breaks_level_1(fixes: bool) -> Repo {
     let repo = Repo::new();
     repo.write("api.txt", "version 1\n");
     repo.commit("api");
@@ -432,9 +432,9 @@ fn breaks_level_1(mends: bool) -> Repo {
         simple("A", 1, "a.txt"),
         json!({ "verification": { "command": "echo checked >> \"$PWD\"/../../../../.git/runs; grep -q 'version 1' api.txt" } }),
     );
-    let mended = if mends { "version 1" } else { "version 3" };
+    let fixed = if fixes { "version 1" } else { "version 3" };
     let change = format!(
-        "echo B > b.txt; if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo 'version 2' > api.txt; else echo '{mended}' > api.txt; fi"
+        "echo B > b.txt; if [ $MAHABHARATHA_ATTEMPT = 1 ]; then echo 'version 2' > api.txt; else echo '{fixed}' > api.txt; fi"
     );
     let second =
         with(task("B", 2, "b.txt", &change), json!({ "files": { "create": ["b.txt"], "modify": ["api.txt"] } }));
@@ -443,7 +443,7 @@ fn breaks_level_1(mends: bool) -> Repo {
 }
 
 #[test]
-fn a_task_that_breaks_the_verification_of_a_lower_level_is_found_and_mends_it() {
+fn a_task_that_breaks_the_verification_of_a_lower_level_is_found_and_fixes_it() {
     let repo = breaks_level_1(true);
     repo.run(&["run"])
         .code(0)

@@ -219,7 +219,7 @@ fn a_forged_result_gets_nothing_in_that_is_not_owned() {
 }
 
 #[test]
-fn a_forged_result_of_a_remedy_gets_nothing_in_either() {
+fn a_forged_result_of_a_fix_gets_nothing_in_either() {
     let does = "test $MAHABHARATHA_ATTEMPT = 2 && { forge $(evil HEAD); kill -9 $PPID; sleep 1000; }; \
                 test $MAHABHARATHA_ATTEMPT = 3 && echo good > a || echo bad > a";
     let repo = Repo::new();

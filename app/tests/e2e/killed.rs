@@ -139,7 +139,7 @@ fn a_stopped_worker_can_be_told_to_end() {
     let run = repo.run_until_up(&["A-1"]);
     signal("STOP", repo.worker_pid("A-1"));
     repo.run(&["stop"]).code(0);
-    run.wait().code(130).says("A-1 was interrupted (attempt 1), its work is kept");
+    run.wait().code(130).says("A-1 was cancelled (attempt 1), its work is kept");
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
 }
 

@@ -175,7 +175,7 @@ fn too_little_space() {
 }
 
 #[test]
-fn a_red_base_until_it_is_mended() {
+fn a_red_base_until_it_is_fixed() {
     let repo = ready();
     repo.config("quality_gates: [ { name: unit, command: \"test -e ok || { echo there is no ok; exit 1; }\" } ]\n");
     repo.run(&["doctor"])
@@ -192,7 +192,7 @@ fn a_red_base_until_it_is_mended() {
     repo.run(&["run"]).code(7);
     repo.run(&["doctor"]).code(7).says("FAILED  gates: unit fails on the base");
     repo.write("ok", "");
-    repo.commit("mended");
+    repo.commit("fixed");
     repo.run(&["run"]).code(0).says("main passed its gates").does_not_say("red on main");
     assert_eq!(repo.subjects("main").last().unwrap(), "first");
 

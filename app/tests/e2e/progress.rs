@@ -50,7 +50,7 @@ fn ctrl_c_on_a_terminal_stops_in_good_order() {
     terminal.press("\x03");
     let (code, screen) = terminal.end();
     assert_eq!(code, 130, "{screen}");
-    assert!(screen.contains("A-1 was interrupted (attempt 1), its work is kept"), "{screen}");
+    assert!(screen.contains("A-1 was cancelled (attempt 1), its work is kept"), "{screen}");
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
 }
 

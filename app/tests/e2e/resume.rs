@@ -57,7 +57,7 @@ fn an_adopted_worker_can_be_stopped() {
     let pid = repo.worker_pid("A-1");
     repo.run(&["stop"]).code(0);
     assert!(!is_alive(pid));
-    run.wait().code(130).says("A-1 was interrupted (attempt 1), its work is kept");
+    run.wait().code(130).says("A-1 was cancelled (attempt 1), its work is kept");
 }
 
 #[test]

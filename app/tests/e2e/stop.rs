@@ -22,7 +22,7 @@ fn stop_lets_agents_end_keeps_their_work_and_the_run_can_be_resumed() {
     repo.wait_until("A-2 is done", || repo.task_status("A-2") == "completed");
     repo.run(&["stop"]).code(0).says("x is paused; its work is kept").says("mahabharatha run x");
     assert_nothing_runs(&repo);
-    run.wait().code(130).says("A-1 was interrupted (attempt 1), its work is kept").does_not_say("completed: ");
+    run.wait().code(130).says("A-1 was cancelled (attempt 1), its work is kept").does_not_say("completed: ");
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "saved");
     assert_eq!(repo.status()["status"], "paused");
     assert_eq!(repo.task_status("A-1"), "pending");
@@ -57,7 +57,7 @@ fn stop_by_force_kills_at_once_loses_nothing_and_uses_up_no_retry() {
         let run = repo.run_until_up(&["A-1"]);
         repo.run(&["stop", "--force"]).code(0).says("x is paused");
         assert_nothing_runs(&repo);
-        run.wait().code(130).says("A-1 was interrupted");
+        run.wait().code(130).says("A-1 was cancelled");
         assert_eq!(repo.task_status("A-1"), "pending");
         repo.forget_up("A-1");
     }

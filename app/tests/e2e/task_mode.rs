@@ -112,11 +112,11 @@ fn a_session_runs_a_feature_to_its_end() {
     one.write(&worktree, "b.txt", "good and bad\n");
     one.run(&["task", "complete", "B"]).code(0);
 
-    // A gate fails: the task that is to blame mends it, from staging.
+    // A gate fails: the task that is to blame fixes it, from staging.
     assert_eq!(one.next()["step"], "merge");
     one.run(&["merge", "--level", "1"]).code(4).says("gate clean failed").says("task next -f x");
     let next = one.next();
-    assert_eq!((&next["step"], &next["tasks"]), (&json!("remedy"), &json!(["B"])));
+    assert_eq!((&next["step"], &next["tasks"]), (&json!("fix"), &json!(["B"])));
     assert!(next["why"].as_str().unwrap().contains("b.txt:good and bad"));
     let worktree = one.claim("B");
     assert_eq!(fs::read_to_string(format!("{worktree}/a.txt")).unwrap(), "a\n");

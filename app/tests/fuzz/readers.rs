@@ -55,7 +55,7 @@ fn prompt_of(task: &TaskSpec, document: &str) -> Prompt {
         feedback: document.map(|document| document.text),
         note: None,
         wip_ref: None,
-        remedy: None,
+        fix: None,
         worktree: "/w",
         ports: &[1],
         rules: &[],

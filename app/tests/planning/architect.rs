@@ -155,7 +155,7 @@ fn a_design_stays_where_nobody_says_whether_to_commit_it() {
 }
 
 #[test]
-fn the_real_client_mends_its_graph_and_reads_only() {
+fn the_real_client_fixes_its_graph_and_reads_only() {
     let api = Api::start(|ask| {
         let mut value = proposal("sh -n lib/shop.sh");
         if !ask.text().contains("It was rejected") {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, Feature, Oid, TaskId, WorkerId};
-use mahabharatha_core::run::effect::{Carry, Doer, EffectId, Job, Purpose};
+use mahabharatha_core::run::effect::{Carry, EffectId, Job, Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_core::spec::{FileLists, TaskSpec, Verification};
 use mahabharatha_engine::agent::{AgentKind, AgentSpec};
@@ -104,7 +104,7 @@ impl Bench {
                 worker: WorkerId(0),
                 base: self.base.clone(),
                 purpose: Purpose::Build,
-                doer: Doer::Agent,
+                performer: Performer::Agent,
                 carry: Carry::default(),
                 max_usd: None,
             },

@@ -187,7 +187,7 @@ fn a_daemon_that_left_with_an_empty_environment_is_ended_before_anything_is_look
 }
 
 #[test]
-fn called_off_the_worker_keeps_the_work_even_of_an_agent_that_does_not_listen() {
+fn cancelled_the_worker_keeps_the_work_even_of_an_agent_that_does_not_listen() {
     for trap in ["", "trap '' TERM; "] {
         let bench = Bench::new();
         let spec =
@@ -196,7 +196,7 @@ fn called_off_the_worker_keeps_the_work_even_of_an_agent_that_does_not_listen() 
         wait_until(|| bench.outside("up").exists());
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         let outcome = bench.finish(&spec, child);
-        assert_eq!((outcome.code, outcome.end()), (1, &JobEnd::Interrupted));
+        assert_eq!((outcome.code, outcome.end()), (1, &JobEnd::Cancelled));
         assert_eq!(bench.show(outcome.wip(), "src/own.rs").unwrap(), "half\n");
         assert!(find_marked("MAHABHARATHA_WORKTREE", bench.worktree().to_str().unwrap()).is_empty());
     }

@@ -244,7 +244,7 @@ fn a_file_that_git_does_not_see_is_missed_too() {
     let outcome = bench.run(&spec);
     assert_eq!(outcome.failure().0, FailCause::Missing);
 
-    // A remedy finds what the task has made.
+    // A fix finds what the task has made.
     let mut spec = bench.spec("true");
     spec.job.attempt.0 = 2;
     spec.owned = vec![created("docs/a.md")];

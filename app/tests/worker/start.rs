@@ -12,7 +12,7 @@ const CLEAN: &str = "git status --porcelain > ../../../../../status; git symboli
 
 /// One attempt, then the damage, then another that must find everything in order.
 #[track_caller]
-fn assert_mended(damage: impl FnOnce(&Bench)) {
+fn assert_fixed(damage: impl FnOnce(&Bench)) {
     let bench = Bench::new();
     bench.run(&bench.spec("echo mine > src/own.rs; mkdir -p build; echo kept > build/cache")).commit();
     damage(&bench);
@@ -31,12 +31,12 @@ fn assert_mended(damage: impl FnOnce(&Bench)) {
 
 #[test]
 fn nothing_is_wrong() {
-    assert_mended(|bench| assert!(bench.worktree().join("build/cache").exists()));
+    assert_fixed(|bench| assert!(bench.worktree().join("build/cache").exists()));
 }
 
 #[test]
 fn leftovers_go_and_ignored_files_stay() {
-    assert_mended(|bench| {
+    assert_fixed(|bench| {
         fs::write(bench.worktree().join("left.txt"), "").unwrap();
         fs::remove_file(bench.worktree().join("README.md")).unwrap();
         fs::create_dir(bench.worktree().join("README.md")).unwrap();
@@ -47,12 +47,12 @@ fn leftovers_go_and_ignored_files_stay() {
 
 #[test]
 fn the_worktree_was_deleted() {
-    assert_mended(|bench| fs::remove_dir_all(bench.worktree()).unwrap());
+    assert_fixed(|bench| fs::remove_dir_all(bench.worktree()).unwrap());
 }
 
 #[test]
 fn the_worktree_was_pruned() {
-    assert_mended(|bench| {
+    assert_fixed(|bench| {
         fs::remove_dir_all(bench.worktree()).unwrap();
         bench.git(&["worktree", "prune"]);
         bench.git(&["branch", "-D", "mahabharatha/x/worker-0"]);
@@ -61,7 +61,7 @@ fn the_worktree_was_pruned() {
 
 #[test]
 fn a_git_was_killed_in_the_middle() {
-    assert_mended(|bench| {
+    assert_fixed(|bench| {
         for lock in ["index.lock", "HEAD.lock"] {
             fs::write(bench.admin().join(lock), "").unwrap();
         }
@@ -77,7 +77,7 @@ fn a_git_was_killed_in_the_middle() {
 
 #[test]
 fn the_branch_was_moved_and_head_detached() {
-    assert_mended(|bench| {
+    assert_fixed(|bench| {
         git_in(&bench.worktree(), &["checkout", "-q", "--detach"]);
         git_in(&bench.worktree(), &["commit", "-q", "--allow-empty", "-m", "by hand"]);
         bench.git(&["update-ref", "refs/heads/mahabharatha/x/worker-0", "trunk"]);
@@ -86,7 +86,7 @@ fn the_branch_was_moved_and_head_detached() {
 
 #[test]
 fn the_index_is_garbage() {
-    assert_mended(|bench| {
+    assert_fixed(|bench| {
         fs::write(bench.common().join("mahabharatha/x/slots/worker-0.index"), "garbage").unwrap();
         fs::write(bench.admin().join("index"), "garbage").unwrap();
     });
@@ -94,7 +94,7 @@ fn the_index_is_garbage() {
 
 #[test]
 fn the_administration_is_gone() {
-    assert_mended(|bench| {
+    assert_fixed(|bench| {
         fs::remove_file(bench.worktree().join(".git")).unwrap();
         fs::remove_dir_all(bench.admin()).unwrap();
     });
@@ -102,7 +102,7 @@ fn the_administration_is_gone() {
 
 #[test]
 fn a_directory_cannot_be_entered() {
-    assert_mended(|bench| {
+    assert_fixed(|bench| {
         fs::set_permissions(bench.worktree().join("src"), fs::Permissions::from_mode(0o000)).unwrap();
     });
 }

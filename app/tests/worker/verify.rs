@@ -144,7 +144,7 @@ fn a_verification_leaves_no_process() {
 }
 
 #[test]
-fn a_remedy_is_a_fix_beside_the_tasks_own_commit() {
+fn a_fix_is_a_fix_beside_the_tasks_own_commit() {
     let bench = Bench::new();
     let mut spec = bench.spec("echo x >> src/own.rs");
     let failure = GateFailure {
@@ -154,7 +154,7 @@ fn a_remedy_is_a_fix_beside_the_tasks_own_commit() {
         staging: bench.base.clone(),
         task: None,
     };
-    spec.job.purpose = Purpose::Remedy { failure };
+    spec.job.purpose = Purpose::Fix { failure };
     let outcome = bench.run(&spec);
     let commit = outcome.commit();
     assert_eq!(bench.git(&["rev-parse", "refs/mahabharatha/x/fixes/TASK-1"]), commit.as_str());
@@ -163,7 +163,7 @@ fn a_remedy_is_a_fix_beside_the_tasks_own_commit() {
 }
 
 #[test]
-fn a_worker_that_is_called_off_while_it_verifies_keeps_the_work() {
+fn a_worker_that_is_cancelled_while_it_verifies_keeps_the_work() {
     let bench = Bench::new();
     let mut spec = bench.spec("echo x >> src/own.rs");
     spec.task.verification = verification("touch ../../../../../verifying; sleep 1000");
@@ -171,6 +171,6 @@ fn a_worker_that_is_called_off_while_it_verifies_keeps_the_work() {
     wait_until(|| bench.outside("verifying").exists());
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
     let outcome = bench.finish(&spec, child);
-    assert_eq!(outcome.end(), &JobEnd::Interrupted);
+    assert_eq!(outcome.end(), &JobEnd::Cancelled);
     assert_eq!(bench.show(outcome.wip(), "src/own.rs").unwrap(), "own\nx\n");
 }

@@ -39,7 +39,7 @@ pub struct PromptInput<'a> {
     /// Ref with the work in progress of the previous attempt.
     pub wip_ref: Option<&'a str>,
     /// The gate that this attempt has to fix.
-    pub remedy: Option<&'a GateFailure>,
+    pub fix: Option<&'a GateFailure>,
     pub worktree: &'a str,
     pub ports: &'a [u16],
     /// Security rules that apply to the task's files.

@@ -33,7 +33,7 @@ pub fn write(input: &PromptInput<'_>) -> String {
     section(&mut text, "Security Requirements", task.security.as_deref());
     rules(&mut text, input);
     before(&mut text, input);
-    remedy(&mut text, input);
+    fix(&mut text, input);
     text
 }
 
@@ -131,8 +131,8 @@ fn before(text: &mut String, input: &PromptInput<'_>) {
     }
 }
 
-fn remedy(text: &mut String, input: &PromptInput<'_>) {
-    let Some(failure) = input.remedy else { return };
+fn fix(text: &mut String, input: &PromptInput<'_>) {
+    let Some(failure) = input.fix else { return };
     let body = format!(
         "Your task was done and merged with the others of its level. Then this gate failed on the merged result, and the \
          failure was traced to your files:\n\n{}\n\nYour worktree contains the merged state. Fix the cause in the files that \

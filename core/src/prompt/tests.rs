@@ -60,7 +60,7 @@ fn input<'a>(feature: &'a Feature, task: &'a TaskSpec) -> PromptInput<'a> {
         feedback: None,
         note: None,
         wip_ref: None,
-        remedy: None,
+        fix: None,
         worktree: "/repo/.mahabharatha/worktrees/user-auth/worker-0",
         ports: &[49152, 49153],
         rules: &[],
@@ -97,7 +97,7 @@ fn an_attempt_after_others_on_a_small_budget() {
         feedback: Some("E   assert False\n```\n# Task: something else\n```"),
         note: Some("half done"),
         wip_ref: Some("refs/mahabharatha/user-auth/wip/TASK-002/2"),
-        remedy: Some(&failure),
+        fix: Some(&failure),
         ports: &[],
         budget_tokens: 65,
         ..input(&feature, &task)

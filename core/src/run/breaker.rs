@@ -36,8 +36,8 @@ impl Breaker {
         }
     }
 
-    /// Ignores an interrupted job; if it was the probe, allows another one.
-    pub(super) fn called_off(&mut self, job: EffectId) {
+    /// Ignores a cancelled job; if it was the probe, allows another one.
+    pub(super) fn cancelled(&mut self, job: EffectId) {
         if *self == (Breaker::HalfOpen { probe: Some(job) }) {
             *self = Breaker::HalfOpen { probe: None };
         }
@@ -123,11 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn sends_another_probe_when_the_first_is_called_off() {
+    fn sends_another_probe_when_the_first_is_cancelled() {
         let mut breaker = Breaker::HalfOpen { probe: Some(EffectId(7)) };
-        breaker.called_off(EffectId(6));
+        breaker.cancelled(EffectId(6));
         assert!(!breaker.may_launch());
-        breaker.called_off(EffectId(7));
+        breaker.cancelled(EffectId(7));
         assert!(breaker.may_launch());
     }
 

@@ -1,6 +1,6 @@
 //! Commands to a run: stop, retry, skip. For those of sessions see `session`.
 
-use super::effect::{Answer, Carry, Doer, Effect, Refusal};
+use super::effect::{Answer, Carry, Effect, Performer, Refusal};
 use super::event::Command;
 use super::state::{End, LevelStatus, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
@@ -17,7 +17,7 @@ impl Run {
             Command::Stop { force, grace_ms, worker: None } => {
                 self.drain(End::Stopped);
                 if !self.is_settled() {
-                    self.emit(Effect::Interrupt { force: *force, grace_ms: *grace_ms, only: None }, effects);
+                    self.emit(Effect::Cancel { force: *force, grace_ms: *grace_ms, only: None }, effects);
                 }
                 Answer { message: Some("stopping".to_string()), ..Answer::default() }
             }
@@ -69,7 +69,7 @@ impl Run {
         *status = WorkerStatus::Stopped;
         let runs_there = |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.worker == worker);
         if self.outstanding.values().any(runs_there) {
-            self.emit(Effect::Interrupt { force, grace_ms, only: Some(worker) }, effects);
+            self.emit(Effect::Cancel { force, grace_ms, only: Some(worker) }, effects);
         }
         Answer { message: Some(format!("stopping worker {worker}")), ..Answer::default() }
     }
@@ -129,8 +129,8 @@ impl Run {
             if let Effect::RunJob(job) = effect
                 && job.task == *id
             {
-                return Err(match &job.doer {
-                    Doer::Session(session) => {
+                return Err(match &job.performer {
+                    Performer::Session(session) => {
                         format!("session {session} holds it; `mahabharatha task fail {id}` first")
                     }
                     _ => format!("it is in progress on worker {}; `mahabharatha stop` the run first", job.worker),

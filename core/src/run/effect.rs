@@ -28,8 +28,8 @@ pub enum Effect {
     Land { level: Level, candidate: Candidate },
     /// Check the result, write the report, clean up. → `Closed`
     Close,
-    /// Interrupt the effects under way, each of which is answered. Not answered itself.
-    Interrupt { force: bool, grace_ms: u64, only: Option<WorkerId> },
+    /// CancelSignal the effects under way, each of which is answered. Not answered itself.
+    Cancel { force: bool, grace_ms: u64, only: Option<WorkerId> },
     /// Answer a request. Not answered itself.
     Answer { request: RequestId, answer: Answer },
 }
@@ -37,12 +37,12 @@ pub enum Effect {
 impl Effect {
     /// Whether it is a job that a session holds, without a process of ours.
     pub fn is_held(&self) -> bool {
-        matches!(self, Effect::RunJob(Job { doer: Doer::Session(_), .. }))
+        matches!(self, Effect::RunJob(Job { performer: Performer::Session(_), .. }))
     }
 
     /// Whether an event will answer it.
     pub fn is_answered(&self) -> bool {
-        !matches!(self, Effect::Interrupt { .. } | Effect::Answer { .. })
+        !matches!(self, Effect::Cancel { .. } | Effect::Answer { .. })
     }
 
     /// Whether it uses staging or the base branch, so that no other feature may integrate meanwhile.
@@ -53,7 +53,7 @@ impl Effect {
     /// Whether an event with this effect's id can be its answer.
     pub(super) fn accepts(&self, event: &Event) -> bool {
         match (event, self) {
-            (Event::Interrupted { .. } | Event::EffectFailed { .. }, _) => true,
+            (Event::Cancelled { .. } | Event::EffectFailed { .. }, _) => true,
             (Event::BaseChecked { .. }, Effect::CheckBase { .. }) | (Event::Closed { .. }, Effect::Close) => true,
             (Event::SlotReady { worker, .. }, Effect::PrepareSlot { worker: of }) => worker == of,
             (Event::JobEnded { task, attempt, .. }, Effect::RunJob(job)) => {
@@ -84,7 +84,7 @@ pub struct Job {
     /// The commit that the attempt starts from.
     pub base: Oid,
     pub purpose: Purpose,
-    pub doer: Doer,
+    pub performer: Performer,
     /// Feedback, note and work in progress of earlier attempts.
     pub carry: Carry,
     /// Rest of the task's budget; none without a limit.
@@ -95,19 +95,19 @@ pub struct Job {
 /// Performer of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Doer {
+pub enum Performer {
     /// The agent that the configuration names, in a worker of its own.
     Agent,
     /// The session that claimed the task; no process of ours runs.
     Session(String),
     /// It is said to be done: what is found is checked. If that does not hold, the task is blocked again for this
     /// reason, or waits again where there is none.
-    Nobody { blocked: Option<String> },
+    Reported { blocked: Option<String> },
 }
 
-impl Doer {
+impl Performer {
     pub fn is_agent(&self) -> bool {
-        *self == Doer::Agent
+        *self == Performer::Agent
     }
 }
 
@@ -116,7 +116,7 @@ impl Doer {
 pub enum Purpose {
     Build,
     /// Fix the cause of a failed gate, on top of staging.
-    Remedy {
+    Fix {
         failure: GateFailure,
     },
 }

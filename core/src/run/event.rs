@@ -96,8 +96,8 @@ pub enum Event {
         request: RequestId,
         command: Command,
     },
-    /// An effect was interrupted.
-    Interrupted {
+    /// An effect was cancelled.
+    Cancelled {
         effect: EffectId,
     },
     /// An effect could not be carried out at all.
@@ -105,7 +105,7 @@ pub enum Event {
         effect: EffectId,
         error: String,
     },
-    /// The disk is full, so the run pauses. The effects that failed by it are answered with `Interrupted`.
+    /// The disk is full, so the run pauses. The effects that failed by it are answered with `Cancelled`.
     OutOfSpace {
         why: String,
     },
@@ -127,7 +127,7 @@ impl Event {
             | Event::Landed { effect, .. }
             | Event::NotLanded { effect, .. }
             | Event::Closed { effect }
-            | Event::Interrupted { effect }
+            | Event::Cancelled { effect }
             | Event::EffectFailed { effect, .. } => Some(*effect),
             Event::Started(_)
             | Event::Resumed { .. }
@@ -273,9 +273,9 @@ impl JobReport {
         JobReport { cost_usd: cost.usd(), tokens: cost.tokens(), ..self }
     }
 
-    /// Makes the report of an attempt that was interrupted before anything is known of it.
-    pub fn interrupted() -> JobReport {
-        JobReport::new(JobEnd::Interrupted, 0)
+    /// Makes the report of an attempt that was cancelled before anything is known of it.
+    pub fn cancelled() -> JobReport {
+        JobReport::new(JobEnd::Cancelled, 0)
     }
 }
 
@@ -314,8 +314,8 @@ pub enum JobEnd {
     Died {
         started: bool,
     },
-    /// Interrupted; its work is saved.
-    Interrupted,
+    /// Cancelled; its work is saved.
+    Cancelled,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

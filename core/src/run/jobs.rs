@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::breaker::EARLY;
-use super::effect::{Carry, Doer, Effect, EffectId, Job, Purpose};
+use super::effect::{Carry, Effect, EffectId, Job, Performer, Purpose};
 use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport};
 use super::state::{AttemptRecord, End, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
@@ -20,7 +20,7 @@ pub(super) struct Launch {
     pub worker: WorkerId,
     pub base: Oid,
     pub purpose: Purpose,
-    pub doer: Doer,
+    pub performer: Performer,
     pub carry: Carry,
 }
 
@@ -44,8 +44,8 @@ impl Run {
             let Some(worker) = self.idle_worker(effects) else { break };
             let Some(base) = self.levels[self.level_of(task)].base.clone() else { break };
             self.ready.pop_first();
-            let (purpose, doer, carry) = (Purpose::Build, Doer::Agent, self.tasks[task].carry.clone());
-            self.launch(now, Launch { task, worker, base, purpose, doer, carry }, effects);
+            let (purpose, performer, carry) = (Purpose::Build, Performer::Agent, self.tasks[task].carry.clone());
+            self.launch(now, Launch { task, worker, base, purpose, performer, carry }, effects);
         }
         self.end_if_stuck();
     }
@@ -120,10 +120,10 @@ impl Run {
     }
 
     pub(super) fn launch(&mut self, now: Time, launch: Launch, effects: &mut Effects) -> EffectId {
-        let Launch { task, worker, base, purpose, doer, carry } = launch;
+        let Launch { task, worker, base, purpose, performer, carry } = launch;
         let id = self.graph.tasks()[task].id.clone();
         let attempt = self.tasks[task].next_attempt();
-        let remedy = matches!(purpose, Purpose::Remedy { .. });
+        let fix = matches!(purpose, Purpose::Fix { .. });
         self.workers[worker.0 as usize] = WorkerStatus::Running { task: id.clone(), attempt, since: now };
         let started_work = self.work_clock();
         self.tasks[task].attempts.push(AttemptRecord {
@@ -131,19 +131,19 @@ impl Run {
             worker,
             started_at: now,
             pid: None,
-            remedy,
+            fix,
             started_work,
             took: Duration::ZERO,
             ended: None,
         });
-        let (by_agent, max_usd) = (doer.is_agent(), self.left_for(task));
+        let (by_agent, max_usd) = (performer.is_agent(), self.left_for(task));
         let effect = EffectId(self.next_effect);
-        let job = Job { effect, task: id, attempt, worker, base, purpose, doer, carry, max_usd };
+        let job = Job { effect, task: id, attempt, worker, base, purpose, performer, carry, max_usd };
         self.emit(Effect::RunJob(job), effects);
         if by_agent {
             self.breaker.launched(effect);
         }
-        if !remedy {
+        if !fix {
             self.tasks[task].status = TaskStatus::InProgress { effect, attempt, worker };
         }
         effect
@@ -165,13 +165,13 @@ impl Run {
         self.free(job.worker);
         self.spent += report.cost();
         let outdated = self.outdated.remove(&id);
-        let end = job.doer.is_agent().then_some(&report.end);
+        let end = job.performer.is_agent().then_some(&report.end);
         match end {
             None => {}
             Some(JobEnd::Died { .. }) if Duration::from_millis(report.ran_ms) < EARLY => {
                 self.breaker.died_early(now, self.cooldown());
             }
-            Some(JobEnd::Interrupted) => self.breaker.called_off(id),
+            Some(JobEnd::Cancelled) => self.breaker.cancelled(id),
             Some(_) => self.breaker.lived(now),
         }
         let began = self.close_record(now, job, report.clone());
@@ -185,8 +185,8 @@ impl Run {
                     self.tasks[index].carry = Carry::default();
                     self.requeue(index);
                 } else {
-                    match &job.doer {
-                        Doer::Nobody { blocked } if !matches!(report.end, JobEnd::Done { .. }) => {
+                    match &job.performer {
+                        Performer::Reported { blocked } if !matches!(report.end, JobEnd::Done { .. }) => {
                             self.not_adopted(now, index, blocked.clone());
                         }
                         _ => self.built(now, index, report),
@@ -194,29 +194,29 @@ impl Run {
                 }
                 self.block_if_over_budget(now, index);
             }
-            Purpose::Remedy { failure } => self.remedied(job, failure, report),
+            Purpose::Fix { failure } => self.finish_fix(job, failure, report),
         }
     }
 
-    /// Handles a job that was not launched, as if its attempt had been interrupted.
-    pub(super) fn job_called_off(&mut self, now: Time, job: &Job) {
+    /// Handles a job that was not launched, as if its attempt had been cancelled.
+    pub(super) fn job_cancelled(&mut self, now: Time, job: &Job) {
         self.free(job.worker);
-        self.breaker.called_off(job.effect);
+        self.breaker.cancelled(job.effect);
         self.outdated.remove(&job.effect);
         // Nothing was launched, so nothing was spent.
-        self.close_record(now, job, JobReport::interrupted().with_cost(Cost::default()));
+        self.close_record(now, job, JobReport::cancelled().with_cost(Cost::default()));
         let Some(index) = self.graph.index(&job.task) else { return };
         match job.purpose {
             Purpose::Build => {
-                match &job.doer {
-                    Doer::Nobody { blocked } => self.not_adopted(now, index, blocked.clone()),
+                match &job.performer {
+                    Performer::Reported { blocked } => self.not_adopted(now, index, blocked.clone()),
                     _ => self.requeue(index),
                 }
                 self.block_if_over_budget(now, index);
             }
-            Purpose::Remedy { .. } => {
-                if let Some(level) = self.remedied_by(job.effect) {
-                    self.remedy_called_off(level);
+            Purpose::Fix { .. } => {
+                if let Some(level) = self.level_fixed_by(job.effect) {
+                    self.fix_cancelled(level);
                 }
             }
         }
@@ -226,20 +226,20 @@ impl Run {
         match end {
             JobEnd::Unserved { why, until } => {
                 self.service.not_served(now, began, *until, why);
-                if self.service.is_given_up() {
+                if self.service.is_exhausted() {
                     let times = self.service.unserved;
                     self.drain(End::Paused { why: format!("not served {times} times in a row, at last: {why}") });
                 }
             }
             // Shows nothing about the API limit.
-            JobEnd::Died { .. } | JobEnd::Interrupted => {}
+            JobEnd::Died { .. } | JobEnd::Cancelled => {}
             _ => self.service.served(),
         }
     }
 
     /// Records the end of an attempt and returns when it began. Includes tasks that are no longer in the graph: they may come back.
     fn close_record(&mut self, now: Time, job: &Job, report: JobReport) -> Time {
-        let (is_held, elapsed) = (matches!(job.doer, Doer::Session(_)), self.work_clock());
+        let (is_held, elapsed) = (matches!(job.performer, Performer::Session(_)), self.work_clock());
         let attempts = match self.graph.index(&job.task) {
             Some(index) => Some(&mut self.tasks[index].attempts),
             None => self.removed.get_mut(&job.task),
@@ -299,7 +299,7 @@ impl Run {
             }
             JobEnd::Blocked { reason } => self.block(now, index, reason),
             JobEnd::Escalated { reason } => self.block(now, index, &format!("a person must decide: {reason}")),
-            JobEnd::Interrupted | JobEnd::Unserved { .. } => {
+            JobEnd::Cancelled | JobEnd::Unserved { .. } => {
                 if wip.is_some() {
                     self.tasks[index].carry.wip = wip;
                 }

@@ -54,10 +54,10 @@ impl Run {
             LevelStatus::Landing { candidate } => {
                 self.emit(Effect::Land { level: number, candidate }, effects);
             }
-            LevelStatus::Remedying { failure, task, job: None, .. } => {
-                self.pursue_remedy(now, current, &failure, &task, effects);
+            LevelStatus::Fixing { failure, task, job: None, .. } => {
+                self.pursue_fix(now, current, &failure, &task, effects);
             }
-            LevelStatus::Remedying { .. } | LevelStatus::Merged { .. } | LevelStatus::Failed { .. } => {}
+            LevelStatus::Fixing { .. } | LevelStatus::Merged { .. } | LevelStatus::Failed { .. } => {}
         }
     }
 
@@ -168,7 +168,7 @@ impl Run {
         // A task of a lower level did not change, so a task of this level broke its verification: find out which.
         let of_this_level = |task: &&TaskId| self.graph.index(task).map(|index| self.level_of(index)) == Some(current);
         match failure.task.as_ref().filter(of_this_level) {
-            Some(task) => self.remedy(current, failure, task, "its own verification fails on the merged tree"),
+            Some(task) => self.fix(current, failure, task, "its own verification fails on the merged tree"),
             None if self.levels[current].commits.is_empty() => {
                 self.fail_gate(current, failure, "no task of this level can have caused it");
             }
@@ -180,19 +180,19 @@ impl Run {
         let Some(current) = self.integrating(level) else { return };
         let LevelStatus::Blaming { failure } = self.levels[current].status.clone() else { return };
         match task {
-            Some(task) => self.remedy(current, &failure, task, why),
+            Some(task) => self.fix(current, &failure, task, why),
             None => self.fail_gate(current, &failure, why),
         }
     }
 
     /// Asks the blamed task for a fix, or fails the gate if none is allowed.
-    fn remedy(&mut self, current: usize, failure: &GateFailure, task: &TaskId, why: &str) {
-        if self.can_remedy(current, task).is_none() {
+    fn fix(&mut self, current: usize, failure: &GateFailure, task: &TaskId, why: &str) {
+        if self.can_fix(current, task).is_none() {
             self.fail_gate(current, failure, &format!("{task} is to blame: {why}"));
             return;
         }
         self.levels[current].status =
-            LevelStatus::Remedying { failure: failure.clone(), task: task.clone(), carry: Carry::default(), job: None };
+            LevelStatus::Fixing { failure: failure.clone(), task: task.clone(), carry: Carry::default(), job: None };
     }
 
     pub(super) fn fail_gate(&mut self, current: usize, failure: &GateFailure, why: &str) {

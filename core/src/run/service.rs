@@ -31,7 +31,7 @@ impl Service {
         self.pause.as_ref().is_none_or(|pause| pause.until <= now)
     }
 
-    pub(super) fn is_given_up(&self) -> bool {
+    pub(super) fn is_exhausted(&self) -> bool {
         self.unserved >= MAX_UNSERVED
     }
 
@@ -101,13 +101,13 @@ mod tests {
                 now += 1_000_000;
                 service.not_served(Time(now + 1), Time(now), None, "overloaded");
             }
-            assert!(!service.is_given_up());
+            assert!(!service.is_exhausted());
             if served {
                 service.served();
             }
         }
         service.not_served(Time(now + 1_000_001), Time(now + 1_000_000), None, "overloaded");
-        assert!(service.is_given_up());
+        assert!(service.is_exhausted());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tasks without a worker: claimed by a session, or reported done by a user.
 
-use super::effect::{Doer, Purpose};
+use super::effect::{Performer, Purpose};
 use super::event::{JobEnd, JobReport};
 use super::jobs::Launch;
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
@@ -14,10 +14,10 @@ impl Run {
             return Ok(());
         }
         self.takes_work()?;
-        let doer = Doer::Session(session.to_string());
-        if let Some(level) = self.awaits_remedy_by(task) {
+        let performer = Performer::Session(session.to_string());
+        if let Some(level) = self.awaits_fix_by(task) {
             let worker = self.spare_worker();
-            self.launch_remedy(now, level, worker, doer, effects);
+            self.launch_fix(now, level, worker, performer, effects);
             return Ok(());
         }
         match &self.tasks[task].status {
@@ -26,7 +26,7 @@ impl Run {
             taken => return Err(why_not_free(taken)),
         }
         let base = self.base_to_work_on(task)?;
-        self.launch_apart(now, task, base, doer, effects);
+        self.launch_apart(now, task, base, performer, effects);
         Ok(())
     }
 
@@ -62,10 +62,10 @@ impl Run {
         let Some(state) = self.task(task) else {
             return Some("the task was taken out of the graph meanwhile, so it is not taken".to_string());
         };
-        let remedy = state.attempts.iter().any(|record| record.attempt == attempt && record.remedy);
+        let fix = state.attempts.iter().any(|record| record.attempt == attempt && record.fix);
         let taken = matches!(&state.status, TaskStatus::Completed { commit, .. } if commit == done);
         let why = "the task was changed in the graph meanwhile, so what was done for it before is not taken";
-        (!remedy && !taken).then(|| why.to_string())
+        (!fix && !taken).then(|| why.to_string())
     }
 
     /// Starts the check of a task that is reported done.
@@ -85,7 +85,7 @@ impl Run {
         if is_stuck {
             self.phase = Phase::Working;
         }
-        self.launch_apart(now, task, base, Doer::Nobody { blocked }, effects);
+        self.launch_apart(now, task, base, Performer::Reported { blocked }, effects);
         Ok(())
     }
 
@@ -120,23 +120,23 @@ impl Run {
         }
     }
 
-    fn awaits_remedy_by(&self, task: usize) -> Option<usize> {
+    fn awaits_fix_by(&self, task: usize) -> Option<usize> {
         let current = self.current()?;
         let id = &self.graph.tasks()[task].id;
         let due = matches!(&self.levels[current].status,
-            LevelStatus::Remedying { task, job: None, .. } if task == id);
+            LevelStatus::Fixing { task, job: None, .. } if task == id);
         // It may be due since an earlier process with another policy.
-        (due && self.can_remedy(current, id).is_some()).then_some(current)
+        (due && self.can_fix(current, id).is_some()).then_some(current)
     }
 
     fn is_held_by(&self, task: &TaskId, session: &str) -> bool {
         self.held().any(|(job, by)| job.task == *task && by == session)
     }
 
-    fn launch_apart(&mut self, now: Time, task: usize, base: Oid, doer: Doer, effects: &mut Effects) {
+    fn launch_apart(&mut self, now: Time, task: usize, base: Oid, performer: Performer, effects: &mut Effects) {
         self.dequeue(task);
         let (worker, carry) = (self.spare_worker(), self.tasks[task].carry.clone());
-        self.launch(now, Launch { task, worker, base, purpose: Purpose::Build, doer, carry }, effects);
+        self.launch(now, Launch { task, worker, base, purpose: Purpose::Build, performer, carry }, effects);
     }
 
     /// Returns an idle worker that agents do not use, adding one if needed.

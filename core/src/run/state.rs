@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::breaker::Breaker;
-use super::effect::{Answer, Carry, Doer, Effect, EffectId, Job};
+use super::effect::{Answer, Carry, Effect, EffectId, Job, Performer};
 use super::event::{
     Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
 };
@@ -146,7 +146,7 @@ pub struct AttemptRecord {
     pub worker: WorkerId,
     pub started_at: Time,
     pub pid: Option<u32>,
-    pub remedy: bool,
+    pub fix: bool,
     /// The run's work time when it started.
     pub(super) started_work: Duration,
     /// The time that it took, once it has ended.
@@ -171,7 +171,7 @@ pub struct LevelState {
     pub fixes: Vec<TaskCommit>,
     /// Whether every task was verified again on the tree that passed the gates.
     pub verified: bool,
-    pub remedies: u32,
+    pub fix_attempts: u32,
     pub base_moves: u32,
     pub started_at: Option<Time>,
 }
@@ -186,7 +186,7 @@ pub enum LevelStatus {
         failure: GateFailure,
     },
     /// A fix is due or under way.
-    Remedying {
+    Fixing {
         failure: GateFailure,
         task: TaskId,
         carry: Carry,
@@ -276,8 +276,8 @@ impl Run {
     /// Returns the jobs held by sessions, with the session.
     pub fn held(&self) -> impl Iterator<Item = (&Job, &str)> {
         self.outstanding.values().filter_map(|effect| match effect {
-            Effect::RunJob(job) => match &job.doer {
-                Doer::Session(session) => Some((job, session.as_str())),
+            Effect::RunJob(job) => match &job.performer {
+                Performer::Session(session) => Some((job, session.as_str())),
                 _ => None,
             },
             _ => None,
@@ -315,7 +315,7 @@ impl Run {
 
     fn has_work_to_launch(&self) -> bool {
         let status = self.current_level().map(|level| &level.status);
-        !self.ready.is_empty() || matches!(status, Some(LevelStatus::Remedying { job: None, .. }))
+        !self.ready.is_empty() || matches!(status, Some(LevelStatus::Fixing { job: None, .. }))
     }
 
     pub fn ended(&self) -> Option<&End> {
@@ -475,7 +475,7 @@ pub(super) fn levels_of(graph: &TaskGraph, tasks: &[TaskState]) -> Vec<LevelStat
                 commits: Vec::new(),
                 fixes: Vec::new(),
                 verified: false,
-                remedies: 0,
+                fix_attempts: 0,
                 base_moves: 0,
                 started_at: None,
             });
@@ -537,7 +537,7 @@ impl LevelStatus {
             LevelStatus::Staging
                 | LevelStatus::Gating
                 | LevelStatus::Blaming { .. }
-                | LevelStatus::Remedying { .. }
+                | LevelStatus::Fixing { .. }
                 | LevelStatus::Landing { .. }
         )
     }

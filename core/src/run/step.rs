@@ -64,12 +64,12 @@ impl Run {
             Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
             Event::Closed { .. } => self.phase = Phase::Ended { end: End::Completed, at: now },
             Event::Asked { request, command } => self.asked(now, request, command, &mut effects),
-            Event::Interrupted { .. } => self.called_off(now, answered.as_ref()),
+            Event::Cancelled { .. } => self.cancelled(now, answered.as_ref()),
             Event::EffectFailed { error, .. } => {
-                self.called_off(now, answered.as_ref());
-                self.wind_down(End::Failed { why: error.clone() }, &mut effects);
+                self.cancelled(now, answered.as_ref());
+                self.end_with(End::Failed { why: error.clone() }, &mut effects);
             }
-            Event::OutOfSpace { why } => self.wind_down(End::Paused { why: why.clone() }, &mut effects),
+            Event::OutOfSpace { why } => self.end_with(End::Paused { why: why.clone() }, &mut effects),
             Event::Noted { .. } | Event::Woke => {}
         }
         self.pursue(now, &mut effects);
@@ -138,10 +138,10 @@ impl Run {
     }
 
     /// Stops launching and interrupts the effects under way.
-    pub(super) fn wind_down(&mut self, end: End, effects: &mut Effects) {
+    pub(super) fn end_with(&mut self, end: End, effects: &mut Effects) {
         self.drain(end);
         if !self.is_settled() {
-            self.emit(Effect::Interrupt { force: false, grace_ms: 10_000, only: None }, effects);
+            self.emit(Effect::Cancel { force: false, grace_ms: 10_000, only: None }, effects);
         }
     }
 
@@ -167,13 +167,13 @@ impl Run {
         if let Some(current) = self.current() {
             let level = &mut self.levels[current];
             if !same_session {
-                level.remedies = u32::from(matches!(level.status, LevelStatus::Remedying { job: Some(_), .. }));
+                level.fix_attempts = u32::from(matches!(level.status, LevelStatus::Fixing { job: Some(_), .. }));
             }
             level.base_moves = 0;
             let given_up = match level.status {
                 LevelStatus::Failed { .. } => intent != Intent::Session(None),
                 // The user may have fixed it by hand.
-                LevelStatus::Remedying { job: None, .. } => matches!(intent, Intent::Session(Some(_))),
+                LevelStatus::Fixing { job: None, .. } => matches!(intent, Intent::Session(Some(_))),
                 _ => false,
             };
             if given_up {
@@ -219,14 +219,14 @@ impl Run {
     }
 
     /// Puts things back so that an effect that was not carried out is decided again.
-    fn called_off(&mut self, now: Time, effect: Option<&Effect>) {
+    fn cancelled(&mut self, now: Time, effect: Option<&Effect>) {
         match effect {
             Some(Effect::PrepareSlot { worker }) => {
                 if let Some(status @ WorkerStatus::Preparing) = self.workers.get_mut(worker.0 as usize) {
                     *status = WorkerStatus::Unprepared;
                 }
             }
-            Some(Effect::RunJob(job)) => self.job_called_off(now, job),
+            Some(Effect::RunJob(job)) => self.job_cancelled(now, job),
             // The level's status says what is due; `pursue` decides it again.
             _ => {}
         }

@@ -56,7 +56,7 @@ impl Run {
             _ if self.intent.is_session() && self.outstanding.is_empty() => Gap::Idle,
             Event::Asked { command: Command::Claim { .. } | Command::Finish { .. }, .. } => Gap::Driven,
             Event::Asked { .. } => Gap::Unconfirmed,
-            Event::JobEnded { report, .. } if report.end == JobEnd::Interrupted => Gap::Unconfirmed,
+            Event::JobEnded { report, .. } if report.end == JobEnd::Cancelled => Gap::Unconfirmed,
             _ => Gap::Driven,
         }
     }

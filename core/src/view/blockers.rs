@@ -63,7 +63,7 @@ fn blocked_task(id: &str, reason: &str) -> Blocker {
         what: id.to_string(),
         cause,
         resolution: format!(
-            "mend the cause, then `mahabharatha retry {id}`; or go on without it: `mahabharatha skip {id} --reason TEXT`"
+            "fix the cause, then `mahabharatha retry {id}`; or go on without it: `mahabharatha skip {id} --reason TEXT`"
         ),
     }
 }
@@ -91,7 +91,7 @@ fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
     let mut cause = format!("gate {} failed", failure.gate);
     cause.extend(key_line(failure.output_and_end().0).map(|line| format!(": {line}")));
     cause.push_str(&format!("; {}", summary(why)));
-    let resolution = "`mahabharatha run` has it mended once more; before that, `mahabharatha retry TASK` does a task \
+    let resolution = "`mahabharatha run` has it fixed once more; before that, `mahabharatha retry TASK` does a task \
                       anew, or commit a fix in the staging worktree";
     (cause, resolution.to_string())
 }
@@ -129,7 +129,7 @@ fn stopped_run(end: &End) -> Option<Blocker> {
             why.clone(),
             "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
         ),
-        End::Failed { why } => (summary(why), "mend the cause, then `mahabharatha run` goes on"),
+        End::Failed { why } => (summary(why), "fix the cause, then `mahabharatha run` goes on"),
         End::RedBase { gates } => (
             format!("gates are red on the base before anything ran: {}", gates.join(", ")),
             "make them green and commit, or `mahabharatha run --allow-red-base`",

@@ -33,10 +33,10 @@ pub enum Step {
     Claim,
     /// Nothing more can be claimed before something in progress has ended.
     Wait,
-    /// The level is done, or was mended.
+    /// The level is done, or was fixed.
     Merge,
-    /// A gate failed: claim the task that is to mend it.
-    Remedy,
+    /// A gate failed: claim the task that is to fix it.
+    Fix,
     Completed,
     /// Only blocked tasks are left in the level.
     Blocked,
@@ -73,9 +73,9 @@ impl Next {
             LevelStatus::Pending => next.step = Step::Start,
             LevelStatus::Running if level.open == 0 => next.step = Step::Merge,
             LevelStatus::Running => next.work(run, level.tasks.clone()),
-            LevelStatus::Remedying { job: Some(_), .. } => next.step = Step::Wait,
-            LevelStatus::Remedying { failure, task, job: None, .. } => {
-                next.step = Step::Remedy;
+            LevelStatus::Fixing { job: Some(_), .. } => next.step = Step::Wait,
+            LevelStatus::Fixing { failure, task, job: None, .. } => {
+                next.step = Step::Fix;
                 next.tasks = vec![task.clone()];
                 next.why = Some(format!("gate {} failed: {}\n\n{}", failure.gate, failure.command, failure.output));
             }
@@ -131,9 +131,7 @@ impl Next {
         let names: Vec<&str> = self.tasks.iter().map(TaskId::as_str).collect();
         self.command = match (self.step, self.level) {
             (Step::Start, _) => Some(format!("mahabharatha task start -f {feature}")),
-            (Step::Claim | Step::Remedy, _) => {
-                Some(format!("mahabharatha task claim {} -f {feature}", names.join(" ")))
-            }
+            (Step::Claim | Step::Fix, _) => Some(format!("mahabharatha task claim {} -f {feature}", names.join(" "))),
             (Step::Merge, Some(level)) => Some(format!("mahabharatha merge --level {level} -f {feature}")),
             _ => self.command,
         };

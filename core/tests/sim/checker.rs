@@ -89,11 +89,11 @@ impl Checker {
             Event::OutOfSpace { .. } => under_way.then_some((false, 10_000, None)),
             _ => (failing && under_way).then_some((false, 10_000, None)),
         };
-        let interrupt = effects.iter().find_map(|(_, effect)| match effect {
-            Effect::Interrupt { force, grace_ms, only } => Some((*force, *grace_ms, *only)),
+        let cancel = effects.iter().find_map(|(_, effect)| match effect {
+            Effect::Cancel { force, grace_ms, only } => Some((*force, *grace_ms, *only)),
             _ => None,
         });
-        assert_eq!(interrupt, due, "not called off as it should be");
+        assert_eq!(cancel, due, "not cancelled as it should be");
     }
 
     fn check_effects(&mut self, event: Option<&Event>, effects: &[(EffectId, Effect)]) {

@@ -6,18 +6,8 @@ use mahabharatha_core::run::effect::{Job, Purpose};
 use mahabharatha_core::run::event::{Command, Event, FailCause, JobEnd};
 use mahabharatha_core::run::{Effect, LevelStatus, Phase, Run};
 
-const STATES: [&str; 10] = [
-    "checking base",
-    "running",
-    "staging",
-    "gating",
-    "blaming",
-    "remedying",
-    "landing",
-    "closing",
-    "draining",
-    "ended",
-];
+const STATES: [&str; 10] =
+    ["checking base", "running", "staging", "gating", "blaming", "fixing", "landing", "closing", "draining", "ended"];
 const EVENTS: [&str; 25] = [
     "Started",
     "Resumed",
@@ -40,7 +30,7 @@ const EVENTS: [&str; 25] = [
     "Claim",
     "Finish",
     "Adopt",
-    "Interrupted",
+    "Cancelled",
     "EffectFailed",
     "OutOfSpace",
     "Woke",
@@ -65,7 +55,7 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
             "Claim",
             "Finish",
             "Adopt",
-            "Interrupted",
+            "Cancelled",
             "EffectFailed",
             "OutOfSpace",
             "Woke",
@@ -90,7 +80,7 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
     ),
     ("blaming", &["Resumed", "Blamed", "Stop", "Retry", "Skip", "EffectFailed"]),
     (
-        "remedying",
+        "fixing",
         &["Resumed", "SlotReady", "JobStarted", "JobEnded", "Stop", "Retry", "Skip", "Claim", "Finish", "EffectFailed"],
     ),
     (
@@ -115,7 +105,7 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
             "Stop",
             "Retry",
             "Skip",
-            "Interrupted",
+            "Cancelled",
             "EffectFailed",
             "OutOfSpace",
         ],
@@ -136,7 +126,7 @@ const ENDS: [&str; 12] = [
     "unserved",
     "died",
     "never started",
-    "interrupted",
+    "cancelled",
 ];
 
 #[derive(Debug, Default, Clone)]
@@ -155,8 +145,8 @@ impl Coverage {
                 _ => None,
             });
             if let Some(job) = job {
-                let remedy = usize::from(job.purpose != Purpose::Build);
-                self.ends[remedy][place(&ENDS, end(&report.end))] += 1;
+                let fix = usize::from(job.purpose != Purpose::Build);
+                self.ends[fix][place(&ENDS, end(&report.end))] += 1;
             }
         }
     }
@@ -172,7 +162,7 @@ impl Coverage {
 
     /// Table of how often an attempt ended in each way.
     pub fn ends(&self) -> String {
-        let mut text = format!("{:14}{:>14}{:>14}", "", "build", "remedy");
+        let mut text = format!("{:14}{:>14}{:>14}", "", "build", "fix");
         for (index, name) in ENDS.iter().enumerate() {
             let _ = write!(text, "\n{name:14}{:>14}{:>14}", self.ends[0][index], self.ends[1][index]);
         }
@@ -209,7 +199,7 @@ impl Coverage {
     pub fn missing(&self) -> Vec<(&'static str, &'static str)> {
         let pairs = IMPORTANT.iter().flat_map(|(state, events)| events.iter().map(move |event| (*state, *event)));
         let unseen = pairs.filter(|(state, event)| self.seen[place(&STATES, state)][place(&EVENTS, event)] == 0);
-        let ends = ["build", "remedy"].iter().zip(&self.ends).flat_map(|(purpose, counts)| {
+        let ends = ["build", "fix"].iter().zip(&self.ends).flat_map(|(purpose, counts)| {
             ENDS.iter().zip(counts).filter(|(_, count)| **count == 0).map(|(end, _)| (*purpose, *end))
         });
         unseen.chain(ends).collect()
@@ -232,7 +222,7 @@ fn state(run: &Run) -> &'static str {
             Some(LevelStatus::Staging) => "staging",
             Some(LevelStatus::Gating) => "gating",
             Some(LevelStatus::Blaming { .. }) => "blaming",
-            Some(LevelStatus::Remedying { .. }) => "remedying",
+            Some(LevelStatus::Fixing { .. }) => "fixing",
             Some(LevelStatus::Landing { .. }) => "landing",
             Some(LevelStatus::Failed { .. }) if run.intent().is_session() => "gating",
             Some(LevelStatus::Merged { .. } | LevelStatus::Failed { .. }) => panic!("nothing is left to work on"),
@@ -253,7 +243,7 @@ fn end(end: &JobEnd) -> &'static str {
         JobEnd::Unserved { until: None, .. } => "unserved",
         JobEnd::Died { started: true } => "died",
         JobEnd::Died { started: false } => "never started",
-        JobEnd::Interrupted => "interrupted",
+        JobEnd::Cancelled => "cancelled",
     }
 }
 
@@ -280,7 +270,7 @@ fn name(event: &Event) -> &'static str {
         Event::Asked { command: Command::Claim { .. }, .. } => "Claim",
         Event::Asked { command: Command::Finish { .. }, .. } => "Finish",
         Event::Asked { command: Command::Adopt { .. }, .. } => "Adopt",
-        Event::Interrupted { .. } => "Interrupted",
+        Event::Cancelled { .. } => "Cancelled",
         Event::EffectFailed { .. } => "EffectFailed",
         Event::OutOfSpace { .. } => "OutOfSpace",
         Event::Woke => "Woke",

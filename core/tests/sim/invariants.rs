@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Level, TaskId, WorkerId};
-use mahabharatha_core::run::effect::{Answer, Doer, Job, Purpose};
+use mahabharatha_core::run::effect::{Answer, Job, Performer, Purpose};
 use mahabharatha_core::run::event::{Candidate, Command, Intent, Obstacle, TaskCommit};
 use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use mahabharatha_core::view::RunView;
@@ -17,7 +17,7 @@ pub fn check_effect(model: &Model, run: &Run, id: EffectId, effect: &Effect) {
     assert!(!model.outstanding.contains_key(&id), "{id:?} is given twice");
     let working = matches!(run.phase(), Phase::Working);
     match effect {
-        Effect::Interrupt { .. } | Effect::Answer { .. } => {}
+        Effect::Cancel { .. } | Effect::Answer { .. } => {}
         Effect::CheckBase { base } => {
             assert!(matches!(run.phase(), Phase::CheckingBase) && !model.base_is_good, "a needless check of the base");
             assert_eq!(*base, model.start, "another commit than the start is checked");
@@ -28,8 +28,8 @@ pub fn check_effect(model: &Model, run: &Run, id: EffectId, effect: &Effect) {
             assert!(worker.0 < model.policy.workers, "worker {worker} does not exist");
         }
         Effect::RunJob(job) => {
-            let may = match job.doer {
-                Doer::Session(_) => !matches!(run.phase(), Phase::CheckingBase | Phase::Draining { .. }),
+            let may = match job.performer {
+                Performer::Session(_) => !matches!(run.phase(), Phase::CheckingBase | Phase::Draining { .. }),
                 _ => working,
             };
             assert!(may, "{} is launched in {:?}", job.task, run.phase());
@@ -66,19 +66,19 @@ fn check_launch(model: &Model, job: &Job) {
     assert_eq!(job.attempt.0, entry.last_attempt + 1, "the attempts at {task} are not counted one by one");
     let policy = &model.policy;
     assert!(model.base_is_good || !policy.has_gates || model.levels[0].merged.is_some(), "the base was not checked");
-    if job.doer.is_agent() {
+    if job.performer.is_agent() {
         check_agent(model, job);
     }
     let current = model.current().expect("work is only left where a level is");
     match &job.purpose {
         Purpose::Build => check_build(model, job, current),
-        Purpose::Remedy { failure } => {
+        Purpose::Fix { failure } => {
             let level = model.level(current);
-            assert_eq!(Some(failure), level.failure.as_ref(), "a remedy for another failure than the last");
-            assert_eq!(Some(&job.base), level.staging.as_ref(), "a remedy on top of something else than staging");
-            assert_eq!(Some(task), level.blamed.as_ref(), "a remedy by a task that is not to blame");
-            assert_eq!(job.carry, level.remedy_carry, "a remedy is not given what the last one left");
-            assert!(level.remedies < policy.remediation_attempts, "more remedies than allowed");
+            assert_eq!(Some(failure), level.failure.as_ref(), "a fix for another failure than the last");
+            assert_eq!(Some(&job.base), level.staging.as_ref(), "a fix on top of something else than staging");
+            assert_eq!(Some(task), level.blamed.as_ref(), "a fix by a task that is not to blame");
+            assert_eq!(job.carry, level.fix_carry, "a fix is not given what the last one left");
+            assert!(level.fix_attempts < policy.remediation_attempts, "more fixes than allowed");
         }
     }
 }
@@ -89,7 +89,7 @@ fn check_agent(model: &Model, job: &Job) {
     assert!(job.worker.0 < policy.workers, "worker {} does not exist", job.worker);
     assert!(model.slots.contains(&job.worker.0), "worker {} has no worktree yet", job.worker);
     assert!(matches!(model.intent, Intent::Complete | Intent::Level(_)), "a launch where none was asked for");
-    let own = model.jobs().filter(|(id, job)| job.doer.is_agent() && !model.adopted.contains(id)).count();
+    let own = model.jobs().filter(|(id, job)| job.performer.is_agent() && !model.adopted.contains(id)).count();
     assert!(own < policy.workers as usize, "more jobs than workers");
     assert!(policy.max_usd.is_none_or(|limit| model.known_usd() < limit), "a launch over the budget");
     assert!(!model.is_over_budget(&job.task), "a launch over the budget of {}", job.task);
@@ -99,19 +99,19 @@ fn check_agent(model: &Model, job: &Job) {
     }
     let served = model.limit.until.is_none_or(|until| model.now >= until);
     assert!(served, "a launch though the service asked to wait until {:?}", model.limit.until);
-    assert!(!model.limit.given_up, "a launch though the service was tried often enough");
+    assert!(!model.limit.exhausted, "a launch though the service was tried often enough");
 }
 
 fn check_build(model: &Model, job: &Job, current: Level) {
     let (task, entry) = (&job.task, &model.tasks[&job.task]);
     assert_eq!(entry.spec.level, current.0, "{task} is launched though level {current} is not merged");
-    let said_done = matches!(job.doer, Doer::Nobody { .. }) && entry.standing == Standing::Blocked;
+    let said_done = matches!(job.performer, Performer::Reported { .. }) && entry.standing == Standing::Blocked;
     let open = said_done || entry.standing == Standing::Open;
     assert!(open, "{task} is launched though it is {:?}", entry.standing);
-    assert!(!entry.spec.foreground || !job.doer.is_agent(), "{task} needs a person");
+    assert!(!entry.spec.foreground || !job.performer.is_agent(), "{task} needs a person");
     assert_eq!(job.base, model.base_of(current), "{task} does not start from what the level below became");
     assert_eq!(job.carry, entry.carry, "{task} is not given what its last attempt left");
-    let rested = !job.doer.is_agent() || entry.rests_until.is_none_or(|until| until <= model.now);
+    let rested = !job.performer.is_agent() || entry.rests_until.is_none_or(|until| until <= model.now);
     assert!(rested, "{task} is launched before its pause is over");
     for dependency in &entry.dependencies {
         let needed = &model.tasks[dependency];
@@ -271,7 +271,7 @@ fn check_levels(model: &Model, run: &Run) {
         let open = run.tasks()[state.tasks.clone()].iter().filter(|task| task.is_open()).count();
         assert_eq!(state.open, open, "the open tasks of level {} are miscounted", state.level);
         if model.current() == Some(entry.level) {
-            assert_eq!(state.remedies, entry.remedies, "the remedies of level {} are miscounted", state.level);
+            assert_eq!(state.fix_attempts, entry.fix_attempts, "the fixes of level {} are miscounted", state.level);
         }
     }
 }
@@ -296,7 +296,7 @@ pub fn check_end(model: &Model, run: &Run, end: &End) {
     let current = model.current();
     let status = run.current_level().map(|level| &level.status);
     // A retry or skip sets a failed level back to running, even while the run is draining.
-    let due = run.intent().is_session() && matches!(status, Some(LevelStatus::Remedying { job: None, .. }));
+    let due = run.intent().is_session() && matches!(status, Some(LevelStatus::Fixing { job: None, .. }));
     let failed = due || matches!(status, Some(LevelStatus::Failed { .. } | LevelStatus::Running));
     let honest = match end {
         End::Completed => {
@@ -327,7 +327,7 @@ pub fn check_end(model: &Model, run: &Run, end: &End) {
             let poor = model.policy.max_usd.is_some_and(|limit| model.known_usd() >= limit);
             let unfinished = matches!(model.intent, Intent::Merge(_) | Intent::Session(Some(_)));
             let hindered = failed && !matches!(model.obstacle, None | Some(Obstacle::Conflict { .. }));
-            poor || unfinished || hindered || model.limit.given_up || model.out_of_space
+            poor || unfinished || hindered || model.limit.exhausted || model.out_of_space
         }
         End::Stopped => model.stop_asked || (0..model.policy.workers).all(|worker| model.stopped.contains(&worker)),
         End::Failed { .. } => model.effect_failed,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Level, Oid, TaskId, Time};
-use mahabharatha_core::run::effect::{Carry, Doer, Job, Purpose};
+use mahabharatha_core::run::effect::{Carry, Job, Performer, Purpose};
 use mahabharatha_core::run::event::{Event, GatePass, Intent, JobEnd, JobReport, Obstacle, Policy, Setup};
 use mahabharatha_core::run::{Effect, EffectId};
 use mahabharatha_core::spec::GraphFile;
@@ -219,10 +219,10 @@ impl Model {
                 }
             }
             Event::OutOfSpace { .. } => self.out_of_space = true,
-            Event::Interrupted { effect } => self.called_off(*effect, answered),
+            Event::Cancelled { effect } => self.cancelled(*effect, answered),
             Event::EffectFailed { effect, .. } => {
                 self.effect_failed = true;
-                self.called_off(*effect, answered);
+                self.cancelled(*effect, answered);
             }
             _ => self.integration(event),
         }
@@ -256,7 +256,7 @@ impl Model {
         self.gate_failed = self.levels.iter().any(|entry| entry.failure.is_some());
         self.obstacle = None;
         for entry in self.levels.iter_mut().filter(|_| !same_session) {
-            entry.remedies = u32::from(entry.remedy.is_some());
+            entry.fix_attempts = u32::from(entry.fix.is_some());
         }
     }
 
@@ -321,36 +321,36 @@ impl Model {
         self.has_unpriced |= report.cost_usd.is_none();
         *self.costs.entry(job.task.clone()).or_default() += report.cost_usd.unwrap_or_default();
         self.tokens += report.tokens;
-        if job.doer.is_agent() {
+        if job.performer.is_agent() {
             self.limit.job_ended(self.now, self.launched[&id], &report.end);
         }
         self.slots.insert(job.worker.0);
         let early = matches!(report.end, JobEnd::Died { .. }) && report.ran_ms < 2_000;
-        if !job.doer.is_agent() {
+        if !job.performer.is_agent() {
             // Says nothing about workers.
-        } else if report.end == JobEnd::Interrupted {
-            self.breaker.called_off(id);
+        } else if report.end == JobEnd::Cancelled {
+            self.breaker.cancelled(id);
         } else {
             self.breaker.job_ended(self.now, early, Duration::from_millis(self.policy.backoff.max_ms.max(1_000)));
         }
         let outdated = self.outdated.remove(&id);
-        let awaited = self.current().filter(|level| self.level(*level).remedy == Some(id));
+        let awaited = self.current().filter(|level| self.level(*level).fix == Some(id));
         let Some(entry) = self.tasks.get_mut(&job.task) else { return };
-        let remedy = matches!(job.purpose, Purpose::Remedy { .. });
-        let adopted = matches!(job.doer, Doer::Nobody { .. });
-        if matches!(report.end, JobEnd::Checkpoint { .. }) && !adopted && (awaited.is_some() || !remedy && !outdated) {
+        let fix = matches!(job.purpose, Purpose::Fix { .. });
+        let adopted = matches!(job.performer, Performer::Reported { .. });
+        if matches!(report.end, JobEnd::Checkpoint { .. }) && !adopted && (awaited.is_some() || !fix && !outdated) {
             entry.checkpoints += 1;
         }
-        if remedy {
+        if fix {
             let free = entry.checkpoints <= FREE_CHECKPOINTS && matches!(report.end, JobEnd::Checkpoint { .. });
             if let Some(level) = awaited {
-                self.level_mut(level).remedy_ended(&job.task, report, free);
+                self.level_mut(level).fix_ended(&job.task, report, free);
             }
         } else if outdated {
             entry.standing = Standing::Open;
             entry.carry = Carry::default();
             entry.rests_until = None;
-        } else if matches!(job.doer, Doer::Nobody { .. }) && !matches!(report.end, JobEnd::Done { .. }) {
+        } else if matches!(job.performer, Performer::Reported { .. }) && !matches!(report.end, JobEnd::Done { .. }) {
             // The task stays as it was.
         } else {
             entry.build_ended(self.now, report, &self.policy);
@@ -377,13 +377,13 @@ impl Model {
         }
     }
 
-    fn called_off(&mut self, id: EffectId, effect: Option<Effect>) {
+    fn cancelled(&mut self, id: EffectId, effect: Option<Effect>) {
         let Some(Effect::RunJob(job)) = effect else { return };
         self.slots.insert(job.worker.0);
         self.outdated.remove(&id);
-        self.breaker.called_off(id);
-        if let Some(level) = self.current().filter(|level| self.level(*level).remedy == Some(id)) {
-            self.level_mut(level).remedy_ended(&job.task, &JobReport::interrupted(), false);
+        self.breaker.cancelled(id);
+        if let Some(level) = self.current().filter(|level| self.level(*level).fix == Some(id)) {
+            self.level_mut(level).fix_ended(&job.task, &JobReport::cancelled(), false);
         }
         self.block_over_budget();
     }
@@ -426,16 +426,16 @@ impl Model {
         if let Effect::RunJob(job) = effect {
             let entry = self.tasks.get_mut(&job.task).expect("a job is of a task of the graph");
             entry.last_attempt = job.attempt.0;
-            if job.doer.is_agent() {
+            if job.performer.is_agent() {
                 self.breaker.launched(id);
             } else if job.purpose == Purpose::Build {
                 entry.rests_until = None;
             }
             self.launched.insert(id, self.now);
-            if let (Purpose::Remedy { .. }, Some(level)) = (&job.purpose, self.current()) {
+            if let (Purpose::Fix { .. }, Some(level)) = (&job.purpose, self.current()) {
                 let entry = self.level_mut(level);
-                entry.remedies += 1;
-                entry.remedy = Some(id);
+                entry.fix_attempts += 1;
+                entry.fix = Some(id);
             }
         }
     }

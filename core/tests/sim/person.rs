@@ -60,7 +60,7 @@ pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
     let mut commands = Vec::new();
     if matches!(run.ended(), Some(End::GateFailed { .. })) {
         if thorough || world.rng.chance(50) {
-            world.repo.mend_everything();
+            world.repo.fix_everything();
         } else {
             world.repo.gate_broken = false;
             commands.push(random_command(&mut world.rng, run));

@@ -29,7 +29,7 @@ pub struct Repo {
     /// Commits that make a gate fail, with the gate.
     bad: BTreeMap<Oid, &'static str>,
     /// Commits of fixes that make the gates pass again.
-    mending: BTreeSet<Oid>,
+    fixing: BTreeSet<Oid>,
     passes: BTreeSet<GatePass>,
     candidates: BTreeSet<(Oid, Oid, Oid)>,
     landed: BTreeMap<Level, (Candidate, Oid)>,
@@ -54,7 +54,7 @@ impl Repo {
             gate_broken: false,
             stagings: BTreeMap::new(),
             bad: BTreeMap::new(),
-            mending: BTreeSet::new(),
+            fixing: BTreeSet::new(),
             passes: BTreeSet::new(),
             candidates: BTreeSet::new(),
             landed: BTreeMap::new(),
@@ -62,14 +62,14 @@ impl Repo {
     }
 
     /// Makes a verified commit of a task, on its base or on top of staging.
-    pub fn commit(&mut self, job: &Job, remedy: bool, mends: bool, bad: Option<usize>) -> Oid {
+    pub fn commit(&mut self, job: &Job, fix: bool, fixes: bool, bad: Option<usize>) -> Oid {
         let commit = oid(&format!("commit {} {} {} {}", self.feature, job.task, job.attempt, job.base));
-        if remedy {
-            let mut staging = self.stagings.get(&job.base).expect("a remedy starts from staging").clone();
+        if fix {
+            let mut staging = self.stagings.get(&job.base).expect("a fix starts from staging").clone();
             staging.commits.push(TaskCommit { task: job.task.clone(), commit: commit.clone() });
             self.stagings.insert(commit.clone(), staging);
-            if mends {
-                self.mending.insert(commit.clone());
+            if fixes {
+                self.fixing.insert(commit.clone());
             }
         } else {
             let trunk = self.trunk.borrow();
@@ -81,7 +81,7 @@ impl Repo {
         commit
     }
 
-    pub fn mend_everything(&mut self) {
+    pub fn fix_everything(&mut self) {
         self.bad.clear();
         self.gate_broken = false;
         self.put_right();
@@ -192,8 +192,8 @@ impl Repo {
                 continue;
             }
             let bad = content.commits.iter().any(|of| self.bad.get(&of.commit) == Some(&gate));
-            let mended = content.commits.iter().any(|of| self.mending.contains(&of.commit));
-            if bad && !mended || self.gate_broken {
+            let fixed = content.commits.iter().any(|of| self.fixing.contains(&of.commit));
+            if bad && !fixed || self.gate_broken {
                 return Event::GateFailed { effect: id, level, failure: failure(gate, command, None), passed };
             }
             self.passes.insert(pass.clone());

@@ -84,14 +84,14 @@ fn noise(rng: &mut Rng, run: &Run, effect: EffectId) -> Event {
         15 => Event::Started(Box::new(Setup { start: any_oid(rng), ..run.setup().clone() })),
         17 => Event::OutOfSpace { why: String::new() },
         16 => Event::Noted { level: Some(level), note: Note::OnlyReported { failure: failure(rng, None) } },
-        _ if rng.chance(50) => Event::Interrupted { effect },
+        _ if rng.chance(50) => Event::Cancelled { effect },
         _ => Event::EffectFailed { effect, error: String::new() },
     }
 }
 
 fn answer(rng: &mut Rng, run: &Run, id: EffectId, effect: &Effect) -> Event {
     if rng.chance(10) {
-        return Event::Interrupted { effect: id };
+        return Event::Cancelled { effect: id };
     }
     match effect {
         Effect::CheckBase { .. } => Event::BaseChecked { effect: id, red: red(rng) },
@@ -113,7 +113,7 @@ fn answer(rng: &mut Rng, run: &Run, id: EffectId, effect: &Effect) -> Event {
         }
         Effect::Land { level, .. } => Event::Landed { effect: id, level: *level, commit: any_oid(rng) },
         Effect::Close => Event::Closed { effect: id },
-        Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("never outstanding"),
+        Effect::Cancel { .. } | Effect::Answer { .. } => unreachable!("never outstanding"),
     }
 }
 
@@ -202,7 +202,7 @@ fn report(rng: &mut Rng) -> JobReport {
         4 => JobEnd::Failed { cause: FailCause::Agent, feedback: text, strays: Vec::new() },
         5 => JobEnd::Checkpoint { note: text },
         6 => JobEnd::Blocked { reason: text },
-        7 => JobEnd::Interrupted,
+        7 => JobEnd::Cancelled,
         8 => JobEnd::Unserved { why: text, until: rng.chance(50).then(|| Time(rng.between(0, 90_000) as i64)) },
         _ => JobEnd::Died { started: rng.chance(50) },
     };

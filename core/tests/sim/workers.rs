@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::EffectId;
-use mahabharatha_core::run::effect::{Doer, Job, Purpose};
+use mahabharatha_core::run::effect::{Job, Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 
 use crate::faults::{Fault, Faults};
@@ -77,7 +77,7 @@ pub fn draw_held(
         0..=5 => done(job, repo, faults, rng),
         6 | 7 => failed(rng.one_of([FailCause::Strays, FailCause::Verification])),
         8 => JobEnd::Blocked { reason: "it cannot be done".to_string() },
-        _ => JobEnd::Interrupted,
+        _ => JobEnd::Cancelled,
     };
     let wip = wip(job, &end, rng);
     let report = JobReport { wip, ..JobReport::new(end, lasts as u64) };
@@ -153,10 +153,10 @@ fn decision(job: &Job) -> String {
 }
 
 fn done(job: &Job, repo: &mut Repo, faults: &mut Faults, rng: &mut Rng) -> JobEnd {
-    let remedy = matches!(job.purpose, Purpose::Remedy { .. });
-    let mends = remedy && !faults.strikes(Fault::RemedyFails, rng);
-    let bad = (!remedy && faults.strikes(Fault::BadCommit, rng)).then(|| rng.index(2));
-    JobEnd::Done { commit: repo.commit(job, remedy, mends, bad) }
+    let fix = matches!(job.purpose, Purpose::Fix { .. });
+    let fixes = fix && !faults.strikes(Fault::FixFails, rng);
+    let bad = (!fix && faults.strikes(Fault::BadCommit, rng)).then(|| rng.index(2));
+    JobEnd::Done { commit: repo.commit(job, fix, fixes, bad) }
 }
 
 fn failed(cause: FailCause) -> JobEnd {
@@ -171,7 +171,7 @@ fn wip(job: &Job, end: &JobEnd, rng: &mut Rng) -> Option<Oid> {
 
 impl Attempted {
     pub fn is_held(&self) -> bool {
-        matches!(self.job.doer, Doer::Session(_))
+        matches!(self.job.performer, Performer::Session(_))
     }
 
     pub fn is_over(&self, now: i64) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time, WorkerId};
-use mahabharatha_core::run::effect::{Doer, Job};
+use mahabharatha_core::run::effect::{Job, Performer};
 use mahabharatha_core::run::event::{Command, Event, JobEnd, JobReport, Note};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 
@@ -92,14 +92,14 @@ impl World {
         let soon = self.time + self.rng.between(0, 300) as i64;
         match effect {
             Effect::Answer { .. } => {}
-            Effect::Interrupt { force, grace_ms, only } => self.interrupt(*force, *grace_ms, *only),
+            Effect::Cancel { force, grace_ms, only } => self.cancel(*force, *grace_ms, *only),
             Effect::RunJob(job) if self.strikes(Fault::EffectFails) => {
                 let error = format!("{} could not be launched: the disk is full", job.task);
                 self.tell(soon, Event::EffectFailed { effect: id, error });
             }
             Effect::RunJob(job) if self.strikes(Fault::DiskFull) => {
                 self.tell(soon, disk_full());
-                self.tell(soon, ended(job, JobReport::interrupted()));
+                self.tell(soon, ended(job, JobReport::cancelled()));
             }
             Effect::RunJob(job) => {
                 let attempted = self.attempt(id, job);
@@ -115,7 +115,7 @@ impl World {
 
     /// Draws the result of an attempt that begins now.
     fn attempt(&mut self, id: EffectId, job: &Job) -> Attempted {
-        if matches!(job.doer, Doer::Session(_)) {
+        if matches!(job.performer, Performer::Session(_)) {
             return draw_held(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
         }
         if self.strikes(Fault::Outage) {
@@ -124,7 +124,7 @@ impl World {
         let mut attempted = draw(id, job, self.time, &mut self.repo, &mut self.faults, &mut self.rng);
         if let Some(outage) = &self.outage
             && self.time < outage.until
-            && job.doer.is_agent()
+            && job.performer.is_agent()
         {
             let at = self.time + self.rng.between(10, 3_000) as i64;
             let until = outage.told.then_some(Time(outage.until + self.skew));
@@ -160,7 +160,7 @@ impl World {
     /// Schedules the end of a session's attempt, reported by the session or found out by the host.
     fn watch_held(&mut self, attempted: Attempted) {
         let Attempted { job, report, ends_at, .. } = attempted;
-        let says = report.end != JobEnd::Interrupted && self.rng.chance(70);
+        let says = report.end != JobEnd::Cancelled && self.rng.chance(70);
         let event = if says {
             self.requests += 1;
             let command = Command::Finish { task: job.task, attempt: job.attempt, report: Box::new(report) };
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    fn interrupt(&mut self, force: bool, grace_ms: u64, only: Option<WorkerId>) {
+    fn cancel(&mut self, force: bool, grace_ms: u64, only: Option<WorkerId>) {
         let waiting = std::mem::take(&mut self.queue);
         let mut cut: Vec<(EffectId, Job)> = Vec::new();
         for ((at, sequence), happening) in waiting {
@@ -194,7 +194,7 @@ impl World {
             }
             let grace = if force { 0 } else { self.rng.between(0, grace_ms) as i64 };
             let stopped_at = self.time + grace;
-            let called_off = match &happening {
+            let cancelled = match &happening {
                 Happening::Acted(id, effect) => {
                     let hit = only.is_none() && self.rng.chance(70);
                     if hit && effect.is_integration() {
@@ -212,8 +212,8 @@ impl World {
                 }
                 Happening::Told(_) => None,
             };
-            match called_off {
-                Some(effect) => self.put(stopped_at, Happening::Told(Event::Interrupted { effect })),
+            match cancelled {
+                Some(effect) => self.put(stopped_at, Happening::Told(Event::Cancelled { effect })),
                 None => {
                     self.queue.insert((at, sequence), happening);
                 }
@@ -222,7 +222,7 @@ impl World {
         for (effect, job) in cut {
             if self.strikes(Fault::JobCalledOff) {
                 let at = self.workers.get_mut(&job).expect("a job that was cut short").ends_at;
-                self.tell(at, Event::Interrupted { effect });
+                self.tell(at, Event::Cancelled { effect });
             } else {
                 self.watch(&job);
             }
@@ -242,7 +242,7 @@ impl World {
         if attempted.is_over(self.time) || !meant {
             return None;
         }
-        attempted.cut_short(at, JobEnd::Interrupted, &mut self.rng);
+        attempted.cut_short(at, JobEnd::Cancelled, &mut self.rng);
         Some((attempted.effect, attempted.job.clone()))
     }
 
@@ -255,7 +255,7 @@ impl World {
         }
         if self.strikes(Fault::JobsDieToo) {
             for attempted in self.workers.attempts.values_mut().filter(|attempted| !attempted.is_held()) {
-                let end = if self.rng.chance(50) { JobEnd::Died { started: true } } else { JobEnd::Interrupted };
+                let end = if self.rng.chance(50) { JobEnd::Died { started: true } } else { JobEnd::Cancelled };
                 attempted.cut_short(self.time, end, &mut self.rng);
             }
         }
@@ -370,7 +370,7 @@ impl World {
         }
         if self.strikes(Fault::DiskFull) {
             self.tell(self.time, disk_full());
-            return Event::Interrupted { effect: id };
+            return Event::Cancelled { effect: id };
         }
         match effect {
             Effect::CheckBase { .. } => Event::BaseChecked { effect: id, red: self.repo.red_gates() },
@@ -391,7 +391,7 @@ impl World {
                 }
             }
             Effect::Close => Event::Closed { effect: id },
-            Effect::RunJob(_) | Effect::Interrupt { .. } | Effect::Answer { .. } => unreachable!("not done by itself"),
+            Effect::RunJob(_) | Effect::Cancel { .. } | Effect::Answer { .. } => unreachable!("not done by itself"),
         }
     }
 
@@ -427,7 +427,7 @@ impl World {
             }
             2 => {
                 let effect = EffectId(self.rng.between(0, 40));
-                (!model.outstanding.contains_key(&effect)).then_some(Event::Interrupted { effect })
+                (!model.outstanding.contains_key(&effect)).then_some(Event::Cancelled { effect })
             }
             3 => {
                 let effect = EffectId(self.rng.between(0, 40));
@@ -435,7 +435,7 @@ impl World {
                 (!model.outstanding.contains_key(&effect)).then_some(Event::EffectFailed { effect, error })
             }
             4 => {
-                let (task, report) = (TaskId::new("nobody").expect("a good id"), JobReport::interrupted());
+                let (task, report) = (TaskId::new("nobody").expect("a good id"), JobReport::cancelled());
                 Some(Event::JobEnded { effect, task, attempt: Attempt(1), report })
             }
             5 => Some(Event::SlotReady { effect, worker: WorkerId(99) }),

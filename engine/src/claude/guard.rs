@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_core::ids::WorkerId;
-use mahabharatha_core::run::effect::Doer;
+use mahabharatha_core::run::effect::Performer;
 use mahabharatha_sys::error::{Error, ExitCode, Result, io};
 use mahabharatha_sys::git::RepoPath;
 use mahabharatha_sys::project::{GitDirs, our_worktree};
@@ -192,9 +192,11 @@ impl Slot {
             ));
         };
         let spec = JobSpec::read(&job_dir)?;
-        let is_callers = match &spec.job.doer {
-            Doer::Session(session) => *session == call.session_id,
-            Doer::Agent | Doer::Nobody { .. } => job_worktree.is_some_and(|worktree| worktree == spec.worktree),
+        let is_callers = match &spec.job.performer {
+            Performer::Session(session) => *session == call.session_id,
+            Performer::Agent | Performer::Reported { .. } => {
+                job_worktree.is_some_and(|worktree| worktree == spec.worktree)
+            }
         };
         if !is_callers {
             return deny(format!("worker {worker} of {feature} works on {} for another session", spec.job.task));

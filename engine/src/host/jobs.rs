@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::run::Run;
-use mahabharatha_core::run::effect::{Doer, Job};
+use mahabharatha_core::run::effect::{Job, Performer};
 use mahabharatha_core::run::event::{Event, JobEnd};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
@@ -52,7 +52,7 @@ pub enum Control {
 
 impl Control {
     /// Asks the worker to end, and kills it with all its descendants after the grace period.
-    pub fn interrupt(&self, job_dir: &Path, force: bool, grace: Duration) {
+    pub fn cancel(&self, job_dir: &Path, force: bool, grace: Duration) {
         let limit = if force { Duration::ZERO } else { grace + SAVE_PERIOD };
         // The worker reads the file when the signal arrives; without it, its agent gets the usual grace period.
         let file = job_dir.join(worker::GRACE);
@@ -77,7 +77,7 @@ pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
         Ok(control) => Some(control),
         Err(error) => {
             let lack = error.is_lack_of_space().then(|| error.message().to_owned());
-            let end = if lack.is_some() { JobEnd::Interrupted } else { JobEnd::Died { started: false } };
+            let end = if lack.is_some() { JobEnd::Cancelled } else { JobEnd::Died { started: false } };
             let mut report = report_of(end, Duration::ZERO).with_cost(Cost::default());
             report.warnings.push(error.to_string());
             send_end(events, lack, ended(job, report));
@@ -87,7 +87,7 @@ pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
 }
 
 fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Result<Control> {
-    if let Doer::Session(session) = &job.doer {
+    if let Performer::Session(session) = &job.performer {
         write_job_spec(context, job, run)?;
         return Ok(await_session(context, job, session, events));
     }
@@ -175,9 +175,9 @@ pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>
             conclude(context, job, events, settle(context, job, &dir, &lock, &Watched::default()));
             None
         }
-        Ok(None) => Some(match &job.doer {
+        Ok(None) => Some(match &job.performer {
             // The session is ending the attempt.
-            Doer::Session(session) => await_session(context, job, session, events),
+            Performer::Session(session) => await_session(context, job, session, events),
             _ => adopt(context, job, events),
         }),
         Err(error) => {
@@ -191,7 +191,7 @@ pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>
 
 /// Returns the live session that holds an unfinished attempt.
 fn live_session<'a>(context: &Context, job: &'a Job) -> Option<&'a str> {
-    let Doer::Session(session) = &job.doer else { return None };
+    let Performer::Session(session) = &job.performer else { return None };
     let dir = context.paths.job(&job.task, job.attempt);
     let ended = dir.join(FENCE).exists() || !matches!(worker::read_result(&dir), Ok(None));
     let lives = lease::time_left(context.paths.dir(), session).is_some();

@@ -100,10 +100,10 @@ impl LocalHost {
             let _at_work = at_work;
             let event = match work(&context) {
                 Ok(Outcome::Done(event)) => event,
-                Ok(Outcome::Interrupted) => Event::Interrupted { effect: id },
+                Ok(Outcome::Cancelled) => Event::Cancelled { effect: id },
                 Err(error) if error.is_lack_of_space() => {
                     let _ = events.send(Event::OutOfSpace { why: error.message().to_owned() });
-                    Event::Interrupted { effect: id }
+                    Event::Cancelled { effect: id }
                 }
                 Err(error) => Event::EffectFailed { effect: id, error: error.to_string() },
             };
@@ -126,9 +126,9 @@ impl LocalHost {
                 None => {
                     // Another feature may hold it for as long as its gates take.
                     let dir = context.project.shared_dir();
-                    match context.cancel.unless_called_off(move || IntegrationLock::wait(&dir)) {
+                    match context.cancel.unless_cancelled(move || IntegrationLock::wait(&dir)) {
                         Some(lock) => lock?,
-                        None => return Ok(Outcome::Interrupted),
+                        None => return Ok(Outcome::Cancelled),
                     }
                 }
             };
@@ -155,7 +155,7 @@ impl LocalHost {
 
     /// Where nothing more can be noted down: ends what is under way, at once. It is done again when the run goes on.
     pub fn give_up(&mut self) {
-        self.interrupt(true, Duration::ZERO, None);
+        self.cancel(true, Duration::ZERO, None);
         for (job, _) in self.jobs.values().filter(|(_, control)| !matches!(control, jobs::Control::Held(_))) {
             let _ = jobs::wait_for_end(&self.context.paths, &job.task, job.attempt);
         }
@@ -229,7 +229,7 @@ impl LocalHost {
                     Ok(Outcome::Done(Event::Closed { effect: id }))
                 });
             }
-            Effect::Interrupt { force, grace_ms, only } => self.interrupt(force, Duration::from_millis(grace_ms), only),
+            Effect::Cancel { force, grace_ms, only } => self.cancel(force, Duration::from_millis(grace_ms), only),
             Effect::Answer { request, answer } => {
                 // Who asked has gone, or the disk is full: the run itself is none the worse for it.
                 let _ = self.spool.answer(&request, &answer);
@@ -237,13 +237,13 @@ impl LocalHost {
         }
     }
 
-    fn interrupt(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
+    fn cancel(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
         for (job, control) in self.jobs.values() {
             // A run that ends leaves to sessions what they hold.
             let meant = only.map_or(!matches!(control, jobs::Control::Held(_)), |worker| worker == job.worker);
             if meant {
                 let dir = self.context.paths.job(&job.task, job.attempt);
-                control.interrupt(&dir, force, grace);
+                control.cancel(&dir, force, grace);
             }
         }
         if only.is_none() {
@@ -307,7 +307,7 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     cleanup::remove(&context.project, &context.paths, &left)?;
     match checked? {
         Outcome::Done(red) => Ok(red),
-        Outcome::Interrupted => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
+        Outcome::Cancelled => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
     }
 }
 
@@ -322,7 +322,7 @@ fn label(effect: &Effect) -> String {
         Effect::Blame { level, .. } => format!("blame {level}"),
         Effect::Land { level, .. } => format!("land {level}"),
         Effect::Close => "close".to_string(),
-        Effect::Interrupt { .. } => "interrupt".to_string(),
+        Effect::Cancel { .. } => "cancel".to_string(),
         Effect::Answer { .. } => "answer".to_string(),
     }
 }

@@ -289,7 +289,7 @@ fn detours(task: &TaskView) -> Vec<String> {
         if attempt.outcome != "done" {
             let told = outcome(attempt.outcome, attempt.cause);
             detours.push(format!("{who}: {told}{}{}", details(attempt), quoted(attempt).unwrap_or_default()));
-        } else if attempt.remedy {
+        } else if attempt.fix {
             detours.push(format!("{who}: fixed what made a gate fail"));
         }
         detours.extend(attempt.warnings.iter().map(|warning| format!("{who}: {}", inline(&headline(warning)))));

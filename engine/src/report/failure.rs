@@ -51,7 +51,7 @@ fn what_next(feature: &str, task: &TaskView) -> String {
         text.push_str(&format!("- See how far it came: {}\n", code(&show)));
     }
     text.push_str(&format!(
-        "- Mend the cause (the spec, a task that it needs, the environment), then `mahabharatha retry {id}`\n"
+        "- Fix the cause (the spec, a task that it needs, the environment), then `mahabharatha retry {id}`\n"
     ));
     text.push_str(&format!("- Or go on without it and what needs it: `mahabharatha skip {id} --reason TEXT`\n"));
     text

@@ -153,7 +153,7 @@ fn about_task(task: &TroubledTask) -> Hypothesis {
     because(
         format!("{id} is blocked: {reason}"),
         format!(
-            "Mend the cause or change the task, then `mahabharatha retry {id}`; or go on without it: `mahabharatha skip {id} \
+            "Fix the cause or change the task, then `mahabharatha retry {id}`; or go on without it: `mahabharatha skip {id} \
              --reason TEXT`."
         ),
     )

@@ -157,7 +157,7 @@ impl Telling<'_> {
             Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
             Event::Landed { level, commit, .. } => self.landed(*level, commit),
             Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
-            Event::Interrupted { effect } => self.interrupted(*effect),
+            Event::Cancelled { effect } => self.cancelled(*effect),
             Event::EffectFailed { error, .. } => self.effect_failed(error),
         }
     }
@@ -239,9 +239,9 @@ impl Telling<'_> {
         }
     }
 
-    fn interrupted(&mut self, effect: EffectId) {
+    fn cancelled(&mut self, effect: EffectId) {
         if let Some(job) = self.before.jobs.iter().find(|job| job.effect == effect) {
-            let text = format!("{} was called off (attempt {})", job.task, job.attempt);
+            let text = format!("{} was cancelled (attempt {})", job.task, job.attempt);
             self.say(Severity::Warn, text);
         }
     }

@@ -70,8 +70,8 @@ mod tests {
             shown(&view, Some("a draft")),
             "tables: planned, not run yet; the requirements are a draft; cost unknown\n"
         );
-        let (cause, resolution) = ("it is not valid".to_string(), "mend it".to_string());
+        let (cause, resolution) = ("it is not valid".to_string(), "fix it".to_string());
         view.blockers.push(Blocker { what: "design".to_string(), cause, resolution });
-        assert!(shown(&view, None).ends_with("not run yet; cost unknown\n\ndesign: it is not valid\n  mend it\n"));
+        assert!(shown(&view, None).ends_with("not run yet; cost unknown\n\ndesign: it is not valid\n  fix it\n"));
     }
 }

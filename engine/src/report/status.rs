@@ -138,7 +138,7 @@ fn style_of(status: &str) -> Style {
     match status {
         "completed" | "merged" | "done" => Style::Good,
         "blocked" | "failed" | "died" | "escalated" => Style::Bad,
-        "waiting" | "paused" | "skipped" | "interrupted" => Style::Warn,
+        "waiting" | "paused" | "skipped" | "cancelled" => Style::Warn,
         "pending" | "idle" | "stopped" => Style::Dim,
         _ => Style::Plain,
     }
@@ -416,12 +416,12 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_called_off_is_not_under_way() {
+    fn an_attempt_that_was_cancelled_is_not_under_way() {
         let mut story = Story::unattended();
         story.base_is_green().starts("TASK-001");
         let (effect, _) = story.attempt("TASK-001");
         assert_eq!(story.view().tasks[0].attempts[0].outcome, "running");
-        story.happens(mahabharatha_core::run::Event::Interrupted { effect });
-        assert_eq!(story.view().tasks[0].attempts[0].outcome, "interrupted");
+        story.happens(mahabharatha_core::run::Event::Cancelled { effect });
+        assert_eq!(story.view().tasks[0].attempts[0].outcome, "cancelled");
     }
 }

@@ -31,7 +31,7 @@ fn bar(task: &TaskView, attempt: &AttemptView, now: Time) -> String {
     let kind = match attempt.outcome {
         "done" => "done, ",
         "running" => "active, ",
-        "checkpoint" | "interrupted" => "",
+        "checkpoint" | "cancelled" => "",
         _ => "crit, ",
     };
     let number = if attempt.attempt > 1 { format!(" (attempt {})", attempt.attempt) } else { String::new() };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mahabharatha_core::ids::{Attempt, TaskId};
-use mahabharatha_core::run::effect::{Doer, Refusal};
+use mahabharatha_core::run::effect::{Performer, Refusal};
 use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport};
 use mahabharatha_core::run::{End, Run, TaskStatus};
 use mahabharatha_core::view::{Next, Step};
@@ -192,7 +192,7 @@ impl<'a> Caller<'a> {
         let Some((of, state)) = completed.find(|(of, _)| of.id.as_str() == task) else { return Ok(None) };
         let Some(last) = state.attempts.last() else { return Ok(None) };
         let spec = JobSpec::read(&self.place.paths.job(&of.id, last.attempt));
-        let is_ours = spec.is_ok_and(|spec| spec.job.doer == Doer::Session(self.name.clone()));
+        let is_ours = spec.is_ok_and(|spec| spec.job.performer == Performer::Session(self.name.clone()));
         let report = last.ended.as_ref().map(|(_, report)| report);
         let Some(report) = report.filter(|report| is_ours && matches!(report.end, JobEnd::Done { .. })) else {
             return Ok(None);
@@ -249,7 +249,7 @@ fn refuse_while_working(task: &TaskId, job_dir: &Path) -> Result<()> {
 /// Returns why an attempt ended as it began.
 fn why_not_begun(run: &Run, task: &TaskId) -> Option<Error> {
     let (_, report) = run.task(task)?.attempts.last()?.ended.as_ref()?;
-    let why = report.warnings.first().filter(|_| matches!(report.end, JobEnd::Died { .. } | JobEnd::Interrupted))?;
+    let why = report.warnings.first().filter(|_| matches!(report.end, JobEnd::Died { .. } | JobEnd::Cancelled))?;
     Some(Error::new(ExitCode::Failed, why.clone()))
 }
 

@@ -21,15 +21,15 @@ use crate::report::{Opening, files};
 use crate::specs;
 use crate::worker::{self, FENCE, subagents};
 
-/// A session does each task twice at most, and mends a level once.
+/// A session does each task twice at most, and fixes a level once.
 const ATTEMPTS: u32 = 2;
-const REMEDIES: u32 = 1;
+const MAX_FIXES: u32 = 1;
 
 /// As the configuration has it, within what a session may do; and it waits for nothing.
 pub(super) fn policy(policy: Policy) -> Policy {
     Policy {
         max_attempts: policy.max_attempts.min(ATTEMPTS),
-        remediation_attempts: policy.remediation_attempts.min(REMEDIES),
+        remediation_attempts: policy.remediation_attempts.min(MAX_FIXES),
         backoff: Backoff { base_ms: 0, ..policy.backoff },
         ..policy
     }
@@ -118,7 +118,7 @@ pub fn give_up(
             continue;
         }
         write_atomic(&dir.join(FENCE), b"")?;
-        let report = JobReport { tokens: subagents::tokens(&dir), ..JobReport::interrupted() };
+        let report = JobReport { tokens: subagents::tokens(&dir), ..JobReport::cancelled() };
         let event = Event::JobEnded { effect: *effect, task: task.clone(), attempt: *attempt, report };
         record(&mut run, &mut journal, now(), &event)?;
     }
@@ -152,7 +152,7 @@ struct Part<'a> {
 
 impl Part<'_> {
     fn minds(&self, effect: &Effect) -> bool {
-        self.drives || effect.is_held() || matches!(effect, Effect::Answer { .. } | Effect::Interrupt { .. })
+        self.drives || effect.is_held() || matches!(effect, Effect::Answer { .. } | Effect::Cancel { .. })
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::few;
 use mahabharatha_core::ids::Oid;
-use mahabharatha_core::run::effect::{Doer, Purpose};
+use mahabharatha_core::run::effect::{Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, ExitCode, Result};
@@ -21,7 +21,7 @@ use super::ownership::{self, Changes};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::warmup::Warmup;
-use super::watch::{self, Interrupt};
+use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
 use super::{FENCE, found, progress, prompt};
 use crate::agent::{AgentOutcome, Session};
@@ -29,7 +29,7 @@ use crate::agent::{AgentOutcome, Session};
 pub struct Attempt<'a> {
     pub spec: &'a JobSpec,
     pub job_dir: &'a Path,
-    pub interrupt: &'a Interrupt,
+    pub cancel: &'a CancelSignal,
     pub log: &'a Log,
     pub warnings: Vec<String>,
     pub cost: Cost,
@@ -42,13 +42,13 @@ pub enum AgentEnd {
     /// With its last words.
     TimedOut(Option<String>),
     Stalled(Option<String>),
-    Interrupted,
+    Cancelled,
 }
 
 impl<'a> Attempt<'a> {
-    pub fn new(spec: &'a JobSpec, job_dir: &'a Path, interrupt: &'a Interrupt, log: &'a Log) -> Attempt<'a> {
+    pub fn new(spec: &'a JobSpec, job_dir: &'a Path, cancel: &'a CancelSignal, log: &'a Log) -> Attempt<'a> {
         let (warnings, cost, decisions) = (Vec::new(), Cost::default(), Vec::new());
-        Attempt { spec, job_dir, interrupt, log, warnings, cost, decisions }
+        Attempt { spec, job_dir, cancel, log, warnings, cost, decisions }
     }
 
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
@@ -58,8 +58,8 @@ impl<'a> Attempt<'a> {
         let guard = Guard::look(self.spec);
         start::occupy(self.spec, &guard)?;
         crash::point(|| "before the agent");
-        let agent_end = match self.spec.job.doer {
-            Doer::Nobody { .. } => {
+        let agent_end = match self.spec.job.performer {
+            Performer::Reported { .. } => {
                 found::take(self.spec, self.job_dir)?;
                 AgentEnd::Finished(AgentOutcome::Done)
             }
@@ -99,9 +99,9 @@ impl<'a> Attempt<'a> {
             Some(end) => Err(end),
             None => self.verify_and_commit(&git, guard, &changes)?,
         };
-        if end == Err(JobEnd::Interrupted) && matches!(self.spec.job.doer, Doer::Session(_)) {
+        if end == Err(JobEnd::Cancelled) && matches!(self.spec.job.performer, Performer::Session(_)) {
             // Who holds the task goes on with it.
-            return Err(Error::new(ExitCode::Stopped, "called off; the task is held as before"));
+            return Err(Error::new(ExitCode::Stopped, "cancelled; the task is held as before"));
         }
         let (end, wip) = match end {
             Ok(commit) => (JobEnd::Done { commit }, None),
@@ -143,10 +143,10 @@ impl<'a> Attempt<'a> {
         };
         let agent = spec.agent.agent();
         if let Some(prefix) = agent.shared_prefix(&session) {
-            warmup.wait_for_turn(&spec.prompt_cache_file(&prefix), self.interrupt, self.log);
+            warmup.wait_for_turn(&spec.prompt_cache_file(&prefix), self.cancel, self.log);
         }
-        if self.interrupt.called_off() {
-            return Ok(AgentEnd::Interrupted);
+        if self.cancel.cancelled() {
+            return Ok(AgentEnd::Cancelled);
         }
         let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
         let command = agent.command(session)?;
@@ -162,7 +162,7 @@ impl<'a> Attempt<'a> {
         self.log.info("agent_started", &format!("pid {}", running.id().pid));
         let (stall, grace) = (spec.limits.stall(), spec.limits.grace());
         let (ended, stalled) =
-            watch::wait_for_agent(running, self.interrupt, stall, grace, &spec.worktree).map_err(failed)?;
+            watch::wait_for_agent(running, self.cancel, stall, grace, &spec.worktree).map_err(failed)?;
         warmup.end();
         self.cost = agent.reported_cost().unwrap_or(self.cost);
         self.decisions = agent.decisions(&ended);
@@ -173,7 +173,7 @@ impl<'a> Attempt<'a> {
         Ok(match (stalled, ended.timed_out, ended.cancelled) {
             (true, _, _) => AgentEnd::Stalled(agent.last_words(&ended)),
             (_, true, _) => AgentEnd::TimedOut(agent.last_words(&ended)),
-            (_, _, true) => AgentEnd::Interrupted,
+            (_, _, true) => AgentEnd::Cancelled,
             _ => AgentEnd::Finished(agent.outcome(&ended)),
         })
     }
@@ -195,7 +195,7 @@ impl<'a> Attempt<'a> {
         let said_last =
             |words: Option<String>| words.map(|words| format!(" It said last: {words}")).unwrap_or_default();
         let (cause, feedback) = match agent_end {
-            AgentEnd::Interrupted => return Ok(Some(JobEnd::Interrupted)),
+            AgentEnd::Cancelled => return Ok(Some(JobEnd::Cancelled)),
             AgentEnd::TimedOut(words) => (
                 FailCause::Timeout,
                 format!(
@@ -287,15 +287,15 @@ impl<'a> Attempt<'a> {
         }
         ownership::stage(git, &spec.worktree, &changes.owned)?;
         let tree = git.write_tree()?;
-        if matches!(spec.job.purpose, Purpose::Remedy { .. }) && self.is_base(git, &tree)? {
+        if matches!(spec.job.purpose, Purpose::Fix { .. }) && self.is_base(git, &tree)? {
             let feedback = "Nothing was changed, so what failed would fail again.".to_owned();
             return Ok(Err(JobEnd::Failed { cause: FailCause::Unchanged, feedback, strays: Vec::new() }));
         }
-        let verdict = verify::verify(spec, git, self.interrupt, self.log)?;
+        let verdict = verify::verify(spec, git, self.cancel, self.log)?;
         // What an agent wrote ran just now, so again: nothing that it left is executed.
         let planted = guard.restore(git, self.job_dir)?;
         match verdict {
-            Verdict::Interrupted => return Ok(Err(JobEnd::Interrupted)),
+            Verdict::Cancelled => return Ok(Err(JobEnd::Cancelled)),
             Verdict::Failed { feedback } => {
                 let (cause, strays) = (FailCause::Verification, planted.strays);
                 return Ok(Err(JobEnd::Failed { cause, feedback, strays }));
@@ -343,7 +343,7 @@ impl<'a> Attempt<'a> {
 fn message(spec: &JobSpec) -> String {
     let kind = match spec.job.purpose {
         Purpose::Build => "feat",
-        Purpose::Remedy { .. } => "fix",
+        Purpose::Fix { .. } => "fix",
     };
     let words: Vec<String> = spec
         .task

@@ -16,7 +16,7 @@ use super::job_spec::JobSpec;
 use super::log::Log;
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
-use super::watch::Interrupt;
+use super::watch::CancelSignal;
 use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, subagents, write_result};
 use crate::agent::AgentOutcome;
 
@@ -98,10 +98,10 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
         };
         if check.passed() {
             ownership::stage(&git, &spec.worktree, &changes.owned)?;
-            check.verification = match verify::verify(&spec, &git, attempt.interrupt, attempt.log)? {
+            check.verification = match verify::verify(&spec, &git, attempt.cancel, attempt.log)? {
                 Verdict::Passed => None,
                 Verdict::Failed { feedback } => Some(feedback),
-                Verdict::Interrupted => return Err(Error::new(ExitCode::Stopped, "called off")),
+                Verdict::Cancelled => return Err(Error::new(ExitCode::Stopped, "cancelled")),
             };
         }
         Ok(check)
@@ -182,8 +182,8 @@ fn occupied(spec: &JobSpec) -> Result<(Pristine, Guard<'_>)> {
 
 fn with_attempt<T>(spec: &JobSpec, job_dir: &Path, act: impl FnOnce(Attempt<'_>) -> Result<T>) -> Result<T> {
     proc::become_subreaper().map_err(io("become the parent of orphans in", job_dir))?;
-    let interrupt =
-        Interrupt::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let cancel =
+        CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
     let log = Log::open(spec);
-    act(Attempt::new(spec, job_dir, &interrupt, &log))
+    act(Attempt::new(spec, job_dir, &cancel, &log))
 }

@@ -114,7 +114,7 @@ pub fn slot_file(feature_dir: &Path, worker: WorkerId, extension: &str) -> PathB
 pub fn result_ref(feature: &Feature, job: &Job) -> String {
     let kind = match job.purpose {
         Purpose::Build => "tasks",
-        Purpose::Remedy { .. } => "fixes",
+        Purpose::Fix { .. } => "fixes",
     };
     format!("refs/mahabharatha/{feature}/{kind}/{}", job.task)
 }

@@ -40,7 +40,7 @@ use mahabharatha_sys::proc::{self, ProcessId};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::JobLock;
 use mahabharatha_sys::store::ports;
-use watch::Interrupt;
+use watch::CancelSignal;
 
 pub use include::wanted_files;
 pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref};
@@ -89,7 +89,7 @@ pub fn exit_code(end: &JobEnd) -> i32 {
         JobEnd::Checkpoint { .. } => 2,
         JobEnd::Blocked { .. } => 3,
         JobEnd::Escalated { .. } => 4,
-        JobEnd::Failed { .. } | JobEnd::Unserved { .. } | JobEnd::Died { .. } | JobEnd::Interrupted => 1,
+        JobEnd::Failed { .. } | JobEnd::Unserved { .. } | JobEnd::Died { .. } | JobEnd::Cancelled => 1,
     }
 }
 
@@ -113,8 +113,8 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     heartbeat::beat(job_dir, spec.limits.stall())?;
     let ports = spec.common_dir.join("mahabharatha/ports");
     let _ports = spec.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;
-    let interrupt =
-        Interrupt::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
+    let cancel =
+        CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE)).map_err(io("listen for signals in", job_dir))?;
     let verification = Duration::from_secs(spec.task.verification.timeout_seconds.saturating_mul(2));
     let limit =
         spec.limits.attempt().saturating_add(spec.limits.grace().saturating_mul(2)).saturating_add(verification);
@@ -122,7 +122,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
 
     let log = Log::open(&spec);
     log.info("started", &format!("base {}", spec.job.base));
-    let mut attempt = Attempt::new(&spec, job_dir, &interrupt, &log);
+    let mut attempt = Attempt::new(&spec, job_dir, &cancel, &log);
     let (end, wip) = attempt.run().unwrap_or_else(|error| {
         proc::end_descendants(Duration::ZERO);
         (attempt::setup_failure(&error), None)
@@ -155,7 +155,7 @@ fn log_end(log: &Log, report: &JobReport) {
         JobEnd::Blocked { reason } => (Severity::Warn, format!("blocked: {reason}")),
         JobEnd::Escalated { reason } => (Severity::Warn, format!("escalated: {reason}")),
         JobEnd::Unserved { why, .. } => (Severity::Warn, format!("not served: {why}")),
-        JobEnd::Interrupted | JobEnd::Died { .. } => (Severity::Warn, "called off".to_owned()),
+        JobEnd::Cancelled | JobEnd::Died { .. } => (Severity::Warn, "cancelled".to_owned()),
     };
     log.write(level, "ended", &text);
 }

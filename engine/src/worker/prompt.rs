@@ -28,9 +28,9 @@ pub fn prompt(spec: &JobSpec) -> Prompt {
         feedback: job.carry.feedback.as_deref(),
         note: job.carry.note.as_deref(),
         wip_ref: job.carry.wip.as_ref().map(Oid::as_str),
-        remedy: match &job.purpose {
+        fix: match &job.purpose {
             Purpose::Build => None,
-            Purpose::Remedy { failure } => Some(failure),
+            Purpose::Fix { failure } => Some(failure),
         },
         worktree: &spec.worktree.to_string_lossy(),
         ports: &spec.ports,

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::run::effect::Doer;
+use mahabharatha_core::run::effect::Performer;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::bounded::{self, SMALL_FILE_BYTES};
@@ -160,9 +160,9 @@ pub fn sessions_at_work(feature_dir: &Path) -> Result<Vec<String>> {
 /// The attempts in the slots of a feature that sessions perform, each with its session.
 fn jobs_of_sessions(feature_dir: &Path) -> Result<Vec<(PathBuf, JobSpec, String)>> {
     let specs = occupants(feature_dir)?.into_iter().filter_map(|dir| JobSpec::read(&dir).ok().map(|spec| (dir, spec)));
-    let of_session = |(dir, spec): (PathBuf, JobSpec)| match spec.job.doer.clone() {
-        Doer::Session(session) => Some((dir, spec, session)),
-        Doer::Agent | Doer::Nobody { .. } => None,
+    let of_session = |(dir, spec): (PathBuf, JobSpec)| match spec.job.performer.clone() {
+        Performer::Session(session) => Some((dir, spec, session)),
+        Performer::Agent | Performer::Reported { .. } => None,
     };
     Ok(specs.filter_map(of_session).collect())
 }

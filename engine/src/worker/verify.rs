@@ -13,7 +13,7 @@ use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
 
 use super::job_spec::JobSpec;
 use super::log::Log;
-use super::watch::Interrupt;
+use super::watch::CancelSignal;
 use super::{files, ownership};
 
 const FEEDBACK: (usize, usize) = (6 * 1024, 10 * 1024);
@@ -21,25 +21,25 @@ const FEEDBACK: (usize, usize) = (6 * 1024, 10 * 1024);
 pub enum Verdict {
     Passed,
     Failed { feedback: String },
-    Interrupted,
+    Cancelled,
 }
 
 /// The index of `git` must hold the tree that would be committed.
-pub fn verify(spec: &JobSpec, git: &Git, interrupt: &Interrupt, log: &Log) -> Result<Verdict> {
+pub fn verify(spec: &JobSpec, git: &Git, cancel: &CancelSignal, log: &Log) -> Result<Verdict> {
     let command = spec.task.verification.command.trim();
     if command.is_empty() {
         log.info("verification", "there is no verification command");
         return Ok(Verdict::Passed);
     }
     let before = snapshot(spec);
-    let mut ended = run(spec, command, interrupt, log)?;
+    let mut ended = run(spec, command, cancel, log)?;
     if !ended.cancelled && snapshot(spec) != before && restore(spec, git)? {
         log.info("verification", "the command changed files of the task; they are restored and it runs once more");
-        ended = run(spec, command, interrupt, log)?;
+        ended = run(spec, command, cancel, log)?;
         restore(spec, git)?;
     }
     if ended.cancelled {
-        return Ok(Verdict::Interrupted);
+        return Ok(Verdict::Cancelled);
     }
     if ended.success() {
         log.info("verification", &format!("passed after {:.1} s: {command}", ended.duration.as_secs_f64()));
@@ -54,7 +54,7 @@ pub fn verify(spec: &JobSpec, git: &Git, interrupt: &Interrupt, log: &Log) -> Re
     Ok(Verdict::Failed { feedback: failure_report(&format!("The verification {how}"), Some(command), &output) })
 }
 
-fn run(spec: &JobSpec, command: &str, interrupt: &Interrupt, log: &Log) -> Result<Ended> {
+fn run(spec: &JobSpec, command: &str, cancel: &CancelSignal, log: &Log) -> Result<Ended> {
     let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the verification: {error}"));
     let running = Cmd::shell(command)
         .cwd(&spec.worktree)
@@ -65,7 +65,7 @@ fn run(spec: &JobSpec, command: &str, interrupt: &Interrupt, log: &Log) -> Resul
         .timeout(Duration::from_secs(spec.task.verification.timeout_seconds.max(1)))
         .spawn()
         .map_err(failed)?;
-    let ended = interrupt.wait(running).map_err(failed)?;
+    let ended = cancel.wait(running).map_err(failed)?;
     if !proc::end_descendants(Duration::ZERO) {
         return Err(Error::new(ExitCode::Failed, "the verification left processes that cannot be ended"));
     }

@@ -9,7 +9,7 @@ use mahabharatha_sys::error::Result;
 use mahabharatha_sys::store::prompt_cache::{self, Filling, Turn};
 
 use super::log::Log;
-use super::watch::Interrupt;
+use super::watch::CancelSignal;
 use crate::agent::EventSink;
 
 /// The longest that a worker waits for another one's first answer. By then the service has most likely read the prefix,
@@ -23,19 +23,19 @@ pub struct Warmup(Arc<Mutex<Option<(Filling, PathBuf)>>>);
 
 enum News {
     Turn(Result<Turn>),
-    CalledOff,
+    Cancelled,
 }
 
 impl Warmup {
     /// Waits for the worker that fills the cache, or becomes it. Errors with the lock file are ignored.
-    pub fn wait_for_turn(&self, path: &Path, interrupt: &Interrupt, log: &Log) {
+    pub fn wait_for_turn(&self, path: &Path, cancel: &CancelSignal, log: &Log) {
         let turn = match prompt_cache::enter(path) {
             Ok(Turn::Wait) => {
                 log.info(EVENT, "waiting for the worker that fills it");
-                let (turn, what) = match wait_for_another(path, interrupt).recv_timeout(WAIT_LIMIT) {
+                let (turn, what) = match wait_for_another(path, cancel).recv_timeout(WAIT_LIMIT) {
                     Ok(News::Turn(Ok(turn))) => (turn, "the worker that filled it is done"),
                     Ok(News::Turn(Err(_))) => (Turn::Warm, "its file cannot be locked"),
-                    Ok(News::CalledOff) => (Turn::Warm, "called off"),
+                    Ok(News::Cancelled) => (Turn::Warm, "cancelled"),
                     Err(_) => (Turn::Warm, "waited long enough"),
                 };
                 log.info(EVENT, if matches!(turn, Turn::Fill(_)) { "filled by this worker now" } else { what });
@@ -73,10 +73,10 @@ impl Warmup {
     }
 }
 
-fn wait_for_another(path: &Path, interrupt: &Interrupt) -> Receiver<News> {
+fn wait_for_another(path: &Path, cancel: &CancelSignal) -> Receiver<News> {
     let (sender, news) = mpsc::channel();
-    let (path, called_off) = (path.to_owned(), sender.clone());
-    interrupt.when_called_off(move || drop(called_off.send(News::CalledOff)));
+    let (path, cancelled) = (path.to_owned(), sender.clone());
+    cancel.when_cancelled(move || drop(cancelled.send(News::Cancelled)));
     // It may wait for longer than its worker does, and then frees the lock at once.
     std::thread::spawn(move || sender.send(News::Turn(prompt_cache::wait(&path))));
     news

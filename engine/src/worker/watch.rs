@@ -1,4 +1,4 @@
-//! Waiting for a program that may be called off, or may do nothing any more.
+//! Waiting for a program that may be cancelled, or may do nothing any more.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -16,10 +16,10 @@ use super::files;
 
 /// A request from outside to end: the first in good order, the second at once.
 #[derive(Clone)]
-pub struct Interrupt(Arc<Mutex<State>>);
+pub struct CancelSignal(Arc<Mutex<State>>);
 
 struct State {
-    called_off: bool,
+    cancelled: bool,
     /// Everything is being ended, us included: nobody looks at what is left any more.
     dying: bool,
     grace: Duration,
@@ -28,35 +28,35 @@ struct State {
     wake: Option<Box<dyn FnOnce() + Send>>,
 }
 
-impl Interrupt {
+impl CancelSignal {
     /// `wanted` is a file with the milliseconds to use in place of `grace`, should it be there when the request comes.
-    pub fn listen(grace: Duration, wanted: PathBuf) -> io::Result<Interrupt> {
-        let interrupt = Interrupt(Arc::new(Mutex::new(State {
-            called_off: false,
+    pub fn listen(grace: Duration, wanted: PathBuf) -> io::Result<CancelSignal> {
+        let cancel = CancelSignal(Arc::new(Mutex::new(State {
+            cancelled: false,
             dying: false,
             grace,
             running: None,
             wake: None,
         })));
-        let heard = interrupt.clone();
+        let heard = cancel.clone();
         signals::listen(move |_, _| {
             let wanted = fs::read_to_string(&wanted).ok().and_then(|text| text.trim().parse().ok());
-            if !heard.call_off(wanted.map(Duration::from_millis)) {
+            if !heard.cancel(wanted.map(Duration::from_millis)) {
                 heard.state().dying = true;
                 die();
             }
         })?;
-        Ok(interrupt)
+        Ok(cancel)
     }
 
-    pub fn called_off(&self) -> bool {
-        self.state().called_off
+    pub fn cancelled(&self) -> bool {
+        self.state().cancelled
     }
 
     /// Calls `wake` when a request to end comes, or now if it has come.
-    pub fn when_called_off(&self, wake: impl FnOnce() + Send + 'static) {
+    pub fn when_cancelled(&self, wake: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
-        if state.called_off {
+        if state.cancelled {
             wake();
         } else {
             state.wake = Some(Box::new(wake));
@@ -67,7 +67,7 @@ impl Interrupt {
     pub fn wait(&self, running: Running) -> io::Result<Ended> {
         let canceller = running.canceller();
         let mut state = self.state();
-        if state.called_off {
+        if state.cancelled {
             canceller.cancel(state.grace);
         }
         state.running = Some(canceller);
@@ -86,10 +86,10 @@ impl Interrupt {
     }
 
     /// `false` if that had been asked already.
-    fn call_off(&self, grace: Option<Duration>) -> bool {
+    fn cancel(&self, grace: Option<Duration>) -> bool {
         let mut state = self.state();
         state.grace = grace.unwrap_or(state.grace);
-        if std::mem::replace(&mut state.called_off, true) {
+        if std::mem::replace(&mut state.cancelled, true) {
             return false;
         }
         if let Some(canceller) = &state.running {
@@ -124,7 +124,7 @@ pub fn die_after(limit: Duration) -> io::Result<()> {
 /// Waits for the agent; `true` if it was ended because it had neither written nor changed anything for so long.
 pub fn wait_for_agent(
     running: Running,
-    interrupt: &Interrupt,
+    cancel: &CancelSignal,
     stall: Duration,
     grace: Duration,
     worktree: &Path,
@@ -148,7 +148,7 @@ pub fn wait_for_agent(
                 }
             }
         });
-        let ended = interrupt.wait(running);
+        let ended = cancel.wait(running);
         drop(over);
         ended
     })?;

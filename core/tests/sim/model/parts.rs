@@ -47,14 +47,14 @@ pub struct LevelModel {
     pub candidate: Option<Candidate>,
     pub failure: Option<GateFailure>,
     pub blamed: Option<TaskId>,
-    pub remedies: u32,
+    pub fix_attempts: u32,
     /// Commits of fixes, except for tasks that were redone or skipped since.
     pub fixes: Vec<TaskCommit>,
     /// Every task was verified once more on the tree that passed.
     pub verified: bool,
     /// The fix under way.
-    pub remedy: Option<EffectId>,
-    pub remedy_carry: Carry,
+    pub fix: Option<EffectId>,
+    pub fix_carry: Carry,
 }
 
 /// Expected state of the circuit breaker.
@@ -103,7 +103,7 @@ impl TaskModel {
                 }
             }
             JobEnd::Blocked { .. } | JobEnd::Escalated { .. } => self.standing = Standing::Blocked,
-            JobEnd::Interrupted | JobEnd::Unserved { .. } => {
+            JobEnd::Cancelled | JobEnd::Unserved { .. } => {
                 if report.wip.is_some() {
                     self.carry.wip = report.wip.clone();
                 }
@@ -142,16 +142,16 @@ impl LevelModel {
             candidate: None,
             failure: None,
             blamed: None,
-            remedies: 0,
+            fix_attempts: 0,
             fixes: Vec::new(),
             verified: false,
-            remedy: None,
-            remedy_carry: Carry::default(),
+            fix: None,
+            fix_carry: Carry::default(),
         }
     }
 
     pub fn unstage(&mut self) {
-        self.remedy = None;
+        self.fix = None;
         (self.staged, self.staging, self.candidate, self.failure, self.blamed) = (None, None, None, None, None);
     }
 
@@ -173,7 +173,7 @@ impl LevelModel {
             Event::GateFailed { failure, .. } => {
                 self.staging = Some(failure.staging.clone());
                 self.failure = Some(failure.clone());
-                self.remedy_carry = Carry::default();
+                self.fix_carry = Carry::default();
                 self.blamed = failing;
             }
             Event::Blamed { task, .. } => self.blamed = task.clone(),
@@ -183,11 +183,11 @@ impl LevelModel {
         }
     }
 
-    pub fn remedy_ended(&mut self, task: &TaskId, report: &JobReport, free: bool) {
-        self.remedy = None;
+    pub fn fix_ended(&mut self, task: &TaskId, report: &JobReport, free: bool) {
+        self.fix = None;
         if let JobEnd::Unserved { .. } = report.end {
-            self.remedies -= 1;
-            self.remedy_carry.wip = report.wip.clone().or(self.remedy_carry.wip.take());
+            self.fix_attempts -= 1;
+            self.fix_carry.wip = report.wip.clone().or(self.fix_carry.wip.take());
             return;
         }
         let text = |why: &str| Some(why.to_string());
@@ -198,15 +198,15 @@ impl LevelModel {
                 (None, None)
             }
             JobEnd::Unserved { .. } => unreachable!("it has returned"),
-            JobEnd::Interrupted => (None, None),
+            JobEnd::Cancelled => (None, None),
             JobEnd::Checkpoint { note } => (None, text(note)),
             JobEnd::Died { .. } => (text("The worker ended without a result."), None),
             JobEnd::Failed { feedback: why, .. }
             | JobEnd::Blocked { reason: why }
             | JobEnd::Escalated { reason: why } => (text(why), None),
         };
-        self.remedies -= u32::from(free || report.end == JobEnd::Interrupted);
-        self.remedy_carry = Carry { feedback, note, wip: report.wip.clone() };
+        self.fix_attempts -= u32::from(free || report.end == JobEnd::Cancelled);
+        self.fix_carry = Carry { feedback, note, wip: report.wip.clone() };
     }
 }
 
@@ -215,7 +215,7 @@ impl LevelModel {
 pub struct LimitModel {
     /// Launches in a row that hit the limit; jobs launched before a pause began count once.
     tries: u32,
-    pub given_up: bool,
+    pub exhausted: bool,
     since: Option<Time>,
     pub until: Option<Time>,
     /// Whether the API named the time.
@@ -225,13 +225,13 @@ pub struct LimitModel {
 impl LimitModel {
     pub fn job_ended(&mut self, now: Time, launched: Time, end: &JobEnd) {
         let JobEnd::Unserved { until, .. } = end else {
-            if !matches!(end, JobEnd::Died { .. } | JobEnd::Interrupted) {
+            if !matches!(end, JobEnd::Died { .. } | JobEnd::Cancelled) {
                 self.tries = 0;
             }
             return;
         };
         self.tries += u32::from(self.since.is_none_or(|since| since < launched));
-        self.given_up |= self.tries >= MAX_LIMITED_LAUNCHES;
+        self.exhausted |= self.tries >= MAX_LIMITED_LAUNCHES;
         let seconds = (5 << self.tries.saturating_sub(1).min(30)).min(300);
         let told = until.filter(|until| *until > now);
         let until = told.unwrap_or(now + Duration::from_secs(seconds));
@@ -265,7 +265,7 @@ impl BreakerModel {
         }
     }
 
-    pub fn called_off(&mut self, id: EffectId) {
+    pub fn cancelled(&mut self, id: EffectId) {
         if let BreakerModel::Open { probe, .. } = self
             && *probe == Some(id)
         {

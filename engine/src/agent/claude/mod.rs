@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use super::{Agent, AgentOutcome, Session};
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::proc::{Cmd, Ended, Feed};
-use stream::{Conversation, interrupt, listener};
+use stream::{Conversation, cancel, listener};
 
 pub use ask::{answer, command_for};
 pub use client::check;
@@ -193,7 +193,7 @@ impl Agent for Claude {
             .envs(session.env)
             .env("CLAUDE_CODE_SHELL_PREFIX", shell)
             .stdin_from(feed)
-            .stop_message(interrupt())
+            .stop_message(cancel())
             .listen(listener(Arc::clone(&self.conversation))))
     }
 

@@ -219,7 +219,7 @@ impl Conversation {
         }
     }
 
-    /// Sends a polite request to stop first, then an urgent one, then an interrupt.
+    /// Sends a polite request to stop first, then an urgent one, then an cancel.
     fn ask_to_stop(&mut self, context: u64) {
         let used = self.tools_since_stop.map_or(0, |used| used.saturating_add(1));
         self.tools_since_stop = Some(used);
@@ -231,7 +231,7 @@ impl Conversation {
             self.feed.give(format!("{}\n", json!({ "type": "user", "priority": "now", "message": message })));
         } else if used == 2 * TOOLS_PER_STOP_REQUEST {
             self.interrupted = true;
-            self.feed.give(interrupt());
+            self.feed.give(cancel());
         }
     }
 
@@ -322,7 +322,7 @@ impl Conversation {
 
 /// Returns the request that interrupts the client. The client then reports its result and cost, which it does not do
 /// when killed by a signal.
-pub fn interrupt() -> String {
+pub fn cancel() -> String {
     let request = json!({ "subtype": "interrupt" });
     format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request }))
 }

@@ -26,7 +26,7 @@ enum Tried {
     Red,
     /// It cannot be tried, and why.
     Not(String),
-    CalledOff,
+    Cancelled,
 }
 
 impl Integration {
@@ -65,7 +65,7 @@ impl Integration {
                 Tried::Green => {}
                 Tried::Red => return blamed(None, format!("it fails on {branch} itself, at {}", tip.short())),
                 Tried::Not(why) => return blamed(None, why),
-                Tried::CalledOff => return Ok(Outcome::Interrupted),
+                Tried::Cancelled => return Ok(Outcome::Cancelled),
             }
         }
         // Green without any of the level's commits, red with all of them.
@@ -80,7 +80,7 @@ impl Integration {
                 Tried::Green => green = middle,
                 Tried::Red => red = middle,
                 Tried::Not(why) => return blamed(None, why),
-                Tried::CalledOff => return Ok(Outcome::Interrupted),
+                Tried::Cancelled => return Ok(Outcome::Cancelled),
             }
         }
         let task = &commits[red - 1].task;
@@ -108,14 +108,14 @@ impl Integration {
             match self.prepare_tree(worktree, &"blame", tree)? {
                 Prepared::Tree(tree) => tree,
                 Prepared::Failed(..) => return Ok(Tried::Not(format!("{PREPARE} fails on a part of the level"))),
-                Prepared::CalledOff => return Ok(Tried::CalledOff),
+                Prepared::Cancelled => return Ok(Tried::Cancelled),
             }
         };
         worktree.set_to(&tree)?;
         Ok(match self.run(worktree, &"blame", check)? {
             Ran::Passed => Tried::Green,
             Ran::Failed(_) => Tried::Red,
-            Ran::CalledOff => Tried::CalledOff,
+            Ran::Cancelled => Tried::Cancelled,
         })
     }
 

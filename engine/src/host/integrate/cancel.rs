@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use mahabharatha_sys::proc::Canceller;
 
-/// Shared between who integrates and who may call it off. Once called off, it stays so.
+/// Shared between who integrates and who may call it off. Once cancelled, it stays so.
 #[derive(Clone, Default)]
 pub struct Cancel(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    called_off: Option<Duration>,
+    cancelled: Option<Duration>,
     running: Option<Canceller>,
     /// Wakes who waits for something that cannot be ended.
     wake: Option<Box<dyn FnOnce() + Send>>,
@@ -22,7 +22,7 @@ impl Cancel {
     /// Ends the command that runs, with everything below it, and lets no other start. `grace` is the time after SIGTERM.
     pub fn cancel(&self, grace: Duration) {
         let mut state = self.state();
-        state.called_off = Some(grace);
+        state.cancelled = Some(grace);
         if let Some(running) = &state.running {
             running.cancel(grace);
         }
@@ -31,12 +31,12 @@ impl Cancel {
         }
     }
 
-    /// What `wait` returns, or nothing once called off; what comes later is dropped.
-    pub fn unless_called_off<T: Send + 'static>(&self, wait: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    /// What `wait` returns, or nothing once cancelled; what comes later is dropped.
+    pub fn unless_cancelled<T: Send + 'static>(&self, wait: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, news) = mpsc::channel();
         let waker = sender.clone();
         let mut state = self.state();
-        if state.called_off.is_some() {
+        if state.cancelled.is_some() {
             return None;
         }
         state.wake = Some(Box::new(move || drop(waker.send(None))));
@@ -45,14 +45,14 @@ impl Cancel {
         news.recv().ok().flatten()
     }
 
-    pub(super) fn is_called_off(&self) -> bool {
-        self.state().called_off.is_some()
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.state().cancelled.is_some()
     }
 
     /// To be told of every command that starts, so that none slips through.
     pub(super) fn watch(&self, running: Canceller) {
         let mut state = self.state();
-        if let Some(grace) = state.called_off {
+        if let Some(grace) = state.cancelled {
             running.cancel(grace);
         }
         state.running = Some(running);

@@ -36,7 +36,7 @@ pub(super) enum Ran {
     Passed,
     /// With what it said, bounded.
     Failed(String),
-    CalledOff,
+    Cancelled,
 }
 
 impl Check {
@@ -67,8 +67,8 @@ impl From<&Verification> for Check {
 impl Integration {
     /// Runs the command where the worktree stands; when this returns, nothing of it runs on. `at` names the log.
     pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
-        if self.cancel.is_called_off() {
-            return Ok(Ran::CalledOff);
+        if self.cancel.is_cancelled() {
+            return Ok(Ran::Cancelled);
         }
         let mut cmd = Cmd::shell(&check.command).cwd(&worktree.path).envs(self.env.clone()).merged();
         if let Some(task) = &check.task {
@@ -89,7 +89,7 @@ impl Integration {
         let ended = ended.map_err(cannot)?;
         shown.ended(&ended);
         if ended.cancelled {
-            return Ok(Ran::CalledOff);
+            return Ok(Ran::Cancelled);
         }
         let mut output = String::from_utf8_lossy(&ended.stdout).into_owned();
         if ended.timed_out {

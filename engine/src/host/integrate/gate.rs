@@ -56,12 +56,12 @@ impl Integration {
             Prepared::Failed(check, output) => {
                 return Ok(Outcome::Done(vec![check.failure(output, base)]));
             }
-            Prepared::CalledOff => return Ok(Outcome::Interrupted),
+            Prepared::Cancelled => return Ok(Outcome::Cancelled),
         };
         for check in self.gates.iter().map(Check::from) {
             worktree.set_to(&tree)?;
             match self.run(&worktree, &"base", &check)? {
-                Ran::CalledOff => return Ok(Outcome::Interrupted),
+                Ran::Cancelled => return Ok(Outcome::Cancelled),
                 Ran::Failed(output) if check.required => red.push(check.failure(output, base)),
                 Ran::Failed(output) => {
                     (self.report)(Note::OnlyReported { level: None, failure: check.failure(output, base) });
@@ -102,7 +102,7 @@ impl Integration {
                 candidate
             }
             Prepared::Failed(check, output) => return self.failed(call, &candidate, &check, output, passed),
-            Prepared::CalledOff => return Ok(Outcome::Interrupted),
+            Prepared::Cancelled => return Ok(Outcome::Cancelled),
         };
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
             return Ok(outcome);
@@ -131,7 +131,7 @@ impl Integration {
             }
             worktree.set_to(&candidate.tree)?;
             match self.run(worktree, &level, check)? {
-                Ran::CalledOff => return Ok(Some(Outcome::Interrupted)),
+                Ran::Cancelled => return Ok(Some(Outcome::Cancelled)),
                 Ran::Passed => passed.push(pass),
                 Ran::Failed(output) if check.required && !call.ignore.contains(&check.name) => {
                     return self.failed(call, candidate, check, output, std::mem::take(passed)).map(Some);
@@ -145,7 +145,7 @@ impl Integration {
         Ok(None)
     }
 
-    /// Who is to mend it gets what failed before him: where the base branch has gained something, staging with that.
+    /// Who is to fix it gets what failed before him: where the base branch has gained something, staging with that.
     fn failed(
         &self,
         call: GateCall,
@@ -188,7 +188,7 @@ impl Integration {
             }
             match self.run(worktree, &call.level, check)? {
                 Ran::Passed => passed.push(pass),
-                Ran::Failed(_) | Ran::CalledOff => break,
+                Ran::Failed(_) | Ran::Cancelled => break,
             }
         }
         if !worktree.is_clean()? {

@@ -74,14 +74,14 @@ pub struct Verification {
 pub enum Outcome<T> {
     Done(T),
     /// Canceled through `Cancel`.
-    Interrupted,
+    Cancelled,
 }
 
 impl<T> Outcome<T> {
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Outcome<U> {
         match self {
             Outcome::Done(value) => Outcome::Done(make(value)),
-            Outcome::Interrupted => Outcome::Interrupted,
+            Outcome::Cancelled => Outcome::Cancelled,
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) enum Prepared {
     /// The tree with its lock files; other changes are dropped.
     Tree(Oid),
     Failed(Check, String),
-    CalledOff,
+    Cancelled,
 }
 
 impl Integration {
@@ -27,7 +27,7 @@ impl Integration {
         Ok(match self.run(worktree, at, &check)? {
             Ran::Passed => Prepared::Tree(worktree.tree_with_lock_files()?),
             Ran::Failed(output) => Prepared::Failed(check, output),
-            Ran::CalledOff => Prepared::CalledOff,
+            Ran::Cancelled => Prepared::Cancelled,
         })
     }
 

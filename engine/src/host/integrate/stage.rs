@@ -44,7 +44,7 @@ impl Integration {
     /// What is staged is what the journal says; a ref that says something else would only keep the wrong commit.
     fn put_back_task_refs(&self, works: &[Work]) -> Result<Vec<RefChange>> {
         let mut changes = Vec::new();
-        // What mended something has a ref of its own, which only tells of the last time.
+        // What fixed something has a ref of its own, which only tells of the last time.
         for Work { task, commit, .. } in works.iter().filter(|work| work.text.message.starts_with(b"feat(")) {
             let name = self.paths.task_ref(task);
             if self.repository.resolve_ref(&name)?.is_some_and(|found| found != **commit) {
@@ -111,7 +111,7 @@ impl Integration {
             .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
     }
 
-    /// Each on top of the one before, whatever it was made on: a remedy was made on staging as it stood then, with the
+    /// Each on top of the one before, whatever it was made on: a fix was made on staging as it stood then, with the
     /// work of tasks that may be done anew or skipped by now.
     fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
         let new: Vec<NewCommit> =

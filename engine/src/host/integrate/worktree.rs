@@ -44,7 +44,7 @@ impl Integration {
         if worktree.has_unfinished_merge() { Ok(()) } else { worktree.set_to(at) }
     }
 
-    /// Leaves the files as staging has them, for a person who looks there or mends something.
+    /// Leaves the files as staging has them, for a person who looks there or fixes something.
     pub(super) fn show_staging(&self, staging: &Oid) -> Result<()> {
         StagingWorktree::open(self, staging)?.set_to(&self.tree_of(staging)?)?;
         write_projected(&self.shown_mark(), staging.as_str().as_bytes())

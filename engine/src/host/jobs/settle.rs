@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Oid;
-use mahabharatha_core::run::effect::{Doer, Job, Purpose};
+use mahabharatha_core::run::effect::{Job, Performer, Purpose};
 use mahabharatha_core::run::event::{Event, FailCause, JobEnd, JobReport};
 use mahabharatha_sys::proc::{Ended, Exit};
 use mahabharatha_sys::store::atomic::write_atomic;
@@ -44,7 +44,7 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
     if let Ok(Some(report)) = worker::read_result(dir) {
         return checked(context, job, report, end);
     }
-    let of_session = matches!(job.doer, Doer::Session(_));
+    let of_session = matches!(job.performer, Performer::Session(_));
     if !of_session {
         // Orphans may have been adopted by init; the next attempt must be alone in its worktree.
         end_left_of(dir);
@@ -57,7 +57,7 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
     }
     let lived = end.seen.as_ref().map_or(ran.max(MIN_LIFETIME), |seen| seen.duration);
     let end = match of_session {
-        true => JobEnd::Interrupted,
+        true => JobEnd::Cancelled,
         false => end_without_result(dir, end.silent.then_some(context.config.workers.stall)),
     };
     let never_started = end == JobEnd::Died { started: false };
@@ -71,10 +71,10 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
 
 /// Returns what is known of the cost of an attempt that left no result.
 pub(super) fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost {
-    match &job.doer {
-        Doer::Session(_) => Cost::of(None, subagents::tokens(dir)),
-        Doer::Nobody { .. } => Cost::default(),
-        Doer::Agent => {
+    match &job.performer {
+        Performer::Session(_) => Cost::of(None, subagents::tokens(dir)),
+        Performer::Reported { .. } => Cost::default(),
+        Performer::Agent => {
             // A power loss may have taken the job spec; the configuration names the same agent.
             let agent = JobSpec::read(dir).map(|spec| spec.agent).or_else(|_| context.agent_spec(job));
             let cost = agent.map_or_else(|_| Cost::unknown(), |agent| agent.unreported_cost());
@@ -93,7 +93,7 @@ pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut
         lack = places.iter().find_map(|dir| lack_of_space(dir));
     }
     if lack.is_some()
-        && let JobEnd::Failed { feedback, .. } = std::mem::replace(&mut report.end, JobEnd::Interrupted)
+        && let JobEnd::Failed { feedback, .. } = std::mem::replace(&mut report.end, JobEnd::Cancelled)
     {
         report.warnings.push(feedback);
     }
@@ -103,7 +103,7 @@ pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut
 /// How a worker without a result ended. One that we cancelled did not die by itself and uses up no retry.
 fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
     if dir.join(worker::GRACE).exists() {
-        return JobEnd::Interrupted;
+        return JobEnd::Cancelled;
     }
     match silent_for {
         None => JobEnd::Died { started: read_identity(dir).is_some() },

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
-use mahabharatha_core::run::effect::{Doer, Effect};
+use mahabharatha_core::run::effect::{Effect, Performer};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::proc::{self, MARKER, ProcessId};
 use mahabharatha_sys::project::FeaturePaths;
@@ -39,7 +39,7 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
             Some(_gone) if matches!(worker::read_result(dir), Ok(Some(_))) => {}
             Some(_gone) => write_atomic(&dir.join(FENCE), b"")?,
             None => {
-                Control::Adopted(dir.clone()).interrupt(dir, grace.is_zero(), grace);
+                Control::Adopted(dir.clone()).cancel(dir, grace.is_zero(), grace);
                 ending.push(dir);
             }
         }
@@ -123,7 +123,7 @@ pub(super) fn end_holder(dir: &Path, limit: Duration) {
 
 /// Ends the orphans of a worker that is gone, found by their mark or by their working directory. Returns how many.
 pub(super) fn end_left_of(dir: &Path) -> usize {
-    let ours = JobSpec::read(dir).ok().filter(|spec| !matches!(spec.job.doer, Doer::Session(_)));
+    let ours = JobSpec::read(dir).ok().filter(|spec| !matches!(spec.job.performer, Performer::Session(_)));
     end_escaped(dir) + ours.map_or(0, |spec| end_working_in(&spec.worktree))
 }
 

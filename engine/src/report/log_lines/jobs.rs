@@ -18,8 +18,8 @@ impl Telling<'_> {
         let Some(record) = self.record(task, attempt) else { return };
         let place = format!("on worker {} (attempt {attempt})", record.worker);
         let text = match self.run.current_level().map(|level| &level.status) {
-            Some(LevelStatus::Remedying { failure, .. }) if record.remedy => {
-                format!("{task} started to mend gate {} {place}", failure.gate)
+            Some(LevelStatus::Fixing { failure, .. }) if record.fix => {
+                format!("{task} started to fix gate {} {place}", failure.gate)
             }
             _ => format!("{task} started {place}"),
         };
@@ -28,37 +28,37 @@ impl Telling<'_> {
 
     pub(super) fn job_ended(&mut self, task: &TaskId, attempt: Attempt, report: &JobReport) {
         let Some(record) = self.record(task, attempt) else { return };
-        let (remedy, took) = (record.remedy, self.run.attempt_elapsed(record));
+        let (fix, took) = (record.fix, self.run.attempt_elapsed(record));
         for warning in &report.warnings {
             self.say(Severity::Warn, format!("{task}: {warning}"));
         }
         match &report.end {
             JobEnd::Done { commit } => {
-                let did = if remedy { "has a fix after" } else { "completed in" };
+                let did = if fix { "has a fix after" } else { "completed in" };
                 self.say(Severity::Info, format!("{task} {did} {} ({})", human_duration(took), commit.short()));
             }
             JobEnd::Checkpoint { note } => {
                 let text = format!("{task} stopped at a checkpoint{}: {}", self.next_step(task), headline(note));
                 self.say(Severity::Info, text);
             }
-            JobEnd::Interrupted => {
+            JobEnd::Cancelled => {
                 let kept = if report.wip.is_some() { ", its work is kept" } else { "" };
-                self.say(Severity::Warn, format!("{task} was interrupted (attempt {attempt}){kept}"));
+                self.say(Severity::Warn, format!("{task} was cancelled (attempt {attempt}){kept}"));
             }
             end => {
-                let text = format!("{task} {}{}", self.ending(end, report), self.counted(task, attempt, remedy));
-                let why = self.why(task, end, remedy).map(|why| format!(": {why}")).unwrap_or_default();
+                let text = format!("{task} {}{}", self.ending(end, report), self.counted(task, attempt, fix));
+                let why = self.why(task, end, fix).map(|why| format!(": {why}")).unwrap_or_default();
                 self.say(Severity::Warn, text + &self.next_step(task) + &why);
             }
         }
-        if !remedy {
+        if !fix {
             self.blocked(task);
         }
     }
 
     /// Why the attempt failed, where no other part of what is told says it.
-    fn why(&self, task: &TaskId, end: &JobEnd, remedy: bool) -> Option<String> {
-        let is_blocked = matches!(self.run.task(task)?.status, TaskStatus::Blocked { .. }) && !remedy;
+    fn why(&self, task: &TaskId, end: &JobEnd, fix: bool) -> Option<String> {
+        let is_blocked = matches!(self.run.task(task)?.status, TaskStatus::Blocked { .. }) && !fix;
         match end {
             JobEnd::Failed { cause: FailCause::Strays, .. } => None,
             JobEnd::Failed { feedback: why, .. }
@@ -86,12 +86,12 @@ impl Telling<'_> {
     }
 
     /// Which attempt it was, and how many failures are allowed where that counts.
-    fn counted(&self, task: &TaskId, attempt: Attempt, remedy: bool) -> String {
+    fn counted(&self, task: &TaskId, attempt: Attempt, fix: bool) -> String {
         let max = self.run.policy().max_attempts;
         let failures = self.run.task(task).map_or(0, |state| state.failures);
         match failures {
             0 => format!(" (attempt {attempt})"),
-            _ if remedy => format!(" (attempt {attempt})"),
+            _ if fix => format!(" (attempt {attempt})"),
             _ if failures == attempt.0 => format!(" (attempt {attempt} of {max})"),
             _ => format!(" (attempt {attempt}, failure {failures} of {max})"),
         }

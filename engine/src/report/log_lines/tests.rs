@@ -34,7 +34,7 @@ fn blocked_waiting_and_resting_tasks() {
 }
 
 #[test]
-fn a_gate_that_fails_is_blamed_and_mended() {
+fn a_gate_that_fails_is_blamed_and_fixed() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002").after(3.0).done("TASK-001").done("TASK-002").staged(1);
     story.answers(|effect| Event::GateFailed { effect, level: Level(1), failure: failure("lint"), passed: Vec::new() });
@@ -47,7 +47,7 @@ fn a_gate_that_fails_is_blamed_and_mended() {
 }
 
 #[test]
-fn a_gate_that_nobody_can_mend_ends_the_run() {
+fn a_gate_that_nobody_can_fix_ends_the_run() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002").done("TASK-001").done("TASK-002").staged(1);
     story.answers(|effect| Event::GateFailed { effect, level: Level(1), failure: failure("lint"), passed: Vec::new() });
@@ -128,7 +128,7 @@ fn what_people_ask_for_is_answered() {
     story.asked(Command::Retry { tasks: vec![id("TASK-003"), id("TASK-009")], budget: None });
     story.asked(skip(&["TASK-001"]));
     story.asked(Command::Stop { force: false, grace_ms: 0, worker: Some(WorkerId(1)) });
-    story.ends("TASK-002", JobEnd::Interrupted);
+    story.ends("TASK-002", JobEnd::Cancelled);
     story.asked(Command::Stop { force: false, grace_ms: 10_000, worker: None });
     story.ends("TASK-001", failed(FailCause::Agent, "exit 1", &[]));
     story.after(60.0).resumes();
@@ -182,7 +182,7 @@ fn what_comes_late_or_twice_is_not_told() {
         request: "once".to_string(),
         command: Command::Stop { force: true, grace_ms: 0, worker: None },
     };
-    story.happens(asked()).ends("TASK-002", JobEnd::Interrupted);
+    story.happens(asked()).ends("TASK-002", JobEnd::Cancelled);
     let told = story.lines.len();
     story.happens(asked()).happens(Event::Woke);
     assert_eq!(story.lines.len(), told, "{}", story.told());

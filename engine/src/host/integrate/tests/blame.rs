@@ -129,11 +129,11 @@ fn prepare_is_tried_as_a_gate_is() {
 }
 
 #[test]
-fn trying_is_called_off() {
+fn trying_is_cancelled() {
     let lab = Lab::new();
     let integration = lab.integration();
     let level = level(&lab, &integration);
     integration.cancel.cancel(Duration::ZERO);
     let outcome = integration.blame(&level.base, &failed(&level, "false", ""), &level.commits).unwrap();
-    assert_eq!(outcome, Outcome::Interrupted);
+    assert_eq!(outcome, Outcome::Cancelled);
 }

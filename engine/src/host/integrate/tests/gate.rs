@@ -229,7 +229,7 @@ fn a_base_that_moved_is_merged_in() {
 }
 
 #[test]
-fn who_mends_a_failure_has_what_the_base_gained_before_him() {
+fn who_fixes_a_failure_has_what_the_base_gained_before_him() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let base = lab.oid("trunk");
@@ -237,20 +237,20 @@ fn who_mends_a_failure_has_what_the_base_gained_before_him() {
     let (staging, _) = integration.staged(&base, std::slice::from_ref(&first));
     lab.write("b.txt", "by a person\n");
     let tip = lab.commit("a person's");
-    integration.gates = vec![gate("both", "grep person b.txt && grep mended a.txt")];
+    integration.gates = vec![gate("both", "grep person b.txt && grep fixed a.txt")];
     let failed = failure(integration.gated(&lab, &base, &staging, &[])).staging;
     assert_eq!(lab.oid(&format!("{failed}^1")), staging);
     assert_eq!(lab.oid(&format!("{failed}^2")), tip);
     assert_eq!(lab.git(&["show", &format!("{failed}:b.txt")]), "by a person");
     assert_eq!(failure(integration.gated(&lab, &base, &failed, &[])).staging, failed, "once is enough");
 
-    let fix = lab.writes("A", &failed, "a.txt", "mended\n");
+    let fix = lab.writes("A", &failed, "a.txt", "fixed\n");
     let candidate = integration.candidate_of(&lab, &base, &fix.commit);
     assert_eq!((&candidate.base, &candidate.staging), (&tip, &fix.commit));
-    // Put together anew, with what was mended: what is a person's is on the base branch, so nothing has to be kept.
+    // Put together anew, with what was fixed: what is a person's is on the base branch, so nothing has to be kept.
     lab.notes.lock().unwrap().clear();
     let (staging, _) = integration.staged(&base, &[first, fix]);
-    assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "mended");
+    assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "fixed");
     assert!(!lab.notes.lock().unwrap().iter().any(|note| matches!(note, Note::Kept { .. })));
 }
 
@@ -414,8 +414,8 @@ fn an_ignored_directory_where_a_file_has_to_be_gives_way_in_staging() {
 }
 
 #[test]
-fn a_gate_is_called_off_with_all_its_processes() {
-    alone("gate::a_gate_is_called_off_with_all_its_processes", || {
+fn a_gate_is_cancelled_with_all_its_processes() {
+    alone("gate::a_gate_is_cancelled_with_all_its_processes", || {
         let lab = Lab::new();
         let mut integration = lab.integration();
         let (base, staging) = one_task(&lab, &integration);
@@ -430,11 +430,11 @@ fn a_gate_is_called_off_with_all_its_processes() {
             pid
         });
         let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &[] };
-        assert_eq!(integration.gate(&lab.lock(), call).unwrap(), Outcome::Interrupted);
+        assert_eq!(integration.gate(&lab.lock(), call).unwrap(), Outcome::Cancelled);
         assert!(is_dead(&watcher.join().unwrap()));
         assert_eq!(lab.ran(), [""; 0]);
-        // It stays called off.
-        assert_eq!(integration.check_base(&base).unwrap(), Outcome::Interrupted);
+        // It stays cancelled.
+        assert_eq!(integration.check_base(&base).unwrap(), Outcome::Cancelled);
     });
 }
 

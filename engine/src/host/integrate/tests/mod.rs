@@ -228,7 +228,7 @@ fn gate(name: &str, command: &str) -> Gate {
 fn done<T>(outcome: Outcome<T>) -> T {
     match outcome {
         Outcome::Done(value) => value,
-        Outcome::Interrupted => panic!("interrupted"),
+        Outcome::Cancelled => panic!("cancelled"),
     }
 }
 

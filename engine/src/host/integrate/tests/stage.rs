@@ -165,7 +165,7 @@ fn a_file_where_another_task_has_a_directory_is_an_error() {
 }
 
 #[test]
-fn a_remedy_brings_its_own_change_and_nothing_that_it_was_made_on() {
+fn a_fix_brings_its_own_change_and_nothing_that_it_was_made_on() {
     let lab = Lab::new();
     let integration = lab.integration();
     let base = lab.oid("trunk");

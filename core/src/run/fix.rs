@@ -1,6 +1,6 @@
 //! Fixes: attempts to repair what made a gate fail.
 
-use super::effect::{Carry, Doer, EffectId, Job, Purpose};
+use super::effect::{Carry, EffectId, Job, Performer, Purpose};
 use super::event::{GateFailure, Intent, JobEnd, JobReport, TaskCommit};
 use super::jobs::{Launch, MAX_CHECKPOINTS};
 use super::state::{End, LevelStatus, Run};
@@ -9,14 +9,14 @@ use crate::ids::{TaskId, Time, WorkerId};
 
 impl Run {
     /// Returns the index of the task if it may attempt a fix.
-    pub(super) fn can_remedy(&self, level: usize, task: &TaskId) -> Option<usize> {
+    pub(super) fn can_fix(&self, level: usize, task: &TaskId) -> Option<usize> {
         let launches = !matches!(self.intent, Intent::Merge(_));
-        let left = self.levels[level].remedies < self.policy.remediation_attempts;
+        let left = self.levels[level].fix_attempts < self.policy.remediation_attempts;
         let affordable = |index: &usize| self.over_task_budget(*index).is_none();
         self.graph.index(task).filter(|_| launches && left).filter(affordable)
     }
 
-    pub(super) fn pursue_remedy(
+    pub(super) fn pursue_fix(
         &mut self,
         now: Time,
         level: usize,
@@ -25,7 +25,7 @@ impl Run {
         effects: &mut Effects,
     ) {
         // It may be due since an earlier process with another policy.
-        if self.can_remedy(level, task).is_none() {
+        if self.can_fix(level, task).is_none() {
             return self.fail_gate(level, failure, &format!("{task} is to blame"));
         }
         if self.intent.is_session() {
@@ -46,37 +46,37 @@ impl Run {
             return;
         }
         let Some(worker) = self.idle_worker(effects) else { return };
-        self.launch_remedy(now, level, worker, Doer::Agent, effects);
+        self.launch_fix(now, level, worker, Performer::Agent, effects);
     }
 
     /// Launches the fix that is due.
-    pub(super) fn launch_remedy(
+    pub(super) fn launch_fix(
         &mut self,
         now: Time,
         level: usize,
         worker: WorkerId,
-        doer: Doer,
+        performer: Performer,
         effects: &mut Effects,
     ) {
-        let LevelStatus::Remedying { failure, task, carry, .. } = self.levels[level].status.clone() else { return };
+        let LevelStatus::Fixing { failure, task, carry, .. } = self.levels[level].status.clone() else { return };
         let Some(task) = self.graph.index(&task) else { return };
-        self.levels[level].remedies += 1;
-        let (base, purpose) = (failure.staging.clone(), Purpose::Remedy { failure });
-        let started = self.launch(now, Launch { task, worker, base, purpose, doer, carry }, effects);
-        if let LevelStatus::Remedying { job, .. } = &mut self.levels[level].status {
+        self.levels[level].fix_attempts += 1;
+        let (base, purpose) = (failure.staging.clone(), Purpose::Fix { failure });
+        let started = self.launch(now, Launch { task, worker, base, purpose, performer, carry }, effects);
+        if let LevelStatus::Fixing { job, .. } = &mut self.levels[level].status {
             *job = Some(started);
         }
     }
 
     /// Returns the level that waits for this fix; none if a changed graph made it obsolete.
-    pub(super) fn remedied_by(&self, id: EffectId) -> Option<usize> {
+    pub(super) fn level_fixed_by(&self, id: EffectId) -> Option<usize> {
         let current = self.current()?;
-        let waits = matches!(&self.levels[current].status, LevelStatus::Remedying { job: Some(job), .. } if *job == id);
+        let waits = matches!(&self.levels[current].status, LevelStatus::Fixing { job: Some(job), .. } if *job == id);
         waits.then_some(current)
     }
 
-    pub(super) fn remedied(&mut self, job: &Job, failure: &GateFailure, report: &JobReport) {
-        let Some(current) = self.remedied_by(job.effect) else { return };
+    pub(super) fn finish_fix(&mut self, job: &Job, failure: &GateFailure, report: &JobReport) {
+        let Some(current) = self.level_fixed_by(job.effect) else { return };
         let (task, given) = (&job.task, &job.carry);
         let wip = report.wip.clone();
         let carry = match &report.end {
@@ -87,13 +87,13 @@ impl Run {
                 level.status = LevelStatus::Gating;
                 return;
             }
-            JobEnd::Interrupted => return self.remedy_called_off(current),
+            JobEnd::Cancelled => return self.fix_cancelled(current),
             JobEnd::Unserved { .. } => {
-                self.uncount_remedy(current);
+                self.uncount_fix(current);
                 Carry { wip: wip.or_else(|| given.wip.clone()), ..given.clone() }
             }
             JobEnd::Checkpoint { note } => {
-                self.checkpointed_remedy(current, task);
+                self.checkpointed_fix(current, task);
                 Carry { feedback: None, note: Some(note.clone()), wip }
             }
             JobEnd::Failed { feedback: why, .. }
@@ -103,32 +103,32 @@ impl Run {
                 Carry { feedback: Some("The worker ended without a result.".to_string()), note: None, wip }
             }
         };
-        if self.can_remedy(current, task).is_none() {
+        if self.can_fix(current, task).is_none() {
             let why = carry.feedback.or(carry.note).unwrap_or_default();
-            self.fail_gate(current, failure, &format!("{task} could not mend it: {why}"));
+            self.fail_gate(current, failure, &format!("{task} could not fix it: {why}"));
         } else {
             self.levels[current].status =
-                LevelStatus::Remedying { failure: failure.clone(), task: task.clone(), carry, job: None };
+                LevelStatus::Fixing { failure: failure.clone(), task: task.clone(), carry, job: None };
         }
     }
 
-    /// Undoes the launch of a fix that was interrupted.
-    pub(super) fn remedy_called_off(&mut self, level: usize) {
-        self.uncount_remedy(level);
+    /// Undoes the launch of a fix that was cancelled.
+    pub(super) fn fix_cancelled(&mut self, level: usize) {
+        self.uncount_fix(level);
         self.levels[level].status = LevelStatus::Gating;
     }
 
     /// Counts a checkpoint; up to `MAX_CHECKPOINTS` of them use up no fix.
-    fn checkpointed_remedy(&mut self, level: usize, task: &TaskId) {
+    fn checkpointed_fix(&mut self, level: usize, task: &TaskId) {
         let Some(index) = self.graph.index(task) else { return };
         self.tasks[index].checkpoints += 1;
         if self.tasks[index].checkpoints <= MAX_CHECKPOINTS {
-            self.uncount_remedy(level);
+            self.uncount_fix(level);
         }
     }
 
-    fn uncount_remedy(&mut self, level: usize) {
+    fn uncount_fix(&mut self, level: usize) {
         let level = &mut self.levels[level];
-        level.remedies = level.remedies.saturating_sub(1);
+        level.fix_attempts = level.fix_attempts.saturating_sub(1);
     }
 }
