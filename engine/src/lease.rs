@@ -7,7 +7,7 @@ use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc::ProcessId;
 use mahabharatha_sys::store::atomic::{make_dir, write_projected};
 use mahabharatha_sys::store::bounded;
@@ -56,7 +56,7 @@ impl Lease {
 
     /// Returns the error for another caller that wants the feature while this lease lasts.
     pub fn refusal(&self, feature: &impl std::fmt::Display) -> Error {
-        Error::new(ExitCode::Held, format!("{feature} is held by another session ({})", self.session))
+        Error::new(Kind::Held, format!("{feature} is held by another session ({})", self.session))
             .hint("Wait for that session to end, or end it with `mahabharatha stop`, which keeps its work.")
     }
 
@@ -125,7 +125,7 @@ fn file(feature_dir: &Path, session: &str) -> Result<PathBuf> {
     let good = (1..=128).contains(&session.len()) && session.chars().all(is_plain) && !session.starts_with('.');
     if !good {
         let message = format!("{session:?} is not a valid session name");
-        return Err(Error::new(ExitCode::Usage, message)
+        return Err(Error::new(Kind::Usage, message)
             .hint("Use at most 128 letters, digits, `-`, `_` and `.`, not starting with `.`."));
     }
     Ok(sessions(feature_dir).join(format!("{session}.json")))
@@ -197,7 +197,7 @@ mod tests {
     fn a_session_name_cannot_leave_the_directory() {
         let dir = tempfile::tempdir().unwrap();
         for bad in ["", "..", "../x", "a/b", ".hidden", &"x".repeat(129)] {
-            assert_eq!(lease(bad).write(dir.path()).unwrap_err().exit(), ExitCode::Usage, "{bad}");
+            assert_eq!(lease(bad).write(dir.path()).unwrap_err().kind(), Kind::Usage, "{bad}");
         }
         assert!(!dir.path().join("x.json").exists());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::run::event::Event;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{FeaturePaths, Project};
@@ -59,7 +59,7 @@ impl Report {
 
     /// An error that says itself what to do becomes a failed check; any other is none of ours.
     pub fn fail_with(&mut self, name: &'static str, error: Error) -> Result<()> {
-        if !matches!(error.exit(), ExitCode::Preflight | ExitCode::Invalid) {
+        if !matches!(error.kind(), Kind::Preflight | Kind::Invalid) {
             return Err(error);
         }
         let message = [&[format!("{}.", error.message())], error.details()].concat().join("\n  ");
@@ -90,7 +90,7 @@ impl Report {
             return Ok(());
         }
         Err(failed.fold(
-            Error::new(ExitCode::Preflight, "a preflight check failed; nothing was started"),
+            Error::new(Kind::Preflight, "a preflight check failed; nothing was started"),
             |error, check| {
                 error.detail(format!("{}: {} {}", check.name, check.message, check.hint.as_deref().unwrap_or_default()))
             },

@@ -18,7 +18,7 @@ use mahabharatha_core::run::{End, LevelStatus, Run, drive, record, replay};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::{sweep, sweep_of, write_atomic};
@@ -91,7 +91,7 @@ pub fn start_commit(project: &Project, run: Option<&Run>) -> Result<Oid> {
 /// The run that a journal adds up to.
 pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> {
     replay(records.iter().map(|record| (record.at, &record.event))).map_err(|why| {
-        Error::new(ExitCode::Invalid, format!("{}: {why}", paths.journal().display())).hint(format!(
+        Error::new(Kind::Invalid, format!("{}: {why}", paths.journal().display())).hint(format!(
             "It was changed by hand, or belongs to another version of this program: put a good copy in its place, or \
                  `mahabharatha debug --repair -f {}`, which keeps the original.",
             paths.feature()
@@ -101,7 +101,7 @@ pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> 
 
 /// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
-    let paused = |error: Error| if error.is_lack_of_space() { error.with_exit(ExitCode::Paused) } else { error };
+    let paused = |error: Error| if error.kind() == Kind::OutOfSpace { error.with_kind(Kind::Paused) } else { error };
     try_run(project, paths, ui, options).map_err(paused)
 }
 
@@ -156,7 +156,7 @@ pub fn lock(paths: &FeaturePaths, own: Option<&Lease>) -> Result<FeatureLock> {
             let lock = FeatureLock::wait(paths.dir(), &paths.holder_file())?;
             let run = rebuild(paths, &Journal::read(&paths.journal())?)?;
             if !drives() || run.is_some_and(|run| run.ended() == Some(&End::Stopped)) {
-                return Err(Error::new(ExitCode::Stopped, format!("{} was stopped meanwhile", paths.feature())));
+                return Err(Error::new(Kind::Stopped, format!("{} was stopped meanwhile", paths.feature())));
             }
             Ok(lock)
         }
@@ -177,7 +177,7 @@ pub fn check_launcher(kind: LauncherKind) -> Result<()> {
     if kind != LauncherKind::Container {
         return Ok(());
     }
-    Err(Error::new(ExitCode::Preflight, "workers in containers are not available in this version")
+    Err(Error::new(Kind::Preflight, "workers in containers are not available in this version")
         .hint("Use --mode subprocess, or launcher.type: subprocess in .mahabharatha/config.yaml."))
 }
 
@@ -217,7 +217,7 @@ impl Session<'_> {
         let ground = self.ground(&graph, false);
         preflight::check(&ground)?.tell(ui)?;
         let setup = setup(&ground, file, project.head_branch()?, start, self.policy())?;
-        let mut run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
+        let mut run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
         let mut opening = Opening::default();
         let started = Event::Started(Box::new(setup));
         journal.append(run.started_at(), &started)?;
@@ -297,7 +297,7 @@ impl Session<'_> {
         let Session { project, paths, ui, options, config } = self;
         let Begun { mut run, opening } = begun;
         // Whatever a dying worker leaves behind falls to us.
-        proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+        proc::become_subreaper().map_err(|error| Error::new(Kind::Failed, error.to_string()))?;
         cleanup::remove_stale_locks(project, paths);
         cleanup::remove_half_made_worktrees(project, paths)?;
         let display = Display::start(ui, options.streams);
@@ -366,8 +366,8 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     let base_branch = project.head_branch()?;
     ui.note(&format!("running the gates on {}", base_branch.trim_start_matches("refs/heads/")));
     let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
-    let run = Run::start(now(), &setup).map_err(|why| Error::new(ExitCode::Invalid, why))?;
-    proc::become_subreaper().map_err(|error| Error::new(ExitCode::Failed, error.to_string()))?;
+    let run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
+    proc::become_subreaper().map_err(|error| Error::new(Kind::Failed, error.to_string()))?;
     let context = Context::new(project, paths, config.clone(), None, &run, Vec::new())?;
     let red = host::check_base(&context)?;
     if red.is_empty() {
@@ -390,7 +390,7 @@ fn check_target(run: &Run, policy: &Policy) -> Result<()> {
     let (branch, before) = (run.landing_branch(), if policy.onto_staging { "base" } else { "staging" });
     let (level, branch) = (level.level, branch.trim_start_matches("refs/heads/"));
     let message = format!("merge.target was changed, and level {level} is merged into {branch} already");
-    Err(Error::new(ExitCode::Invalid, message).hint(format!("Put it back for this run: merge.target: {before}.")))
+    Err(Error::new(Kind::Invalid, message).hint(format!("Put it back for this run: merge.target: {before}.")))
 }
 
 /// Whether the level that was asked for can be next.
@@ -399,7 +399,7 @@ fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<
     let levels = graph.levels();
     if !levels.contains(&goal) {
         let names: Vec<String> = levels.iter().map(Level::to_string).collect();
-        return Err(Error::new(ExitCode::Invalid, format!("there is no level {goal}")).hint(format!(
+        return Err(Error::new(Kind::Invalid, format!("there is no level {goal}")).hint(format!(
             "The levels of {} are: {}.",
             graph.feature,
             names.join(", ")
@@ -411,10 +411,8 @@ fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<
     };
     match levels.iter().find(|level| **level < goal && !is_merged(level)) {
         None => Ok(()),
-        Some(first) => {
-            Err(Error::new(ExitCode::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
-                .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature)))
-        }
+        Some(first) => Err(Error::new(Kind::Invalid, format!("level {goal} cannot run: level {first} is not merged"))
+            .hint(format!("Run it first: mahabharatha run {} --level {first}", graph.feature))),
     }
 }
 

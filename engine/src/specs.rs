@@ -11,7 +11,7 @@ use mahabharatha_core::design::unfilled;
 use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, TaskGraph};
 use mahabharatha_core::ids::{Feature, Oid};
 use mahabharatha_core::spec::{self, GraphFile, SpecError};
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{EntryType, Git};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::write_atomic;
@@ -28,12 +28,12 @@ pub fn read_config(path: &Path) -> Result<Config> {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
-            return Err(Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display())));
+            return Err(Error::new(Kind::Invalid, format!("{} is not UTF-8 text", path.display())));
         }
         Err(error) => return Err(io("read", path)(error)),
     };
     Config::parse(&text).map_err(|problems| {
-        let start = Error::new(ExitCode::Invalid, format!("{} is not valid", path.display()));
+        let start = Error::new(Kind::Invalid, format!("{} is not valid", path.display()));
         problems
             .iter()
             .fold(start, |error, problem| error.detail(problem.to_string()))
@@ -87,7 +87,7 @@ pub fn read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<GraphFile> 
 /// Combines everything that cannot be read into one error.
 pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
     if let [Unreadable { code: NO_GRAPH, message, .. }] = unreadable {
-        return Error::new(ExitCode::Invalid, format!("{} has no task graph", paths.feature()))
+        return Error::new(Kind::Invalid, format!("{} has no task graph", paths.feature()))
             .detail(message.clone())
             .hint(format!(
                 "Run `mahabharatha plan {0}`, then `mahabharatha design {0}`; or write the graph by hand as in `mahabharatha help \
@@ -95,7 +95,7 @@ pub fn cannot_read(paths: &FeaturePaths, unreadable: &[Unreadable]) -> Error {
                 paths.feature()
             ));
     }
-    let error = Error::new(ExitCode::Invalid, "the task graph cannot be read");
+    let error = Error::new(Kind::Invalid, "the task graph cannot be read");
     let error = unreadable.iter().fold(error, |error, one| error.detail(one.to_string()));
     error.hint("Fix the named places; `mahabharatha help task-graph` describes the format.")
 }
@@ -266,10 +266,9 @@ pub fn valid_graph(
     match graph {
         Some(graph) => Ok((graph, problems)),
         None => Err(errors
-            .fold(
-                Error::new(ExitCode::Invalid, format!("{} is not valid", paths.graph().display())),
-                |error, problem| error.detail(problem_line(problem)),
-            )
+            .fold(Error::new(Kind::Invalid, format!("{} is not valid", paths.graph().display())), |error, problem| {
+                error.detail(problem_line(problem))
+            })
             .hint("Fix the graph, then check it with `mahabharatha design --validate-only`, which runs nothing.")),
     }
 }

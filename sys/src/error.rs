@@ -1,71 +1,66 @@
-//! The error type of the program: a message, details, a hint and an exit code. Only the command line prints it, once.
+//! The error type of the program: a kind, a message, details, a hint and its cause. Only the command line prints it, once.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
-
-use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Exit code of the program, for scripts.
+/// What kind of problem an error is. The command line maps it to an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExitCode {
-    Done = 0,
-    /// Any failure without a code of its own.
-    Failed = 1,
-    Usage = 2,
+pub enum Kind {
+    /// Any failure without a kind of its own.
+    Failed,
+    Usage,
     /// Only blocked or waiting tasks remain.
-    Blocked = 3,
-    Gate = 4,
-    Conflict = 5,
+    Blocked,
+    Gate,
+    Conflict,
     /// An invalid spec, task graph, configuration or state.
-    Invalid = 6,
-    Preflight = 7,
+    Invalid,
+    Preflight,
     /// Another run or session holds the feature.
-    Held = 8,
+    Held,
     /// Paused by a budget, a quota or the user; resumable.
-    Paused = 9,
+    Paused,
     /// Stopped by a signal or by `stop`; resumable.
-    Stopped = 130,
+    Stopped,
+    /// The disk is full or a quota is exceeded.
+    OutOfSpace,
 }
 
-impl ExitCode {
-    /// One word for programs.
-    pub fn kind(self) -> &'static str {
-        match self {
-            ExitCode::Done => "done",
-            ExitCode::Failed => "failed",
-            ExitCode::Usage => "usage",
-            ExitCode::Blocked => "blocked",
-            ExitCode::Gate => "gate",
-            ExitCode::Conflict => "conflict",
-            ExitCode::Invalid => "invalid",
-            ExitCode::Preflight => "preflight",
-            ExitCode::Held => "held",
-            ExitCode::Paused => "paused",
-            ExitCode::Stopped => "stopped",
-        }
-    }
-}
-
-impl From<ExitCode> for std::process::ExitCode {
-    fn from(code: ExitCode) -> Self {
-        Self::from(code as u8)
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A message with details and a hint, of one kind, and the error that caused it.
+#[derive(Debug, Clone)]
 pub struct Error {
-    exit: ExitCode,
+    kind: Kind,
     message: String,
     details: Vec<String>,
     hint: Option<String>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
-    pub fn new(exit: ExitCode, message: impl Into<String>) -> Self {
-        Error { exit, message: message.into(), details: Vec::new(), hint: None }
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into(), details: Vec::new(), hint: None, source: None }
+    }
+
+    /// Makes an error of a failed operation: `.map_err(Error::caused("cannot start the agent"))`. The message names the
+    /// cause.
+    pub fn caused<E>(what: impl fmt::Display) -> impl FnOnce(E) -> Error
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        move |cause| {
+            let kind = if is_out_of_space(&cause) { Kind::OutOfSpace } else { Kind::Failed };
+            Error::new(kind, format!("{what}: {cause}")).source(cause)
+        }
+    }
+
+    /// Sets the error that caused this one.
+    pub fn source(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(cause));
+        self
     }
 
     /// Adds a line that says more precisely what failed, or where.
@@ -80,24 +75,13 @@ impl Error {
         self
     }
 
-    pub fn exit(&self) -> ExitCode {
-        self.exit
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
-    /// Returns the same error with another exit code.
-    pub fn with_exit(self, exit: ExitCode) -> Self {
-        Error { exit, ..self }
-    }
-
-    /// Tells whether the disk was full or the quota exceeded, by the system's error text, which git also prints.
-    pub fn is_lack_of_space(&self) -> bool {
-        ["No space left on device", "Disk quota exceeded"].iter().any(|words| self.message.contains(words))
-    }
-
-    /// Returns the error as `--json` prints it.
-    pub fn to_json(&self) -> Value {
-        let Error { exit, message, details, hint } = self;
-        json!({ "code": *exit as u8, "kind": exit.kind(), "message": message, "details": details, "hint": hint })
+    /// Returns the same error as another kind.
+    pub fn with_kind(self, kind: Kind) -> Self {
+        Error { kind, ..self }
     }
 
     pub fn message(&self) -> &str {
@@ -126,13 +110,31 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Whether an error, or one that caused it, is the system's error for a full disk or quota.
+fn is_out_of_space(error: &(dyn std::error::Error + 'static)) -> bool {
+    let full = |error: &io::Error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref().is_some_and(full) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
 
 /// Converts an I/O error into one that names the operation and the path: `.map_err(io("read", path))`.
 pub fn io<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
-    move |cause| {
-        let error = Error::new(ExitCode::Failed, format!("cannot {what} {}: {cause}", path.display()));
-        match cause.kind() {
+    move |cause: io::Error| {
+        let kind = cause.kind();
+        let error = Error::caused(format_args!("cannot {what} {}", path.display()))(cause);
+        match kind {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 error.hint("The disk is full: free some space, then run the same command again; nothing is lost.")
             }
@@ -154,9 +156,9 @@ mod tests {
 
     #[test]
     fn an_error_says_what_where_and_what_to_do() {
-        let error = Error::new(ExitCode::Invalid, "the graph is invalid").detail("a.json: no tasks").hint("Add one.");
+        let error = Error::new(Kind::Invalid, "the graph is invalid").detail("a.json: no tasks").hint("Add one.");
         assert_eq!(error.to_string(), "the graph is invalid\n  a.json: no tasks\nAdd one.");
-        assert_eq!(error.exit() as u8, 6);
+        assert_eq!(error.kind(), Kind::Invalid);
     }
 
     #[test]
@@ -164,5 +166,8 @@ mod tests {
         let full = io("write", Path::new("/x"))(io::Error::from(io::ErrorKind::StorageFull));
         assert!(full.message().starts_with("cannot write /x: "), "{full}");
         assert!(full.what_to_do().is_some_and(|hint| hint.contains("space")), "{full}");
+        assert_eq!(full.kind(), Kind::OutOfSpace);
+        let again = Error::caused("the agent")(full);
+        assert_eq!(again.kind(), Kind::OutOfSpace, "an error keeps its cause");
     }
 }

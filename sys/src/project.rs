@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use mahabharatha_core::config::Ports;
 use mahabharatha_core::ids::Feature;
 
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, Kind, Result};
 use crate::git::{self, Git, GitError, Identity, Pinned, Settings};
 use crate::store::ports::{self, PortLease};
 
@@ -48,14 +48,14 @@ impl Project {
     /// Finds the project of a directory, which may be a subdirectory or a linked worktree. Fails if it has no commit.
     pub fn find(start: &Path) -> Result<Project> {
         let project = Project::locate(start)?.ok_or_else(|| {
-            Error::new(ExitCode::Preflight, format!("{} is not in a git repository", start.display())).hint(
+            Error::new(Kind::Preflight, format!("{} is not in a git repository", start.display())).hint(
                 "Name a repository with -C <dir>, or create one here: git init && git add -A && git commit, or \
                  `mahabharatha init` in an empty directory.",
             )
         })?;
         if project.find_head()?.is_none() {
             let root = project.root.display();
-            return Err(Error::new(ExitCode::Preflight, format!("the repository {root} has no commit yet"))
+            return Err(Error::new(Kind::Preflight, format!("the repository {root} has no commit yet"))
                 .hint("Create one first: git add -A && git commit -m \"First commit\"."));
         }
         Ok(project)
@@ -64,7 +64,7 @@ impl Project {
     /// Finds the project of a directory, even if it has no commit yet; `None` if there is no repository.
     pub fn locate(start: &Path) -> Result<Option<Project>> {
         let start = start.canonicalize().map_err(|error| {
-            Error::new(ExitCode::Usage, format!("there is no directory {}: {error}", start.display()))
+            Error::new(Kind::Usage, format!("there is no directory {}: {error}", start.display()))
                 .hint("Name an existing directory: -C <dir>.")
         })?;
         let start = above_our_worktrees(&start).unwrap_or(&start);
@@ -195,13 +195,13 @@ fn main_worktree(common_dir: &Path) -> Result<PathBuf> {
     let place = common_dir.display();
     let main = Git::repository(common_dir).worktree_list()?.into_iter().next();
     let Some(main) = main.filter(|main| !main.bare) else {
-        return Err(Error::new(ExitCode::Preflight, format!("{place} is a bare repository, without a work tree"))
+        return Err(Error::new(Kind::Preflight, format!("{place} is a bare repository, without a work tree"))
             .hint("Clone it (git clone <repository> <directory>) and work in the clone."));
     };
     // With a separate git directory, git reports that directory as the checkout.
     let top = git::discover(&main.path).ok().filter(|found| found.is_main() && found.common_dir == common_dir);
     top.and_then(|found| found.top).ok_or_else(|| {
-        Error::new(ExitCode::Preflight, format!("cannot find the main checkout of {place}"))
+        Error::new(Kind::Preflight, format!("cannot find the main checkout of {place}"))
             .hint("Run the command in the main checkout, or name it with -C <dir>.")
     })
 }
@@ -210,7 +210,7 @@ fn explain(error: GitError, start: &Path) -> Error {
     match error {
         GitError::Failed { stderr, .. } if stderr.contains("dubious ownership") => {
             let message = format!("git does not trust the repository of {}", start.display());
-            stderr.lines().fold(Error::new(ExitCode::Preflight, message), Error::detail)
+            stderr.lines().fold(Error::new(Kind::Preflight, message), Error::detail)
         }
         other => other.into(),
     }
@@ -307,7 +307,7 @@ mod tests {
             ("empty", "no commit", "git commit"),
         ] {
             let error = Project::find(&at(name)).unwrap_err();
-            assert_eq!(error.exit(), ExitCode::Preflight, "{name}: {error}");
+            assert_eq!(error.kind(), Kind::Preflight, "{name}: {error}");
             assert!(error.message().contains(what), "{name}: {error}");
             assert!(error.what_to_do().unwrap().contains(hint), "{name}: {error}");
         }

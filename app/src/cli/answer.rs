@@ -5,9 +5,11 @@ use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::control::{is_driven, suggested_task};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
+
+use super::exit::ExitCode;
 
 /// Prints the command that continues a run which no process drives.
 pub fn print_next_command(place: &Place, ui: &Ui, answer: &Answer) -> Result<()> {
@@ -47,8 +49,5 @@ pub fn suggest_tasks(ui: &Ui, run: &Run, answer: &Answer) {
 
 /// Parses task ids from the command line.
 pub fn task_ids(names: &[String]) -> Result<Vec<TaskId>> {
-    names
-        .iter()
-        .map(|name| TaskId::new(name.clone()).map_err(|bad| Error::new(ExitCode::Usage, bad.to_string())))
-        .collect()
+    names.iter().map(|name| TaskId::new(name.clone()).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))).collect()
 }

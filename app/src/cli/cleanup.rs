@@ -10,13 +10,14 @@ use mahabharatha_engine::host::cleanup::{self, Leftover, What};
 use mahabharatha_engine::host::jobs;
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct CleanupArgs {
@@ -85,7 +86,7 @@ fn clean(
     let going: Vec<What> = going.into_iter().map(|leftover| leftover.what).collect();
     if !args.dry_run {
         cleanup::remove(&place.project, &place.paths, &going)
-            .map_err(|error| Error::new(error.exit(), format!("{}: {}", place.feature, error.message())))?;
+            .map_err(|error| Error::new(error.kind(), format!("{}: {}", place.feature, error.message())))?;
     }
     gone.extend(going.iter().map(ToString::to_string));
     kept.extend(staying);

@@ -16,7 +16,7 @@ use mahabharatha_engine::report::hypotheses::hypotheses;
 use mahabharatha_engine::report::projection::projection;
 use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::session::{self, control};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::atomic::sweep;
 use mahabharatha_sys::store::disk::lack_of_space;
@@ -26,6 +26,7 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::Global;
+use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct DebugArgs {
@@ -207,8 +208,8 @@ fn confirm_new_beginning(place: &Place, ui: &Ui) -> Result<()> {
     let question = format!("Nothing of the journal of {} can be read. Begin the run anew?", place.feature);
     match ui.confirm(&question, "--yes") {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Error::new(ExitCode::Failed, "nothing was changed")),
-        Err(no_answer) => Err(Error::new(ExitCode::Usage, no_answer.to_string())
+        Ok(false) => Err(Error::new(Kind::Failed, "nothing was changed")),
+        Err(no_answer) => Err(Error::new(Kind::Usage, no_answer.to_string())
             .hint("The original is kept, and what was merged stays merged; but the run forgets that it was.")),
     }
 }

@@ -8,12 +8,13 @@ use clap::Args;
 use mahabharatha_core::run::End;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_engine::session::{self, Options, Outcome};
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{self, FirstCommit, Git, Identity};
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 use super::finish::{Driver, finish};
 
 const FEATURE: &str = "statistics";
@@ -43,7 +44,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
         Some(_) => None,
         None => Some(
             tempfile::tempdir()
-                .map_err(|error| Error::new(ExitCode::Failed, format!("no temporary directory: {error}")))?,
+                .map_err(|error| Error::new(Kind::Failed, format!("no temporary directory: {error}")))?,
         ),
     };
     let dir = match (&args.keep, &temporary) {
@@ -93,9 +94,7 @@ fn without_section(document: &str, heading: &str) -> String {
 
 fn make_project(dir: &Path) -> Result<Project> {
     if dir.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(
-            Error::new(ExitCode::Usage, format!("{} is not empty", dir.display())).hint("Name a new directory.")
-        );
+        return Err(Error::new(Kind::Usage, format!("{} is not empty", dir.display())).hint("Name a new directory."));
     }
     for (name, text) in FILES {
         let path = dir.join(name);

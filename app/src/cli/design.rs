@@ -21,7 +21,7 @@ use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{
     self, ApprovalStatus, Asker, Commit, DesignFiles, Designed, Provenance, Role, ScratchCheckout, Source,
 };
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
@@ -29,6 +29,7 @@ use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
+use super::exit::ExitCode;
 use super::{Global, validate};
 
 #[derive(Debug, Args)]
@@ -65,7 +66,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
-    planning::exit_on_signals()?;
+    planning::exit_on_signals(ExitCode::Stopped as i32)?;
     let designing = Designing::new(&place, ui, args, &config)?;
     let mut code = ExitCode::Done;
     let drawn = planning::show_in_task_list(ui, &place.project, &place.feature, Phase::Design, || {
@@ -220,7 +221,7 @@ impl<'a> Designing<'a> {
                 self.ui.warn("nobody answered, which is taken for a no");
                 Ok(false)
             }
-            Err(unanswered) => Err(Error::new(ExitCode::Usage, unanswered.to_string())),
+            Err(unanswered) => Err(Error::new(Kind::Usage, unanswered.to_string())),
         }
     }
 
@@ -229,7 +230,7 @@ impl<'a> Designing<'a> {
             validate::print_json(self.ui, problems);
             return Ok(());
         }
-        let error = Error::new(ExitCode::Invalid, "the design does not hold; nothing was written");
+        let error = Error::new(Kind::Invalid, "the design does not hold; nothing was written");
         let error = problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem)));
         Err(error.hint("`mahabharatha help task-graph` tells the form of a graph, and what to do about each problem."))
     }
@@ -369,7 +370,7 @@ fn check_requirements(place: &Place, standing: ApprovalStatus) -> Result<()> {
             format!("Approve them first: mahabharatha plan {feature} --approve. Or design without: --force."),
         ),
     };
-    Err(Error::new(ExitCode::Invalid, message).hint(hint))
+    Err(Error::new(Kind::Invalid, message).hint(hint))
 }
 
 /// What tasks were done by is no more to be changed in silence.
@@ -377,7 +378,7 @@ fn check_not_begun(place: &Place, begun: Option<&Run>) -> Result<()> {
     if begun.is_none() {
         return Ok(());
     }
-    Err(Error::new(ExitCode::Invalid, format!("{} has been run already, by the graph that it has", place.feature))
+    Err(Error::new(Kind::Invalid, format!("{} has been run already, by the graph that it has", place.feature))
         .hint("Plan what is new as another feature, or change what is not done yet: --force."))
 }
 
@@ -393,7 +394,7 @@ fn committing(ui: &Ui, args: &DesignArgs) -> Result<Committing> {
         return Ok(Committing::Asked);
     }
     let message = "\"Commit the design?\" cannot be asked without a terminal; answer it with --commit or --no-commit";
-    Err(Error::new(ExitCode::Usage, message))
+    Err(Error::new(Kind::Usage, message))
 }
 
 fn check_committable(place: &Place) -> Result<()> {
@@ -401,14 +402,14 @@ fn check_committable(place: &Place) -> Result<()> {
     project.head_branch()?;
     if project.checkout() != project.root() {
         let message = "the specs are in the main checkout, and are committed from there";
-        return Err(Error::new(ExitCode::Usage, message).hint(format!(
+        return Err(Error::new(Kind::Usage, message).hint(format!(
             "Go there, or name it: -C {}. Or leave committing: --no-commit.",
             project.root().display()
         )));
     }
     match project.operations_in_progress().first() {
         None => Ok(()),
-        Some((what, finish)) => Err(Error::new(ExitCode::Preflight, format!("{what} is under way"))
+        Some((what, finish)) => Err(Error::new(Kind::Preflight, format!("{what} is under way"))
             .hint(format!("Finish it: `{finish}`, or leave committing to later: --no-commit."))),
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use mahabharatha_engine::preflight::{self, CheckStatus, Ground, Report};
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
-use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_sys::error::{Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
@@ -13,6 +13,7 @@ use mahabharatha_core::config::Config;
 use mahabharatha_core::run::{End, Run};
 
 use super::Global;
+use super::exit::ExitCode;
 use super::validate::size;
 
 #[derive(Debug, Args)]
@@ -58,7 +59,7 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
     preflight::check_programs(&mut report, &config);
     let place = match global.known_place(None) {
         Ok(place) => place,
-        Err(error) if error.exit() == ExitCode::Usage && !global.names_a_feature() => {
+        Err(error) if error.kind() == Kind::Usage && !global.names_a_feature() => {
             let hint = "Its graph and branches were not checked; name it with --feature <name>.";
             report.warn("feature", format!("{}.", error.message()), hint);
             preflight::check_default_agent(&mut report, &project, &config);

@@ -9,10 +9,12 @@ use mahabharatha_core::view::RunView;
 use mahabharatha_engine::report::stream::event_line;
 use mahabharatha_engine::report::text::gate_logs;
 use mahabharatha_engine::session::control;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::{Ui, fit};
 use serde_json::json;
+
+use super::exit::{ExitCode, error_json};
 
 /// Lines that are shown of a gate's output; the log has all.
 const SHOWN_LINES: usize = 20;
@@ -35,10 +37,10 @@ pub fn end_stream(ui: &Ui, streams: bool, result: &Result<ExitCode>) {
     }
     let (code, error) = match result {
         Ok(code) => (*code, None),
-        Err(error) => (error.exit(), Some(error.to_json())),
+        Err(error) => (ExitCode::from(error.kind()), Some(error_json(error))),
     };
     let now = Time(Timestamp::now().as_millisecond());
-    ui.data(&event_line(now, "end", json!({ "code": code as u8, "kind": code.kind(), "error": error })));
+    ui.data(&event_line(now, "end", json!({ "code": code as u8, "kind": code.word(), "error": error })));
 }
 
 pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitCode> {
@@ -60,7 +62,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             Ok(ExitCode::Done)
         }
         End::Blocked => failed(
-            ExitCode::Blocked,
+            Kind::Blocked,
             format!("{feature} is blocked: only blocked or waiting tasks remain"),
             format!(
                 "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."
@@ -68,13 +70,13 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         ),
         End::RedBase { gates } => {
             let message = format!("these gates fail on the base, before anything was run: {}", gates.join(", "));
-            let error = Error::new(ExitCode::Preflight, message)
+            let error = Error::new(Kind::Preflight, message)
                 .hint("Fix the base first, or go on with --allow-red-base: those gates are then only reported.");
             let run = control::read_run(place)?;
             Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, gate)))
         }
         End::GateFailed { level, gate } => {
-            let mut error = Error::new(ExitCode::Gate, format!("level {level} is not merged: its gate {gate} failed"));
+            let mut error = Error::new(Kind::Gate, format!("level {level} is not merged: its gate {gate} failed"));
             if let Some((failure, why)) = failed_gate(&control::read_run(place)?) {
                 error = show_output(error.detail(summary(&why)), place, &failure);
             }
@@ -88,18 +90,18 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         }
         End::Conflict { level, files, worktree } => {
             let message = format!("level {level} is not merged: it conflicts with commits on the base branch");
-            let error = Error::new(ExitCode::Conflict, message);
+            let error = Error::new(Kind::Conflict, message);
             let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`.");
             Err(files.iter().fold(error, |error, file| error.detail(file.clone())).hint(hint))
         }
-        End::Paused { why } => failed(ExitCode::Paused, format!("{feature} is paused: {why}"), way_out(place, &go_on)?),
+        End::Paused { why } => failed(Kind::Paused, format!("{feature} is paused: {why}"), way_out(place, &go_on)?),
         End::Stopped => failed(
-            ExitCode::Stopped,
+            Kind::Stopped,
             format!("{feature} is paused, as was asked; its work is kept"),
             format!("Go on with: {go_on}"),
         ),
         End::Failed { why } => failed(
-            ExitCode::Failed,
+            Kind::Failed,
             format!("{feature} cannot go on: {why}"),
             format!("Put that right, then go on with: {go_on}"),
         ),

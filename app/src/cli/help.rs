@@ -2,9 +2,10 @@
 
 use clap::{Args, CommandFactory, Parser};
 use mahabharatha_core::names::suggestion;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
 
+use super::exit::ExitCode;
 use super::{Cli, called_as};
 
 /// A name, what the page is for, and the page.
@@ -39,7 +40,7 @@ pub fn run(ui: &Ui, args: &HelpArgs) -> Result<ExitCode> {
     {
         let commands = command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
         let known: Vec<&str> = commands.chain(TOPICS.iter().map(|(name, ..)| *name)).collect();
-        return Err(Error::new(ExitCode::Usage, format!("there is no command and no topic {first}")).hint(suggestion(
+        return Err(Error::new(Kind::Usage, format!("there is no command and no topic {first}")).hint(suggestion(
             first,
             "commands and topics",
             &known,

@@ -12,13 +12,14 @@ use mahabharatha_engine::claude::tasks::{ListedTask, TaskCompleted};
 use mahabharatha_engine::lease::{self, Lease};
 use mahabharatha_engine::session::{caller, claims, control};
 use mahabharatha_engine::worker::subagents::{self, Session};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::ui::Ui;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::exit::ExitCode;
 use super::{Cli, Command, Global};
 
 /// More than a client sends for any file that an agent writes.
@@ -58,7 +59,7 @@ pub fn run(_global: &Global, ui: &Ui, args: &HookArgs) -> Result<ExitCode> {
         Event::SessionStart => session_start(&read_call(ui)?),
         Event::SessionEnd => session_end(&read_call(ui)?),
     }
-    .map_err(|error| error.with_exit(ExitCode::Usage))
+    .map_err(|error| error.with_kind(Kind::Usage))
 }
 
 fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
@@ -74,7 +75,7 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
             } });
             ui.data(&decision.to_string());
         }
-        Verdict::Deny(reason) => return Err(Error::new(ExitCode::Usage, reason)),
+        Verdict::Deny(reason) => return Err(Error::new(Kind::Usage, reason)),
     }
     Ok(ExitCode::Done)
 }
@@ -201,7 +202,7 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     let run = control::read_run(&place)?;
-    let refused = |why: &str| Err(Error::new(ExitCode::Usage, format!("{task} is not completed: {why}")));
+    let refused = |why: &str| Err(Error::new(Kind::Usage, format!("{task} is not completed: {why}")));
     if let Some((job, session)) = run.held().find(|(job, _)| job.task == task) {
         if session != call.session_id {
             return refused(&format!("another session ({session}) is at it"));
@@ -230,7 +231,7 @@ fn read_call_or_pass<T: DeserializeOwned>(ui: &Ui) -> Result<Option<T>> {
 fn read_call<T: DeserializeOwned>(ui: &Ui) -> Result<T> {
     let text = ui
         .input(MAX_INPUT_BYTES)
-        .map_err(|error| Error::new(ExitCode::Usage, format!("cannot read the hook input of Claude Code: {error}")))?;
+        .map_err(|error| Error::new(Kind::Usage, format!("cannot read the hook input of Claude Code: {error}")))?;
     serde_json::from_slice(&text)
-        .map_err(|error| Error::new(ExitCode::Usage, format!("unexpected hook input from Claude Code: {error}")))
+        .map_err(|error| Error::new(Kind::Usage, format!("unexpected hook input from Claude Code: {error}")))
 }

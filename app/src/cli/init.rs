@@ -6,10 +6,12 @@ use clap::Args;
 use mahabharatha_engine::claude::groups::{Action, Group, Selection};
 use mahabharatha_engine::report::placed::{self, Operation, Tense};
 use mahabharatha_setup::init::{self, Outcome, Request};
-use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_setup::planning;
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 use super::selection::GroupArgs;
 
 #[derive(Debug, Args)]
@@ -63,6 +65,9 @@ pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
         answers: args.answers.as_ref().map(|file| global.directory.join(file)),
         agent: args.agent.clone().filter(|agent| agent != "none"),
     };
+    if request.agent.is_some() {
+        planning::exit_on_signals(ExitCode::Stopped as i32)?;
+    }
     let outcome = init::run(&global.directory, ui, &request)?;
     if ui.json() {
         ui.data(&(serde_json::to_string_pretty(&outcome).expect("an outcome is plain data") + "\n"));

@@ -11,7 +11,7 @@ use mahabharatha_engine::report::placed::{self, Operation, Tense};
 use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::specs;
 use mahabharatha_setup::init;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc::find_program;
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::file_set;
@@ -19,6 +19,7 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::Global;
+use super::exit::ExitCode;
 use super::selection::GroupArgs;
 
 #[derive(Debug, Args)]
@@ -53,7 +54,7 @@ impl InstallArgs {
     fn selection(&self, status_line: bool) -> Result<Selection> {
         if let Some(group) = self.groups.other_than(&Group::INSTALL) {
             let message = format!("install does not write the group {}", group.word());
-            return Err(Error::new(ExitCode::Usage, message).hint(format!(
+            return Err(Error::new(Kind::Usage, message).hint(format!(
                 "`mahabharatha init --force --only {0}` writes it, `mahabharatha install --remove --only {0}` removes it.",
                 group.word()
             )));
@@ -135,7 +136,7 @@ fn plan(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<(Plan, Option<&'
         return Ok((plan, Some(if args.user { user } else { project })));
     }
     let wanted = ui.confirm("Also show runs in Claude Code's status line?", "--status-line");
-    if wanted.map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))? {
+    if wanted.map_err(|unanswered| Error::new(Kind::Usage, unanswered.to_string()))? {
         return Ok((install::plan(&home, split, &args.selection(true)?)?, None));
     }
     Ok((plan, None))

@@ -13,13 +13,14 @@ use mahabharatha_engine::report::list::{Listed, list_text};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
-use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::{Place, Project};
 use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {}

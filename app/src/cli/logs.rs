@@ -7,13 +7,14 @@ use mahabharatha_core::ids::TaskId;
 use mahabharatha_engine::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
 use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::session::{self, control};
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::watch;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {
@@ -49,7 +50,7 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     let since = match &args.since {
         Some(text) => Some(
             parse_since(text, Timestamp::now(), &zone)
-                .map_err(|why| Error::new(ExitCode::Usage, format!("--since: {why}")))?,
+                .map_err(|why| Error::new(Kind::Usage, format!("--since: {why}")))?,
         ),
         None => None,
     };

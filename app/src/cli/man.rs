@@ -2,7 +2,8 @@
 
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
-use mahabharatha_sys::error::ExitCode;
+
+use super::exit::ExitCode;
 
 const EXIT_CODES: [(ExitCode, &str); 11] = [
     (ExitCode::Done, "done"),

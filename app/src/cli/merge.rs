@@ -9,12 +9,13 @@ use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control};
 use mahabharatha_engine::specs;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
 
 #[derive(Debug, Args)]
@@ -70,14 +71,14 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
     }
     if level != current.level {
         return Err(Error::new(
-            ExitCode::Invalid,
+            Kind::Invalid,
             format!("level {level} cannot be merged: level {} is next", current.level),
         ));
     }
     let failed = matches!(current.status, LevelStatus::Failed { .. });
     if args.retry && !failed && current.open > 0 {
         return Err(Error::new(
-            ExitCode::Invalid,
+            Kind::Invalid,
             format!("the merge of level {level} did not fail: it has not been tried"),
         ));
     }
@@ -102,7 +103,7 @@ fn check_complete(run: &Run, level: Level) -> Result<()> {
     if open.is_empty() {
         return Ok(());
     }
-    Err(Error::new(ExitCode::Blocked, format!("level {level} cannot be merged: these tasks are not completed"))
+    Err(Error::new(Kind::Blocked, format!("level {level} cannot be merged: these tasks are not completed"))
         .detail(open.join(", "))
         .hint("Run, retry or skip them first."))
 }

@@ -6,6 +6,7 @@ mod debug;
 mod demo;
 mod design;
 mod doctor;
+mod exit;
 mod finish;
 mod help;
 mod hook;
@@ -34,8 +35,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::{Color, Flags, Ui};
+
+use exit::ExitCode;
 
 /// Turns a written spec into verified, merged code with many coding agents at once.
 #[derive(Debug, Parser)]
@@ -144,7 +147,7 @@ pub fn main() -> std::process::ExitCode {
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
             if code == ExitCode::Usage && std::env::args_os().any(|argument| argument == "--json") {
-                Ui::new(Flags::default()).print_json_error(&usage_error(&error).to_json());
+                Ui::new(Flags::default()).print_json_error(&exit::error_json(&usage_error(&error)));
             } else {
                 // Help and usage errors are clap's to print, colours included.
                 let _ = error.print();
@@ -154,16 +157,16 @@ pub fn main() -> std::process::ExitCode {
     };
     let ui = Arc::new(cli.global.ui());
     let result = dispatch(&cli.global, &ui, cli.command)
-        .and_then(|code| ui.finish().map(|()| code).map_err(|error| Error::new(ExitCode::Failed, error.to_string())));
+        .and_then(|code| ui.finish().map(|()| code).map_err(|error| Error::new(Kind::Failed, error.to_string())));
     match result {
         Ok(code) => code.into(),
         Err(error) => {
             if ui.json() {
-                ui.print_json_error(&error.to_json());
+                ui.print_json_error(&exit::error_json(&error));
             } else {
                 ui.print_error(error.message(), error.details(), error.what_to_do());
             }
-            error.exit().into()
+            ExitCode::from(error.kind()).into()
         }
     }
 }
@@ -175,7 +178,7 @@ fn usage_error(error: &clap::Error) -> Error {
     let message = lines.next().unwrap_or("wrong usage").trim_start_matches("error: ").to_string();
     let (hints, details): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with("For more information"));
     let hint = hints.first().copied().unwrap_or("For more information, try '--help'.");
-    details.into_iter().fold(Error::new(ExitCode::Usage, message), Error::detail).hint(hint)
+    details.into_iter().fold(Error::new(Kind::Usage, message), Error::detail).hint(hint)
 }
 
 fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode> {

@@ -1,6 +1,6 @@
 //! The project and the feature that a command is about.
 
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{Place, Project};
 
 use super::Global;
@@ -25,7 +25,7 @@ impl Global {
             && one.trim() != other.trim()
         {
             return Err(Error::new(
-                ExitCode::Usage,
+                Kind::Usage,
                 format!("two features are named: {one:?}, and {other:?} by --feature"),
             ));
         }

@@ -15,7 +15,7 @@ use mahabharatha_engine::report::text::cost_phrase;
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus, Asker, Brief, Role, Source, gap_line};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::file_set::FileSet;
@@ -25,6 +25,7 @@ use mahabharatha_sys::ui::{Style, Ui};
 use serde_json::json;
 
 use super::Global;
+use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -61,7 +62,7 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.planning_mark());
     let config = specs::load_config(&place.project)?;
-    planning::exit_on_signals()?;
+    planning::exit_on_signals(ExitCode::Stopped as i32)?;
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let run_cost = run.map(|run| run.attempts_cost()).unwrap_or_default();
     let planning = Planning { place: &place, ui, args, config: &config, run_cost, written: RefCell::default() };
@@ -124,7 +125,7 @@ impl Planning<'_> {
                 let flags = "--describe TEXT, --from FILE, --issue N or --agent none";
                 let message =
                     format!("\"What is {feature} for?\" cannot be asked without a terminal; answer it with {flags}");
-                return Err(Error::new(ExitCode::Usage, message));
+                return Err(Error::new(Kind::Usage, message));
             }
             Author::Form => form,
             Author::Person => planning::interview(self.ui, &blank())?,
@@ -195,7 +196,7 @@ impl Planning<'_> {
                 Ok(answer) => answer,
                 // Whoever leaves has not approved it.
                 Err(unanswered) if unanswered.ended => "d".to_owned(),
-                Err(unanswered) => return Err(Error::new(ExitCode::Usage, unanswered.to_string())),
+                Err(unanswered) => return Err(Error::new(Kind::Usage, unanswered.to_string())),
             };
             match answer.to_ascii_lowercase().as_str() {
                 "a" | "approve" | "y" | "yes" if self.text()? != shown => {
@@ -203,7 +204,7 @@ impl Planning<'_> {
                     shown = self.show()?;
                 }
                 "a" | "approve" | "y" | "yes" => match self.approve() {
-                    Err(error) if error.exit() == ExitCode::Invalid && !self.ui.yes() => {
+                    Err(error) if error.kind() == Kind::Invalid && !self.ui.yes() => {
                         self.ui.print_error(error.message(), error.details(), error.what_to_do());
                     }
                     done => return done,
@@ -225,7 +226,7 @@ impl Planning<'_> {
                 let wish = self
                     .ui
                     .ask_text("What should change?", "--describe TEXT")
-                    .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?;
+                    .map_err(|unanswered| Error::new(Kind::Usage, unanswered.to_string()))?;
                 if wish.is_empty() {
                     return Ok(());
                 }

@@ -4,9 +4,10 @@ use clap::Args;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::specs;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
 
+use super::exit::ExitCode;
 use super::{Global, answer};
 
 #[derive(Debug, Args)]
@@ -20,9 +21,7 @@ pub struct RetryArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
     if args.tasks.is_empty() && !args.all {
-        return Err(
-            Error::new(ExitCode::Usage, "no task is named").hint("Name tasks, or use --all for every blocked one.")
-        );
+        return Err(Error::new(Kind::Usage, "no task is named").hint("Name tasks, or use --all for every blocked one."));
     }
     let place = global.known_place(None)?;
     let before = control::read_run(&place)?;

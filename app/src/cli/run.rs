@@ -12,12 +12,13 @@ use mahabharatha_engine::agent;
 use mahabharatha_engine::report::plan::render_plan;
 use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_engine::specs;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
 
 #[derive(Debug, Args)]
@@ -72,7 +73,7 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
     let launcher = launcher(args.mode)?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
-        return Err(Error::new(ExitCode::Usage, "--max-cost takes an amount of 0 or more"));
+        return Err(Error::new(Kind::Usage, "--max-cost takes an amount of 0 or more"));
     }
     if args.dry_run {
         return dry_run(&place, ui, args);
@@ -103,7 +104,7 @@ fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
         Mode::Auto => Ok(None),
         Mode::Subprocess => Ok(Some(LauncherKind::Subprocess)),
         Mode::Container => Ok(Some(LauncherKind::Container)),
-        Mode::Task => Err(Error::new(ExitCode::Usage, "task mode is for a Claude Code session, by its slash command")
+        Mode::Task => Err(Error::new(Kind::Usage, "task mode is for a Claude Code session, by its slash command")
             .hint("There, type `/mahabharatha:kurukshetra`; here, use --mode subprocess.")),
     }
 }

@@ -4,9 +4,10 @@ use clap::Args;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::event::Command;
 use mahabharatha_engine::session::control;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
 
+use super::exit::ExitCode;
 use super::{Global, answer};
 
 #[derive(Debug, Args)]
@@ -36,7 +37,7 @@ pub fn run(global: &Global, ui: &Ui, args: &SkipArgs) -> Result<ExitCode> {
         ui.note(&format!("These need what is skipped, and are skipped too: {}", names.join(", ")));
         if !ui
             .confirm("Skip them all?", "--yes, or --keep-dependents")
-            .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?
+            .map_err(|unanswered| Error::new(Kind::Usage, unanswered.to_string()))?
         {
             ui.note("Nothing was skipped.");
             return Ok(ExitCode::Done);

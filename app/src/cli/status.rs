@@ -21,7 +21,7 @@ use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::{JobSpec, Progress};
 use mahabharatha_setup::planning::{self, ApprovalStatus};
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::journal::Journal;
@@ -29,6 +29,7 @@ use mahabharatha_sys::store::watch::{self, Changes};
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
+use super::exit::ExitCode;
 use super::{Global, status_line};
 
 /// Interval at which the clocks on a screen move on while nothing happens.

@@ -4,13 +4,14 @@
 //! directory with a description of the session on stdin, which is not read: nothing may keep a prompt waiting.
 
 use mahabharatha_engine::report::status_line::{StatusLine, text};
-use mahabharatha_sys::error::ExitCode;
+
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::bounded;
 use mahabharatha_sys::ui::Ui;
 use serde_json::Value;
 
 use super::Global;
+use super::exit::ExitCode;
 
 /// Prints nothing where there is no project, no feature or no run: a prompt is no place for errors.
 pub fn run(global: &Global, ui: &Ui, named: Option<&str>) -> ExitCode {

@@ -10,13 +10,14 @@ use mahabharatha_core::run::event::Command;
 use mahabharatha_engine::host::jobs;
 use mahabharatha_engine::lease::{self, Lease};
 use mahabharatha_engine::session::{claims, control};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::store::spool::{self, Asked};
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct StopArgs {
@@ -41,7 +42,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
     if let Some(worker) = worker
         && worker.0 as usize >= run.workers().len()
     {
-        return Err(Error::new(ExitCode::Usage, format!("there is no worker {worker}")).hint(format!(
+        return Err(Error::new(Kind::Usage, format!("there is no worker {worker}")).hint(format!(
             "The workers of {} are 0 to {}.",
             place.feature,
             run.workers().len() - 1

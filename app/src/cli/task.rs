@@ -13,11 +13,12 @@ use mahabharatha_core::view::{Next, RunView, Step};
 use mahabharatha_engine::session::caller::{self, Caller, Claims, Finished};
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::worker::held::{self, Claimed};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
+use super::exit::ExitCode;
 use super::finish::{Driver, finish};
 use super::{Global, answer};
 
@@ -97,7 +98,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
     let place = global.known_place(None)?;
     let caller = Caller::new(&place, ui, args.session.as_deref())?;
     let call = Call { place: &place, ui, caller };
-    let paused = |error: Error| if error.is_lack_of_space() { error.with_exit(ExitCode::Paused) } else { error };
+    let paused = |error: Error| if error.kind() == Kind::OutOfSpace { error.with_kind(Kind::Paused) } else { error };
     call.run(&args.verb).map_err(paused)
 }
 

@@ -6,11 +6,13 @@ use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{FeaturePaths, Place};
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 use serde::Serialize;
+
+use super::exit::ExitCode;
 
 pub fn run(place: &Place, ui: &Ui) -> Result<ExitCode> {
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
@@ -56,7 +58,7 @@ pub fn print_json(ui: &Ui, problems: &(impl Serialize + ?Sized)) {
 }
 
 fn invalid(paths: &FeaturePaths, errors: usize) -> Error {
-    Error::new(ExitCode::Invalid, format!("{} has {}", source(paths), count(errors, "error")))
+    Error::new(Kind::Invalid, format!("{} has {}", source(paths), count(errors, "error")))
 }
 
 /// What the graph was read from.

@@ -6,9 +6,10 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser};
 use mahabharatha_engine::claude::validate::{Files, Problem, validate};
 use mahabharatha_engine::report::text::count;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
 
+use super::exit::ExitCode;
 use super::{Cli, Global};
 
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub fn run(global: &Global, ui: &Ui, args: &ValidateCommandsArgs) -> Result<Exit
     }
     if !problems.is_empty() {
         let message = format!("{place}: {} in {}", count(problems.len(), "problem"), count(files, "file"));
-        return if ui.json() { Ok(ExitCode::Invalid) } else { Err(Error::new(ExitCode::Invalid, message)) };
+        return if ui.json() { Ok(ExitCode::Invalid) } else { Err(Error::new(Kind::Invalid, message)) };
     }
     ui.note(&format!("{place}: {} hold together", count(files, "file")));
     Ok(ExitCode::Done)
@@ -51,7 +52,7 @@ fn find(global: &Global, args: &ValidateCommandsArgs) -> Result<(String, Vec<Fil
     }
     match named {
         None => Ok(("as installed".to_owned(), vec![Files::embedded(), Files::embedded_plugins()])),
-        Some(dir) => Err(Error::new(ExitCode::Usage, format!("there are no commands of ours in {}", dir.display()))
+        Some(dir) => Err(Error::new(Kind::Usage, format!("there are no commands of ours in {}", dir.display()))
             .hint("Put them there with `mahabharatha install`, or name another directory.")),
     }
 }

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mahabharatha_engine::host::jobs;
-use mahabharatha_sys::error::{ExitCode, Result};
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::ui::Ui;
+
+use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct WatchdogArgs {

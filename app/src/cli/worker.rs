@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mahabharatha_engine::worker;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
+use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
@@ -20,11 +21,8 @@ pub struct WorkerArgs {
 
 pub fn run(_global: &Global, _ui: &Ui, args: &WorkerArgs) -> Result<ExitCode> {
     let Some(dir) = &args.job_dir else {
-        return Err(Error::new(
-            ExitCode::Usage,
-            "a worker is started by `mahabharatha run`, which writes its job spec",
-        )
-        .hint(format!("To have {} done: mahabharatha run", args.task)));
+        return Err(Error::new(Kind::Usage, "a worker is started by `mahabharatha run`, which writes its job spec")
+            .hint(format!("To have {} done: mahabharatha run", args.task)));
     };
     // Its codes are its own: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalation.
     std::process::exit(worker::run_job(dir))

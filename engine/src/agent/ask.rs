@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind};
 use mahabharatha_core::cost::Cost;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
 use serde_json::Value;
 
@@ -48,12 +48,12 @@ pub fn ask(asked: &Asked<'_>) -> Answer {
 }
 
 fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> {
-    let failed = |what: String| Error::new(ExitCode::Failed, format!("the agent {}: {what}", asked.name));
+    let failed = |what: String| Error::new(Kind::Failed, format!("the agent {}: {what}", asked.name));
     let cmd = match (asked.agent.kind, asked.agent.command.as_slice()) {
         (AgentKind::Claude, _) => claude::command_for(asked)?,
         (AgentKind::Command, [program, args @ ..]) => super::program(asked.root, program, args),
         (AgentKind::Command, []) => {
-            return Err(Error::new(ExitCode::Invalid, format!("the agent {} has no command to ask", asked.name))
+            return Err(Error::new(Kind::Invalid, format!("the agent {} has no command to ask", asked.name))
                 .hint(format!("Set agents.{}.command in .mahabharatha/config.yaml.", asked.name)));
         }
     };

@@ -2,7 +2,7 @@
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::{failure_report, last_words};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{Cmd, Ended, Exit, bounded_text};
 
 use super::{Agent, AgentOutcome, FEEDBACK_BYTES, Session};
@@ -26,7 +26,7 @@ impl Agent for Program {
             ([program, args @ ..], _) => super::program(session.root, program, args),
             ([], Some(run)) => Cmd::shell(run),
             ([], None) => {
-                return Err(Error::new(ExitCode::Failed, "this task has no command to run")
+                return Err(Error::new(Kind::Failed, "this task has no command to run")
                     .hint("Set `run` in the task, or `command` for the agent in .mahabharatha/config.yaml."));
             }
         };

@@ -15,7 +15,7 @@ use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::prompt::{Prompt, bound_text};
 use mahabharatha_core::spec::TaskSpec;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, Ended};
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ impl AgentSpec {
 pub fn choose<'a>(config: &'a Config, task: &TaskSpec, asked: Option<&str>) -> Result<(String, &'a AgentConfig)> {
     let name = task.agent.as_deref().or(asked).unwrap_or(&config.agent);
     let found = config.agent(name).ok_or_else(|| {
-        Error::new(ExitCode::Invalid, format!("{}: there is no agent {name:?}", task.id))
+        Error::new(Kind::Invalid, format!("{}: there is no agent {name:?}", task.id))
             .hint("Use one of the names under `agents:` in .mahabharatha/config.yaml.")
     })?;
     if found.kind == config::AgentKind::Claude

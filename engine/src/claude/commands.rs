@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 
 /// Where commands and agents are below a directory, and how commands name the agents.
 #[derive(Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Home {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = set("CLAUDE_CONFIG_DIR").or_else(|| set("HOME").map(|home| home.join(".claude")));
         let root = dir.ok_or_else(|| {
-            Error::new(ExitCode::Failed, "cannot find your Claude Code directory: HOME is not set")
+            Error::new(Kind::Failed, "cannot find your Claude Code directory: HOME is not set")
                 .hint("Set HOME or CLAUDE_CONFIG_DIR, or install into the project with `mahabharatha install`.")
         })?;
         Ok(Home { shown: root.display().to_string(), root, prefix: "" })

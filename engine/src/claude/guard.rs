@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::run::effect::Performer;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::RepoPath;
 use mahabharatha_sys::project::{GitDirs, our_worktree};
 use serde::Deserialize;
@@ -269,7 +269,7 @@ fn resolve(cwd: &Path, path: &str) -> Result<PathBuf> {
     let target = follow(&plain)?;
     // A path whose parents do not exist cannot lead through a symlink.
     if path.components().any(|part| part == Component::ParentDir) && follow(&path).is_ok_and(|found| found != target) {
-        return Err(Error::new(ExitCode::Usage, format!("{} is ambiguous: `..` follows a symlink", path.display())));
+        return Err(Error::new(Kind::Usage, format!("{} is ambiguous: `..` follows a symlink", path.display())));
     }
     Ok(target)
 }

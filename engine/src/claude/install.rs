@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::store::file_set::{FileSet, fingerprint, read};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -278,7 +278,7 @@ impl Draft {
         }
         let path = self.target.path(Path::new(SETTINGS));
         let old = read(&path)?.map(String::from_utf8).transpose().map_err(|_| {
-            Error::new(ExitCode::Invalid, format!("{} is not UTF-8 text", path.display()))
+            Error::new(Kind::Invalid, format!("{} is not UTF-8 text", path.display()))
                 .hint("Correct the file, then run the same command again; nothing was changed.")
         })?;
         Ok(Some((path, old, entries)))

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -289,13 +289,13 @@ fn place(steps: &[Step<'_>]) -> String {
 fn parse(path: &Path, text: Option<&str>) -> Result<JsonText> {
     JsonText::parse(text.unwrap_or_default()).map_err(|error| {
         let place = format!("{}:{}:{}", path.display(), error.line(), error.column());
-        Error::new(ExitCode::Invalid, format!("{place}: not valid JSON: {error}"))
+        Error::new(Kind::Invalid, format!("{place}: not valid JSON: {error}"))
             .hint("Nothing was changed; correct the file, then run the command again.")
     })
 }
 
 fn not_a(path: &Path, place: &str, what: &str) -> Error {
-    Error::new(ExitCode::Invalid, format!("{}: {place} is not {what}", path.display()))
+    Error::new(Kind::Invalid, format!("{}: {place} is not {what}", path.display()))
         .hint("Nothing was changed; correct the file, then run the command again.")
 }
 

@@ -21,7 +21,7 @@ use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Feature, TaskId};
 use mahabharatha_core::run::event::{Command, Event};
 use mahabharatha_core::view::RunView;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Project;
 use serde::Serialize;
 
@@ -164,7 +164,7 @@ fn home() -> Result<PathBuf> {
     let home = Home::of_user().ok().map(|home| home.dir().to_owned()).filter(|home| home.is_absolute());
     home.ok_or_else(|| {
         Error::new(
-            ExitCode::Failed,
+            Kind::Failed,
             "cannot find Claude Code's task lists: neither CLAUDE_CONFIG_DIR nor HOME is an absolute path",
         )
     })
@@ -197,7 +197,7 @@ fn retry_while_held(mut is_done: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + MAX_LOCK_WAIT;
     while !is_done()? {
         if Instant::now() > deadline {
-            return Err(Error::new(ExitCode::Failed, "another process holds the lock of Claude Code's task list"));
+            return Err(Error::new(Kind::Failed, "another process holds the lock of Claude Code's task list"));
         }
         std::thread::sleep(RETRY_INTERVAL);
     }

@@ -9,7 +9,7 @@ use mahabharatha_core::run::event::{Event, GateFailure, Note};
 use mahabharatha_core::run::{LevelStatus, Run};
 use mahabharatha_core::spec::Requirements;
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::store::journal::Journal;
 
 use super::{Context, cleanup};
@@ -23,14 +23,14 @@ pub fn close(context: &Context, run: &Run) -> Result<()> {
     let tip = context
         .repository
         .resolve_ref(&branch)?
-        .ok_or_else(|| Error::new(ExitCode::Failed, format!("the branch {branch} is gone")))?;
+        .ok_or_else(|| Error::new(Kind::Failed, format!("the branch {branch} is gone")))?;
     for level in run.levels() {
         if let LevelStatus::Merged { commit, .. } = &level.status
             && !context.repository.is_ancestor(commit, &tip)?
         {
             let (level, commit, branch) = (level.level, commit.short(), branch.trim_start_matches("refs/heads/"));
             let message = format!("level {level} was merged as {commit}, which {branch} no longer contains");
-            return Err(Error::new(ExitCode::Failed, message).hint(format!("Merge {commit} into {branch} again.")));
+            return Err(Error::new(Kind::Failed, message).hint(format!("Merge {commit} into {branch} again.")));
         }
     }
     files::write_completion(&context.paths, run, &findings(context, run, &tip)?)?;

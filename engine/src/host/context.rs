@@ -12,7 +12,7 @@ use mahabharatha_core::graph::{Task, TaskGraph};
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::{Run, TaskStatus};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::proc::{self, MARKER};
 use mahabharatha_sys::project::{FeaturePaths, Project};
@@ -169,7 +169,7 @@ impl Inner {
     }
 
     fn task(&self, job: &Job) -> Result<&Task> {
-        let missing = || Error::new(ExitCode::Failed, format!("there is no task {}", job.task));
+        let missing = || Error::new(Kind::Failed, format!("there is no task {}", job.task));
         self.graph.task(&job.task).ok_or_else(missing)
     }
 
@@ -178,7 +178,7 @@ impl Inner {
         let task = self.task(job)?;
         let worktree = self.paths.worktree(job.worker);
         let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
-            Error::new(ExitCode::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
+            Error::new(Kind::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
         })?;
         let engineering = &self.config.plugins.context_engineering;
         Ok(JobSpec {

@@ -17,7 +17,7 @@ use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::{Job, Performer};
 use mahabharatha_core::run::event::{Event, JobEnd};
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::error::{Kind, Result, io};
 use mahabharatha_sys::proc::{self, Canceller, ProcessId};
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::locks::JobLock;
@@ -76,7 +76,7 @@ pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
     match try_start(context, job, run, events) {
         Ok(control) => Some(control),
         Err(error) => {
-            let lack = error.is_lack_of_space().then(|| error.message().to_owned());
+            let lack = (error.kind() == Kind::OutOfSpace).then(|| error.message().to_owned());
             let end = if lack.is_some() { JobEnd::Cancelled } else { JobEnd::Died { started: false } };
             let mut report = report_of(end, Duration::ZERO).with_cost(Cost::default());
             report.warnings.push(error.to_string());

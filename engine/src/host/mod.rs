@@ -19,7 +19,7 @@ use mahabharatha_core::run::effect::{Effect, EffectId, Job, Purpose};
 use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
 use mahabharatha_core::run::{Host, Run};
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::signals;
 use mahabharatha_sys::store::locks::IntegrationLock;
 use mahabharatha_sys::store::spool::Spool;
@@ -101,7 +101,7 @@ impl LocalHost {
             let event = match work(&context) {
                 Ok(Outcome::Done(event)) => event,
                 Ok(Outcome::Cancelled) => Event::Cancelled { effect: id },
-                Err(error) if error.is_lack_of_space() => {
+                Err(error) if error.kind() == Kind::OutOfSpace => {
                     let _ = events.send(Event::OutOfSpace { why: error.message().to_owned() });
                     Event::Cancelled { effect: id }
                 }
@@ -307,7 +307,7 @@ pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     cleanup::remove(&context.project, &context.paths, &left)?;
     match checked? {
         Outcome::Done(red) => Ok(red),
-        Outcome::Cancelled => Err(Error::new(ExitCode::Stopped, "stopped before the gates had ended")),
+        Outcome::Cancelled => Err(Error::new(Kind::Stopped, "stopped before the gates had ended")),
     }
 }
 
@@ -354,5 +354,5 @@ fn listen_for_signals(events: Sender<Event>, grace: Duration) -> Result<()> {
 }
 
 fn listen(handle: impl FnMut(usize, i32) + Send + 'static) -> Result<()> {
-    signals::listen(handle).map_err(|error| Error::new(ExitCode::Failed, format!("cannot listen for signals: {error}")))
+    signals::listen(handle).map_err(Error::caused("cannot listen for signals"))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::Ui;
 
 use super::text::count;
@@ -35,8 +35,7 @@ pub fn confirm(ui: &Ui, operation: Operation, root: &Path, files: &[Placed]) -> 
         Operation::Write => "Write these files?",
         Operation::Remove => "Remove them?",
     };
-    let agreed =
-        ui.confirm(question, "--yes").map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?;
+    let agreed = ui.confirm(question, "--yes").map_err(|unanswered| Error::new(Kind::Usage, unanswered.to_string()))?;
     if !agreed {
         let done = match operation {
             Operation::Write => "written",

@@ -11,7 +11,7 @@ use mahabharatha_core::run::effect::{Performer, Refusal};
 use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport};
 use mahabharatha_core::run::{End, Run, TaskStatus};
 use mahabharatha_core::view::{Next, Step};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
@@ -155,7 +155,7 @@ impl<'a> Caller<'a> {
 
     /// Returns the attempt that this session holds at a task.
     pub fn attempt_at(&self, task: &str) -> Result<Held> {
-        let task = TaskId::new(task.to_string()).map_err(|bad| Error::new(ExitCode::Usage, bad.to_string()))?;
+        let task = TaskId::new(task.to_string()).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))?;
         let attempt = held_by(&control::read_run(self.place)?, &self.name, &task)?;
         let dir = self.place.paths.job(&task, attempt);
         Ok(Held { task, attempt, dir })
@@ -166,7 +166,7 @@ impl<'a> Caller<'a> {
         let Caller { place, ui, .. } = self;
         let wants_done = matches!(claimed, Claimed::Done);
         let Held { task, attempt, dir } = match self.attempt_at(task) {
-            Err(error) if error.exit() == ExitCode::Invalid && wants_done => {
+            Err(error) if error.kind() == Kind::Invalid && wants_done => {
                 return self.finished_before(task)?.ok_or(error);
             }
             held => held?,
@@ -178,7 +178,7 @@ impl<'a> Caller<'a> {
         let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
         if let Some(refusal) = answer.refused.first() {
-            return Err(Error::new(ExitCode::Held, format!("{task}: {}", refusal.why)));
+            return Err(Error::new(Kind::Held, format!("{task}: {}", refusal.why)));
         }
         self.drop_idle_lease()?;
         Ok(Finished { run: control::read_run(place)?, task, attempt, report, rejected: answer.message })
@@ -238,7 +238,7 @@ fn refuse_while_working(task: &TaskId, job_dir: &Path) -> Result<()> {
         return Ok(());
     }
     let message = format!("{task} cannot be completed yet: its subagent ({}) is still working", working.join(", "));
-    Err(Error::new(ExitCode::Held, message).hint(
+    Err(Error::new(Kind::Held, message).hint(
         format!(
             "End your turn now and complete the task when you are notified that the subagent has finished; nothing was checked, \
              and no attempt was used up. If the subagent is gone: mahabharatha task fail {task} --reason 'it was stopped'."
@@ -250,16 +250,16 @@ fn refuse_while_working(task: &TaskId, job_dir: &Path) -> Result<()> {
 fn why_not_begun(run: &Run, task: &TaskId) -> Option<Error> {
     let (_, report) = run.task(task)?.attempts.last()?.ended.as_ref()?;
     let why = report.warnings.first().filter(|_| matches!(report.end, JobEnd::Died { .. } | JobEnd::Cancelled))?;
-    Some(Error::new(ExitCode::Failed, why.clone()))
+    Some(Error::new(Kind::Failed, why.clone()))
 }
 
 fn held_by(run: &Run, session: &str, task: &TaskId) -> Result<Attempt> {
     match run.held().find(|(job, _)| job.task == *task) {
         Some((job, by)) if by == session => Ok(job.attempt),
-        Some((_, by)) => Err(Error::new(ExitCode::Held, format!("{task} is held by another session ({by})"))
+        Some((_, by)) => Err(Error::new(Kind::Held, format!("{task} is held by another session ({by})"))
             .hint("`mahabharatha task list` shows who holds what.")),
         None if run.task(task).is_none() => Err(control::no_such_task(run, task.as_str())),
-        None => Err(Error::new(ExitCode::Invalid, format!("{task} is not held by this session ({session})"))
+        None => Err(Error::new(Kind::Invalid, format!("{task} is not held by this session ({session})"))
             .hint(format!("mahabharatha task claim {task}"))),
     }
 }

@@ -4,7 +4,7 @@ use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::{End, Run};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::ui::Ui;
 
@@ -41,7 +41,7 @@ pub fn find(
     if too_late.is_empty() {
         return Ok(Some((file, graph)).filter(|(file, _)| *file != run.setup().graph));
     }
-    let error = Error::new(ExitCode::Invalid, "the graph changed in what is done already");
+    let error = Error::new(Kind::Invalid, "the graph changed in what is done already");
     Err(too_late
         .into_iter()
         .fold(error, Error::detail)

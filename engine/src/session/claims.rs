@@ -6,7 +6,7 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::effect::{Answer, Effect, EffectId, Job};
 use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
 use mahabharatha_core::run::{Host, Phase, Run, happen, record, take_over};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::journal::Journal;
@@ -83,7 +83,7 @@ fn apply(
     let lease = &Lease { drives, ..lease.clone() };
     let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
     let mut run = rebuild(paths, &records)?.ok_or_else(|| {
-        Error::new(ExitCode::Invalid, format!("there has been no run of {}", paths.feature()))
+        Error::new(Kind::Invalid, format!("there has been no run of {}", paths.feature()))
             .hint(format!("mahabharatha task start -f {}", paths.feature()))
     })?;
     drop(records);

@@ -6,7 +6,7 @@ use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event, TaskBudget};
 use mahabharatha_core::run::{Run, TaskStatus, record};
 use mahabharatha_core::view::RunView;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
@@ -24,14 +24,14 @@ pub fn read_run(place: &Place) -> Result<Run> {
 }
 
 pub fn no_run(place: &Place) -> Error {
-    Error::new(ExitCode::Invalid, format!("there has been no run of {}", place.feature))
+    Error::new(Kind::Invalid, format!("there has been no run of {}", place.feature))
         .hint(format!("Start one: mahabharatha run {}", place.feature))
 }
 
 /// Returns the error for a name that is no task of the run.
 pub fn no_such_task(run: &Run, name: &str) -> Error {
     let message = format!("{} has no task {name}", run.feature());
-    Error::new(ExitCode::Usage, message).hint(suggested_task(run, name))
+    Error::new(Kind::Usage, message).hint(suggested_task(run, name))
 }
 
 /// Names the tasks that may have been meant by a name that is none.

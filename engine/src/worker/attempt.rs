@@ -10,7 +10,7 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, RefChange};
 use mahabharatha_sys::proc;
 
@@ -77,12 +77,12 @@ impl<'a> Attempt<'a> {
         guard: &Guard<'_>,
     ) -> Result<(JobEnd, Option<Oid>)> {
         if !proc::end_descendants(Duration::ZERO) {
-            return Err(Error::new(ExitCode::Failed, "the agent left processes that cannot be ended"));
+            return Err(Error::new(Kind::Failed, "the agent left processes that cannot be ended"));
         }
         if !fs::symlink_metadata(&self.spec.worktree).is_ok_and(|found| found.is_dir()) {
             start::vacate(self.spec)?;
             let text = format!("{} was removed while the agent ran", self.spec.worktree.display());
-            return Err(Error::new(ExitCode::Failed, text));
+            return Err(Error::new(Kind::Failed, text));
         }
         if let Some(tip) = start::moved_branch(self.spec) {
             let branch = self.spec.branch.trim_start_matches("refs/heads/");
@@ -101,7 +101,7 @@ impl<'a> Attempt<'a> {
         };
         if end == Err(JobEnd::Cancelled) && matches!(self.spec.job.performer, Performer::Session(_)) {
             // Who holds the task goes on with it.
-            return Err(Error::new(ExitCode::Stopped, "cancelled; the task is held as before"));
+            return Err(Error::new(Kind::Stopped, "cancelled; the task is held as before"));
         }
         let (end, wip) = match end {
             Ok(commit) => (JobEnd::Done { commit }, None),
@@ -148,7 +148,7 @@ impl<'a> Attempt<'a> {
         if self.cancel.cancelled() {
             return Ok(AgentEnd::Cancelled);
         }
-        let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the agent: {error}"));
+        let failed = |error: std::io::Error| Error::caused("the agent")(error);
         let command = agent.command(session)?;
         // Until the agent has told.
         self.cost = spec.agent.unreported_cost();
@@ -309,7 +309,7 @@ impl<'a> Attempt<'a> {
         crash::point(|| "before the commit");
         let git = private_git(spec)?;
         if self.job_dir.join(FENCE).exists() {
-            return Err(Error::new(ExitCode::Held, "this attempt was given up while it ran"));
+            return Err(Error::new(Kind::Held, "this attempt was given up while it ran"));
         }
         let commit = git.commit_tree(&tree, std::slice::from_ref(&spec.job.base), &message(spec), &spec.identity)?;
         crash::point(|| "before the ref");

@@ -5,7 +5,7 @@ use std::fs::{self, DirEntry, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 
 /// Visits everything below `dir`, with the path relative to it; a directory is entered if the visitor says so.
 /// What cannot be read is passed over.
@@ -126,7 +126,7 @@ pub fn ensure(path: &Path, text: &str, quarantine: &Path) -> Result<()> {
 
 /// Refuses a directory that is reached through a symbolic link below `root`, or that is not below it at all.
 pub fn check_inside(root: &Path, dir: &Path) -> Result<()> {
-    let refuse = |why: String| Err(Error::new(ExitCode::Failed, why));
+    let refuse = |why: String| Err(Error::new(Kind::Failed, why));
     let Some(relative) = dir.strip_prefix(root).ok().filter(|relative| !relative.as_os_str().is_empty()) else {
         return refuse(format!("{} is not a place for a worktree: it is not below {}", dir.display(), root.display()));
     };

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::run::event::{JobEnd, JobReport};
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::store::locks::JobLock;
 
@@ -101,7 +101,7 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
             check.verification = match verify::verify(&spec, &git, attempt.cancel, attempt.log)? {
                 Verdict::Passed => None,
                 Verdict::Failed { feedback } => Some(feedback),
-                Verdict::Cancelled => return Err(Error::new(ExitCode::Stopped, "cancelled")),
+                Verdict::Cancelled => return Err(Error::new(Kind::Stopped, "cancelled")),
             };
         }
         Ok(check)
@@ -155,7 +155,7 @@ fn enter(job_dir: &Path) -> Result<(JobLock, JobSpec)> {
     let spec = JobSpec::read(job_dir)?;
     refuse_fenced(job_dir)?;
     if let Some(JobReport { end: JobEnd::Done { .. }, .. }) = read_result(job_dir)? {
-        return Err(Error::new(ExitCode::Invalid, format!("{} is completed", spec.job.task)));
+        return Err(Error::new(Kind::Invalid, format!("{} is completed", spec.job.task)));
     }
     Ok((lock, spec))
 }
@@ -164,18 +164,18 @@ fn refuse_fenced(job_dir: &Path) -> Result<()> {
     if !job_dir.join(FENCE).exists() {
         return Ok(());
     }
-    Err(Error::new(ExitCode::Held, "this attempt was given up: its session was silent for too long, or was stopped")
+    Err(Error::new(Kind::Held, "this attempt was given up: its session was silent for too long, or was stopped")
         .hint("What was done is kept; `mahabharatha task claim` the task anew, `mahabharatha debug` shows where."))
 }
 
 fn occupied(spec: &JobSpec) -> Result<(Pristine, Guard<'_>)> {
     if !spec.worktree.is_dir() {
         let message = format!("the worktree of {} is gone: {}", spec.job.task, spec.worktree.display());
-        return Err(Error::new(ExitCode::Invalid, message)
+        return Err(Error::new(Kind::Invalid, message)
             .hint(format!("Have it made anew: mahabharatha task claim {}", spec.job.task)));
     }
     start::occupied(spec)?.ok_or_else(|| {
-        Error::new(ExitCode::Invalid, format!("the worktree of {} is not ready", spec.job.task))
+        Error::new(Kind::Invalid, format!("the worktree of {} is not ready", spec.job.task))
             .hint(format!("mahabharatha task claim {}", spec.job.task))
     })
 }

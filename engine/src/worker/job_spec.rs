@@ -10,7 +10,7 @@ use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Feature, WorkerId};
 use mahabharatha_core::run::effect::{Job, Purpose};
 use mahabharatha_core::spec::TaskSpec;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Identity, Pinned};
 use mahabharatha_sys::proc::{MARKER, base_env};
 use mahabharatha_sys::store::atomic::write_projected;
@@ -124,13 +124,13 @@ impl JobSpec {
         let path = job_dir.join(FILE);
         let bytes = fs::read(&path).map_err(io("read", &path))?;
         serde_json::from_slice(&bytes)
-            .map_err(|error| Error::new(ExitCode::Invalid, format!("{} is not a job spec: {error}", path.display())))
+            .map_err(|error| Error::new(Kind::Invalid, format!("{} is not a job spec: {error}", path.display())))
     }
 
     pub fn write(&self, job_dir: &Path) -> Result<()> {
         let path = job_dir.join(FILE);
-        let bytes = serde_json::to_vec_pretty(self)
-            .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
+        let bytes =
+            serde_json::to_vec_pretty(self).map_err(Error::caused(format_args!("cannot write {}", path.display())))?;
         // Without it the attempt has not begun.
         write_projected(&path, &bytes)
     }

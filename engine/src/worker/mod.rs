@@ -35,7 +35,7 @@ use mahabharatha_core::run::event::{JobEnd, JobReport};
 use attempt::Attempt;
 pub use log::{Log, Severity};
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc::{self, ProcessId};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::JobLock;
@@ -77,7 +77,7 @@ pub fn read_result(job_dir: &Path) -> Result<Option<JobReport>> {
     match fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| Error::new(ExitCode::Invalid, format!("{} is not a result: {error}", path.display()))),
+            .map_err(|error| Error::new(Kind::Invalid, format!("{} is not a result: {error}", path.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io("read", &path)(error)),
     }
@@ -95,7 +95,7 @@ pub fn exit_code(end: &JobEnd) -> i32 {
 
 fn work(job_dir: &Path) -> Result<JobReport> {
     let started = Instant::now();
-    let refuse = |why: &str| Err(Error::new(ExitCode::Held, format!("{}: {why}", job_dir.display())));
+    let refuse = |why: &str| Err(Error::new(Kind::Held, format!("{}: {why}", job_dir.display())));
     let Some(_lock) = JobLock::try_acquire(job_dir)? else { return refuse("another worker has this job") };
     if job_dir.join(FENCE).exists() {
         return refuse("this attempt was given up before its worker came");
@@ -136,8 +136,8 @@ fn work(job_dir: &Path) -> Result<JobReport> {
 fn write_result(job_dir: &Path, report: &JobReport) -> Result<()> {
     crash::point(|| "before the result");
     let path = job_dir.join(RESULT);
-    let bytes = serde_json::to_vec_pretty(report)
-        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot write {}: {error}", path.display())))?;
+    let bytes =
+        serde_json::to_vec_pretty(report).map_err(Error::caused(format_args!("cannot write {}", path.display())))?;
     // The commit and the kept work are on the disk; that there was a result the journal will say.
     write_projected(&path, &bytes)?;
     crash::point(|| "after the result");

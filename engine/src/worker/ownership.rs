@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Generated;
 use mahabharatha_core::graph::OwnedPath;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{EntryType, Found, Git, RepoPath};
 
 use super::files;
@@ -67,7 +67,7 @@ pub fn owner<'a>(owned: &'a [OwnedPath], path: &RepoPath) -> Option<&'a OwnedPat
 /// Tells what tools make.
 pub fn generated(spec: &JobSpec) -> Result<impl Fn(&RepoPath) -> bool> {
     let generated = Generated::new(spec.generated.clone())
-        .map_err(|error| Error::new(ExitCode::Invalid, format!("ownership.generated: {error}")))?;
+        .map_err(|error| Error::new(Kind::Invalid, format!("ownership.generated: {error}")))?;
     Ok(move |path: &RepoPath| path.as_str().is_some_and(|text| generated.is_generated(text)))
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Job;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Git, RefChange};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::store::atomic::{make_dir, write_projected};
@@ -61,7 +61,7 @@ pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>>
         Err(error) => return Err(io("read", &record)(error)),
     };
     let Occupant { task, attempt, .. } = serde_json::from_slice(&bytes)
-        .map_err(|error| Error::new(ExitCode::Invalid, format!("{}: {error}", record.display())))?;
+        .map_err(|error| Error::new(Kind::Invalid, format!("{}: {error}", record.display())))?;
     Ok(Some(feature_dir.join("jobs").join(format!("{task}.{attempt}"))))
 }
 
@@ -239,7 +239,7 @@ fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
     files::wipe(&spec.worktree)?;
     try_once().map_err(|error| {
         let text = format!("{} cannot be set to {}: {error}", spec.worktree.display(), spec.job.base.short());
-        Error::new(ExitCode::Failed, text)
+        Error::new(Kind::Failed, text)
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mahabharatha_core::excerpt::failure_report;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Found, Git};
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
 
@@ -55,7 +55,7 @@ pub fn verify(spec: &JobSpec, git: &Git, cancel: &CancelSignal, log: &Log) -> Re
 }
 
 fn run(spec: &JobSpec, command: &str, cancel: &CancelSignal, log: &Log) -> Result<Ended> {
-    let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("the verification: {error}"));
+    let failed = |error: std::io::Error| Error::caused("the verification")(error);
     let running = Cmd::shell(command)
         .cwd(&spec.worktree)
         .envs(spec.environment())
@@ -67,7 +67,7 @@ fn run(spec: &JobSpec, command: &str, cancel: &CancelSignal, log: &Log) -> Resul
         .map_err(failed)?;
     let ended = cancel.wait(running).map_err(failed)?;
     if !proc::end_descendants(Duration::ZERO) {
-        return Err(Error::new(ExitCode::Failed, "the verification left processes that cannot be ended"));
+        return Err(Error::new(Kind::Failed, "the verification left processes that cannot be ended"));
     }
     Ok(ended)
 }

@@ -8,7 +8,7 @@ use mahabharatha_core::charter::{
     Answers, Framework, Language, MAX_ANSWER, Names, ProjectCharter, QUESTIONS, Recommendation, recommend,
 };
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{self, FirstCommit, Identity};
 use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 use mahabharatha_sys::ui::{NoAnswer, Style, Ui};
@@ -31,7 +31,7 @@ impl Founder {
     pub fn find(root: &Path) -> Result<Founder> {
         let settings = git::user_settings(root)?;
         let by = settings.known_identity().ok_or_else(|| {
-            Error::new(ExitCode::Preflight, "git has no user name and email, so the first commit cannot be made")
+            Error::new(Kind::Preflight, "git has no user name and email, so the first commit cannot be made")
                 .hint("git config --global user.name \"Your Name\" && git config --global user.email you@example.com")
         })?;
         Ok(Founder { by, branch: settings.default_branch().unwrap_or("main").to_owned() })
@@ -217,12 +217,12 @@ fn short_enough(answer: &str) -> std::result::Result<(), String> {
 
 fn invalid(flag: &str, value: &str, problem: &str) -> Error {
     let value: String = value.chars().take(60).collect();
-    Error::new(ExitCode::Usage, format!("{flag} {value:?}: {problem}"))
+    Error::new(Kind::Usage, format!("{flag} {value:?}: {problem}"))
         .hint("Nothing was written; correct the flag, or the file passed with --answers.")
 }
 
 fn unanswered(no_answer: NoAnswer) -> Error {
-    Error::new(ExitCode::Usage, no_answer.to_string()).hint("Nothing was written.")
+    Error::new(Kind::Usage, no_answer.to_string()).hint("Nothing was written.")
 }
 
 struct Talk<'a> {
@@ -260,7 +260,7 @@ fn read_answers(file: &Path) -> Result<Answers> {
     let mut bytes = Vec::new();
     let opened = fs::File::open(file).map_err(io("read", file))?;
     opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io("read", file))?;
-    let wrong = |what: &str| Error::new(ExitCode::Invalid, format!("{}: {what}", file.display()));
+    let wrong = |what: &str| Error::new(Kind::Invalid, format!("{}: {what}", file.display()));
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(wrong(&format!("longer than {} KiB", MAX_FILE_BYTES >> 10)));
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_engine::claude::groups::Action;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 
 use super::place::{How, NewFile};
 use super::record::Record;
@@ -67,7 +67,7 @@ impl Judge<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(io("inspect", &target)(error)),
             Ok(found) if found.is_dir() => Err(Error::new(
-                ExitCode::Failed,
+                Kind::Failed,
                 format!("{} is a directory, but init needs a file there", target.display()),
             )
             .hint("Move it away.")),
@@ -85,7 +85,7 @@ impl Judge<'_> {
                 Ok(found) if found.is_dir() => {}
                 Ok(_) => {
                     return Err(Error::new(
-                        ExitCode::Failed,
+                        Kind::Failed,
                         format!(
                             "{} is not a directory of this project, but init needs one for {path}",
                             parent.display()

@@ -37,7 +37,7 @@ use mahabharatha_engine::claude::groups::{Group, Placed, Selection};
 use mahabharatha_engine::claude::install::{self, Plan};
 use mahabharatha_engine::report::placed::{self, Operation};
 use mahabharatha_engine::specs;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::file_set::{self, FileSet};
@@ -163,8 +163,7 @@ fn found(outcome: &mut Outcome, ui: &Ui, request: &Request) -> Result<()> {
 
 /// Surveys a project that consists of these files.
 fn survey_of(files: &[NewFile]) -> Result<Survey> {
-    let dir = tempfile::tempdir()
-        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot create a temporary directory: {error}")))?;
+    let dir = tempfile::tempdir().map_err(Error::caused("cannot create a temporary directory"))?;
     for file in files {
         let path = dir.path().join(&file.path);
         let parent = path.parent().unwrap_or(dir.path());
@@ -325,7 +324,7 @@ fn next_steps(is_repository: bool) -> Vec<String> {
 fn refuse_agent(request: &Request, why: &str) -> Result<()> {
     let Some(agent) = &request.agent else { return Ok(()) };
     let message = format!("--agent {agent} is for an existing project, but this is a new one: {why}");
-    Err(Error::new(ExitCode::Usage, message)
+    Err(Error::new(Kind::Usage, message)
         .hint(format!("Leave it out, or use it later, when there is code: mahabharatha init --force --agent {agent}")))
 }
 
@@ -341,7 +340,7 @@ fn refuse_inception_flags(request: &Request, why: &str, is_bare_beginning: bool)
     ];
     match flags.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => {
-            Err(Error::new(ExitCode::Usage, format!("{flag} is for a new project, but this is an existing one: {why}"))
+            Err(Error::new(Kind::Usage, format!("{flag} is for a new project, but this is an existing one: {why}"))
                 .hint(if is_bare_beginning {
                     format!("Leave it out; {BEGIN_ELSEWHERE}.")
                 } else {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Project;
@@ -13,23 +13,23 @@ pub fn find(dir: &Path) -> Result<PathBuf> {
     // Nothing works without git, so fail before anything is written.
     Git::version()?;
     let dir = dir.canonicalize().map_err(|error| {
-        Error::new(ExitCode::Usage, format!("cannot use the directory {}: {error}", dir.display()))
+        Error::new(Kind::Usage, format!("cannot use the directory {}: {error}", dir.display()))
             .hint("Name an existing directory: -C <dir>.")
     })?;
     if !dir.is_dir() {
-        return Err(Error::new(ExitCode::Usage, format!("{} is not a directory", dir.display()))
+        return Err(Error::new(Kind::Usage, format!("{} is not a directory", dir.display()))
             .hint("Name an existing directory: -C <dir>."));
     }
     let project = Project::locate(&dir)?;
     let root = project.as_ref().map_or(dir.as_path(), |project| project.root()).to_owned();
     if is_home(&root) {
         let message = format!("{} is your home directory, whose .claude applies to all your projects", root.display());
-        return Err(Error::new(ExitCode::Usage, message)
+        return Err(Error::new(Kind::Usage, message)
             .hint("Nothing was written; run init in a project's directory, or name one with -C <dir>."));
     }
     if dir != root && mode::of(&dir)?.0 == Mode::Inception {
         let (dir, root) = (dir.display(), root.display());
-        return Err(Error::new(ExitCode::Usage, format!("{dir} is empty, but inside the repository {root}")).hint(
+        return Err(Error::new(Kind::Usage, format!("{dir} is empty, but inside the repository {root}")).hint(
             format!(
                 "To set up that repository, use -C '{root}'; for a new project, use a directory outside any repository."
             ),

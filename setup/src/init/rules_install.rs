@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ignore::WalkBuilder;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git;
 
 use super::detect::{Survey, Tool};
@@ -80,10 +80,9 @@ fn from_repository(root: &Path, repository: &str, words: &BTreeSet<String>) -> R
         return collect(&local, words);
     }
     if !repository.contains(':') {
-        return Err(Error::new(ExitCode::Failed, "it is neither a directory nor a URL"));
+        return Err(Error::new(Kind::Failed, "it is neither a directory nor a URL"));
     }
-    let temporary = tempfile::tempdir()
-        .map_err(|error| Error::new(ExitCode::Failed, format!("cannot create a temporary directory: {error}")))?;
+    let temporary = tempfile::tempdir().map_err(Error::caused("cannot create a temporary directory"))?;
     let copy = temporary.path().join("rules");
     git::shallow_clone(repository, &copy)?;
     collect(&copy, words)

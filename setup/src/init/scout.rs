@@ -11,7 +11,7 @@ use mahabharatha_sys::project::Project;
 use mahabharatha_sys::ui::{Ui, one_line};
 
 use super::infrastructure;
-use crate::planning::{self, Asker, Role};
+use crate::planning::{Asker, Role};
 
 /// Returns the asker, or an error if the agent cannot be asked at all. Called early, so that the error comes before the
 /// survey.
@@ -21,7 +21,6 @@ pub fn asker<'a>(name: &str, config: &'a Config, root: &'a Path, project: Option
 
 /// Returns the agent's notes on the findings, or the reason why there are none.
 pub fn ask(ui: &Ui, asker: &Asker<'_>, found: &str) -> Result<ScoutNotes, String> {
-    planning::exit_on_signals().map_err(|error| error.to_string())?;
     let answer = asker.ask(ui, &scout(found), &ScoutNotes::schema());
     if let Some(cost) = cost_phrase(asker.cost()).filter(|_| answer.is_ok()) {
         ui.note(&format!("{} answered ({cost})", asker.name()));

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use mahabharatha_core::graph::Severity;
 use mahabharatha_core::spec::{Gap, Requirements};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::write_atomic;
 use serde::{Deserialize, Serialize};
@@ -66,13 +66,13 @@ pub fn approval_line(paths: &FeaturePaths, status: ApprovalStatus) -> String {
 pub fn approve(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let path = paths.requirements();
     let Some(text) = read_document(&path)? else {
-        return Err(Error::new(ExitCode::Invalid, format!("{} has no requirements to approve", paths.feature()))
+        return Err(Error::new(Kind::Invalid, format!("{} has no requirements to approve", paths.feature()))
             .hint(format!("Write them first: mahabharatha plan {}", paths.feature())));
     };
     let missing: Vec<Gap> =
         Requirements::parse(&text).check().into_iter().filter(|gap| gap.severity == Severity::Error).collect();
     if !missing.is_empty() {
-        let error = Error::new(ExitCode::Invalid, format!("{} cannot be approved yet", path.display()));
+        let error = Error::new(Kind::Invalid, format!("{} cannot be approved yet", path.display()));
         return Err(missing
             .iter()
             .fold(error, |error, gap| error.detail(gap_line(gap)))

@@ -9,7 +9,7 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::prompt::Document;
 use mahabharatha_engine::agent::{self, Asked, claude};
 use mahabharatha_engine::report::text::amount;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::costs::Question;
@@ -85,7 +85,7 @@ impl<'a> Asker<'a> {
     ) -> Result<Self> {
         let agent = config.agent(name).ok_or_else(|| {
             let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
-            Error::new(ExitCode::Usage, format!("unknown agent {name:?}")).hint(format!(
+            Error::new(Kind::Usage, format!("unknown agent {name:?}")).hint(format!(
                 "Use an agent from agents: in .mahabharatha/config.yaml ({}), or none.",
                 known.join(", ")
             ))
@@ -93,16 +93,16 @@ impl<'a> Asker<'a> {
         match (agent.kind, agent.command.first()) {
             (AgentKind::Claude, _) => {
                 claude::check(root, &agent.command, &agent.env).map_err(|trouble| {
-                    Error::new(ExitCode::Preflight, format!("{name}: {}", trouble.what)).hint(trouble.hint)
+                    Error::new(Kind::Preflight, format!("{name}: {}", trouble.what)).hint(trouble.hint)
                 })?;
             }
             (AgentKind::Command, None) => {
-                return Err(Error::new(ExitCode::Invalid, format!("the agent {name} has no command configured"))
+                return Err(Error::new(Kind::Invalid, format!("the agent {name} has no command configured"))
                     .hint(format!("Set agents.{name}.command in .mahabharatha/config.yaml.")));
             }
             (AgentKind::Command, Some(program)) => {
                 if agent::find_program(root, program).is_none() {
-                    return Err(Error::new(ExitCode::Preflight, format!("{name}: cannot run {program}"))
+                    return Err(Error::new(Kind::Preflight, format!("{name}: cannot run {program}"))
                         .hint(format!("Install it and make it executable, or change agents.{name}.command.")));
                 }
             }
@@ -124,7 +124,7 @@ impl<'a> Asker<'a> {
                 let message = format!(
                     "the default agent {name} is a custom command, which could write files, so it must be named explicitly"
                 );
-                Err(Error::new(ExitCode::Usage, message).hint(format!("Pass --agent {name}.")))
+                Err(Error::new(Kind::Usage, message).hint(format!("Pass --agent {name}.")))
             }
             _ => Asker::named(name, role, config, project, paths),
         }
@@ -245,7 +245,7 @@ impl<'a> Asker<'a> {
 
 fn used_up(key: &str, limit: f64, spent: Cost) -> Error {
     let message = format!("the budget of {limit:.2} USD is used up: {} was spent", amount(spent));
-    Error::new(ExitCode::Paused, message).hint(format!("Raise budget.{key} in .mahabharatha/config.yaml."))
+    Error::new(Kind::Paused, message).hint(format!("Raise budget.{key} in .mahabharatha/config.yaml."))
 }
 
 pub fn as_documents(documents: &[(String, String)]) -> Vec<Document<'_>> {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::store::file_set;
 
 use super::MAX_DOCUMENT_BYTES;
@@ -24,10 +24,10 @@ pub fn read_document(path: &Path) -> Result<Option<String>> {
 /// Converts the bytes to text, or reports that they are too long or not UTF-8.
 pub fn text_of(bytes: Vec<u8>, source: &str) -> Result<String> {
     if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
-        return Err(Error::new(ExitCode::Invalid, format!("{source} is longer than {} MB", MAX_DOCUMENT_BYTES >> 20))
+        return Err(Error::new(Kind::Invalid, format!("{source} is longer than {} MB", MAX_DOCUMENT_BYTES >> 20))
             .hint("Shorten it."));
     }
-    String::from_utf8(bytes).map_err(|_| Error::new(ExitCode::Invalid, format!("{source} is not UTF-8 text")))
+    String::from_utf8(bytes).map_err(|_| Error::new(Kind::Invalid, format!("{source} is not UTF-8 text")))
 }
 
 /// Returns a free name beside a file that is about to be replaced, and the content to save there. Returns None if

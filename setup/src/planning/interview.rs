@@ -1,7 +1,7 @@
 //! The built-in interview, used when no agent asks the questions. Existing requirements are offered as defaults.
 
 use mahabharatha_core::spec::{Requirements, Story};
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::{NoAnswer, Style, Ui, one_line};
 
 const FLAG: &str = "--describe TEXT, --from FILE or --agent none";
@@ -53,7 +53,7 @@ pub fn required(ui: &Ui, question: &str, before: &str) -> Result<String> {
         }
         ui.warn("an answer is required");
     }
-    Err(Error::new(ExitCode::Usage, format!("\"{question}\" was not answered; nothing was written"))
+    Err(Error::new(Kind::Usage, format!("\"{question}\" was not answered; nothing was written"))
         .hint(format!("Answer it with {FLAG}.")))
 }
 
@@ -101,5 +101,5 @@ fn ask(ui: &Ui, question: &str) -> Result<String> {
 }
 
 fn unanswered_error(unanswered: NoAnswer) -> Error {
-    Error::new(ExitCode::Usage, unanswered.to_string()).detail("nothing was written")
+    Error::new(Kind::Usage, unanswered.to_string()).detail("nothing was written")
 }

@@ -3,7 +3,7 @@
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::prompt::product_owner::{OwnerAnswer, OwnerInput, product_owner};
 use mahabharatha_core::spec::Requirements;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::{Ui, clean};
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ pub fn elicit(ui: &Ui, asker: &Asker<'_>, brief: &Brief<'_>) -> Result<Requireme
         complaint = Some("it has no `requirements`, and the user cannot be asked any more".to_owned());
     }
     let why = complaint.unwrap_or_else(|| "it only asked questions".to_owned());
-    Err(Error::new(ExitCode::Failed, format!("{} wrote no requirements in {MAX_ROUNDS} rounds", asker.name()))
+    Err(Error::new(Kind::Failed, format!("{} wrote no requirements in {MAX_ROUNDS} rounds", asker.name()))
         .detail(format!("its last answer: {why}"))
         .hint("Try again, name another agent, or answer the questions yourself: --agent none."))
 }
@@ -87,7 +87,7 @@ fn ask_user(ui: &Ui, question: &str, default: &str) -> Result<String> {
     let asked = if default.is_empty() { question.to_owned() } else { format!("{question} [{default}]") };
     let said = ui
         .ask_text(&asked, "--describe TEXT, to let the agent work from that alone")
-        .map_err(|unanswered| Error::new(ExitCode::Usage, unanswered.to_string()))?;
+        .map_err(|unanswered| Error::new(Kind::Usage, unanswered.to_string()))?;
     Ok(match (said.is_empty(), default.is_empty()) {
         (false, _) => said,
         (true, false) => default.to_owned(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mahabharatha_core::design::StubCheck;
 use mahabharatha_core::ids::Oid;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::git::{EntryType, Git, RepoPath};
 use mahabharatha_sys::proc::{self, Cmd, bounded_text};
 use mahabharatha_sys::project::Project;
@@ -29,7 +29,7 @@ pub struct ScratchCheckout {
 impl ScratchCheckout {
     /// Creates a scratch checkout of the commit that is checked out.
     pub fn open(project: &Project) -> Result<ScratchCheckout> {
-        let failed = |error| Error::new(ExitCode::Failed, format!("cannot create a temporary directory: {error}"));
+        let failed = Error::caused("cannot create a temporary directory");
         let dir = tempfile::Builder::new().prefix("mahabharatha-design-").tempdir().map_err(failed)?;
         signals::remove_on_exit(dir.path());
         let (private, tree) = (dir.path().join("git"), dir.path().join("tree"));
@@ -70,7 +70,7 @@ impl ScratchCheckout {
         for (path, content) in stubs {
             self.put(Path::new(&path), Some(content.as_bytes()))?;
         }
-        let failed = |error: std::io::Error| Error::new(ExitCode::Failed, format!("cannot check the stubs: {error}"));
+        let failed = |error: std::io::Error| Error::caused("cannot check the stubs")(error);
         proc::become_subreaper().map_err(failed)?;
         let timeout = Duration::from_secs(check.timeout_seconds);
         let ended = Cmd::shell(&check.command).cwd(self.tree()).envs(env).watched(mark).timeout(timeout).merged().run();

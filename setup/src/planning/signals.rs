@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::{proc, signals, ui};
 
 /// Temporary directory to remove on exit.
@@ -30,15 +30,15 @@ pub fn remove_on_exit(dir: &Path) {
 }
 
 /// Installs the signal handler, which kills every program that was started and then exits.
-pub fn exit_on_signals() -> Result<()> {
-    let end = |_, _| {
+pub fn exit_on_signals(code: i32) -> Result<()> {
+    let end = move |_, _| {
         let _whole = uninterrupted();
         proc::end_descendants(Duration::ZERO);
         if let Some(dir) = TEMP_DIR.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = fs::remove_dir_all(dir);
         }
         ui::restore_terminal();
-        std::process::exit(ExitCode::Stopped as i32);
+        std::process::exit(code);
     };
-    signals::listen(end).map_err(|error| Error::new(ExitCode::Failed, format!("cannot listen for signals: {error}")))
+    signals::listen(end).map_err(Error::caused("cannot listen for signals"))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, bounded_text};
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::projection;
@@ -34,7 +34,7 @@ pub fn read_source(source: &Source, directory: &Path, project: &Project, ui: &Ui
         }
         Source::File(path) => {
             let path = directory.join(path);
-            let missing = || Error::new(ExitCode::Usage, format!("no such file: {}", path.display()));
+            let missing = || Error::new(Kind::Usage, format!("no such file: {}", path.display()));
             if path.canonicalize().is_ok_and(|path| path.starts_with(project.home())) {
                 // The file is a session's draft, which git must ignore.
                 projection::make_home(&project.home(), &project.shared_dir())?;
@@ -44,7 +44,7 @@ pub fn read_source(source: &Source, directory: &Path, project: &Project, ui: &Ui
         Source::Issue(number) => (read_issue(*number, project.root())?, format!("issue {number}")),
     };
     if text.trim().is_empty() {
-        return Err(Error::new(ExitCode::Usage, format!("{name} is empty")).hint("Describe what the feature is for."));
+        return Err(Error::new(Kind::Usage, format!("{name} is empty")).hint("Describe what the feature is for."));
     }
     Ok(text)
 }
@@ -57,9 +57,9 @@ struct Issue {
 }
 
 fn read_issue(number: u64, root: &Path) -> Result<String> {
-    let failed = |what: String| Error::new(ExitCode::Failed, format!("cannot read issue {number}: {what}"));
+    let failed = |what: String| Error::new(Kind::Failed, format!("cannot read issue {number}: {what}"));
     let program = proc::find_program("gh").ok_or_else(|| {
-        Error::new(ExitCode::Preflight, "gh, which reads issues, was not found on PATH")
+        Error::new(Kind::Preflight, "gh, which reads issues, was not found on PATH")
             .hint("Install the GitHub CLI, or pass the text with --describe TEXT or --from FILE.")
     })?;
     let number = number.to_string();

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::error::{Error, ExitCode};
+use crate::error::{Error, Kind};
 use crate::proc::{Exit, Kept};
 
 pub type Result<T> = std::result::Result<T, GitError>;
@@ -42,12 +42,17 @@ impl From<GitError> for Error {
     fn from(error: GitError) -> Self {
         let text = error.to_string();
         match error {
-            GitError::Missing => Error::new(ExitCode::Preflight, text).hint("Install git and put it on PATH."),
-            GitError::Unsupported(_) => Error::new(ExitCode::Preflight, text),
-            _ => Error::new(ExitCode::Failed, text),
+            GitError::Missing => Error::new(Kind::Preflight, text).hint("Install git and put it on PATH."),
+            GitError::Unsupported(_) => Error::new(Kind::Preflight, text),
+            GitError::File { what, path, error } => Error::caused(format_args!("{what} {path}"))(error),
+            _ if FULL_DISK.iter().any(|words| text.contains(words)) => Error::new(Kind::OutOfSpace, text).source(error),
+            _ => Error::new(Kind::Failed, text).source(error),
         }
     }
 }
+
+/// Git reports a full disk only in the system's words.
+const FULL_DISK: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
 fn shown(args: &[OsString]) -> String {
     let mut text = args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ");

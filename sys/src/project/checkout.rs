@@ -5,7 +5,7 @@ use std::fs;
 use mahabharatha_core::ids::{Feature, Oid};
 
 use super::Project;
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, Kind, Result};
 use crate::git::Found;
 
 /// File that git keeps during an operation, the operation's name, and the commands that finish it.
@@ -26,7 +26,7 @@ impl Project {
     }
 
     pub fn head_commit(&self) -> Result<Oid> {
-        self.find_head()?.ok_or_else(|| Error::new(ExitCode::Preflight, "HEAD is not a commit"))
+        self.find_head()?.ok_or_else(|| Error::new(Kind::Preflight, "HEAD is not a commit"))
     }
 
     /// Returns the HEAD commit; `None` if nothing is committed yet.
@@ -40,7 +40,7 @@ impl Project {
     /// Returns the full ref name of the branch that levels land on.
     pub fn head_branch(&self) -> Result<String> {
         self.head().head_branch()?.ok_or_else(|| {
-            Error::new(ExitCode::Preflight, "HEAD is detached: there is no branch to land on")
+            Error::new(Kind::Preflight, "HEAD is detached: there is no branch to land on")
                 .hint("Switch to a branch first: git switch <branch>, or git switch -c <new branch>.")
         })
     }

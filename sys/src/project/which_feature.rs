@@ -10,7 +10,7 @@ use mahabharatha_core::ids::Feature;
 use mahabharatha_core::names::suggestion;
 
 use super::Project;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 
 const VARIABLES: [&str; 2] = ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"];
@@ -24,16 +24,16 @@ impl Project {
         variable: impl Fn(&'static str) -> Option<OsString>,
     ) -> Result<Feature> {
         if let Some(name) = flag.and_then(not_blank) {
-            return named(name, "--feature", ExitCode::Usage);
+            return named(name, "--feature", Kind::Usage);
         }
         if let Some((variable, name)) = from_environment(variable)? {
-            return named(&name, variable, ExitCode::Usage);
+            return named(&name, variable, Kind::Usage);
         }
         let file = self.current_feature_file();
         match read_to_string(&file, SMALL_FILE_BYTES) {
             Ok(text) => {
                 if let Some(name) = not_blank(&text) {
-                    return named(name, &file.display().to_string(), ExitCode::Invalid);
+                    return named(name, &file.display().to_string(), Kind::Invalid);
                 }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -46,7 +46,7 @@ impl Project {
                         | ErrorKind::FileTooLarge
                 ) =>
             {
-                return Err(Error::new(ExitCode::Invalid, format!("{} is not a text file", file.display()))
+                return Err(Error::new(Kind::Invalid, format!("{} is not a text file", file.display()))
                     .hint("Write the name of a feature to it, or remove it."));
             }
             Err(error) => return Err(io("read", &file)(error)),
@@ -68,7 +68,7 @@ impl Project {
                 (message, format!("Name one: --feature {first}."))
             }
         };
-        Error::new(ExitCode::Usage, message)
+        Error::new(Kind::Usage, message)
             .detail("checked --feature, ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature and the state files")
             .hint(hint)
     }
@@ -94,7 +94,7 @@ impl Project {
             return Ok(());
         }
         let names: Vec<&str> = known.iter().map(Feature::as_str).collect();
-        Err(Error::new(ExitCode::Usage, format!("there is no feature {feature}")).hint(suggestion(
+        Err(Error::new(Kind::Usage, format!("there is no feature {feature}")).hint(suggestion(
             feature.as_str(),
             "features",
             &names,
@@ -139,14 +139,14 @@ fn from_environment(variable: impl Fn(&'static str) -> Option<OsString>) -> Resu
     });
     match (set.next(), set.next()) {
         (Some((first, one)), Some((second, other))) if one != other => {
-            Err(Error::new(ExitCode::Usage, format!("{first} names the feature {one:?} and {second} names {other:?}"))
+            Err(Error::new(Kind::Usage, format!("{first} names the feature {one:?} and {second} names {other:?}"))
                 .hint("Unset one of them, or name the feature with --feature."))
         }
         (first, _) => Ok(first),
     }
 }
 
-fn named(name: &str, source: &str, exit: ExitCode) -> Result<Feature> {
+fn named(name: &str, source: &str, exit: Kind) -> Result<Feature> {
     Feature::new(name).map_err(|bad| {
         Error::new(exit, format!("{source}: {:?} is not a valid {}", bad.value, bad.what))
             .hint(format!("For a feature, {}.", bad.rule))
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn variables_that_disagree_are_an_error_that_names_both() {
         let error = place().which(None, "one", "two").unwrap_err();
-        assert_eq!(error.exit(), ExitCode::Usage);
+        assert_eq!(error.kind(), Kind::Usage);
         for part in ["ZERG_FEATURE", "MAHABHARATHA_FEATURE", "one", "two"] {
             assert!(error.message().contains(part), "{error}");
         }
@@ -237,20 +237,20 @@ mod tests {
     fn a_bad_name_is_an_error_that_names_its_source_and_the_rule() {
         let place = place();
         for (result, source, exit) in [
-            (place.which(Some("../x"), "", ""), "--feature", ExitCode::Usage),
-            (place.which(None, "../x", ""), "ZERG_FEATURE", ExitCode::Usage),
-            (place.which(None, "", "../x"), "MAHABHARATHA_FEATURE", ExitCode::Usage),
+            (place.which(Some("../x"), "", ""), "--feature", Kind::Usage),
+            (place.which(None, "../x", ""), "ZERG_FEATURE", Kind::Usage),
+            (place.which(None, "", "../x"), "MAHABHARATHA_FEATURE", Kind::Usage),
             (
                 {
                     place.current("../x");
                     place.which(None, "", "")
                 },
                 ".current-feature",
-                ExitCode::Invalid,
+                Kind::Invalid,
             ),
         ] {
             let error = result.unwrap_err();
-            assert_eq!(error.exit(), exit, "{error}");
+            assert_eq!(error.kind(), exit, "{error}");
             assert!(error.message().contains(source) && error.message().contains("../x"), "{error}");
             assert!(error.what_to_do().unwrap().contains("a-z"), "{error}");
         }
@@ -261,13 +261,13 @@ mod tests {
         let place = place();
         place.state("x.json", 0);
         place.current([0xff, 0xfe]);
-        assert_eq!(place.which(None, "", "").unwrap_err().exit(), ExitCode::Invalid);
+        assert_eq!(place.which(None, "", "").unwrap_err().kind(), Kind::Invalid);
     }
 
     #[test]
     fn without_any_feature_the_error_has_a_hint() {
         let error = place().which(None, "", "").unwrap_err();
-        assert_eq!(error.exit(), ExitCode::Usage);
+        assert_eq!(error.kind(), Kind::Usage);
         assert!(error.what_to_do().unwrap().contains("--feature"));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::fault;
 use crate::crash;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 
 /// Replaces the file durably: once this has returned, the new content survives a power failure.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -58,7 +58,7 @@ pub fn sync_dir(path: &Path) -> Result<()> {
 
 fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
     let Some(parent) = path.parent() else {
-        return Err(Error::new(ExitCode::Failed, format!("{} has no parent directory", path.display())));
+        return Err(Error::new(Kind::Failed, format!("{} has no parent directory", path.display())));
     };
     make_dir(parent)?;
     let mut file = tempfile::Builder::new()

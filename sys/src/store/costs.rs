@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::atomic::make_dir;
 use super::bounded::{self, LARGE_FILE_BYTES};
 use super::fault;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
@@ -53,7 +53,7 @@ pub fn total(path: &Path) -> Result<Cost> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Cost::default()),
         Ok(found) if !found.is_file() => {
-            return Err(Error::new(ExitCode::Invalid, format!("{} is not a file", path.display()))
+            return Err(Error::new(Kind::Invalid, format!("{} is not a file", path.display()))
                 .hint("Move it away; the cost of planning so far is then not counted."));
         }
         _ => {}

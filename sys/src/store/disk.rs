@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::fault;
+use crate::error::Kind;
 use crate::error::io as io_error;
 
 /// Bytes that a run writes at once; a disk without space for them counts as full.
@@ -13,7 +14,7 @@ const PROBE_BYTES: usize = 64 << 10;
 pub fn lack_of_space(dir: &Path) -> Option<String> {
     let error = fault::disk().and_then(|()| try_to_write(dir)).err()?;
     let error = io_error("write in", dir)(error);
-    error.is_lack_of_space().then(|| error.message().to_owned())
+    (error.kind() == Kind::OutOfSpace).then(|| error.message().to_owned())
 }
 
 fn try_to_write(dir: &Path) -> io::Result<()> {

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::atomic::{create_atomic, sweep_of, write_with_permissions};
 use super::bounded::{self, LARGE_FILE_BYTES};
 use crate::crash;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 
 use recovery::Journal;
 pub use recovery::{JOURNAL_DIR_PREFIX, lock, recover};
@@ -114,7 +114,7 @@ impl FileSet {
             let old = Contents::read(&change.path)?;
             if old.as_ref().map(|old| &old.bytes) != change.old.as_ref() {
                 let message = format!("{} was changed meanwhile; nothing was written", change.path.display());
-                return Err(Error::new(ExitCode::Failed, message).hint("Run the same command again."));
+                return Err(Error::new(Kind::Failed, message).hint("Run the same command again."));
             }
             steps.push(Step { path: change.path.clone(), old, new: change.new.as_deref().map(fingerprint) });
         }
@@ -269,7 +269,7 @@ fn check_place(roots: &[PathBuf], path: &Path) -> Result<()> {
         return Ok(());
     }
     let message = format!("{} leads out of the project, through a symbolic link or into .git", path.display());
-    Err(Error::new(ExitCode::Invalid, message)
+    Err(Error::new(Kind::Invalid, message)
         .hint("Put a plain file or directory in the place of the link: files are not written through links."))
 }
 

@@ -18,7 +18,7 @@ use super::atomic::write_atomic;
 use super::fault;
 use super::locks::FeatureLock;
 use crate::crash;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 
 const VERSION: u32 = 1;
 
@@ -113,7 +113,7 @@ impl Journal {
     /// Appends the event and returns once it is on disk. After an error the event is not in the journal.
     pub fn append(&mut self, at: Time, event: &Event) -> Result<()> {
         if self.poisoned {
-            return Err(Error::new(ExitCode::Failed, format!("{} could not be written", self.path.display()))
+            return Err(Error::new(Kind::Failed, format!("{} could not be written", self.path.display()))
                 .hint("Fix the disk, then run the same command again: it removes the partly written record."));
         }
         if Fingerprint::of(&self.path) != self.fingerprint {
@@ -302,7 +302,7 @@ mod tests {
             let place = Place::new();
             fs::write(place.path(), &text).unwrap();
             for error in [place.open().unwrap_err(), Journal::read(&place.path()).unwrap_err()] {
-                assert_eq!(error.exit(), ExitCode::Invalid, "{name}");
+                assert_eq!(error.kind(), Kind::Invalid, "{name}");
                 assert!(error.message().contains(place.path().to_str().unwrap()), "{name}: {error}");
                 assert!(error.details()[0].starts_with(&format!("line {line}, byte {offset}: ")), "{name}: {error}");
                 assert!(error.what_to_do().unwrap().contains("debug --repair -f x"), "{name}: {error}");

@@ -15,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use super::atomic::{make_dir, write_projected};
 use super::fault;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 
 /// The process that holds a feature. Fields may be missing: the lock file is read while the holder may be writing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Holder {
     }
 
     pub fn refusal(&self, feature: &impl fmt::Display) -> Error {
-        Error::new(ExitCode::Held, format!("{feature} is held by another run or session ({self})"))
+        Error::new(Kind::Held, format!("{feature} is held by another run or session ({self})"))
             .hint("Wait for it, or end it with `mahabharatha stop`.")
     }
 }
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(holder.pid, Some(std::process::id()));
         assert!(holder.since.is_some());
         assert_eq!(FeatureLock::holder(&at.dir).unwrap(), Some(holder));
-        assert_eq!(holder.refusal(&"x").exit(), ExitCode::Held);
+        assert_eq!(holder.refusal(&"x").kind(), Kind::Held);
 
         drop(lock);
         assert_eq!(FeatureLock::holder(&at.dir).unwrap(), None);

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use super::atomic::make_dir;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 
 /// The ports of one worker, leased until this is dropped.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub fn lease(
         while lease.ports.len() < usize::from(per_worker) {
             let Some(port) = candidates.next() else {
                 return Err(Error::new(
-                    ExitCode::Preflight,
+                    Kind::Preflight,
                     format!("too few free ports from {} to {}", range.start(), range.end()),
                 )
                 .hint(

@@ -18,7 +18,7 @@ use super::atomic::{TEMPORARY, make_dir, write_projected};
 use super::fault;
 use super::locks::{FeatureLock, OsLock, held_by_another, lock_file};
 use super::watch::on_change;
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Result, io};
 
 const COMMAND: &str = ".json";
 const ANSWER: &str = ".answer.json";
@@ -163,7 +163,7 @@ impl Posted {
     fn answer(&self) -> Result<Option<Answer>> {
         let Ok(text) = fs::read(&self.answer) else { return Ok(None) };
         serde_json::from_slice(&text).map(Some).map_err(|error| {
-            Error::new(ExitCode::Failed, format!("{} is not a valid answer: {error}", self.answer.display()))
+            Error::caused(format_args!("{} is not a valid answer", self.answer.display()))(error)
                 .hint("The run may use another version of mahabharatha: use the same version for both.")
         })
     }

@@ -9,7 +9,7 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::atomic::make_dir;
 use super::locks::{lock_file, wait_until_free};
-use crate::error::{Error, ExitCode, Result};
+use crate::error::{Error, Result};
 
 pub struct Changes {
     changed: Receiver<()>,
@@ -35,7 +35,7 @@ pub fn feature_changes(dir: &Path) -> Result<Changes> {
     let mut watcher = watch(dir, RecursiveMode::NonRecursive, move || {
         let _ = on_file.send(());
     })?;
-    watcher.watch(&slots, RecursiveMode::NonRecursive).map_err(|error| cannot_watch(&slots, &error))?;
+    watcher.watch(&slots, RecursiveMode::NonRecursive).map_err(|error| cannot_watch(&slots, error))?;
     let lock = lock_file(dir);
     thread::spawn(move || {
         if wait_until_free(&lock).is_ok() {
@@ -75,10 +75,10 @@ fn watch(dir: &Path, mode: RecursiveMode, mut call: impl FnMut() + Send + 'stati
     };
     notify::recommended_watcher(on_event)
         .and_then(|mut watcher| watcher.watch(dir, mode).map(|()| watcher))
-        .map_err(|error| cannot_watch(dir, &error))
+        .map_err(|error| cannot_watch(dir, error))
 }
 
-fn cannot_watch(dir: &Path, error: &notify::Error) -> Error {
-    Error::new(ExitCode::Failed, format!("cannot watch {}: {error}", dir.display()))
+fn cannot_watch(dir: &Path, error: notify::Error) -> Error {
+    Error::caused(format_args!("cannot watch {}", dir.display()))(error)
         .hint("If the limit is reached, raise it (sysctl fs.inotify.max_user_instances, fs.inotify.max_user_watches).")
 }

@@ -119,6 +119,6 @@ fn invalid_settings_are_an_error_that_names_the_place() {
         ("{\"env\": []}", "env is not an object"),
     ] {
         let error = added_to(Some(text), ALL).unwrap_err();
-        assert!(error.exit() == ExitCode::Invalid && error.message().contains(place), "{error}");
+        assert!(error.kind() == Kind::Invalid && error.message().contains(place), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use mahabharatha_sys::error::{Error, ExitCode, Result, io as cannot};
+use mahabharatha_sys::error::{Error, Kind, Result, io as cannot};
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
 };
@@ -68,7 +68,7 @@ impl ListDir {
         fs::create_dir_all(home).map_err(cannot("create", home))?;
         let created = ListDir::descend(home, list, true)?;
         created.ok_or_else(|| {
-            Error::new(ExitCode::Failed, format!("{} was removed while it was being opened", home.display()))
+            Error::new(Kind::Failed, format!("{} was removed while it was being opened", home.display()))
         })
     }
 
@@ -89,7 +89,7 @@ impl ListDir {
                 Err(Errno::NOENT) => return Ok(None),
                 Err(Errno::NOTDIR | Errno::LOOP) => {
                     let message = format!("{} is a symbolic link or a file, not a directory", path.display());
-                    return Err(Error::new(ExitCode::Failed, message));
+                    return Err(Error::new(Kind::Failed, message));
                 }
                 Err(errno) => return Err(cannot("open", &path)(errno.into())),
             };
@@ -113,7 +113,7 @@ impl ListDir {
         for (count, entry) in entries.flatten().enumerate() {
             if count > MAX_FILES {
                 let message = format!("{} has more than {MAX_FILES} files", self.path.display());
-                return Err(Error::new(ExitCode::Failed, message));
+                return Err(Error::new(Kind::Failed, message));
             }
             ids.extend(id_of(entry.file_name()));
         }

@@ -7,7 +7,7 @@ use mahabharatha_core::config::Gate;
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::proc::{Cmd, end_orphans};
 
 use super::gate_run::GateRun;
@@ -77,7 +77,7 @@ impl Integration {
         cmd = cmd.timeout(check.timeout).grace(GRACE).keep(KEEP.0, KEEP.1);
         let shown = GateRun::start(&self.paths, at, check);
         cmd = cmd.copy_to(shown.output());
-        let cannot = |error| Error::new(ExitCode::Failed, format!("{}: {error}", check.name));
+        let cannot = |error: std::io::Error| Error::caused(&check.name)(error);
         crash::point(|| format!("command {} of {at} before", check.name));
         let running = cmd.spawn().map_err(cannot)?;
         crash::point(|| format!("command {} of {at} begun", check.name));

@@ -135,7 +135,7 @@ impl Integration {
 
 fn missing(commit: &Oid) -> mahabharatha_sys::error::Error {
     mahabharatha_sys::error::Error::new(
-        mahabharatha_sys::error::ExitCode::Failed,
+        mahabharatha_sys::error::Kind::Failed,
         format!("the repository has no commit {commit}"),
     )
     .hint("Was it cleaned out by hand? `mahabharatha retry` makes a task's commit anew.")

@@ -6,7 +6,7 @@ use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::TaskCommit;
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result};
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
 
 use super::{Integration, Note};
@@ -104,7 +104,7 @@ impl Integration {
         if wrong.is_empty() {
             return Ok(());
         }
-        let error = Error::new(ExitCode::Failed, "a task's commit changes what the task does not own");
+        let error = Error::new(Kind::Failed, "a task's commit changes what the task does not own");
         Err(wrong
             .into_iter()
             .fold(error, Error::detail)
@@ -166,7 +166,7 @@ fn check_that_files_can_stand_together(works: &[Work]) -> Result<()> {
             if let Some(other) = files.get(directory) {
                 let (path, directory) = (RepoPath::new(*path), RepoPath::new(directory));
                 return Err(Error::new(
-                    ExitCode::Invalid,
+                    Kind::Invalid,
                     format!(
                         "{task} makes {path}, and {other} makes the file {directory} where its directory has to be"
                     ),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::config::is_lock_file;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, ExitCode, Result, io};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Found, Git, RefChange, RepoPath, Stage};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
@@ -75,9 +75,8 @@ impl<'a> StagingWorktree<'a> {
             Some(admin) => admin,
             None => {
                 integration.add_staging_worktree(&path, at)?;
-                admin_dir(common_dir, &path).ok_or_else(|| {
-                    Error::new(ExitCode::Failed, format!("git made no worktree at {}", path.display()))
-                })?
+                admin_dir(common_dir, &path)
+                    .ok_or_else(|| Error::new(Kind::Failed, format!("git made no worktree at {}", path.display())))?
             }
         };
         let index = integration.objects.git_dir().join("staging.index");
@@ -210,7 +209,7 @@ impl Integration {
         let _lock = WorktreesLock::wait(&self.project.shared_dir())?;
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(Error::new(
-                ExitCode::Failed,
+                Kind::Failed,
                 format!("{} is not empty, and not a worktree of this repository", path.display()),
             )
             .hint("Move it away, then run the same command again."));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::{Contents, Step, read, remove_dirs, remove_empty_above, undo};
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 use crate::store::atomic::{make_dir, sync_dir, write_atomic, write_with_permissions};
 
 /// What the name of a journal's directory begins with.
@@ -65,7 +65,7 @@ impl Journal {
         let (directory, completed_by) = (identity(dir.path())?, self.completed_by.map(PathBuf::from));
         let list = serde_json::to_vec(&List { directory, confined, completed_by, made, changes });
         let list = list.map_err(|error| {
-            Error::new(ExitCode::Failed, format!("cannot note which files change in {}: {error}", root.display()))
+            Error::caused(format_args!("cannot note which files change in {}", root.display()))(error)
         })?;
         write_atomic(&dir.path().join(LIST), &list)?;
         sync_dir(root)?;
@@ -122,7 +122,7 @@ impl List {
         let roots = if self.confined { vec![root.to_owned()] } else { Vec::new() };
         if !undo(&roots, &steps) {
             let message = format!("cannot undo what an interrupted command left in {}", root.display());
-            return Err(Error::new(ExitCode::Failed, message)
+            return Err(Error::new(Kind::Failed, message)
                 .detail(format!("the old contents are in {}", dir.display()))
                 .hint("Make room on the disk and check the permissions, then run the same command again."));
         }
@@ -147,7 +147,7 @@ pub fn lock(root: &Path) -> Result<File> {
         Ok(()) => Ok(dir),
         Err(TryLockError::WouldBlock) => {
             let message = format!("another init or install is at work in {}", root.display());
-            Err(Error::new(ExitCode::Held, message).hint("Wait for it to end."))
+            Err(Error::new(Kind::Held, message).hint("Wait for it to end."))
         }
         Err(TryLockError::Error(error)) => Err(io("lock", root)(error)),
     }

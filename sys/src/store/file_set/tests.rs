@@ -121,18 +121,18 @@ fn nothing_is_changed_through_a_link_or_in_a_git_directory() {
     symlink("../home/file", place.at("link")).unwrap();
     for path in ["agents/HEAD", "z/x", "link", ".git/HEAD", "../home/x", "a/../../home/x", "/etc/x"] {
         let mut set = FileSet::within(&[&place.root()]);
-        assert_eq!(set.write(place.at(path), "x").unwrap_err().exit(), ExitCode::Invalid, "{path}");
-        assert_eq!(set.remove(place.at(path)).unwrap_err().exit(), ExitCode::Invalid, "{path}");
+        assert_eq!(set.write(place.at(path), "x").unwrap_err().kind(), Kind::Invalid, "{path}");
+        assert_eq!(set.remove(place.at(path)).unwrap_err().kind(), Kind::Invalid, "{path}");
         let mut other = FileSet::anywhere();
         other.planned.push(Change { path: place.at(path), old: None, new: None });
-        assert_eq!(set.extend(&other).unwrap_err().exit(), ExitCode::Invalid, "{path}");
+        assert_eq!(set.extend(&other).unwrap_err().kind(), Kind::Invalid, "{path}");
     }
     let mut set = FileSet::within(&[&place.root(), &place.at("../home")]);
     set.write(place.at("new/file"), "x").unwrap();
     set.write(place.0.path().join("home/file"), "x").unwrap();
     // A link that appears after the plan was made.
     symlink("../home", place.at("new")).unwrap();
-    assert_eq!(set.apply().unwrap_err().exit(), ExitCode::Invalid);
+    assert_eq!(set.apply().unwrap_err().kind(), Kind::Invalid);
     fs::remove_file(place.at("new")).unwrap();
     set.apply().unwrap().keep();
     assert!(place.at("new/file").exists() && place.0.path().join("home/file").exists());
@@ -209,7 +209,7 @@ fn a_journal_that_was_cloned_or_leads_out_of_the_root_changes_nothing() {
 fn one_process_at_a_time_and_a_journal_without_a_list_goes() {
     let place = Place::with(&[]);
     let held = lock(&place.root()).unwrap();
-    assert_eq!(lock(&place.root()).unwrap_err().exit(), ExitCode::Held);
+    assert_eq!(lock(&place.root()).unwrap_err().kind(), Kind::Held);
     drop(held);
     place.put(&format!("{JOURNAL_DIR_PREFIX}abc/git/HEAD"), "x");
     assert!(recover(&place.root()).unwrap());

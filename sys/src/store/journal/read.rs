@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Header, Record, VERSION};
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 
 /// The content of a journal up to its first problem.
 pub(super) struct Content {
@@ -44,7 +44,7 @@ impl Content {
             None => Ok(self),
             Some(Problem::Newer { what }) => Err(newer(path, &what)),
             Some(Problem::Damaged { line, byte, what }) => {
-                let error = Error::new(ExitCode::Invalid, format!("the journal {} is damaged", path.display()))
+                let error = Error::new(Kind::Invalid, format!("the journal {} is damaged", path.display()))
                     .detail(format!("line {line}, byte {byte}: {what}"));
                 let (error, then) = match line {
                     1 => (error, "adds a header if the rest is valid"),
@@ -64,13 +64,13 @@ impl Content {
 }
 
 pub(super) fn newer(path: &Path, what: &str) -> Error {
-    Error::new(ExitCode::Invalid, format!("the journal {} cannot be read: {what}", path.display()))
+    Error::new(Kind::Invalid, format!("the journal {} cannot be read: {what}", path.display()))
         .hint("It was written by a newer mahabharatha and is not damaged: use that version or a later one.")
 }
 
 pub(super) fn foreign(path: &Path, of: Option<&Feature>, wanted: &Feature) -> Error {
     let of = of.map(Feature::as_str).unwrap_or_default();
-    Error::new(ExitCode::Invalid, format!("{} is the journal of {of}, not of {wanted}", path.display()))
+    Error::new(Kind::Invalid, format!("{} is the journal of {of}, not of {wanted}", path.display()))
         .hint("Move it back to the directory of its feature.")
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::read::{Problem, foreign, newer, read_all};
 use super::{FILE_NAME, Header, Record, VERSION, line};
-use crate::error::{Error, ExitCode, Result, io};
+use crate::error::{Error, Kind, Result, io};
 use crate::store::atomic::{sync_dir, write_atomic};
 use crate::store::locks::FeatureLock;
 
@@ -160,5 +160,5 @@ fn keep_original(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
             Err(error) => return Err(io("write", &place)(error)),
         }
     }
-    Err(Error::new(ExitCode::Failed, format!("found no unused name for a copy of {}", path.display())))
+    Err(Error::new(Kind::Failed, format!("found no unused name for a copy of {}", path.display())))
 }
