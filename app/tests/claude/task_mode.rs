@@ -237,7 +237,7 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
     denied("a worker does not push");
     denied("A-2 belongs to another subagent");
     let second = bench.api.asked_about("A-2").into_iter().find(|ask| !ask.is_main() && ask.attempt() == "2").unwrap();
-    assert!(second.text().contains("after 2 that failed"), "{}", second.text());
+    assert!(second.text().contains("after 2 failed attempts"), "{}", second.text());
     assert!(second.text().contains("grep -q A-2"), "the error of the first attempt: {}", second.text());
 }
 

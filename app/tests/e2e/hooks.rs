@@ -284,7 +284,7 @@ fn a_session_may_write_the_files_of_what_it_claimed_and_nothing_else() {
     hook(&repo, &of_other.to_string(), &[]).code(2).says("for another session");
     hook(&repo, &write_to(&repo, ".git/mahabharatha/x/events.jsonl").to_string(), &[])
         .code(2)
-        .says("to the program itself");
+        .says("is managed by mahabharatha");
     let push = json!({ "tool_name": "Bash", "tool_input": { "command": "git push" } });
     hook(&repo, &with(of_worker(""), push).to_string(), &[]).code(2).says("does not push");
     // It is alive as long as its hooks call.

@@ -287,14 +287,14 @@ fn an_install_that_was_killed_is_undone_by_the_next_command() {
         assert_ne!(files(&repo), before, "{point}");
         assert!(!repo.git(&["status", "--porcelain", "-uall"]).contains("unfinished"), "{point}");
         let remove = [args, &["--remove"]].concat();
-        repo.run(&remove).code(0).says("cancelled").says("nothing of ours to remove");
+        repo.run(&remove).code(0).says("interrupted").says("nothing of ours to remove");
         assert_eq!(files(&repo), before, "{point}");
 
-        repo.run(args).code(0).does_not_say("cancelled");
+        repo.run(args).code(0).does_not_say("interrupted");
         let installed = files(&repo);
         repo.run_with(&remove, &[("MAHABHARATHA_CRASH_AT", point)]).code(-1);
         assert_ne!(files(&repo), installed, "{point}");
-        repo.run(&[args, &["--dry-run"]].concat()).code(0).does_not_say("cancelled");
+        repo.run(&[args, &["--dry-run"]].concat()).code(0).does_not_say("interrupted");
         repo.run(args).code(0).says("already up to date");
         assert_eq!(files(&repo), installed, "{point}");
     }

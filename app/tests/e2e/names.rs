@@ -77,7 +77,7 @@ fn the_only_spec_is_meant_where_none_is_named() {
     std::fs::remove_file(repo.join(".gsd/.current-feature")).unwrap();
     repo.run(&["run"]).code(0).says("login is completed");
     let two = two_features();
-    two.run(&["run"]).code(2).says("there are specs of login, search");
+    two.run(&["run"]).code(2).says("there are specs for login, search");
 }
 
 #[test]

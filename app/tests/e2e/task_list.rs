@@ -234,7 +234,7 @@ fn a_list_that_cannot_be_written_is_one_warning() {
     repo.graph("x", &[simple("A-1", 1, "a1"), simple("B-1", 2, "b1")]);
     let ran = repo.run(&["run"]).code(0);
     assert_eq!(ran.stderr.matches("warning").count(), 1, "{}", ran.stderr);
-    ran.says("task list").says("the run goes on without it");
+    ran.says("task list").says("the run continues without it");
     assert!(repo.status()["task_list"]["trouble"].is_string());
 }
 
