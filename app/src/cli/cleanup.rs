@@ -27,10 +27,10 @@ pub struct CleanupArgs {
     /// Every feature of the project
     #[arg(long)]
     all: bool,
-    /// List what would go; touch nothing
+    /// List what would be removed; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Also what is neither merged nor saved elsewhere
+    /// Also remove work that is neither merged nor saved elsewhere
     #[arg(long)]
     force: bool,
 }

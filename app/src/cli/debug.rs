@@ -30,9 +30,9 @@ use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct DebugArgs {
-    /// Only this task, with all that its attempts left
+    /// Show only this task, with everything that its attempts left
     task: Option<String>,
-    /// Fix a damaged journal and write anew what is made from it; the original is kept beside it
+    /// Repair a damaged journal; the original is kept beside it
     #[arg(long, conflicts_with = "task")]
     repair: bool,
 }

@@ -16,13 +16,13 @@ use super::selection::GroupArgs;
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// Set up again; what you changed is kept, and the new version put beside it
+    /// Set up again; files that you changed are kept, with the new version beside them
     #[arg(long)]
     force: bool,
-    /// What the project is called
+    /// Name of the project
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What the project is, in a sentence
+    /// One sentence about the project
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// The language of a new project: python, typescript, go or rust
@@ -34,7 +34,7 @@ pub struct InitArgs {
     /// Answers to the questions about a new project
     #[arg(long, value_name = "FILE")]
     answers: Option<PathBuf>,
-    /// An agent that reads an existing project too, and adds its notes [default: none, which asks no model]
+    /// An agent that reads an existing project and adds its notes [default: none]
     #[arg(long, value_name = "NAME|none")]
     agent: Option<String>,
     #[command(flatten)]

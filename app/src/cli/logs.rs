@@ -21,22 +21,22 @@ pub struct LogsArgs {
     /// The feature
     #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
-    /// Only what this worker did
+    /// Only this worker
     #[arg(long, value_name = "N")]
     worker: Option<u32>,
-    /// Only what was done for this task
+    /// Only this task
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// Only what this gate printed, in every run
+    /// Only the output of this gate, of all its runs
     #[arg(long, value_name = "NAME")]
     gate: Option<String>,
-    /// Go on showing what comes
+    /// Keep showing new lines
     #[arg(long)]
     follow: bool,
-    /// Only what is newer: a time, or a length such as 10m
+    /// Only lines since this time, or since a duration such as 10m ago
     #[arg(long, value_name = "T")]
     since: Option<String>,
-    /// Only this level and above
+    /// Only this severity and above
     #[arg(long, value_name = "LEVEL", value_enum)]
     level: Option<LogLevel>,
     /// Only lines that contain this text

@@ -23,13 +23,13 @@ pub struct MergeArgs {
     /// The level to merge [default: the lowest that is not merged]
     #[arg(long, value_name = "N")]
     level: Option<u32>,
-    /// Try a level again whose merge failed, for example after a conflict was resolved
+    /// Retry a failed merge, for example after you resolved a conflict
     #[arg(long)]
     retry: bool,
-    /// Say what would be merged; touch nothing
+    /// Show what would be merged; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// The session that asks [else CLAUDE_CODE_SESSION_ID, else this login session]
+    /// The calling session [default: CLAUDE_CODE_SESSION_ID, else this login session]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }

@@ -65,13 +65,13 @@ pub struct Global {
     /// Work as if started in this directory
     #[arg(short = 'C', global = true, value_name = "DIR", default_value = ".", hide_default_value = true)]
     directory: PathBuf,
-    /// The feature that is meant [else ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature, the newest state, the only spec]
+    /// The feature [default: ZERG_FEATURE, MAHABHARATHA_FEATURE, .gsd/.current-feature, the newest state, the only spec]
     #[arg(short, long, global = true, value_name = "NAME")]
     feature: Option<String>,
     /// Print data as JSON on stdout
     #[arg(long, global = true)]
     json: bool,
-    /// Print nothing but data and errors
+    /// Print only data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Print more
@@ -87,42 +87,42 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a new project in an empty directory, or an existing one ready for runs
+    /// Create a new project in an empty directory, or prepare an existing one for runs
     Init(init::InitArgs),
-    /// Write down what a feature is for, and approve it
+    /// Write a feature's requirements, and approve them
     Plan(plan::PlanArgs),
-    /// Design a feature: its architecture and a task graph that holds
+    /// Design a feature: its architecture and a valid task graph
     Design(design::DesignArgs),
-    /// Run a feature's task graph to the end, or on from where it stopped
+    /// Run a feature's task graph, or resume it
     #[command(visible_alias = "run")]
     Kurukshetra(run::RunArgs),
     /// List all features: state, progress, cost and age
     List(list::ListArgs),
-    /// Show how far a feature is
+    /// Show a feature's progress
     Status(status::StatusArgs),
-    /// Show what workers and tasks logged
+    /// Show the logs of workers, tasks and gates
     Logs(logs::LogsArgs),
     /// Stop a run; its work is kept and can be resumed
     Stop(stop::StopArgs),
-    /// Give blocked or unmerged tasks another try
+    /// Retry tasks that are blocked, skipped or not merged yet
     Retry(retry::RetryArgs),
-    /// Leave tasks out, with everything that needs them
+    /// Skip tasks, and the tasks that depend on them
     Skip(skip::SkipArgs),
-    /// Merge a level whose tasks are completed, or try a failed merge again
+    /// Merge a level whose tasks are completed, or retry a failed merge
     Merge(merge::MergeArgs),
-    /// Remove what runs left behind; never unmerged or unsaved work
+    /// Remove worktrees, branches and refs that runs left; never unmerged or unsaved work
     Cleanup(cleanup::CleanupArgs),
-    /// Show what stands in the way and what was kept; fix a damaged journal
+    /// Diagnose a feature: blockers, failed attempts, saved work; repair a damaged journal
     Debug(debug::DebugArgs),
-    /// Check everything that a run needs, and say what to do
+    /// Check everything that a run needs
     Doctor(doctor::DoctorArgs),
-    /// Run tasks from a session of a coding agent, while this program keeps the books
+    /// Do tasks in a session of a coding agent, while this program verifies and merges
     Task(task::TaskArgs),
     /// Install or remove the slash commands, agents and hooks for Claude Code
     Install(install::InstallArgs),
-    /// Check slash commands and agents: references, twins, and every call in them
+    /// Check slash commands and agents: references, aliases, and every call in them
     ValidateCommands(validate_commands::ValidateCommandsArgs),
-    /// See the whole way on an example project: no network, no key, no agent needed
+    /// Show a whole run on an example project: no network, no API key, no agent needed
     Demo(demo::DemoArgs),
     /// One attempt at one task; started by `run`
     #[command(hide = true)]

@@ -12,7 +12,7 @@ use super::{Global, answer};
 
 #[derive(Debug, Args)]
 pub struct RetryArgs {
-    /// The tasks to try again
+    /// The tasks to retry
     tasks: Vec<String>,
     /// Every blocked task
     #[arg(long, conflicts_with = "tasks")]

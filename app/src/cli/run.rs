@@ -29,13 +29,13 @@ pub struct RunArgs {
     /// How many agents work at once [default: workers.count]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     workers: Option<u32>,
-    /// Only this level; every lower one must be merged
+    /// Run only this level; all lower levels must be merged
     #[arg(long, value_name = "N")]
     level: Option<u32>,
-    /// Go on with an earlier run; `run` does so anyway where there is one
+    /// Resume an earlier run; this is what `run` does anyway
     #[arg(long)]
     resume: bool,
-    /// Show the plan and every command that would be run; touch nothing
+    /// Show the plan and every command that would run; change nothing
     #[arg(long)]
     dry_run: bool,
     /// Where workers run
@@ -44,13 +44,13 @@ pub struct RunArgs {
     /// The agent for tasks that name none [default: agent]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Launch nothing more once so much is spent
+    /// Stop launching tasks once this much is spent
     #[arg(long, value_name = "USD")]
     max_cost: Option<f64>,
-    /// Go on though a gate fails on the base; it is then only reported
+    /// Run even if a gate fails on the base; such gates are only reported
     #[arg(long)]
     allow_red_base: bool,
-    /// Go on though the agents' service named a time before which it will not serve
+    /// Don't wait for the API limit to reset
     #[arg(long)]
     no_wait: bool,
 }

@@ -12,13 +12,13 @@ use super::{Global, answer};
 
 #[derive(Debug, Args)]
 pub struct SkipArgs {
-    /// The tasks to leave out
+    /// The tasks to skip
     #[arg(required = true)]
     tasks: Vec<String>,
-    /// Why; it stands in the reports
+    /// Why; shown in the reports
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Keep the tasks that need them
+    /// Keep the tasks that depend on them
     #[arg(long)]
     keep_dependents: bool,
 }

@@ -42,10 +42,10 @@ pub struct StatusArgs {
     /// The feature
     #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
-    /// Go on showing it until the run ends
+    /// Keep showing it until the run ends
     #[arg(long)]
     watch: bool,
-    /// Print one short line for a status line or a shell prompt, and nothing where there is no run
+    /// Print one short line for a status line or a shell prompt; nothing if there is no run
     #[arg(long, conflicts_with = "watch")]
     line: bool,
 }

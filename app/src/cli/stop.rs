@@ -24,13 +24,13 @@ pub struct StopArgs {
     /// The feature to stop
     #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
-    /// Only this worker; the others go on
+    /// Stop only this worker
     #[arg(long, value_name = "N")]
     worker: Option<u32>,
     /// Kill at once
     #[arg(long)]
     force: bool,
-    /// How long agents have to end by themselves
+    /// Time that agents get to end by themselves
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400))]
     grace: u64,
 }

@@ -24,7 +24,7 @@ use super::{Global, answer};
 
 #[derive(Debug, Args)]
 pub struct TaskArgs {
-    /// The session that asks [else CLAUDE_CODE_SESSION_ID, else this login session]
+    /// The calling session [default: CLAUDE_CODE_SESSION_ID, else this login session]
     #[arg(long, global = true, value_name = "ID")]
     session: Option<String>,
     #[command(subcommand)]
@@ -33,52 +33,52 @@ pub struct TaskArgs {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Open the feature's run for this session, or go on with it
+    /// Open the feature's run for this session, or resume it
     Start {
-        /// How many tasks at once [default: workers.count, at most 10]
+        /// Tasks at once [default: workers.count, at most 10]
         #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
         workers: Option<u32>,
-        /// Go on though gates fail on the base; those are then only reported
+        /// Run even if a gate fails on the base; such gates are only reported
         #[arg(long)]
         allow_red_base: bool,
     },
-    /// Say what to do next: claim, wait, merge, fix, or that it is over
+    /// Print the next step: claim, wait, merge, fix, or that the run is over
     Next,
-    /// Take tasks: each gets a worktree, held until it is completed or given up
+    /// Claim tasks: each gets a worktree until it is completed or failed
     Claim {
         #[arg(required = true, value_name = "TASK")]
         tasks: Vec<String>,
     },
-    /// Print what whoever does the task is to be told
+    /// Print the prompt for the subagent or person that does the task
     Prompt {
         #[arg(value_name = "TASK")]
         task: String,
     },
-    /// Check ownership and verification; the task stays held
+    /// Check ownership and run the verification; the task stays claimed
     Verify {
         #[arg(value_name = "TASK")]
         task: String,
     },
-    /// Check, verify and commit what was done
+    /// Check, verify and commit the work
     Complete {
         #[arg(value_name = "TASK")]
         task: String,
-        /// What later tasks must know; may be given several times
+        /// A decision that later tasks must know; may be repeated
         #[arg(long, value_name = "TEXT")]
         decision: Vec<String>,
     },
-    /// Give the attempt up; what was done is kept
+    /// End the attempt as failed; its work is kept
     Fail {
         #[arg(value_name = "TASK")]
         task: String,
-        /// What went wrong: the next attempt is told
+        /// What went wrong, for the next attempt
         #[arg(long, value_name = "TEXT")]
         reason: String,
-        /// It cannot be done: no other attempt before a person has looked
+        /// Block the task: no other attempt until a person retries it
         #[arg(long)]
         blocked: bool,
     },
-    /// List the tasks and who holds them
+    /// List the tasks and the sessions that hold them
     List,
 }
 
