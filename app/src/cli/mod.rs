@@ -110,9 +110,9 @@ enum Command {
     Skip(skip::SkipArgs),
     /// Merge a level whose tasks are completed, or retry a failed merge
     Merge(merge::MergeArgs),
-    /// Remove worktrees, branches and refs that runs left; never unmerged or unsaved work
+    /// Remove what runs left in the repository; never unmerged or unsaved work
     Cleanup(cleanup::CleanupArgs),
-    /// Diagnose a feature: blockers, failed attempts, saved work; repair a damaged journal
+    /// Show blockers, failed attempts and saved work; repair a damaged journal
     Debug(debug::DebugArgs),
     /// Check everything that a run needs
     Doctor(doctor::DoctorArgs),

@@ -17,7 +17,7 @@ use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus, Asker, Brief, Role, Source, gap_line};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
-use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::store::atomic::{write_atomic, write_projected};
 use mahabharatha_sys::store::file_set::FileSet;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
@@ -128,7 +128,7 @@ impl Planning<'_> {
                 return Err(Error::new(Kind::Usage, message));
             }
             Author::Form => form,
-            Author::Person => planning::interview(self.ui, &blank())?,
+            Author::Person => self.interview(blank())?,
             Author::Agent(asker) => {
                 let wish = match wish {
                     Some(wish) => wish.to_owned(),
@@ -141,6 +141,18 @@ impl Planning<'_> {
             }
         };
         in_bounds(&requirements)
+    }
+
+    /// Interviews the user. The answers are saved as they are given, and an interview that was not finished is continued,
+    /// unless the user has said anew what is wanted.
+    fn interview(&self, start: Requirements) -> Result<Requirements> {
+        let draft = self.place.paths.interview_draft();
+        let unfinished = planning::read_document(&draft)?.filter(|_| self.args.source().is_none());
+        if unfinished.is_some() {
+            self.ui.note("Your answers from last time are offered again: press Enter to keep one.");
+        }
+        let start = unfinished.map_or(start, |text| Requirements::parse(&text));
+        planning::interview(self.ui, &start, |answers| write_projected(&draft, answers.to_markdown().as_bytes()))
     }
 
     fn author(&self) -> Result<Author<'_>> {
@@ -177,6 +189,8 @@ impl Planning<'_> {
             self.ui.note(&format!("What stood there is kept in {}.", beside.display()));
         }
         self.written.replace(Some(text));
+        // What cannot be removed is only offered once more.
+        let _ = std::fs::remove_file(self.place.paths.interview_draft());
         self.checkpoint()
     }
 
@@ -235,7 +249,7 @@ impl Planning<'_> {
                 *cost += asker.cost();
                 requirements
             }
-            Author::Person | Author::Form => planning::interview(self.ui, &Requirements::parse(&current))?,
+            Author::Person | Author::Form => self.interview(Requirements::parse(&current))?,
         };
         self.keep(in_bounds(&requirements)?)
     }

@@ -81,7 +81,7 @@ fn a_draft_is_left_and_approved_later() {
 }
 
 #[test]
-fn whoever_leaves_in_the_middle_leaves_nothing_behind() {
+fn an_interview_that_is_left_in_the_middle_is_continued() {
     let repo = Repo::new();
     for (keys, code) in [("\x04", 2), ("\x03", 130)] {
         let mut person = at_a_terminal(&repo, "plan shop");
@@ -94,13 +94,45 @@ fn whoever_leaves_in_the_middle_leaves_nothing_behind() {
         let terminal = shown.rsplit("\x1b[?2004").next().unwrap();
         assert!(terminal.starts_with('l'), "the terminal is left as it was: {shown:?}");
     }
-    let mut person = at_a_terminal(&repo, "plan shop");
+    let mut person = at_a_terminal(&repo, "plan other");
     for _ in 0..3 {
         person.answer(&repo, "What problem does it solve", " ");
     }
     let (code, shown) = person.end();
     assert!(code == 2 && shown.contains("was not answered; nothing was written"), "{shown}");
     assert!(!repo.exists(".gsd"));
+
+    let draft = ".git/mahabharatha/shop/interview.md";
+    assert!(repo.read(draft).contains("None."));
+    let mut person = at_a_terminal(&repo, "plan shop");
+    for (question, answer) in [
+        ("What problem does it solve, and for whom? [None.]", ""),
+        ("Story 1", "A visitor can buy a book"),
+        ("As a", "visitor"),
+    ] {
+        person.answer(&repo, question, answer);
+    }
+    person.wait_for(&repo, "I want");
+    person.press("\x03");
+    assert_eq!(person.end().0, 130);
+    let mut person = at_a_terminal(&repo, "plan shop");
+    person.answer(&repo, "What problem does it solve, and for whom? [None.]", "");
+    person.answer(&repo, "Story 1: who can do what? [A visitor can buy a book]", "");
+    person.answer(&repo, "As a … [visitor]", "");
+    for _ in 0..2 {
+        person.answer(&repo, "…", "");
+    }
+    person.answer(&repo, "  - ", "`shop buy 1` prints `sold`");
+    person.answer(&repo, "  - ", "");
+    person.answer(&repo, "Command that verifies it", "true");
+    person.answer(&repo, "Story 2", "");
+    for _ in 0..3 {
+        person.answer(&repo, "  - ", "");
+    }
+    person.answer(&repo, "Approve these requirements?", "d");
+    assert_eq!(person.end().0, 0);
+    assert!(repo.read(DOCUMENT).contains("visitor"));
+    assert!(!repo.exists(draft), "it is offered only as long as it is not finished");
 }
 
 /// What the terminal makes of a text from the clipboard.

@@ -1,4 +1,5 @@
-//! The built-in interview, used when no agent asks the questions. Existing requirements are offered as defaults.
+//! The built-in interview, used when no agent asks the questions. Existing requirements, or the answers of an interview that
+//! was not finished, are offered as defaults.
 
 use mahabharatha_core::spec::{Requirements, Story};
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -10,38 +11,55 @@ const MAX_REQUIRED_ATTEMPTS: usize = 3;
 /// Limit for stories and for the items of each list.
 const MAX_ITEMS: usize = 100;
 
-pub fn interview(ui: &Ui, start: &Requirements) -> Result<Requirements> {
+/// Asks for everything, with the start as defaults, and saves the answers after each one.
+pub fn interview(ui: &Ui, start: &Requirements, save: impl Fn(&Requirements) -> Result<()>) -> Result<Requirements> {
     let mut all = start.clone();
     ui.tell(Style::Dim, "Press Enter to accept the [default] or to finish a list.");
     all.problem = required(ui, "What problem does it solve, and for whom?", &start.problem)?;
-    all.stories = Vec::new();
-    for number in 1..=MAX_ITEMS {
-        let before = start.stories.get(number - 1);
-        match story(ui, number, before)? {
-            Some(story) => all.stories.push(story),
-            None => break,
+    save(&all)?;
+    for index in 0..MAX_ITEMS {
+        if !story(ui, index, &mut all, &save)? {
+            all.stories.truncate(index);
+            break;
         }
     }
     all.constraints = list(ui, "Technical or business constraints", &start.constraints)?;
+    save(&all)?;
     all.out_of_scope = list(ui, "Out of scope: what the feature deliberately leaves out", &start.out_of_scope)?;
+    save(&all)?;
     all.dependencies = list(ui, "Dependencies: systems or features it needs", &start.dependencies)?;
     Ok(all)
 }
 
-fn story(ui: &Ui, number: usize, before: Option<&Story>) -> Result<Option<Story>> {
-    let mut story = before.cloned().unwrap_or_default();
-    let question = format!("Story {number}: who can do what?");
-    let may_end = number > 1 && before.is_none();
+/// Asks for one story. Returns whether there was one.
+fn story(ui: &Ui, index: usize, all: &mut Requirements, save: &impl Fn(&Requirements) -> Result<()>) -> Result<bool> {
+    let before = all.stories.get(index).cloned();
+    let question = format!("Story {}: who can do what?", index + 1);
+    let may_end = index > 0 && before.is_none();
+    let mut story = before.unwrap_or_default();
     story.title = if may_end { one_line(&ask_on(ui, &question)?) } else { line(ui, &question, &story.title)? };
     if story.title.is_empty() {
-        return Ok(None);
+        return Ok(false);
     }
+    let mut keep = |story: &Story| {
+        match all.stories.get_mut(index) {
+            Some(place) => *place = story.clone(),
+            None => all.stories.push(story.clone()),
+        }
+        save(all)
+    };
+    keep(&story)?;
     story.role = line(ui, "  As a …", &story.role)?;
+    keep(&story)?;
     story.capability = line(ui, "  I want …", &story.capability)?;
+    keep(&story)?;
     story.benefit = line(ui, "  So that …", &story.benefit)?;
+    keep(&story)?;
     story.criteria = list(ui, "  Measurable acceptance criteria", &story.criteria)?;
+    keep(&story)?;
     story.verification = text(ui, "  Command that verifies it:", &story.verification)?;
-    Ok(Some(story))
+    keep(&story)?;
+    Ok(true)
 }
 
 /// Asks up to `MAX_REQUIRED_ATTEMPTS` times for an answer, of one or more lines, that is not empty.
@@ -101,5 +119,6 @@ fn ask(ui: &Ui, question: &str) -> Result<String> {
 }
 
 fn unanswered_error(unanswered: NoAnswer) -> Error {
-    Error::new(Kind::Usage, unanswered.to_string()).detail("nothing was written")
+    Error::new(Kind::Usage, unanswered.to_string())
+        .detail("nothing was written but a draft of your answers, which the next `plan` offers")
 }

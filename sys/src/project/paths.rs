@@ -51,6 +51,11 @@ impl FeaturePaths {
         self.dir.join("planning.jsonl")
     }
 
+    /// Returns the file with the answers of an interview that is not finished.
+    pub fn interview_draft(&self) -> PathBuf {
+        self.dir.join("interview.md")
+    }
+
     pub fn job(&self, task: &TaskId, attempt: Attempt) -> PathBuf {
         self.dir.join("jobs").join(format!("{task}.{attempt}"))
     }
@@ -187,6 +192,7 @@ mod tests {
         let expected = [
             (at.journal(), "/p/.git/mahabharatha/user-auth/events.jsonl"),
             (at.planning_costs(), "/p/.git/mahabharatha/user-auth/planning.jsonl"),
+            (at.interview_draft(), "/p/.git/mahabharatha/user-auth/interview.md"),
             (at.job(&task, attempt), "/p/.git/mahabharatha/user-auth/jobs/TASK-001.2"),
             (at.holder_file(), "/p/.gsd/specs/user-auth/.lock"),
             (at.graph(), "/p/.gsd/specs/user-auth/task-graph.json"),
