@@ -335,7 +335,6 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
             integrate::Note::Kept { name } => (None, Note::StagingKept { name }),
             integrate::Note::Gained { level, branch, commits } => (Some(level), Note::Gained { branch, commits }),
             integrate::Note::PutBack { name } => (None, Note::RefPutBack { name }),
-            integrate::Note::Ran(_) => return,
         };
         let _ = events.send(Event::Noted { level, note });
     }

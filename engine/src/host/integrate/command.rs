@@ -12,7 +12,7 @@ use mahabharatha_sys::proc::{Cmd, end_orphans};
 
 use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
-use super::{CommandRun, Integration, Note, Verification};
+use super::{Integration, Verification};
 
 /// What of the output goes into a prompt: how it began, and more of how it ended.
 const KEEP: (usize, usize) = (4 << 10, 12 << 10);
@@ -97,15 +97,6 @@ impl Integration {
         } else if !ended.success() {
             output += &format!("\n[{}]", ended.status);
         }
-        let passed = ended.success();
-        (self.report)(Note::Ran(CommandRun {
-            name: check.name.clone(),
-            command: check.command.clone(),
-            required: check.required,
-            passed,
-            duration: ended.duration,
-            output: output.clone(),
-        }));
-        Ok(if passed { Ran::Passed } else { Ran::Failed(output) })
+        Ok(if ended.success() { Ran::Passed } else { Ran::Failed(output) })
     }
 }

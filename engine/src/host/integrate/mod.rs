@@ -88,38 +88,14 @@ impl<T> Outcome<T> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    Ran(CommandRun),
     /// A gate failed that does not count: it is not required, or was red on the base already.
-    OnlyReported {
-        level: Option<Level>,
-        failure: GateFailure,
-    },
+    OnlyReported { level: Option<Level>, failure: GateFailure },
     /// What a person did on staging was in the way; it is kept under this ref.
-    Kept {
-        name: String,
-    },
+    Kept { name: String },
     /// A branch has commits that were not put there by the run, and that land with the level.
-    Gained {
-        level: Level,
-        branch: String,
-        commits: Vec<String>,
-    },
+    Gained { level: Level, branch: String, commits: Vec<String> },
     /// A ref of ours was changed by somebody else, and is put back.
-    PutBack {
-        name: String,
-    },
-}
-
-/// One run of a gate, a verification or `merge.prepare`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandRun {
-    pub name: String,
-    pub command: String,
-    pub required: bool,
-    pub passed: bool,
-    pub duration: Duration,
-    /// Bounded.
-    pub output: String,
+    PutBack { name: String },
 }
 
 impl Integration {

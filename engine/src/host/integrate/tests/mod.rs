@@ -138,9 +138,18 @@ impl Lab {
         self.root.join(".mahabharatha/worktrees/x/staging").join(name)
     }
 
+    /// Returns the commands that were run, in order, by their logs.
     fn ran(&self) -> Vec<String> {
-        let notes = self.notes.lock().unwrap();
-        notes.iter().filter_map(|note| if let Note::Ran(run) = note { Some(run.name.clone()) } else { None }).collect()
+        let logs = fs::read_dir(self.root.join(".mahabharatha/logs/x/gates")).into_iter().flatten().flatten();
+        let first_record = |path: PathBuf| -> serde_json::Value {
+            serde_json::from_str(fs::read_to_string(path).unwrap().lines().next().unwrap()).unwrap()
+        };
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let started = logs.map(|entry| first_record(entry.path()));
+        let mut started: Vec<(String, String)> =
+            started.map(|record| (text(&record["ts"]), text(&record["gate"]))).collect();
+        started.sort();
+        started.into_iter().map(|(_, gate)| gate).collect()
     }
 }
 
