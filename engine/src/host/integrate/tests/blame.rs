@@ -51,10 +51,10 @@ fn where_several_are_named_or_none_the_commits_are_tried() {
     let command = "! grep -q bad *.txt";
     integration.gates = vec![gate("g", command)];
     for output in ["a.txt and b.txt", "something is wrong"] {
-        lab.notes.lock().unwrap().clear();
+        let before = lab.ran().len();
         let (task_id, why) = blamed(&integration, &level, &failed(&level, command, output));
         assert_eq!(task_id, Some(task("D")), "{why}");
-        assert!(lab.ran().len() <= 3, "⌈log₂ 5⌉ is 3: {:?}", lab.ran());
+        assert!(lab.ran().len() - before <= 3, "⌈log₂ 5⌉ is 3: {:?}", lab.ran());
     }
 }
 
@@ -64,10 +64,10 @@ fn every_task_can_be_found() {
     let integration = lab.integration();
     let level = level(&lab, &integration);
     for (id, file) in [("A", "a"), ("B", "b"), ("C", "c"), ("E", "e")] {
-        lab.notes.lock().unwrap().clear();
+        let before = lab.ran().len();
         let command = format!("! grep -q good {file}.txt");
         assert_eq!(blamed(&integration, &level, &failed(&level, &command, "")).0, Some(task(id)));
-        assert!(lab.ran().len() <= 3);
+        assert!(lab.ran().len() - before <= 3);
     }
 }
 

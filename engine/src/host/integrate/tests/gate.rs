@@ -432,7 +432,7 @@ fn a_gate_is_cancelled_with_all_its_processes() {
         let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &[] };
         assert_eq!(integration.gate(&lab.lock(), call).unwrap(), Outcome::Cancelled);
         assert!(is_dead(&watcher.join().unwrap()));
-        assert_eq!(lab.ran(), ["long"], "it is not run again");
+        assert_eq!(lab.ran(), ["long"], "the other one is not run");
         // It stays cancelled.
         assert_eq!(integration.check_base(&base).unwrap(), Outcome::Cancelled);
     });
