@@ -1,4 +1,4 @@
-//! What a worker that is gone has left, and what the run is told of it.
+//! Determines what a worker that is gone has left (result, commit or nothing) and reports it to the run.
 
 use std::fs;
 use std::path::Path;
@@ -26,11 +26,11 @@ pub(super) const MIN_LIFETIME: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub(super) struct Watched {
     pub seen: Option<Ended>,
-    /// Killed because its heartbeat stopped.
+    /// Whether it was killed because its heartbeat stopped.
     pub silent: bool,
 }
 
-/// Waits for the job's lock, which is free once its worker is gone.
+/// Waits for the job's lock, which is free once its worker is gone, and returns the report made under it.
 pub(super) fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) -> JobReport {
     match JobLock::wait(dir) {
         Ok(lock) => report(&lock),
@@ -38,8 +38,8 @@ pub(super) fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) 
     }
 }
 
-/// Reports what a worker that is gone has left: its result, its commit, or nothing. In that case the attempt is fenced, so
-/// that a late worker cannot commit.
+/// Reports what a worker that is gone has left: its result, its commit, or nothing. With nothing left, fences the attempt
+/// so that a late worker cannot commit.
 pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watched) -> JobReport {
     if let Ok(Some(report)) = worker::read_result(dir) {
         return checked(context, job, report, end);
@@ -100,7 +100,7 @@ pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut
     send_end(events, lack, ended(job, report));
 }
 
-/// How a worker without a result ended. One that we cancelled did not die by itself and uses up no retry.
+/// Returns how a worker without a result ended. A cancelled one did not die by itself and uses up no retry.
 fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
     if dir.join(worker::GRACE).exists() {
         return JobEnd::Cancelled;

@@ -1,4 +1,6 @@
-//! Workers that outlived their orchestrator: found, waited for, ended.
+//! Finds, waits for and ends workers that outlived their orchestrator, and their orphans.
+//!
+//! Processes of a live session must never be ended here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,7 +71,7 @@ fn held_by_live_sessions(paths: &FeaturePaths, run: &Run) -> Vec<PathBuf> {
     held.map(|(job, _)| paths.job(&job.task, job.attempt)).collect()
 }
 
-/// Whether the attempt's worker is running, whichever process started it.
+/// Returns whether the attempt's worker is running, whichever process started it.
 pub fn is_alive(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> bool {
     JobLock::is_held(&paths.job(task, attempt))
 }
@@ -141,7 +143,7 @@ fn end_each(found: Vec<ProcessId>) -> usize {
     found.into_iter().filter(|id| proc::end_process(*id)).count()
 }
 
-/// Whether the effect runs commands in staging's worktree; at other times a person may be working there.
+/// Returns whether the effect runs commands in the staging worktree; at other times the user may be working there.
 pub fn runs_commands_in_staging(effect: &Effect) -> bool {
     matches!(effect, Effect::CheckBase { .. } | Effect::Gate { .. } | Effect::Blame { .. })
 }
