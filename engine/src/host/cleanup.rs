@@ -137,8 +137,8 @@ fn worktrees(git: &Git, paths: &FeaturePaths) -> Result<Vec<Leftover>> {
     Ok(found)
 }
 
-/// Returns why a worktree holds unsaved work, if it does. A slot has a record as long as an attempt's work exists only in
-/// its worktree.
+/// Returns why a worktree holds unsaved work, if it does. A slot has a record as long as an attempt's work exists only
+/// in its worktree.
 fn unsaved(paths: &FeaturePaths, name: &str) -> Option<String> {
     if name.starts_with("left-") {
         return Some("it is work that could not be committed".to_string());
@@ -178,8 +178,8 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
     Ok(())
 }
 
-/// Removes the locks that a killed git left on the feature's refs and on the indexes of its integration. No other program
-/// writes there, but an orphaned worker of the previous run may hold a ref lock for a moment.
+/// Removes the locks that a killed git left on the feature's refs and on the indexes of its integration. No other
+/// program writes there, but an orphaned worker of the previous run may hold a ref lock for a moment.
 pub fn remove_stale_locks(project: &Project, paths: &FeaturePaths) {
     let feature = paths.feature();
     let refs = ["refs/heads/mahabharatha", "refs/mahabharatha"].map(|place| project.common_dir().join(place));
@@ -197,8 +197,8 @@ pub fn remove_stale_locks(project: &Project, paths: &FeaturePaths) {
     }
 }
 
-/// Removes the half-created worktrees of a killed `git worktree add`, which make `git worktree list` fail. Worktrees with
-/// files are repaired or unregistered; their files stay.
+/// Removes the half-created worktrees of a killed `git worktree add`, which make `git worktree list` fail. Worktrees
+/// with files are repaired or unregistered; their files stay.
 pub fn remove_half_made_worktrees(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let git = Git::repository(project.common_dir());
     let _lock = WorktreesLock::wait(&project.shared_dir())?;

@@ -1,4 +1,4 @@
-//! The host's clock: never goes back and never stops, even if the system clock is set back.
+//! The host's clock: it never runs backwards or stops, even if the system clock is set back.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

@@ -117,8 +117,8 @@ impl Inner {
         })
     }
 
-    /// Returns the environment of gates and verifications: that of an attempt, as far as it applies to staging. No worker
-    /// runs during integration, so the ports of the first one are free.
+    /// Returns the environment of gates and verifications: that of an attempt, as far as it applies to staging. No
+    /// worker runs during integration, so the ports of the first one are free.
     fn integration_env(&self) -> BTreeMap<OsString, OsString> {
         let mut env = proc::base_env(&self.config.env.pass);
         let ports: Vec<String> = self.ports.iter().take(1).flat_map(|lease| &lease.ports).map(u16::to_string).collect();

@@ -1,7 +1,7 @@
 //! Starts, watches, adopts and cancels the workers of jobs. Called by the host for `RunJob`.
 //!
-//! `settle` determines what a worker that is gone has left, `survivors` ends workers whose orchestrator is gone. Nothing
-//! here changes the user's checkout or a branch.
+//! `settle` determines what a worker that is gone has left, `survivors` ends workers whose orchestrator is gone.
+//! Nothing here changes the user's checkout or a branch.
 
 mod settle;
 mod survivors;
@@ -134,8 +134,8 @@ fn write_job_spec(context: &Context, job: &Job, run: &Run) -> Result<JobSpec> {
     Ok(spec)
 }
 
-/// Waits until the lease of the session that holds the task expires or the attempt is cancelled. The session reports any
-/// other end itself.
+/// Waits until the lease of the session that holds the task expires or the attempt is cancelled. The session reports
+/// any other end itself.
 fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Event>) -> Control {
     let (cancel, cancelled) = mpsc::channel();
     let (context, job, session, events) = (context.clone(), job.clone(), session.to_owned(), events.clone());

@@ -113,8 +113,8 @@ impl LocalHost {
         });
     }
 
-    /// Like `in_background`, but holds the repository's integration lock, which `next` releases once the run is no longer
-    /// integrating.
+    /// Like `in_background`, but holds the repository's integration lock, which `next` releases once the run is no
+    /// longer integrating.
     fn integrate(
         &self,
         id: EffectId,
@@ -166,7 +166,8 @@ impl LocalHost {
         }
     }
 
-    /// Waits for the threads to end, because a git process killed midway leaves locks and half-created worktrees behind.
+    /// Waits for the threads to end, because a git process killed midway leaves locks and half-created worktrees
+    /// behind.
     pub fn finish(self) {
         let (running, ended) = self.threads;
         drop(running);
@@ -302,8 +303,8 @@ impl Host for LocalHost {
     }
 }
 
-/// Runs the gates on the commit that the run would start from and removes the worktree and refs that this created. Returns
-/// the gates that failed.
+/// Runs the gates on the commit that the run would start from and removes the worktree and refs that this created.
+/// Returns the gates that failed.
 pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let (cancel, grace) = (context.cancel.clone(), context.grace());
     listen(move |before, _| cancel.cancel(if before > 0 { Duration::ZERO } else { grace }))?;

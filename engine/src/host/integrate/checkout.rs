@@ -1,5 +1,5 @@
-//! The user's checkout of the base branch. It advances as by `git merge --ff-only`, or not at all; changes of the user are
-//! never overwritten.
+//! The user's checkout of the base branch. It advances as by `git merge --ff-only`, or not at all; changes of the user
+//! are never overwritten.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -115,7 +115,8 @@ impl Integration {
         Ok(Outcome::Done(Gated::Passed { candidate, passed }))
     }
 
-    /// Runs the checks that have not passed, each on a fresh checkout. Returns the outcome if one fails or is cancelled.
+    /// Runs the checks that have not passed, each on a fresh checkout. Returns the outcome if one fails or is
+    /// cancelled.
     fn run_each(
         &self,
         worktree: &StagingWorktree,
@@ -276,8 +277,8 @@ impl Integration {
         }
     }
 
-    /// Returns the tip of staging, including commits that the user added on top, such as a conflict resolution. A branch
-    /// that lost the staged commit is set back to it.
+    /// Returns the tip of staging, including commits that the user added on top, such as a conflict resolution. A
+    /// branch that lost the staged commit is set back to it.
     fn current_staging(&self, staged: &Oid) -> Result<Oid> {
         let name = self.paths.staging_branch();
         match self.repository.resolve_ref(&name)? {

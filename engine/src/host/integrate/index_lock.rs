@@ -26,8 +26,8 @@ pub(super) struct IndexLock {
 }
 
 impl IndexLock {
-    /// Takes the lock, waiting for the git of the user or an editor; returns the lock's path if that takes too long. The
-    /// caller holds the integration lock, so a lock with our signature is left over from a killed process.
+    /// Takes the lock, waiting for the git of the user or an editor; returns the lock's path if that takes too long.
+    /// The caller holds the integration lock, so a lock with our signature is left over from a killed process.
     pub fn take(index: &Path, copy: &Path) -> Result<Result<IndexLock, PathBuf>> {
         let lock = lock_of(index);
         let until = Instant::now() + LOCK_TIMEOUT;

@@ -1,4 +1,5 @@
-//! Builds the staging branch: the level's base, then one commit per task. Works on git objects only, without a worktree.
+//! Builds the staging branch: the level's base, then one commit per task. Works on git objects only, without a
+//! worktree.
 //!
 //! This is the last line of defence for ownership: no change that a task does not own may get past it.
 
@@ -25,8 +26,8 @@ struct Work<'a> {
 }
 
 impl Integration {
-    /// Rebuilds staging from the tasks' commits in the given order, keeping messages, authors and changes. Returns the tip
-    /// of staging and each task's commit there.
+    /// Rebuilds staging from the tasks' commits in the given order, keeping messages, authors and changes. Returns the
+    /// tip of staging and each task's commit there.
     pub fn stage(&self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Result<(Oid, Vec<TaskCommit>)> {
         let works = self.read_works(tasks)?;
         self.check_ownership(&works)?;
@@ -44,8 +45,8 @@ impl Integration {
         Ok((staging, commits))
     }
 
-    /// Returns the changes that restore task refs which differ from the journal. Staging follows the journal; such a ref
-    /// would only keep a wrong commit alive.
+    /// Returns the changes that restore task refs which differ from the journal. Staging follows the journal; such a
+    /// ref would only keep a wrong commit alive.
     fn put_back_task_refs(&self, works: &[Work]) -> Result<Vec<RefChange>> {
         let mut changes = Vec::new();
         // Fixes have refs of their own, which only record the latest fix.
@@ -115,8 +116,8 @@ impl Integration {
             .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
     }
 
-    /// Stacks the commits on each other, regardless of their own parents: a fix was made on an earlier staging, with the
-    /// work of tasks that may have been redone or skipped since.
+    /// Stacks the commits on each other, regardless of their own parents: a fix was made on an earlier staging, with
+    /// the work of tasks that may have been redone or skipped since.
     fn stack(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
         let new: Vec<NewCommit> =
             works.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();

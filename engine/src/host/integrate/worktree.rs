@@ -30,8 +30,8 @@ pub(super) struct StagingWorktree<'a> {
     at: Oid,
 }
 
-/// Attaches HEAD to the staging branch again. It is detached while our commands run, so that a command that commits does
-/// not move the branch.
+/// Attaches HEAD to the staging branch again. It is detached while our commands run, so that a command that commits
+/// does not move the branch.
 impl Drop for StagingWorktree<'_> {
     fn drop(&mut self) {
         // If this fails, HEAD stays detached at the right commit.
@@ -47,7 +47,7 @@ impl Integration {
         if worktree.has_unfinished_merge() { Ok(()) } else { worktree.set_to(at) }
     }
 
-    /// Sets the files to the staging commit, for a user who inspects or fixes something there.
+    /// Sets the files to the staging commit, so that the user can inspect or fix something there.
     pub(super) fn show_staging(&self, staging: &Oid) -> Result<()> {
         StagingWorktree::open(self, staging)?.set_to(&self.tree_of(staging)?)?;
         write_projected(&self.shown_file(), staging.as_str().as_bytes())
@@ -58,7 +58,8 @@ impl Integration {
         self.paths.dir().join("staging-shown")
     }
 
-    /// Returns the commit last shown to the user, or the user's newest commit on top of it. Staging may have moved since.
+    /// Returns the commit last shown to the user, or the user's newest commit on top of it. Staging may have moved
+    /// since.
     fn shown(&self) -> Result<Option<Oid>> {
         let Some(shown) = fs::read_to_string(self.shown_file()).ok().and_then(|text| Oid::new(text).ok()) else {
             return Ok(None);
@@ -70,8 +71,8 @@ impl Integration {
 }
 
 impl<'a> StagingWorktree<'a> {
-    /// Opens the worktree, creating it if necessary. `at` is the commit for HEAD, and for a staging branch that does not
-    /// exist yet.
+    /// Opens the worktree, creating it if necessary. `at` is the commit for HEAD, and for a staging branch that does
+    /// not exist yet.
     pub fn open(integration: &'a Integration, at: &Oid) -> Result<Self> {
         let path = integration.paths.staging_worktree();
         let common_dir = integration.project.common_dir();
@@ -188,7 +189,8 @@ impl<'a> StagingWorktree<'a> {
         self.write("HEAD", &format!("ref: {}\n", self.integration.paths.staging_branch()))
     }
 
-    /// Writes HEAD and the worktree's own index, so that git commands of the user and of gates see the same state as we do.
+    /// Writes HEAD and the worktree's own index, so that git commands of the user and of gates see the same state as we
+    /// do.
     fn publish_state(&self, index: &[u8]) -> Result<()> {
         self.write("HEAD", &format!("{}\n", self.at))?;
         write_projected(&self.admin.join("index"), index)
@@ -229,8 +231,8 @@ impl Integration {
     }
 }
 
-/// Returns the git directory of a checkout as recorded in the repository: an agent could have changed the checkout's own
-/// `.git` file.
+/// Returns the git directory of a checkout as recorded in the repository: an agent could have changed the checkout's
+/// own `.git` file.
 pub(super) fn admin_dir(common_dir: &Path, worktree: &Path) -> Option<PathBuf> {
     Git::repository(common_dir).worktree_git_dir(worktree).filter(|_| worktree.join(".git").is_file())
 }

@@ -86,8 +86,8 @@ fn a_failed_required_gate_is_reported_with_the_gates_that_passed() {
     assert_eq!(lab.ran(), ["first", "optional", "red before", "second"]);
     let log = fs::read_to_string(lab.root.join(".mahabharatha/logs/x/gates/1-optional.1.jsonl")).unwrap();
     let record = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
-    let told: Vec<String> = log.lines().map(|line| record(line)["event"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(told, ["gate_started", "gate_output", "gate_ended"]);
+    let found: Vec<String> = log.lines().map(|line| record(line)["event"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(found, ["gate_started", "gate_output", "gate_ended"]);
     assert_eq!(record(log.lines().nth(1).unwrap())["message"], "may fail");
     assert!(!lab.root.join(".git/mahabharatha/x/slots/running.gate").exists());
 }
@@ -283,12 +283,12 @@ fn a_rewritten_base_is_reported() {
     let (base, staging) = one_task(&lab, &integration);
     lab.git(&["commit", "-q", "--amend", "-m", "rewritten"]);
     let now = Some(lab.oid("trunk"));
-    let told = obstacle(integration.gated(&lab, &base, &staging, &[]));
-    assert_eq!(told, Obstacle::BaseRewritten { was: base.clone(), now });
+    let found = obstacle(integration.gated(&lab, &base, &staging, &[]));
+    assert_eq!(found, Obstacle::BaseRewritten { was: base.clone(), now });
     lab.git(&["checkout", "-q", "--detach"]);
     lab.git(&["branch", "-D", "trunk"]);
-    let told = obstacle(integration.gated(&lab, &base, &staging, &[]));
-    assert_eq!(told, Obstacle::BaseRewritten { was: base, now: None });
+    let found = obstacle(integration.gated(&lab, &base, &staging, &[]));
+    assert_eq!(found, Obstacle::BaseRewritten { was: base, now: None });
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn with_target_staging_the_base_branch_is_ignored() {
     assert_eq!(integration.candidate_of(&lab, &base, &staging).base, base);
 }
 
-/// Stages a task and commits a change of the user to the same lines.
+/// Stages two tasks and commits a change of the user to the lines of one of them.
 fn conflict(lab: &Lab, integration: &Integration) -> (Oid, Oid) {
     let base = lab.oid("trunk");
     let tasks = [lab.writes("A", &base, "a.txt", "ours\n"), lab.writes("B", &base, "b.txt", "b\n")];
@@ -310,9 +310,9 @@ fn conflict(lab: &Lab, integration: &Integration) -> (Oid, Oid) {
     lab.write("a.txt", "theirs\n");
     lab.write("c.txt", "c by a person\n");
     lab.commit("a person's");
-    let told = obstacle(integration.gated(lab, &base, &staging, &[]));
+    let found = obstacle(integration.gated(lab, &base, &staging, &[]));
     let worktree = lab.root.join(".mahabharatha/worktrees/x/staging").display().to_string();
-    assert_eq!(told, Obstacle::Conflict { files: vec!["a.txt".into()], worktree });
+    assert_eq!(found, Obstacle::Conflict { files: vec!["a.txt".into()], worktree });
     (base, staging)
 }
 
@@ -353,7 +353,7 @@ fn the_users_work_in_an_abandoned_merge_is_kept() {
     let (base, _) = conflict(&lab, &integration);
     fs::write(lab.staging("a.txt"), "half of my work\n").unwrap();
     fs::write(lab.staging("notes.txt"), "and notes\n").unwrap();
-    // The task is redone without a conflict.
+    // Staged again without the task that conflicts.
     let (staging, _) = integration.staged(&base, &[lab.writes("B", &base, "b.txt", "b\n")]);
     integration.gates = vec![gate("fine", "grep theirs a.txt && ! test -e notes.txt")];
     integration.candidate_of(&lab, &base, &staging);

@@ -271,7 +271,7 @@ fn a_base_checked_out_in_a_linked_worktree_advances_there() {
 }
 
 #[test]
-fn a_base_checked_out_twice_or_in_a_worktree_that_is_gone() {
+fn a_second_checkout_of_the_base_is_in_the_way_unless_its_files_are_gone() {
     let lab = Lab::new();
     let integration = lab.integration();
     let linked = lab.root.with_file_name("linked");

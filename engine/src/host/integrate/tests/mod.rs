@@ -186,8 +186,8 @@ fn git_in(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// Runs the test in its own process, which adopts orphans as the program does. In a shared process it would also end the
-/// processes of other tests.
+/// Runs the test in its own process, which adopts orphans as the program does. In a shared process it would also end
+/// the processes of other tests.
 fn alone(name: &str, test: impl FnOnce()) {
     const ALONE: &str = "INTEGRATION_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
