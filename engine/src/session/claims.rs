@@ -1,6 +1,6 @@
 //! Applies the requests of a session to a run: one that it drives, or one of which it only claims single tasks.
 //!
-//! A session that does not drive the run must not carry out effects other than those of held tasks.
+//! A session that does not drive the run carries out no effects but those of held tasks, answers and cancellations.
 
 use std::sync::Arc;
 
@@ -147,7 +147,8 @@ fn is_open(run: &Run) -> bool {
     open || run.ended() == Some(&mahabharatha_core::run::End::Completed)
 }
 
-/// The host of a session. If the session does not drive the run, ignores effects that do not concern held tasks.
+/// The host of a session. If the session does not drive the run, ignores effects other than those of held tasks,
+/// answers and cancellations.
 struct SessionHost<'a> {
     inner: &'a mut LocalHost,
     drives: bool,
