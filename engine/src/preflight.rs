@@ -1,4 +1,5 @@
-//! What must hold before the first launch. Every check says what to do.
+//! Checks that must pass before the first agent is started. Called at the start of a run and by `doctor`.
+//! Every failed check tells the user what to do.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +17,10 @@ use serde::Serialize;
 
 use crate::agent::{self, claude};
 
-/// `merge-tree --write-tree` came with 2.38, its `--merge-base` and fixes with 2.40.
-const OLDEST_GIT: [u32; 3] = [2, 40, 0];
-const LEAST_SPACE: u64 = 200 << 20;
+/// Oldest supported git: `merge-tree --write-tree` came with 2.38, its `--merge-base` and fixes with 2.40.
+const MIN_GIT_VERSION: [u32; 3] = [2, 40, 0];
+/// Free disk space that a run needs at least.
+const MIN_FREE_BYTES: u64 = 200 << 20;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Check {
@@ -57,7 +59,7 @@ impl Report {
         self.checks.push(Check { name, status: CheckStatus::Failed, message, hint });
     }
 
-    /// An error that says itself what to do becomes a failed check; any other is none of ours.
+    /// Turns a preflight or validation error into a failed check; returns any other error.
     pub fn fail_with(&mut self, name: &'static str, error: Error) -> Result<()> {
         if !matches!(error.kind(), Kind::Preflight | Kind::Invalid) {
             return Err(error);
@@ -80,7 +82,7 @@ impl Report {
         self.with(CheckStatus::Failed).next().is_some()
     }
 
-    /// Prints the warnings; failures become the error that ends the command.
+    /// Prints the warnings and returns the failures as one error.
     pub fn tell(&self, ui: &Ui) -> Result<()> {
         for check in self.with(CheckStatus::Warning) {
             ui.warn(&format!("{} {}", check.message, check.hint.as_deref().unwrap_or_default()));
@@ -98,29 +100,29 @@ impl Report {
     }
 }
 
-/// What a run would stand on.
+/// The project, feature and settings that the checks look at.
 pub struct Ground<'a> {
     pub project: &'a Project,
     pub paths: &'a FeaturePaths,
     pub config: &'a Config,
     pub graph: &'a TaskGraph,
-    /// Whether agents are launched, rather than a session does the work.
+    /// Whether agents are launched, rather than a session doing the work.
     pub launches: bool,
-    /// The agent that was asked for.
+    /// The agent that the user asked for.
     pub agent: Option<&'a str>,
     pub workers: u32,
-    /// Whether the run has begun already, so that what lies about is its own.
+    /// Whether the run has begun already, so that existing branches and changes may be its own.
     pub resumed: bool,
 }
 
-/// Checks the machine, the repository, the agents and the ground that the graph stands on.
+/// Checks the machine and the feature.
 pub fn check(ground: &Ground<'_>) -> Result<Report> {
     let mut report = check_machine(ground.project)?;
     check_ground(&mut report, ground)?;
     Ok(report)
 }
 
-/// What depends on the feature.
+/// Checks what depends on the feature: repository, branches, agents, ports, uncommitted changes, other features.
 pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     check_repository(report, ground)?;
     check_branches(report, ground)?;
@@ -132,22 +134,22 @@ pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     check_other_features(report, ground)
 }
 
-/// What does not depend on a feature.
+/// Checks what does not depend on a feature: git and disk space.
 pub fn check_machine(project: &Project) -> Result<Report> {
     let mut report = Report::default();
     match Git::version() {
-        Ok(version) if version >= OLDEST_GIT => report.ok("git", format!("version {}", dotted(version))),
+        Ok(version) if version >= MIN_GIT_VERSION => report.ok("git", format!("version {}", dotted(version))),
         Ok(version) => report.fail(
             "git",
             format!("version {} is too old.", dotted(version)),
-            format!("Install {} or newer.", dotted(OLDEST_GIT)),
+            format!("Install {} or newer.", dotted(MIN_GIT_VERSION)),
         ),
         Err(error) => report.fail("git", error.to_string(), "Install git and put it on PATH."),
     }
     match rustix::fs::statvfs(project.root()) {
         Ok(space) => {
             let free = space.f_bavail.saturating_mul(space.f_frsize);
-            if free < LEAST_SPACE {
+            if free < MIN_FREE_BYTES {
                 report.fail("disk", format!("only {} MB are free.", free >> 20), "Free some space first.");
             } else {
                 report.ok("disk", format!("{} MB free", free >> 20));
@@ -160,7 +162,7 @@ pub fn check_machine(project: &Project) -> Result<Report> {
     Ok(report)
 }
 
-/// Gates whose program is not installed. Only what a command begins with is looked at, so it is no more than a warning.
+/// Warns about gates whose program is not installed. Only a warning, because it looks at the first word only.
 pub fn check_programs(report: &mut Report, config: &Config) {
     let gates = config.quality_gates.iter().map(|gate| (gate.name.as_str(), gate.command.as_str()));
     let prepare = config.merge.prepare.iter().map(|command| ("merge.prepare", command.as_str()));
@@ -180,7 +182,8 @@ fn dotted(version: [u32; 3]) -> String {
     version.map(|number| number.to_string()).join(".")
 }
 
-/// An operation that git is in the middle of would be mixed up with what lands.
+/// Checks for unfinished git operations, which would be mixed up with landing levels, and for a usable HEAD and
+/// configuration.
 fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let project = ground.project;
     for (what, finish) in project.operations_in_progress() {
@@ -189,7 +192,7 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     if let Err(error) = project.pinned_config() {
         report.fail_with("repository", error)?;
     }
-    // In the middle of something HEAD may be anywhere.
+    // During an unfinished operation HEAD may be detached.
     if !ground.resumed && !report.failed() {
         match project.head_branch() {
             Ok(branch) => {
@@ -201,7 +204,7 @@ fn check_repository(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A branch named like a directory of ours keeps git from making ours.
+/// Checks for branches in the way of ours: git cannot create `a/b` if a branch `a` exists.
 fn check_branches(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     let (git, staging) = (ground.project.git(), ground.paths.staging_branch());
     let short = |name: &str| name.trim_start_matches("refs/heads/").to_owned();
@@ -244,7 +247,7 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the agent that tasks get by default. Without a graph nobody knows whether a task needs it, so it is a warning.
+/// Checks the default agent. Failures are only warnings, because without a graph it is unknown whether a task needs it.
 pub fn check_default_agent(report: &mut Report, project: &Project, config: &Config) {
     let mut found = Report::default();
     if let Some(agent) = config.agent(&config.agent) {
@@ -284,7 +287,7 @@ fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &Agent
     }
 }
 
-/// As many as the workers will be given; all are free again when this returns.
+/// Checks that the workers' ports can be leased; they are released again on return.
 fn check_ports(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     match ground.project.lease_ports(&ground.config.ports, ground.workers) {
         Ok(leases) => {
@@ -296,7 +299,7 @@ fn check_ports(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     }
 }
 
-/// Changes of a person in files that a task owns will be in the way when the level lands.
+/// Warns about uncommitted changes in files that tasks own: they will be in the way when the level lands.
 fn check_dirty(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     if ground.resumed {
         return Ok(());
@@ -313,7 +316,7 @@ fn check_dirty(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Two features that own one file will conflict when the second lands.
+/// Warns about running features that own the same files: the second to land may conflict.
 fn check_other_features(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     for feature in ground.project.features()? {
         let paths = ground.project.feature(&feature);

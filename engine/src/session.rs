@@ -1,4 +1,6 @@
-//! One process's part in a run: lock, check, journal, drive, tell.
+//! Lets one process start or resume a run: takes the feature's lock, checks, journals, drives the run and reports.
+//!
+//! Called by the commands that run features or tasks. No process may drive a run without holding the feature's lock.
 
 pub mod caller;
 mod changed_graph;
@@ -36,26 +38,26 @@ use crate::report::text::gate_logs;
 use crate::report::{Display, Opening, Reporter, files};
 use crate::specs;
 
-/// How a process means to take part.
+/// How a process takes part in a run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where workers run; nothing: as the configuration says.
+    /// Where workers run, if not as configured.
     pub launcher: Option<LauncherKind>,
     pub workers: Option<u32>,
     pub intent: Intent,
     pub agent: Option<String>,
     pub max_cost: Option<f64>,
     pub allow_red_base: bool,
-    /// Launch though the agents' service named a time, to an earlier process, before which it will not serve.
+    /// Start agents even if the API told an earlier process to wait for a limit to reset.
     pub no_wait: bool,
-    /// Print every change of the run as an event for programs.
+    /// Print every change of the run as a machine-readable event.
     pub streams: bool,
-    /// Of the session that asks, if it drives the run.
+    /// Lease of the calling session, if a session calls.
     pub lease: Option<Lease>,
 }
 
 impl Options {
-    /// The rest is as the configuration has it.
+    /// Returns options that leave everything else to the configuration.
     pub fn new(intent: Intent) -> Self {
         Options {
             launcher: None,
@@ -71,24 +73,24 @@ impl Options {
     }
 }
 
-/// What became of it.
+/// Result of taking part in a run.
 pub enum Outcome {
-    /// There was nothing to do: the feature is completed.
+    /// The feature was already completed, so there was nothing to do.
     AlreadyCompleted,
     Ended(End),
-    /// It is open for the session that asked.
+    /// The run is open for the session that called.
     Open,
 }
 
-/// The commit that a run starts from. Where nothing has begun the base may have gained one meanwhile, such as one that
-/// makes its gates green.
+/// Returns the commit that a run starts from. Until the run has begun work this is the current tip of the base branch,
+/// which may have gained commits, such as one that makes its gates pass.
 pub fn start_commit(project: &Project, run: Option<&Run>) -> Result<Oid> {
     let Some(run) = run else { return project.head_commit() };
     let tip = if run.has_begun() { None } else { project.git().resolve_ref(&run.setup().base_branch)? };
     Ok(tip.unwrap_or_else(|| run.setup().start.clone()))
 }
 
-/// The run that a journal adds up to.
+/// Rebuilds the run from the records of its journal; none if there are no records.
 pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> {
     replay(records.iter().map(|record| (record.at, &record.event))).map_err(|why| {
         Error::new(Kind::Invalid, format!("{}: {why}", paths.journal().display())).hint(format!(
@@ -99,7 +101,7 @@ pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> 
     })
 }
 
-/// Takes the feature's lock, starts or resumes its run, and carries it as far as was asked.
+/// Takes the feature's lock, starts or resumes its run, and drives it as far as the options ask.
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
     let paused = |error: Error| if error.kind() == Kind::OutOfSpace { error.with_kind(Kind::Paused) } else { error };
     try_run(project, paths, ui, options).map_err(paused)
@@ -141,13 +143,13 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     crash::point(|| "session with its ports");
     write_plan(paths, &begun.run, &leases)?;
     crash::point(|| "session with its plan");
-    let (_, end) = session.carry_on(journal, begun, leases, Vec::new())?;
+    let (_, end) = session.drive(journal, begun, leases, Vec::new())?;
     drop(lock);
     Ok(end.map_or(Outcome::Open, Outcome::Ended))
 }
 
-/// The feature's lock. Where an earlier call of the same session has it, one that its client moved to the background, that is
-/// waited for.
+/// Takes the feature's lock. Waits for it if an earlier call of the same session, which its client may have moved to
+/// the background, holds it.
 pub fn lock(paths: &FeaturePaths, own: Option<&Lease>) -> Result<FeatureLock> {
     let drives = || own.and_then(|own| Lease::of(paths.dir(), &own.session)).is_some_and(|lease| lease.drives);
     match FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? {
@@ -164,7 +166,7 @@ pub fn lock(paths: &FeaturePaths, own: Option<&Lease>) -> Result<FeatureLock> {
     }
 }
 
-/// While a session runs the feature's tasks, nobody else does.
+/// Fails if another session drives the run.
 fn refuse_another_session(paths: &FeaturePaths, own: Option<&Lease>) -> Result<()> {
     match Lease::driving(paths.dir()) {
         Some(other) if own.is_none_or(|own| own.session != other.session) => Err(other.refusal(paths.feature())),
@@ -172,7 +174,7 @@ fn refuse_another_session(paths: &FeaturePaths, own: Option<&Lease>) -> Result<(
     }
 }
 
-/// What cannot be had is an error, never something else instead.
+/// Fails if the launcher is not available, rather than falling back to another one.
 pub fn check_launcher(kind: LauncherKind) -> Result<()> {
     if kind != LauncherKind::Container {
         return Ok(());
@@ -181,7 +183,7 @@ pub fn check_launcher(kind: LauncherKind) -> Result<()> {
         .hint("Use --mode subprocess, or launcher.type: subprocess in .mahabharatha/config.yaml."))
 }
 
-/// What a process works with while it holds the feature.
+/// What a process works with while it holds the feature's lock.
 struct Session<'a> {
     project: &'a Project,
     paths: &'a FeaturePaths,
@@ -190,14 +192,14 @@ struct Session<'a> {
     config: Config,
 }
 
-/// A run that this process is about to carry on, and what it did to it so far.
+/// A run that this process is about to drive, and what has happened in it so far.
 struct Begun {
     run: Run,
     opening: Opening,
 }
 
 impl Begun {
-    /// Lets something happen before anybody carries the run on.
+    /// Records an event before the run is driven.
     fn note(&mut self, journal: &mut Journal, event: &Event) -> Result<()> {
         record(&mut self.run, journal, now(), event)?;
         self.opening.tell(event, &self.run);
@@ -253,15 +255,16 @@ impl Session<'_> {
             begun.note(journal, event)?;
         }
         if begun.run.ended() == Some(&End::Blocked) {
-            for task in self.said_to_be_done(&begun.run) {
+            for task in self.marked_done(&begun.run) {
                 begun.note(journal, &tasks::adopt(task))?;
             }
         }
         Ok(begun)
     }
 
-    /// By people, in the feature's task list. While a run goes on, the list's mirror hears it.
-    fn said_to_be_done(&self, run: &Run) -> Vec<TaskId> {
+    /// Returns the tasks that the user marked as done in the feature's task list. During a run the list's mirror
+    /// reports them.
+    fn marked_done(&self, run: &Run) -> Vec<TaskId> {
         let list = self.config.claude_tasks.enabled.then(|| TaskList::of(self.project, self.paths.feature()).ok());
         let claims = list.flatten().and_then(|list| list.claims(&RunView::of(run), run.graph()).ok());
         claims.unwrap_or_default()
@@ -273,7 +276,7 @@ impl Session<'_> {
         Ground { project, paths, config, graph, launches: !options.intent.is_session(), agent, workers, resumed }
     }
 
-    /// The event by which this process takes the run over.
+    /// Returns the event by which this process takes over the run.
     fn resumed(&self, intent: Intent) -> Result<Event> {
         let planning = self.paths.planning_cost()?;
         Ok(Event::Resumed { policy: self.policy(), intent, planning })
@@ -286,8 +289,9 @@ impl Session<'_> {
         if intent.is_session() { claims::policy(policy) } else { policy }
     }
 
-    /// Lets what was asked happen, then goes on to the end; for a session, until nothing but what it holds is under way.
-    fn carry_on(
+    /// Applies the requested events, then drives the run to its end; for a session, only until nothing is in progress
+    /// but the tasks that sessions hold. Returns none if the run has not ended.
+    fn drive(
         self,
         journal: Journal,
         begun: Begun,
@@ -296,7 +300,7 @@ impl Session<'_> {
     ) -> Result<(Run, Option<End>)> {
         let Session { project, paths, ui, options, config } = self;
         let Begun { mut run, opening } = begun;
-        // Whatever a dying worker leaves behind falls to us.
+        // Become the parent of processes that dying workers leave behind.
         proc::become_subreaper().map_err(|error| Error::new(Kind::Failed, error.to_string()))?;
         cleanup::remove_stale_locks(project, paths);
         cleanup::remove_half_made_worktrees(project, paths)?;
@@ -322,7 +326,7 @@ impl Session<'_> {
         if end.is_err() {
             host.give_up();
         }
-        // When the command returns, nothing runs.
+        // No process of the run may outlive the command.
         host.finish();
         proc::end_descendants(std::time::Duration::ZERO);
         let is_read = reporter.finish();
@@ -349,7 +353,7 @@ fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid,
     })
 }
 
-/// Runs the gates on the base as the start of a run does, where nothing runs now, and leaves nothing behind.
+/// Runs the gates on the base as a starting run would, unless a run is active, and cleans up afterwards.
 pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
     let (project, paths, config) = (ground.project, ground.paths, ground.config);
     let policy = config.policy(None, false, None);
@@ -383,7 +387,7 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     Ok(())
 }
 
-/// Levels that are merged stay where they are, and the others have to follow them.
+/// Fails if `merge.target` was changed after a level was merged: later levels have to land on the same branch.
 fn check_target(run: &Run, policy: &Policy) -> Result<()> {
     let merged = run.levels().iter().find(|level| matches!(level.status, LevelStatus::Merged { .. }));
     let Some(level) = merged.filter(|_| policy.onto_staging != run.policy().onto_staging) else { return Ok(()) };
@@ -393,7 +397,7 @@ fn check_target(run: &Run, policy: &Policy) -> Result<()> {
     Err(Error::new(Kind::Invalid, message).hint(format!("Put it back for this run: merge.target: {before}.")))
 }
 
-/// Whether the level that was asked for can be next.
+/// Fails if the requested level does not exist or an earlier level is not merged.
 fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<()> {
     let (Intent::Level(goal) | Intent::Merge(goal) | Intent::Session(Some(goal))) = intent else { return Ok(()) };
     let levels = graph.levels();
@@ -416,7 +420,7 @@ fn check_intent(intent: Intent, graph: &TaskGraph, run: Option<&Run>) -> Result<
     }
 }
 
-/// Appends to the journal, then lets everybody know.
+/// Appends events to the journal, then passes them to the reporter.
 struct Recorder {
     journal: Journal,
     reporter: Arc<Reporter>,
@@ -437,7 +441,7 @@ impl mahabharatha_core::run::Journal for Recorder {
     }
 }
 
-/// Writes what the plan says for people: the task files and who is to do what.
+/// Writes the plan for the user: the task files and the assignment of tasks to workers.
 fn write_plan(paths: &FeaturePaths, run: &Run, leases: &[PortLease]) -> Result<()> {
     let graph = run.graph();
     let plan = Plan::new(graph, run.policy().workers);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Ran, Repo, simple};
+use crate::support::{Ran, Repo, simple, task};
 
 fn ready() -> Repo {
     let repo = Repo::new();
@@ -246,4 +246,18 @@ fn a_gate_whose_program_is_not_installed() {
         .does_not_say("calls git");
     repo.graph("x", &[simple("A", 1, "a.txt")]);
     repo.run(&["run"]).code(7).says("no-such-manager").says("not found");
+}
+
+#[test]
+fn a_doctor_removes_no_work_of_a_run_whose_journal_is_lost() {
+    let repo = Repo::new();
+    repo.config("agent: command\nquality_gates: [{ name: fine, command: \"true\" }]\n");
+    repo.graph("x", &[simple("A", 1, "a"), task("B", 1, "b", "echo no; exit 3")]);
+    repo.commit("graph");
+    repo.run(&["run"]).code(3);
+    let refs = repo.refs();
+    assert!(refs.iter().any(|name| name.contains("x/tasks/A")), "{refs:?}");
+    std::fs::remove_file(repo.join(".git/mahabharatha/x/events.jsonl")).unwrap();
+    repo.run(&["doctor", "-f", "x"]).says("green on the base");
+    assert_eq!(repo.refs(), refs);
 }

@@ -1,4 +1,7 @@
-//! What a run leaves in the repository, and taking it away again: never work that is neither merged nor saved.
+//! Finds and removes what a run leaves in the repository: worktrees, refs, directories, stale locks.
+//!
+//! Called when a feature closes, at the start of a session and by `cleanup`. Leftovers that hold work which is neither
+//! merged nor saved are marked `precious`; a caller removes them only if the user asked for it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,11 +18,11 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
 
-/// One thing that could be taken away.
+/// Something that could be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     pub what: What,
-    /// Why it must not go without being told so.
+    /// Why it must not be removed unless the user asks for it.
     pub precious: Option<String>,
 }
 
@@ -40,7 +43,7 @@ impl std::fmt::Display for What {
     }
 }
 
-/// Everything of a feature that is not its journal, its specs or its reports. The caller holds the feature's lock.
+/// Returns everything of a feature except its journal, specs and reports. The caller holds the feature's lock.
 pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip_too: bool) -> Result<Vec<Leftover>> {
     let git = Git::repository(project.common_dir());
     let mut found = worktrees(&git, paths)?;
@@ -83,7 +86,7 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
     Ok(found)
 }
 
-/// Returns the branches that the precious worktrees are on: without them these would have no commit.
+/// Returns the branches of the precious worktrees, which would have no commit without them.
 fn branches_in_use(git: &Git, worktrees: &[Leftover]) -> BTreeSet<String> {
     let precious = worktrees.iter().filter(|leftover| leftover.precious.is_some());
     let branch = |leftover: &Leftover| match &leftover.what {
@@ -98,7 +101,7 @@ fn is_merged(run: &Run, task: &TaskId) -> bool {
     run.levels().iter().any(|state| state.level == level && matches!(state.status, LevelStatus::Merged { .. }))
 }
 
-/// Whether the base branch contains the commit.
+/// Returns whether the base branch contains the commit.
 fn is_landed(git: &Git, run: Option<&Run>, commit: &Oid) -> Result<bool> {
     let Some(run) = run else { return Ok(false) };
     match git.resolve_ref(&run.setup().base_branch)? {
@@ -115,11 +118,11 @@ fn worktrees(git: &Git, paths: &FeaturePaths) -> Result<Vec<Leftover>> {
         Err(error) => return Err(io("read", &dir)(error)),
     };
     let mut found = Vec::new();
-    // A file there is none of ours, and must not keep a run from its end.
+    // A plain file there is not ours and must not keep the feature from closing.
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
     let mut there: BTreeSet<PathBuf> =
         entries.into_iter().flatten().flatten().filter(|entry| !is_file(entry)).map(|entry| entry.path()).collect();
-    // Also what git knows of a worktree whose files are gone, or were never made.
+    // Include worktrees that git knows but whose files are gone or were never created.
     there.extend(git.worktrees_in(&dir));
     for path in there {
         let in_merge = git.worktree_git_dir(&path).is_some_and(|admin| admin.join("MERGE_HEAD").exists());
@@ -134,7 +137,8 @@ fn worktrees(git: &Git, paths: &FeaturePaths) -> Result<Vec<Leftover>> {
     Ok(found)
 }
 
-/// A slot has a record as long as an attempt's work is nowhere but in its worktree.
+/// Returns why a worktree holds unsaved work, if it does. A slot has a record as long as an attempt's work exists only
+/// in its worktree.
 fn unsaved(paths: &FeaturePaths, name: &str) -> Option<String> {
     if name.starts_with("left-") {
         return Some("it is work that could not be committed".to_string());
@@ -143,7 +147,7 @@ fn unsaved(paths: &FeaturePaths, name: &str) -> Option<String> {
     record.exists().then(|| "it holds work that is saved nowhere else; the next run saves it".to_string())
 }
 
-/// Takes the things away, worktrees before the branches that they stand on.
+/// Removes the given things, worktrees before their branches.
 pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Result<()> {
     let git = Git::repository(project.common_dir());
     let _lock = WorktreesLock::wait(&project.shared_dir())?;
@@ -168,14 +172,14 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
     git.update_refs(&changes, "cleared away")?;
     crash::point(|| "clear refs after");
     for dir in paths.worktrees().ancestors().take(2) {
-        // Goes when it is empty, and only then.
+        // Succeeds only if the directory is empty.
         let _ = fs::remove_dir(dir);
     }
     Ok(())
 }
 
-/// Removes the locks that a killed git left on refs of the feature and on indexes of its integration. Nobody but us writes
-/// there; a worker that outlived the run before may be at a ref now, for a moment.
+/// Removes the locks that a killed git left on the feature's refs and on the indexes of its integration. No other
+/// program writes there, but an orphaned worker of the previous run may hold a ref lock for a moment.
 pub fn remove_stale_locks(project: &Project, paths: &FeaturePaths) {
     let feature = paths.feature();
     let refs = ["refs/heads/mahabharatha", "refs/mahabharatha"].map(|place| project.common_dir().join(place));
@@ -193,11 +197,11 @@ pub fn remove_stale_locks(project: &Project, paths: &FeaturePaths) {
     }
 }
 
-/// Takes away what a git that was killed while it added a worktree of the feature left: as long as that is there, nobody can
-/// list worktrees. Where files lie in it they stay.
+/// Removes the half-created worktrees of a killed `git worktree add`, which make `git worktree list` fail. Worktrees
+/// with files are repaired or unregistered; their files stay.
 pub fn remove_half_made_worktrees(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let git = Git::repository(project.common_dir());
-    let _nobody_adds_one = WorktreesLock::wait(&project.shared_dir())?;
+    let _lock = WorktreesLock::wait(&project.shared_dir())?;
     for path in git.worktrees_in(&paths.worktrees()) {
         let Some(admin) = git.worktree_git_dir(&path) else { continue };
         let is_whole = |name| fs::metadata(admin.join(name)).is_ok_and(|found| found.len() > 0);
@@ -212,15 +216,15 @@ pub fn remove_half_made_worktrees(project: &Project, paths: &FeaturePaths) -> Re
     Ok(())
 }
 
-/// No git of ours holds a ref so long.
-const LONGEST_HOLD: Duration = Duration::from_secs(3);
+/// Longest time that a live git process of ours holds a lock.
+const MAX_LOCK_AGE: Duration = Duration::from_secs(3);
 
 fn remove_when_stale(lock: &Path) {
-    let give_up = Instant::now() + LONGEST_HOLD;
+    let deadline = Instant::now() + MAX_LOCK_AGE;
     let age = |made: SystemTime| SystemTime::now().duration_since(made).unwrap_or_default();
     while let Ok(made) = fs::symlink_metadata(lock).and_then(|found| found.modified()) {
-        if age(made) > LONGEST_HOLD || Instant::now() > give_up {
-            // Where it cannot be removed, git says so.
+        if age(made) > MAX_LOCK_AGE || Instant::now() > deadline {
+            // If this fails, the next git command reports the lock.
             let _ = fs::remove_file(lock);
             return;
         }

@@ -1,4 +1,4 @@
-//! Time that never goes back and never stands still, whatever the machine's clock does.
+//! The host's clock: it never runs backwards or stops, even if the system clock is set back.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -7,30 +7,30 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use mahabharatha_core::ids::Time;
 
-/// Who waits does not notice that the machine slept meanwhile, so the time is looked at now and then.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Longest wait before the clock is read again: a timeout does not count the time that the machine was suspended.
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// The machine's clock where that is ahead; else on from the last time that was told, as fast as time passes.
+/// The system clock if it is ahead of the last reading, otherwise that reading plus the time elapsed since.
 pub struct Clock(Cell<(Time, Instant)>);
 
 impl Clock {
-    /// `last` is the latest time that the journal has.
+    /// Creates a clock that starts no earlier than `last`, the latest time in the journal.
     pub fn after(last: Time) -> Clock {
         Clock(Cell::new((last, Instant::now())))
     }
 
     pub fn now(&self) -> Time {
-        self.told(Time(Timestamp::now().as_millisecond()), Instant::now())
+        self.advance(Time(Timestamp::now().as_millisecond()), Instant::now())
     }
 
-    /// What comes before that time.
+    /// Receives a message, or times out at `until`.
     pub fn wait<T>(&self, inbox: &Receiver<T>, until: Time) -> Result<T, RecvTimeoutError> {
-        wait_in_pieces(inbox, LONGEST_WAIT, || until.since(self.now()))
+        wait_in_pieces(inbox, MAX_WAIT, || until.since(self.now()))
     }
 
-    fn told(&self, clock: Time, now: Instant) -> Time {
+    fn advance(&self, system: Time, now: Instant) -> Time {
         let (last, at) = self.0.get();
-        let time = clock.max(last + now.saturating_duration_since(at));
+        let time = system.max(last + now.saturating_duration_since(at));
         self.0.set((time, now));
         time
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_waited_for_comes_in_time_though_the_machine_slept() {
+    fn a_wait_ends_on_time_after_the_machine_was_suspended() {
         let (sender, inbox) = mpsc::channel();
         let hours_left = Cell::new(10);
         let left = || Duration::from_secs(3_600 * hours_left.replace(hours_left.get() / 2));
@@ -69,14 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_back_is_gone_past_at_the_speed_of_time() {
+    fn time_advances_steadily_when_the_system_clock_jumps_back() {
         let (clock, start) = (Clock::after(Time(10_000)), Instant::now());
         let after = |ms| start + Duration::from_millis(ms);
-        clock.told(Time(10_000), start);
-        assert_eq!(clock.told(Time(11_000), after(1_000)), Time(11_000));
-        assert_eq!(clock.told(Time(2_000), after(1_500)), Time(11_500), "back by nine seconds");
-        assert_eq!(clock.told(Time(3_000), after(2_500)), Time(12_500));
-        assert_eq!(clock.told(Time(90_000), after(2_600)), Time(90_000), "ahead, as after a sleep");
-        assert_eq!(clock.told(Time(3_200), after(2_700)), Time(90_100));
+        clock.advance(Time(10_000), start);
+        assert_eq!(clock.advance(Time(11_000), after(1_000)), Time(11_000));
+        assert_eq!(clock.advance(Time(2_000), after(1_500)), Time(11_500), "back by nine seconds");
+        assert_eq!(clock.advance(Time(3_000), after(2_500)), Time(12_500));
+        assert_eq!(clock.advance(Time(90_000), after(2_600)), Time(90_000), "ahead, as after a sleep");
+        assert_eq!(clock.advance(Time(3_200), after(2_700)), Time(90_100));
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a feature: the checklist, the report, clearing away.
+//! Closes a feature after its last level: checks that every level is merged, writes the completion report, cleans up.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::report::completion_md::{FailedGate, FileChange, Findings, GateResult,
 use crate::report::files;
 use crate::worker;
 
-/// Completed only if it is so: the report is written from what the journal says, after git has been asked.
+/// Writes the completion report from the journal and removes leftovers. Fails if the branch lacks a merged level.
 pub fn close(context: &Context, run: &Run) -> Result<()> {
     let branch = run.landing_branch();
     let tip = context
@@ -52,11 +52,11 @@ fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
     Ok(Findings { gates, failed_gates, commits, changes, criteria: criteria(context, run) })
 }
 
-/// Every run of a gate that failed, also of those that passed afterwards.
+/// Returns every failed gate run, including gates that passed later.
 fn failed_gates(context: &Context, results: &[GateResult]) -> Result<Vec<FailedGate>> {
     let passed_later = |level: Level, failure: &GateFailure| {
-        let is_it = |result: &&GateResult| result.level == level && result.command == failure.command;
-        results.iter().find(is_it).is_some_and(|result| result.status == GateStatus::Passed)
+        let matches = |result: &&GateResult| result.level == level && result.command == failure.command;
+        results.iter().find(matches).is_some_and(|result| result.status == GateStatus::Passed)
     };
     let mut failed = Vec::new();
     for entry in Journal::read(&context.paths.journal())? {
@@ -78,7 +78,7 @@ fn failed_gates(context: &Context, results: &[GateResult]) -> Result<Vec<FailedG
     Ok(failed)
 }
 
-/// The acceptance criteria of the requirements, then those that only tasks have.
+/// Returns the acceptance criteria of the requirements, then those that only tasks have.
 fn criteria(context: &Context, run: &Run) -> Vec<TracedCriterion> {
     let text = fs::read_to_string(context.paths.requirements()).unwrap_or_default();
     let requirements = Requirements::parse(&text);
@@ -97,7 +97,7 @@ fn criteria(context: &Context, run: &Run) -> Vec<TracedCriterion> {
     all
 }
 
-/// What the run's commits changed, file by file.
+/// Returns the lines that the run's commits added and removed in each file.
 fn changes(context: &Context, tip: &Oid) -> Result<Vec<FileChange>> {
     let ours = format!("--grep=^Mahabharatha-Feature: {}$", context.paths.feature());
     let range = format!("{}..{tip}", context.start);
@@ -114,7 +114,7 @@ fn changes(context: &Context, tip: &Oid) -> Result<Vec<FileChange>> {
     Ok(files.into_iter().map(|(path, lines)| FileChange { path, lines }).collect())
 }
 
-/// What came of each gate at each level, as the journal has it.
+/// Returns the last result of each gate at each level, from the journal.
 fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
     let name = |command: &str| {
         let gate = context.config.quality_gates.iter().find(|gate| gate.command == command);
@@ -127,7 +127,7 @@ fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
     };
     for entry in Journal::read(&context.paths.journal())? {
         match &entry.event {
-            // Also what had passed on this very tree before, and was not run again.
+            // Includes gates that had passed on this tree before and were not run again.
             Event::GatesPassed { level, candidate, .. } => {
                 for pass in run.passed_gates().filter(|pass| pass.tree == candidate.tree) {
                     let (name, command) = (name(&pass.command), pass.command.clone());
@@ -150,7 +150,7 @@ fn failed(level: Level, failure: &GateFailure, status: GateStatus) -> GateResult
     GateResult { name: failure.gate.clone(), command: failure.command.clone(), level, status }
 }
 
-/// The commits that the run put onto the branch, the newest first.
+/// Returns the commits that the run added to the branch, newest first.
 fn commits(context: &Context, tip: &Oid) -> Result<Vec<String>> {
     let ours = format!("--grep=^Mahabharatha-Feature: {}$", context.paths.feature());
     let range = format!("{}..{tip}", context.start);

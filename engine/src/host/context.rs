@@ -1,4 +1,5 @@
-//! What every effect needs to know.
+//! Project, configuration, repository and run settings shared by all effects of a run, and what is derived from them:
+//! job specs, agent specs and the environment of gates.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,8 +25,8 @@ use crate::launch::subprocess;
 use crate::report::state_md;
 use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules};
 
-/// How long agents have to end by themselves when nobody says otherwise.
-const GRACE: Duration = Duration::from_secs(10);
+/// Default time between asking agents to end and killing them.
+const GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
@@ -87,15 +88,15 @@ impl Context {
 
 impl Inner {
     pub fn grace(&self) -> Duration {
-        GRACE
+        GRACE_PERIOD
     }
 
-    /// What belongs to integration: its git directory, and the mark of the commands that it runs.
+    /// Returns the directory of integration: it holds its git directory and marks the processes that it runs.
     pub fn integration_dir(&self) -> PathBuf {
         self.paths.dir().join("integration")
     }
 
-    /// What it takes to integrate, with a git directory of its own written now.
+    /// Creates the integration's own git directory and returns the integration.
     pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
         let dir = self.integration_dir();
         Ok(Integration {
@@ -116,8 +117,8 @@ impl Inner {
         })
     }
 
-    /// What gates and verifications see: what an attempt does, as far as staging has it. No worker is at work meanwhile, so
-    /// the ports of the first are free.
+    /// Returns the environment of gates and verifications: that of an attempt, as far as it applies to staging. No
+    /// worker runs during integration, so the ports of the first one are free.
     fn integration_env(&self) -> BTreeMap<OsString, OsString> {
         let mut env = proc::base_env(&self.config.env.pass);
         let ports: Vec<String> = self.ports.iter().take(1).flat_map(|lease| &lease.ports).map(u16::to_string).collect();
@@ -135,7 +136,7 @@ impl Inner {
         env
     }
 
-    /// The verifications of all tasks that were done, to be run where they have come together.
+    /// Returns the verifications of all completed tasks, to be run on their combined work.
     pub fn verifications(&self, run: &Run) -> Vec<Verification> {
         let done = run.graph().tasks().iter().zip(run.tasks()).filter(|(task, state)| {
             matches!(state.status, TaskStatus::Completed { .. }) && !task.spec.verification.command.is_empty()
@@ -148,7 +149,7 @@ impl Inner {
         .collect()
     }
 
-    /// What speaks against taking the commit as this job's.
+    /// Returns the reasons to reject the commit as this job's result.
     pub fn objections_to(&self, job: &Job, commit: &Oid) -> Result<Vec<String>> {
         let commits = std::slice::from_ref(commit);
         let owned = self.graph.task(&job.task).map_or(&[][..], |task| task.owned.as_slice());
@@ -162,7 +163,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// What the run's agents decided, and what people noted in `STATE.md` so far.
+    /// Returns the decisions of the run's agents and those that users noted in `STATE.md`.
     fn decisions(&self, run: &Run) -> Vec<String> {
         let state = fs::read(self.project.state_file()).unwrap_or_default();
         state_md::decisions(&state, run)
@@ -173,7 +174,7 @@ impl Inner {
         self.graph.task(&job.task).ok_or_else(missing)
     }
 
-    /// What a worker needs to know about its job.
+    /// Returns the job spec for a worker.
     pub fn spec(&self, job: &Job, run: &Run) -> Result<JobSpec> {
         let task = self.task(job)?;
         let worktree = self.paths.worktree(job.worker);
@@ -201,7 +202,7 @@ impl Inner {
             limits: Limits {
                 attempt_ms: millis(self.config.workers.timeout),
                 stall_ms: millis(self.config.workers.stall),
-                grace_ms: millis(GRACE),
+                grace_ms: millis(GRACE_PERIOD),
             },
             generated: self.config.ownership.generated.added().map(str::to_owned).collect(),
             context: PromptContext {

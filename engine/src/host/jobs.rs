@@ -1,7 +1,7 @@
-//! Jobs: started, watched, adopted from an orchestrator that died, cancelled.
+//! Starts, watches, adopts and cancels the workers of jobs. Called by the host for `RunJob`.
 //!
-//! Called by the host for `RunJob`. `settle` decides what a worker that is gone has left, `survivors` ends workers whose
-//! orchestrator is gone. Nothing here changes the user's checkout or a branch.
+//! `settle` determines what a worker that is gone has left, `survivors` ends workers whose orchestrator is gone.
+//! Nothing here changes the user's checkout or a branch.
 
 mod settle;
 mod survivors;
@@ -41,12 +41,12 @@ const SAVE_PERIOD: Duration = Duration::from_secs(5);
 /// Poll interval for detecting that a session's client has exited.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A running job, ours or adopted.
+/// Handle to cancel a running job.
 pub enum Control {
     Child(Canceller),
-    /// By its directory: its worker may not have written its identity yet.
+    /// Job directory of an adopted worker, which may not have written its identity yet.
     Adopted(PathBuf),
-    /// Held by a session. Sending ends the attempt.
+    /// Held by a session; a message on the channel ends the attempt.
     Held(Sender<()>),
 }
 
@@ -57,7 +57,7 @@ impl Control {
         // The worker reads the file when the signal arrives; without it, its agent gets the usual grace period.
         let file = job_dir.join(worker::GRACE);
         if write_atomic(&file, grace.as_millis().to_string().as_bytes()).is_err() {
-            // A full disk still has room for a name, which says that the worker did not end by itself.
+            // Even a full disk has room for an empty file, which records that the worker did not end by itself.
             let _ = fs::File::create(&file);
         }
         match self {
@@ -66,7 +66,7 @@ impl Control {
                 let dir = dir.clone();
                 thread::spawn(move || end_holder(&dir, limit));
             }
-            Control::Held(given_up) => drop(given_up.send(())),
+            Control::Held(cancel) => drop(cancel.send(())),
         }
     }
 }
@@ -125,7 +125,7 @@ fn write_job_spec(context: &Context, job: &Job, run: &Run) -> Result<JobSpec> {
     fs::create_dir_all(&dir).map_err(io("make", &dir))?;
     point("has a directory");
     if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
-        // The slot was never prepared, or a person has pruned its worktree since.
+        // The slot was never prepared, or the user has pruned its worktree since.
         slots::prepare(context, job.worker)?;
     }
     let spec = context.spec(job, run)?;
@@ -134,15 +134,15 @@ fn write_job_spec(context: &Context, job: &Job, run: &Run) -> Result<JobSpec> {
     Ok(spec)
 }
 
-/// Waits until the lease of the session that holds the task runs out, or the attempt is cancelled. Any other end the
-/// session reports itself.
+/// Waits until the lease of the session that holds the task expires or the attempt is cancelled. The session reports
+/// any other end itself.
 fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Event>) -> Control {
-    let (give_up, told) = mpsc::channel();
+    let (cancel, cancelled) = mpsc::channel();
     let (context, job, session, events) = (context.clone(), job.clone(), session.to_owned(), events.clone());
     thread::spawn(move || {
         while let Some(left) = lease::time_left(context.paths.dir(), &session) {
             // The lease may be renewed and the client may exit at any time.
-            match told.recv_timeout(left.min(LEASE_POLL_INTERVAL)) {
+            match cancelled.recv_timeout(left.min(LEASE_POLL_INTERVAL)) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) => break,
                 // The run no longer waits for this job.
@@ -153,10 +153,10 @@ fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Ev
         let report = when_gone(&dir, |lock| settle(&context, &job, &dir, lock, &Watched::default()));
         conclude(&context, &job, &events, report);
     });
-    Control::Held(give_up)
+    Control::Held(cancel)
 }
 
-/// Finds out what became of a job that an earlier process may have started: its result, a live worker, or nothing.
+/// Takes over a job that an earlier process may have started: reports its result, adopts its live worker, or starts it.
 pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
     if JobSpec::read(&dir).is_err() {
@@ -198,7 +198,7 @@ fn live_session<'a>(context: &Context, job: &'a Job) -> Option<&'a str> {
     (lives && !ended).then_some(session)
 }
 
-/// Lets a worker that outlived its orchestrator go on, and waits for its lock.
+/// Watches a worker that outlived its orchestrator and waits for its lock.
 fn adopt(context: &Context, job: &Job, events: &Sender<Event>) -> Control {
     let dir = context.paths.job(&job.task, job.attempt);
     let (control, at) = (Control::Adopted(dir.clone()), dir.clone());

@@ -1,4 +1,6 @@
-//! Carries out effects in the real world: each on a thread of its own, answered by an event.
+//! Carries out a run's effects on this machine, each on its own thread, and answers each with an event.
+//!
+//! Driven by `session`. The run decides what happens next; nothing here may decide it.
 
 pub mod cleanup;
 mod clock;
@@ -28,28 +30,28 @@ use clock::Clock;
 pub use context::Context;
 use integrate::{Blame, GateCall, Gated, Integration, Outcome};
 
-/// The world as it is.
+/// The host of a run on this machine.
 pub struct LocalHost {
     context: Context,
     events: Sender<Event>,
     inbox: Receiver<Event>,
     spool: Spool,
     jobs: BTreeMap<EffectId, (Job, jobs::Control)>,
-    /// One thing at a time in staging's worktree.
+    /// Held by the one thread that may use the staging worktree.
     staging: Arc<Mutex<()>>,
-    /// The lock under which features integrate one after the other, from staging to landing.
+    /// Repository-wide lock that serializes the integration of features, kept from staging to landing.
     integration: Arc<Mutex<Option<IntegrationLock>>>,
     staging_prepared: bool,
-    /// Each thread holds a sender as long as it is at work.
+    /// Each thread holds a clone of the sender until it ends.
     threads: (Sender<()>, Receiver<()>),
     clock: Clock,
 }
 
-/// What threads that nobody waits for any more are given at the end.
-const LAST_WORK: Duration = Duration::from_secs(20);
+/// How long `finish` waits for the remaining threads.
+const THREAD_EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl LocalHost {
-    /// `last` is the latest time that the journal has.
+    /// Creates the host. `last` is the latest time in the journal.
     pub fn new(context: Context, last: Time) -> Result<LocalHost> {
         let (events, inbox) = mpsc::channel();
         let asked = events.clone();
@@ -71,7 +73,7 @@ impl LocalHost {
         })
     }
 
-    /// What has happened already.
+    /// Returns the next event that has already arrived, without waiting.
     pub fn pending(&mut self) -> Option<Event> {
         self.inbox.try_recv().ok().inspect(|event| self.forget_ended(event))
     }
@@ -84,7 +86,7 @@ impl LocalHost {
         }
     }
 
-    /// For those who have something to tell that no effect answers.
+    /// Returns a sender for events that answer no effect.
     pub fn sender(&self) -> Sender<Event> {
         self.events.clone()
     }
@@ -93,11 +95,11 @@ impl LocalHost {
         self.jobs.extend(control.map(|control| (id, (job.clone(), control))));
     }
 
-    /// Does the work of an effect on a thread, which sends the event that answers it.
+    /// Runs the work of an effect on a thread and sends the event that answers the effect.
     fn in_background(&self, id: EffectId, work: impl FnOnce(&Context) -> Result<Outcome<Event>> + Send + 'static) {
-        let (context, events, at_work) = (self.context.clone(), self.events.clone(), self.threads.0.clone());
+        let (context, events, running) = (self.context.clone(), self.events.clone(), self.threads.0.clone());
         thread::spawn(move || {
-            let _at_work = at_work;
+            let _running = running;
             let event = match work(&context) {
                 Ok(Outcome::Done(event)) => event,
                 Ok(Outcome::Cancelled) => Event::Cancelled { effect: id },
@@ -111,7 +113,8 @@ impl LocalHost {
         });
     }
 
-    /// As `in_background`, with the repository's integration lock held; `next` releases it when the run has no use for it.
+    /// Like `in_background`, but holds the repository's integration lock, which `next` releases once the run is no
+    /// longer integrating.
     fn integrate(
         &self,
         id: EffectId,
@@ -124,7 +127,7 @@ impl LocalHost {
             let lock = match kept {
                 Some(lock) => lock,
                 None => {
-                    // Another feature may hold it for as long as its gates take.
+                    // Another feature may hold the lock for as long as its gates run.
                     let dir = context.project.shared_dir();
                     match context.cancel.unless_cancelled(move || IntegrationLock::wait(&dir)) {
                         Some(lock) => lock?,
@@ -132,28 +135,30 @@ impl LocalHost {
                     }
                 }
             };
-            let outcome = work(context, &context.integration(tell(events))?, &lock)?;
+            let outcome = work(context, &context.integration(forward_notes(events))?, &lock)?;
             *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(lock);
             Ok(outcome)
         });
     }
 
-    /// Checks staging out while agents work, so that little is left to do when a level is complete. Where that fails,
-    /// the level's integration says why.
+    /// Checks out staging while agents work, so that a completed level integrates faster. Errors are ignored here; the
+    /// level's integration reports them.
     fn prepare_staging(&mut self, base: &Oid) {
         if std::mem::replace(&mut self.staging_prepared, true) {
             return;
         }
         let (context, staging, base) = (self.context.clone(), Arc::clone(&self.staging), base.clone());
-        let (events, at_work) = (self.events.clone(), self.threads.0.clone());
+        let (events, running) = (self.events.clone(), self.threads.0.clone());
         thread::spawn(move || {
-            let _at_work = at_work;
+            let _running = running;
             let _one_at_a_time = staging.lock().unwrap_or_else(PoisonError::into_inner);
-            context.integration(tell(events)).and_then(|integration| integration.prepare_staging_worktree(&base))
+            context
+                .integration(forward_notes(events))
+                .and_then(|integration| integration.prepare_staging_worktree(&base))
         });
     }
 
-    /// Where nothing more can be noted down: ends what is under way, at once. It is done again when the run goes on.
+    /// Kills everything in progress at once, for when the journal cannot be written. A resumed run repeats that work.
     pub fn give_up(&mut self) {
         self.cancel(true, Duration::ZERO, None);
         for (job, _) in self.jobs.values().filter(|(_, control)| !matches!(control, jobs::Control::Held(_))) {
@@ -161,12 +166,13 @@ impl LocalHost {
         }
     }
 
-    /// Lets threads come to their end: a git that is killed in the middle leaves locks and half a worktree behind.
+    /// Waits for the threads to end, because a git process killed midway leaves locks and half-created worktrees
+    /// behind.
     pub fn finish(self) {
         let (running, ended) = self.threads;
         drop(running);
-        // Nobody sends anything: this waits until the last of them is gone.
-        let _ = ended.recv_timeout(LAST_WORK);
+        // Nothing is ever sent: the channel disconnects when the last thread drops its sender.
+        let _ = ended.recv_timeout(THREAD_EXIT_TIMEOUT);
     }
 
     fn carry_out(&mut self, id: EffectId, effect: &Effect, run: &Run) {
@@ -188,7 +194,7 @@ impl LocalHost {
                 let (staging, events) = (Arc::clone(&self.staging), self.events.clone());
                 self.in_background(id, move |context| {
                     let _one_at_a_time = staging.lock().unwrap_or_else(PoisonError::into_inner);
-                    let checked = context.integration(tell(events))?.check_base(&base)?;
+                    let checked = context.integration(forward_notes(events))?.check_base(&base)?;
                     Ok(checked.map(|red| Event::BaseChecked { effect: id, red }))
                 });
             }
@@ -231,7 +237,7 @@ impl LocalHost {
             }
             Effect::Cancel { force, grace_ms, only } => self.cancel(force, Duration::from_millis(grace_ms), only),
             Effect::Answer { request, answer } => {
-                // Who asked has gone, or the disk is full: the run itself is none the worse for it.
+                // Fails if the client is gone or the disk is full; neither affects the run.
                 let _ = self.spool.answer(&request, &answer);
             }
         }
@@ -239,7 +245,7 @@ impl LocalHost {
 
     fn cancel(&mut self, force: bool, grace: Duration, only: Option<WorkerId>) {
         for (job, control) in self.jobs.values() {
-            // A run that ends leaves to sessions what they hold.
+            // When the run ends, sessions keep the tasks that they hold.
             let meant = only.map_or(!matches!(control, jobs::Control::Held(_)), |worker| worker == job.worker);
             if meant {
                 let dir = self.context.paths.job(&job.task, job.attempt);
@@ -258,7 +264,7 @@ impl Host for LocalHost {
     }
 
     fn begin(&mut self, id: EffectId, effect: &Effect, run: &Run) {
-        // Before it, nothing has happened since the append that led to it, or since the effect before.
+        // No crash point before it: the one after the journal append or the previous effect covers that state.
         self.carry_out(id, effect, run);
         crash::point(|| format!("begun {}", label(effect)));
     }
@@ -269,7 +275,7 @@ impl Host for LocalHost {
                 let control = jobs::reconcile(&self.context, job, run, &self.events);
                 self.started(id, job, control);
             }
-            // Everything else finds out for itself what is done already, once nothing of it runs any more.
+            // Every other effect detects what is already done, once its leftover processes are killed.
             other => {
                 jobs::end_escaped(&self.context.integration_dir());
                 if jobs::runs_commands_in_staging(other) {
@@ -297,21 +303,27 @@ impl Host for LocalHost {
     }
 }
 
-/// Runs the gates on the commit that the run would start from, and takes away what that needed. Says which failed.
+/// Runs the gates on the commit that the run would start from and removes the worktree and refs that this created.
+/// Returns the gates that failed.
 pub fn check_base(context: &Context) -> Result<Vec<GateFailure>> {
     let (cancel, grace) = (context.cancel.clone(), context.grace());
     listen(move |before, _| cancel.cancel(if before > 0 { Duration::ZERO } else { grace }))?;
+    let found = || -> Result<Vec<cleanup::What>> {
+        let found = cleanup::leftovers(&context.project, &context.paths, None, false)?;
+        Ok(found.into_iter().map(|leftover| leftover.what).collect())
+    };
+    // What is there already may be work of a run whose journal is lost.
+    let before = found()?;
     let checked = context.integration(|_| {}).and_then(|integration| integration.check_base(&context.start));
-    let left = cleanup::leftovers(&context.project, &context.paths, None, false)?;
-    let left: Vec<cleanup::What> = left.into_iter().map(|leftover| leftover.what).collect();
-    cleanup::remove(&context.project, &context.paths, &left)?;
+    let created: Vec<cleanup::What> = found()?.into_iter().filter(|what| !before.contains(what)).collect();
+    cleanup::remove(&context.project, &context.paths, &created)?;
     match checked? {
         Outcome::Done(red) => Ok(red),
         Outcome::Cancelled => Err(Error::new(Kind::Stopped, "stopped before the gates had ended")),
     }
 }
 
-/// An effect by its kind and what it is about.
+/// Names an effect in crash points, by its kind and subject.
 fn label(effect: &Effect) -> String {
     match effect {
         Effect::CheckBase { .. } => "check_base".to_string(),
@@ -327,8 +339,8 @@ fn label(effect: &Effect) -> String {
     }
 }
 
-/// Passes on what a person should know.
-fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'static {
+/// Returns a callback that turns integration notes into events for the user.
+fn forward_notes(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'static {
     move |note| {
         let (level, note) = match note {
             integrate::Note::OnlyReported { level, failure } => (level, Note::OnlyReported { failure }),
@@ -340,8 +352,8 @@ fn tell(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Sync + 'stat
     }
 }
 
-/// The first signal stops in good order, the second at once. When the run is over, a signal ends the process: it may
-/// be waiting for a reader of its last words who does not read.
+/// Stops the run gracefully on the first signal and by force on the second. After the run, a signal terminates the
+/// process, which may be blocked on output that the reader does not read.
 fn listen_for_signals(events: Sender<Event>, grace: Duration) -> Result<()> {
     listen(move |before, signal| {
         let command = Command::Stop { force: before > 0, grace_ms: grace.as_millis() as u64, worker: None };

@@ -1,4 +1,6 @@
-//! Worktrees of workers. Git loses some when they are made side by side, so that is done one at a time.
+//! Worktrees of workers, created one at a time because git loses worktrees that are added concurrently.
+//!
+//! Files in an existing worktree are never removed here: they may be work that is saved nowhere else.
 
 use std::fs;
 use std::path::Path;
@@ -12,19 +14,19 @@ use mahabharatha_sys::store::locks::WorktreesLock;
 
 use super::Context;
 
-/// Makes the worker's worktree, empty: its first job puts it on its branch and checks out what it needs.
+/// Creates the worker's worktree without files; its first job switches to the branch and checks out what it needs.
 pub fn prepare(context: &Context, worker: WorkerId) -> Result<()> {
     ensure(&context.project, &context.paths.worktree(worker), &context.start)
 }
 
-/// Makes a worktree where there is none; one that is there stays as it is, with what lies in it.
+/// Creates a worktree unless it exists; an existing one keeps its files.
 pub fn ensure(project: &Project, path: &Path, commit: &Oid) -> Result<()> {
     let git = Git::repository(project.common_dir());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
     match (git.worktree_git_dir(path).is_some(), path.is_dir()) {
         (true, true) => return Ok(()),
-        // Git has forgotten it; what lies there may be saved nowhere else.
-        (false, true) => return add_around(&git, path, commit),
+        // Git no longer knows the worktree; its files may be saved nowhere else.
+        (false, true) => return register_again(&git, path, commit),
         _ => {}
     }
     let name = path.file_name().unwrap_or_default().display();
@@ -35,9 +37,9 @@ pub fn ensure(project: &Project, path: &Path, commit: &Oid) -> Result<()> {
     Ok(())
 }
 
-/// Makes the repository know a directory with files as a worktree again.
-fn add_around(git: &Git, path: &Path, commit: &Oid) -> Result<()> {
-    // By this name `cleanup` knows it as somebody's work, should we die in between.
+/// Registers a directory with files as a worktree again.
+fn register_again(git: &Git, path: &Path, commit: &Oid) -> Result<()> {
+    // If this process is killed midway, `cleanup` recognizes by this name that the directory holds work.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = path.with_file_name(format!("left-{name}"));
     fs::rename(path, &aside).map_err(io("move", path))?;

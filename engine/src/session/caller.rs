@@ -1,6 +1,6 @@
-//! What a session does with tasks itself, step by step: open the run, claim, verify, complete.
+//! The steps of a session that works on tasks itself: open the run, claim tasks, verify, complete.
 //!
-//! Called by the `task` commands and by the hooks. It prints nothing but warnings; a session never merges here.
+//! Called by the `task` commands and by the hooks. Prints nothing but warnings and never merges.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,14 +27,14 @@ const SINGLE_TASK_LEASE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Most tasks that a session may work on at once.
 const MAX_WORKERS: u32 = 10;
 
-/// Returns the session that calls: the one named, the Claude Code session, or the login session.
+/// Returns the name of the calling session: the given name, the Claude Code session, or the login session.
 pub fn session_name(asked: Option<&str>) -> String {
     let of_client = || std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.trim().is_empty());
     let of_login = || format!("login-{}", proc::login_session());
     asked.map(str::to_owned).or_else(of_client).unwrap_or_else(of_login)
 }
 
-/// A session that calls, and the run that it calls about.
+/// The calling session and its place.
 pub struct Caller<'a> {
     place: &'a Place,
     ui: &'a Arc<Ui>,
@@ -48,7 +48,7 @@ pub struct Held {
     pub dir: PathBuf,
 }
 
-/// The tasks that were claimed, with their worktrees, and those that were not.
+/// The claimed tasks with their worktrees, and the refused ones.
 pub struct Claims {
     pub claimed: Vec<JobSpec>,
     pub refused: Vec<Refusal>,
@@ -73,7 +73,8 @@ impl<'a> Caller<'a> {
         Ok(Caller { place, ui, name })
     }
 
-    /// Opens the run for this session, which drives it from now on. Returns the end of a run that could not be opened.
+    /// Opens the run for this session, which drives it from now on. Returns how the run ended if it could not be
+    /// opened.
     pub fn start(&self, workers: Option<u32>, allow_red_base: bool) -> Result<Option<End>> {
         let Caller { place, ui, .. } = self;
         let config = specs::load_config(&place.project)?;
@@ -105,7 +106,7 @@ impl<'a> Caller<'a> {
         Lease::of(self.place.paths.dir(), &self.name).unwrap_or_else(|| self.new_lease(SINGLE_TASK_LEASE))
     }
 
-    /// Returns what the session is to do next, and the run.
+    /// Returns the session's next step, and the run.
     pub fn next(&self) -> Result<(Next, Run)> {
         let Caller { place, ui, .. } = self;
         let lease = self.lease();
@@ -137,7 +138,7 @@ impl<'a> Caller<'a> {
         let run = control::read_run(place)?;
         let (mut claimed, mut refused) = (Vec::new(), answer.refused);
         for task in answer.accepted {
-            let ready = held_by(&run, name, &task).map_err(|error| why_not_begun(&run, &task).unwrap_or(error));
+            let ready = held_by(&run, name, &task).map_err(|error| why_not_started(&run, &task).unwrap_or(error));
             let ready = ready.and_then(|attempt| {
                 let dir = place.paths.job(&task, attempt);
                 for warning in held::make_ready(&dir)? {
@@ -161,7 +162,7 @@ impl<'a> Caller<'a> {
         Ok(Held { task, attempt, dir })
     }
 
-    /// Ends the attempt at a task: checks, verifies and commits what was done, or saves it as work in progress.
+    /// Ends the attempt at a task: checks, verifies and commits the work, or saves it as wip.
     pub fn end(&self, task: &str, claimed: Claimed, decisions: Vec<String>) -> Result<Finished> {
         let Caller { place, ui, .. } = self;
         let wants_done = matches!(claimed, Claimed::Done);
@@ -184,7 +185,7 @@ impl<'a> Caller<'a> {
         Ok(Finished { run: control::read_run(place)?, task, attempt, report, rejected: answer.message })
     }
 
-    /// Returns how this session completed the task before: a call that was cut off and repeated may have reached the run.
+    /// Returns how this session completed the task earlier: a repeated call may have reached the run the first time.
     fn finished_before(&self, task: &str) -> Result<Option<Finished>> {
         let run = control::read_run(self.place)?;
         let tasks = run.graph().tasks().iter().zip(run.tasks());
@@ -219,7 +220,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Leases ports for a verification while it runs.
+/// Leases ports while a verification runs.
 fn with_ports<T>(place: &Place, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
     let config = specs::load_config(&place.project)?;
     let leases = place.project.lease_ports(&config.ports, 1)?;
@@ -246,8 +247,8 @@ fn refuse_while_working(task: &TaskId, job_dir: &Path) -> Result<()> {
     ))
 }
 
-/// Returns why an attempt ended as it began.
-fn why_not_begun(run: &Run, task: &TaskId) -> Option<Error> {
+/// Returns why an attempt ended immediately.
+fn why_not_started(run: &Run, task: &TaskId) -> Option<Error> {
     let (_, report) = run.task(task)?.attempts.last()?.ended.as_ref()?;
     let why = report.warnings.first().filter(|_| matches!(report.end, JobEnd::Died { .. } | JobEnd::Cancelled))?;
     Some(Error::new(Kind::Failed, why.clone()))

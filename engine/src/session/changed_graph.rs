@@ -1,4 +1,4 @@
-//! A graph that was changed since its run began.
+//! Detects that the task graph was changed since its run began.
 
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::Oid;
@@ -10,8 +10,8 @@ use mahabharatha_sys::ui::Ui;
 
 use crate::specs;
 
-/// The graph as it is written now, where it is not the run's any more. Every difference is told; one that comes too
-/// late is an error.
+/// Returns the graph file's current contents if they differ from the run's graph. Prints every difference; a change to
+/// work that is already done is an error.
 pub fn find(
     project: &Project,
     paths: &FeaturePaths,
@@ -26,7 +26,7 @@ pub fn find(
         ui.warn(&format!("{} is gone; the run goes on with the graph that it began with", paths.graph().display()));
         return Ok(None);
     }
-    // What the run itself has merged since must not count.
+    // Check against the start commit: what the run itself has merged since must not count.
     let tree = specs::start_tree(&project.git(), start)?;
     let file = specs::read_graph(paths, &tree)?;
     if file == run.setup().graph && *start == run.setup().start {

@@ -1,4 +1,6 @@
-//! What a session asks of a run: of one that it drives itself, or of any for one task.
+//! Applies the requests of a session to a run: one that it drives, or one of which it only claims single tasks.
+//!
+//! A session that does not drive the run carries out no effects but those of held tasks, answers and cancellations.
 
 use std::sync::Arc;
 
@@ -21,21 +23,22 @@ use crate::report::{Opening, files};
 use crate::specs;
 use crate::worker::{self, FENCE, subagents};
 
-/// A session does each task twice at most, and fixes a level once.
-const ATTEMPTS: u32 = 2;
+/// Most attempts at a task in a run that a session drives.
+const MAX_ATTEMPTS: u32 = 2;
+/// Most fixes of a level in a run that a session drives.
 const MAX_FIXES: u32 = 1;
 
-/// As the configuration has it, within what a session may do; and it waits for nothing.
+/// Limits the configured policy to what a session may do, without backoff.
 pub(super) fn policy(policy: Policy) -> Policy {
     Policy {
-        max_attempts: policy.max_attempts.min(ATTEMPTS),
+        max_attempts: policy.max_attempts.min(MAX_ATTEMPTS),
         remediation_attempts: policy.remediation_attempts.min(MAX_FIXES),
         backoff: Backoff { base_ms: 0, ..policy.backoff },
         ..policy
     }
 }
 
-/// How a session takes part in a run that it drives.
+/// Returns the options of a session with this lease.
 pub fn options(lease: &Lease, intent: Intent) -> Options {
     Options {
         workers: lease.workers,
@@ -45,7 +48,7 @@ pub fn options(lease: &Lease, intent: Intent) -> Options {
     }
 }
 
-/// Has the run's process carry a command out, or does so itself where none is alive.
+/// Sends a command to the process that drives the run, or applies it here if there is none.
 pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease, command: Command) -> Result<Answer> {
     if !matches!(command, Command::Finish { .. }) {
         super::refuse_another_session(paths, Some(lease))?;
@@ -60,7 +63,7 @@ pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease,
     }
 }
 
-/// The run as it is for the session: with what has expired given up, and the next level begun where it is time.
+/// Brings the run up to date for the session: ends expired attempts and starts the next level if it is due.
 pub fn refresh(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease) -> Result<Run> {
     let lock = FeatureLock::wait(paths.dir(), &paths.holder_file())?;
     apply(project, paths, ui, lease, &lock, None)
@@ -74,11 +77,11 @@ fn apply(
     lock: &FeatureLock,
     asked: Option<Event>,
 ) -> Result<Run> {
-    // What somebody has done is taken whoever drives.
+    // Finished work is accepted whichever session drives the run.
     if !matches!(asked, Some(Event::Asked { command: Command::Finish { .. }, .. })) {
         super::refuse_another_session(paths, Some(lease))?;
     }
-    // It may have been ended before the lock was ours.
+    // The lease may have ended before this process took the lock.
     let drives = Lease::of(paths.dir(), &lease.session).is_some_and(|lease| lease.drives);
     let lease = &Lease { drives, ..lease.clone() };
     let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
@@ -94,12 +97,12 @@ fn apply(
         record(&mut run, &mut journal, now(), &event)?;
     }
     let opening = Opening::of(&run);
-    let (run, _) = session.carry_on(journal, Begun { run, opening }, Vec::new(), asked.into_iter().collect())?;
+    let (run, _) = session.drive(journal, Begun { run, opening }, Vec::new(), asked.into_iter().collect())?;
     Ok(run)
 }
 
-/// Gives up the attempts that sessions hold and that `is_meant` picks by job and session; whether there were any. What
-/// was done stays in the worktree until the next worker there saves it.
+/// Cancels the attempts held by sessions that `is_meant` selects. Returns whether there were any. Their work stays in
+/// the worktree until the next worker there saves it.
 pub fn give_up(
     project: &Project,
     paths: &FeaturePaths,
@@ -109,12 +112,12 @@ pub fn give_up(
     let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
     let Some(mut run) = rebuild(paths, &records)? else { return Ok(false) };
     let meant = run.held().filter(|(job, session)| is_meant(job, session));
-    let given_up: Vec<Job> = meant.map(|(job, _)| job.clone()).collect();
-    for Job { effect, task, attempt, .. } in &given_up {
+    let cancelled: Vec<Job> = meant.map(|(job, _)| job.clone()).collect();
+    for Job { effect, task, attempt, .. } in &cancelled {
         let dir = paths.job(task, *attempt);
         let _gone = JobLock::wait(&dir)?;
         if matches!(worker::read_result(&dir), Ok(Some(_))) {
-            // It has ended by itself, which whoever did it is about to tell.
+            // The attempt has ended by itself; its session is about to report it.
             continue;
         }
         write_atomic(&dir.join(FENCE), b"")?;
@@ -122,14 +125,14 @@ pub fn give_up(
         let event = Event::JobEnded { effect: *effect, task: task.clone(), attempt: *attempt, report };
         record(&mut run, &mut journal, now(), &event)?;
     }
-    if !given_up.is_empty() {
+    if !cancelled.is_empty() {
         files::write_all(project, paths, &run)?;
     }
-    Ok(!given_up.is_empty())
+    Ok(!cancelled.is_empty())
 }
 
-/// Gives up what sessions hold that ended or have been silent for too long, so that status and task list show it. Does
-/// nothing while another process drives the run: that one notices by itself.
+/// Cancels the attempts of sessions whose lease ended or expired, so that status and task list show it. Does nothing
+/// while another process drives the run: that process notices by itself.
 pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? else { return Ok(()) };
     // An attempt that is being verified or committed now is left alone.
@@ -138,48 +141,49 @@ pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
     lease::end_expired(paths.dir())
 }
 
-/// Whether tasks can be claimed as it is, or it is at its end.
+/// Returns whether tasks can be claimed without resuming the run, or the run is completed.
 fn is_open(run: &Run) -> bool {
     let open = run.intent() == Intent::Session(None) && matches!(run.phase(), Phase::Working);
     open || run.ended() == Some(&mahabharatha_core::run::End::Completed)
 }
 
-/// The world as a session meets it: where it does not drive the run, only what sessions hold is its business.
-struct Part<'a> {
-    host: &'a mut LocalHost,
+/// The host of a session. If the session does not drive the run, ignores effects other than those of held tasks,
+/// answers and cancellations.
+struct SessionHost<'a> {
+    inner: &'a mut LocalHost,
     drives: bool,
 }
 
-impl Part<'_> {
-    fn minds(&self, effect: &Effect) -> bool {
+impl SessionHost<'_> {
+    fn handles(&self, effect: &Effect) -> bool {
         self.drives || effect.is_held() || matches!(effect, Effect::Answer { .. } | Effect::Cancel { .. })
     }
 }
 
-impl Host for Part<'_> {
+impl Host for SessionHost<'_> {
     fn now(&self) -> Time {
-        self.host.now()
+        self.inner.now()
     }
 
     fn begin(&mut self, id: EffectId, effect: &Effect, run: &Run) {
-        if self.minds(effect) {
-            self.host.begin(id, effect, run);
+        if self.handles(effect) {
+            self.inner.begin(id, effect, run);
         }
     }
 
     fn reconcile(&mut self, id: EffectId, effect: &Effect, run: &Run) {
-        if self.minds(effect) {
-            self.host.reconcile(id, effect, run);
+        if self.handles(effect) {
+            self.inner.reconcile(id, effect, run);
         }
     }
 
     fn next(&mut self, run: &Run) -> Event {
-        self.host.next(run)
+        self.inner.next(run)
     }
 }
 
-/// Has what was asked happen. A run that the session drives goes on until nothing but what sessions hold is awaited; one
-/// that somebody else drives, or nobody, is carried no further.
+/// Applies the requested events. If the session drives the run, continues until nothing but held tasks is awaited;
+/// otherwise the run does not advance further.
 pub(super) fn take_part(
     run: &mut Run,
     journal: &mut Recorder,
@@ -187,21 +191,21 @@ pub(super) fn take_part(
     asked: Vec<Event>,
     drives: bool,
 ) -> Result<()> {
-    let mut part = Part { host, drives };
-    take_over(run, &mut part);
-    // What is over is noted before anything new is asked for.
-    while let Some(event) = part.host.pending() {
-        happen(run, journal, &mut part, &event)?;
+    let mut host = SessionHost { inner: host, drives };
+    take_over(run, &mut host);
+    // Record what has already happened before applying new requests.
+    while let Some(event) = host.inner.pending() {
+        happen(run, journal, &mut host, &event)?;
     }
     for event in &asked {
-        happen(run, journal, &mut part, event)?;
+        happen(run, journal, &mut host, event)?;
     }
     loop {
-        let event = match part.host.pending() {
+        let event = match host.inner.pending() {
             Some(event) => event,
             None if !drives || run.is_settled() => return Ok(()),
-            None => part.next(run),
+            None => host.next(run),
         };
-        happen(run, journal, &mut part, &event)?;
+        happen(run, journal, &mut host, &event)?;
     }
 }

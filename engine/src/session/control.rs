@@ -1,4 +1,4 @@
-//! Commands to a run from another process, and to a run that no process drives.
+//! Sends commands to a run that another process drives, and applies them to a run that no process drives.
 
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::names::suggestion;
@@ -18,7 +18,7 @@ use crate::host::jobs;
 use crate::lease::Lease;
 use crate::report::files;
 
-/// Reads the run from its journal; an error if there has been none.
+/// Reads the run from its journal; fails if there has been none.
 pub fn read_run(place: &Place) -> Result<Run> {
     rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?.ok_or_else(|| no_run(place))
 }
@@ -28,19 +28,20 @@ pub fn no_run(place: &Place) -> Error {
         .hint(format!("Start one: mahabharatha run {}", place.feature))
 }
 
-/// Returns the error for a name that is no task of the run.
+/// Returns the error for a name that is not a task of the run.
 pub fn no_such_task(run: &Run, name: &str) -> Error {
     let message = format!("{} has no task {name}", run.feature());
     Error::new(Kind::Usage, message).hint(suggested_task(run, name))
 }
 
-/// Names the tasks that may have been meant by a name that is none.
+/// Suggests existing tasks for a name that is not a task.
 pub fn suggested_task(run: &Run, name: &str) -> String {
     let known: Vec<&str> = run.graph().tasks().iter().map(|task| task.id.as_str()).collect();
     suggestion(name, "tasks", &known)
 }
 
-/// Returns the run as people see it now. Whether a process drives it, or a session holds its tasks, is not in the journal.
+/// Returns the run as shown to the user. Whether a process drives it or a session holds its tasks is not in the
+/// journal.
 pub fn view(place: &Place, run: &Run, driven: bool) -> Result<RunView> {
     let view = files::view(&place.paths, run)?;
     if driven {
@@ -53,7 +54,7 @@ pub fn view(place: &Place, run: &Run, driven: bool) -> Result<RunView> {
     Ok(view.undriven(|task, attempt| is_held(task) || jobs::is_alive(&place.paths, task, attempt)))
 }
 
-/// Updates the cost in the files of an earlier run after planning. The caller holds the feature's lock.
+/// Updates the costs in the files of an earlier run after planning. The caller holds the feature's lock.
 pub fn show_planning_cost(place: &Place) -> Result<()> {
     match rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? {
         Some(run) => files::write_costs(&place.project, &place.paths, &run),
@@ -81,12 +82,12 @@ fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) 
     Ok(run.answer(&request).cloned().unwrap_or_default())
 }
 
-/// Whether a process drives the run now.
+/// Returns whether a process drives the run now.
 pub fn is_driven(place: &Place) -> Result<bool> {
     Ok(FeatureLock::holder(place.paths.dir())?.is_some())
 }
 
-/// Queues tasks again, all blocked ones if none is named, and deletes the refs of the commits that are to be made anew.
+/// Requeues tasks, all blocked ones if none is named, and deletes the refs of the commits that are to be replaced.
 pub fn retry(place: &Place, tasks: Vec<TaskId>, max_usd: Option<f64>) -> Result<Answer> {
     let before = read_run(place)?;
     let answer = send(place, &Command::Retry { tasks, budget: Some(TaskBudget { max_usd }) })?;
@@ -95,7 +96,7 @@ pub fn retry(place: &Place, tasks: Vec<TaskId>, max_usd: Option<f64>) -> Result<
         if let Some(TaskStatus::Completed { commit, .. }) = before.task(task).map(|state| &state.status)
             && git.resolve_ref(&place.paths.task_ref(task))?.as_ref() == Some(commit)
         {
-            // Fails if the run has set the ref to a new commit meanwhile, which then stays.
+            // Fails if the run has set the ref to a new commit in the meantime, which then stays.
             let _ = git.delete_ref(&place.paths.task_ref(task), Some(commit));
         }
     }

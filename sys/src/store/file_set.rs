@@ -1,9 +1,8 @@
-//! Changes to several files that happen all or not at all, even if the process is killed between two of them.
+//! Changes several files atomically: all or none, even if the process is killed midway.
 //!
-//! `init`, `install` and `design` plan their writes and removals here, apply them, and keep what was applied when
-//! everything that depends on it is done. Whatever is not kept is undone. A set with a journal writes down beforehand, in a
-//! directory below its root, what it will change; `recover` reads that after a kill. No file that somebody else changed in
-//! the meantime is ever overwritten, neither by a change nor by its undoing.
+//! `init`, `install` and `design` plan changes, apply them and `keep` them; changes that are not kept are undone. A
+//! journal below the set's root lets `recover` undo them after a kill. Neither a change nor its undo may overwrite a
+//! file that another program changed in the meantime.
 
 mod recovery;
 
@@ -25,7 +24,7 @@ pub use recovery::{JOURNAL_DIR_PREFIX, lock, recover};
 /// Planned writes and removals, in the order in which they are applied.
 #[derive(Debug)]
 pub struct FileSet {
-    /// Anywhere if there is none.
+    /// Directories that changes must stay in; anywhere if empty.
     roots: Vec<PathBuf>,
     journal: Option<Journal>,
     planned: Vec<Change>,
@@ -45,25 +44,25 @@ impl Change {
 }
 
 impl FileSet {
-    /// A set that refuses paths out of these directories, through a symbolic link, or into `.git`: what a repository
-    /// contains must not choose where we write.
+    /// Creates a set that refuses paths outside these directories, through a symbolic link, or into `.git`: the
+    /// contents of a repository must not decide where we write.
     pub fn within(roots: &[&Path]) -> FileSet {
         FileSet { roots: roots.iter().map(|root| (*root).to_owned()).collect(), journal: None, planned: Vec::new() }
     }
 
-    /// A set that writes wherever it is told, for directories that are the user's own.
+    /// Creates a set without such limits, for the user's own directories.
     pub fn anywhere() -> FileSet {
         FileSet::within(&[])
     }
 
-    /// Survives a kill by a journal below this directory. `name` is what its crash points begin with.
+    /// Adds a journal below this directory, so that the set survives a kill. `name` is the prefix of its crash points.
     #[must_use]
     pub fn journaled(self, root: &Path, name: &'static str) -> FileSet {
         FileSet { journal: Some(Journal { root: root.to_owned(), name, completed_by: None }), ..self }
     }
 
-    /// Makes `recover` take the set for complete once this path below the journal's root exists, rather than once the last
-    /// change is done.
+    /// Makes `recover` treat the set as complete once this path below the journal's root exists, rather than once the
+    /// last change is applied.
     #[must_use]
     pub fn completed_by(mut self, path: &'static str) -> FileSet {
         self.journal.iter_mut().for_each(|journal| journal.completed_by = Some(path));
@@ -84,7 +83,7 @@ impl FileSet {
         Ok(())
     }
 
-    /// Adds what another set has planned.
+    /// Adds the planned changes of another set.
     pub fn extend(&mut self, other: &FileSet) -> Result<()> {
         other.planned.iter().try_for_each(|change| check_place(&self.roots, &change.path))?;
         self.planned.extend(other.planned.iter().cloned());
@@ -95,17 +94,17 @@ impl FileSet {
         self.planned.is_empty()
     }
 
-    /// Each path with what it will hold; no bytes for a removal.
+    /// Returns each path with its new contents; none for a removal.
     pub fn iter(&self) -> impl Iterator<Item = (&Path, Option<&[u8]>)> {
         self.planned.iter().map(|change| (change.path.as_path(), change.new.as_deref()))
     }
 
-    /// Whether a file is among those to be removed.
+    /// Returns whether the set removes this file.
     pub fn removes(&self, path: &Path) -> bool {
         self.iter().any(|(planned, new)| new.is_none() && planned == path)
     }
 
-    /// Carries out all changes or none.
+    /// Applies all changes or none.
     pub fn apply(&self) -> Result<Applied> {
         let changes: Vec<&Change> = self.planned.iter().filter(|change| change.changes_something()).collect();
         let mut steps = Vec::new();
@@ -127,16 +126,16 @@ impl FileSet {
             applied.journal = Some(journal.begin(&steps, &applied.made, !self.roots.is_empty())?);
         }
         for (change, step) in changes.into_iter().zip(steps) {
-            crash::point(|| self.point(&change.path));
+            crash::point(|| self.crash_point(&change.path));
             let permissions = step.old.as_ref().map(|old| old.permissions.clone());
-            // Before it is done: a write that fails may have replaced the file already.
+            // Pushed before the write: even a write that fails may have replaced the file.
             applied.steps.push(step);
             set(&change.path, change.new.as_deref(), permissions)?;
         }
         Ok(applied)
     }
 
-    fn point(&self, path: &Path) -> String {
+    fn crash_point(&self, path: &Path) -> String {
         let (name, root) =
             self.journal.as_ref().map_or(("place", Path::new("")), |journal| (journal.name, &journal.root));
         format!("{name} {}", path.strip_prefix(root).unwrap_or(path).display())
@@ -148,13 +147,13 @@ impl FileSet {
     }
 }
 
-/// Changes that were carried out. They are undone when this is dropped, unless they are kept.
+/// Applied changes, which are undone on drop unless they are kept.
 #[derive(Debug)]
 #[must_use = "changes that are not kept are undone"]
 pub struct Applied {
     roots: Vec<PathBuf>,
     steps: Vec<Step>,
-    /// Directories that were made, outermost first.
+    /// Created directories, outermost first.
     made: Vec<PathBuf>,
     journal: Option<TempDir>,
 }
@@ -170,7 +169,7 @@ impl Drop for Applied {
     fn drop(&mut self) {
         let is_undone = undo(&self.roots, &self.steps);
         match self.journal.take() {
-            // The next command tries again.
+            // Leave the journal, so that the next command tries again.
             Some(journal) if !is_undone => drop(journal.keep()),
             journal => drop(journal),
         }
@@ -187,7 +186,7 @@ struct Step {
 }
 
 impl Step {
-    /// Whether the file is as the change leaves it.
+    /// Returns whether the file is as the change leaves it.
     fn is_done(&self) -> bool {
         read(&self.path).is_ok_and(|now| now.as_deref().map(fingerprint) == self.new)
     }
@@ -207,7 +206,7 @@ impl Contents {
     }
 }
 
-/// Reads a file within bounds; none if there is no such file.
+/// Reads a file of limited size; none if there is no such file.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match bounded::read(path, LARGE_FILE_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -216,8 +215,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Returns the length and a 64-bit FNV-1a hash, the same in every version: enough to notice a change, no defence against a
-/// forger.
+/// Returns the length and a 64-bit FNV-1a hash. It is the same in every version and detects changes, but not forgery.
 pub fn fingerprint(bytes: &[u8]) -> String {
     let hash = bytes
         .iter()
@@ -226,7 +224,7 @@ pub fn fingerprint(bytes: &[u8]) -> String {
 }
 
 fn set(path: &Path, content: Option<&[u8]>, permissions: Option<Permissions>) -> Result<()> {
-    // A killed process may have left its unfinished file behind.
+    // A killed process may have left a temporary file behind.
     sweep_of(path);
     match (content, permissions) {
         (Some(bytes), Some(permissions)) => write_with_permissions(path, bytes, permissions),
@@ -235,7 +233,7 @@ fn set(path: &Path, content: Option<&[u8]>, permissions: Option<Permissions>) ->
     }
 }
 
-/// Puts back, last first, what is still as the changes left it. Returns whether that succeeded.
+/// Undoes the changes, last first, in files that have not been changed since. Returns whether that succeeded.
 fn undo(roots: &[PathBuf], steps: &[Step]) -> bool {
     let mut is_undone = true;
     for step in steps.iter().rev().filter(|step| check_place(roots, &step.path).is_ok()) {
@@ -249,7 +247,7 @@ fn undo(roots: &[PathBuf], steps: &[Step]) -> bool {
     is_undone
 }
 
-/// Removes those that are empty.
+/// Removes the directories that are empty, innermost first.
 fn remove_dirs(made: &[PathBuf]) {
     for dir in made.iter().rev() {
         let _ = fs::remove_dir(dir);

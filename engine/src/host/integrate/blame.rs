@@ -1,4 +1,5 @@
-//! Which task made a gate fail: by the files that the output names, else by trying.
+//! Finds the task that made a gate fail: by the files that the gate's output names, otherwise by bisecting the level's
+//! commits.
 
 use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::graph::OwnedPath;
@@ -13,24 +14,24 @@ use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
 use super::{Integration, Outcome};
 
-/// Which task made a gate fail, where that could be found out.
+/// The task that made a gate fail, if it could be determined, and the reason.
 #[derive(Debug, PartialEq)]
 pub struct Blame {
     pub task: Option<TaskId>,
     pub why: String,
 }
 
-/// What trying a tree has shown.
+/// Result of running the failed gate on another tree.
 enum Tried {
     Green,
     Red,
-    /// It cannot be tried, and why.
-    Not(String),
+    /// The gate could not be run, for this reason.
+    Untestable(String),
     Cancelled,
 }
 
 impl Integration {
-    /// Finds the task that made a gate fail; `commits` are the level's, as they were staged.
+    /// Finds the task that made a gate fail. `commits` are the level's commits in staged order.
     pub fn blame(&self, base: &Oid, failure: &GateFailure, commits: &[TaskCommit]) -> Result<Outcome<Blame>> {
         let blamed = |task: Option<TaskId>, why: String| Ok(Outcome::Done(Blame { task, why }));
         let owners = commits.iter().filter_map(|commit| {
@@ -59,27 +60,27 @@ impl Integration {
         let worktree = StagingWorktree::open(self, &failure.staging)?;
         let check = self.check_of(failure);
         if let Some(tip) = &moved {
-            // What was green before may be red by somebody else's commits.
+            // The gate may fail because of commits that the base branch has gained.
             let branch = short_name(&self.base_branch);
             match self.try_tree(&worktree, &check, &self.tree_of(tip)?)? {
                 Tried::Green => {}
                 Tried::Red => return blamed(None, format!("it fails on {branch} itself, at {}", tip.short())),
-                Tried::Not(why) => return blamed(None, why),
+                Tried::Untestable(why) => return blamed(None, why),
                 Tried::Cancelled => return Ok(Outcome::Cancelled),
             }
         }
-        // Green without any of the level's commits, red with all of them.
+        // Invariant: green with the first `green` commits of the level, red with the first `red`.
         let (mut green, mut red) = (0, commits.len());
         while red - green > 1 {
             let middle = green + (red - green) / 2;
             let tried = match self.tree_up_to(&commits[middle - 1].commit, moved.as_ref())? {
                 Ok(tree) => self.try_tree(&worktree, &check, &tree)?,
-                Err(why) => Tried::Not(why),
+                Err(why) => Tried::Untestable(why),
             };
             match tried {
                 Tried::Green => green = middle,
                 Tried::Red => red = middle,
-                Tried::Not(why) => return blamed(None, why),
+                Tried::Untestable(why) => return blamed(None, why),
                 Tried::Cancelled => return Ok(Outcome::Cancelled),
             }
         }
@@ -107,7 +108,9 @@ impl Integration {
         } else {
             match self.prepare_tree(worktree, &"blame", tree)? {
                 Prepared::Tree(tree) => tree,
-                Prepared::Failed(..) => return Ok(Tried::Not(format!("{PREPARE} fails on a part of the level"))),
+                Prepared::Failed(..) => {
+                    return Ok(Tried::Untestable(format!("{PREPARE} fails on a part of the level")));
+                }
                 Prepared::Cancelled => return Ok(Tried::Cancelled),
             }
         };
@@ -119,7 +122,7 @@ impl Integration {
         })
     }
 
-    /// The gate as it is configured; one that is not any more has only its command.
+    /// Returns the failed gate as configured, or with its command only if it is no longer configured.
     fn check_of(&self, failure: &GateFailure) -> Check {
         let configured = self.gates.iter().find(|gate| gate.name == failure.gate && gate.command == failure.command);
         let check = configured.map_or_else(|| Check::prepare(&failure.command), Check::from);

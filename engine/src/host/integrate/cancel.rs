@@ -1,4 +1,4 @@
-//! Calling off what runs, from another thread.
+//! Cancels integration from another thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mahabharatha_sys::proc::Canceller;
 
-/// Shared between who integrates and who may call it off. Once cancelled, it stays so.
+/// Cancel switch shared by the integrating thread and the host. Cancelling is final.
 #[derive(Clone, Default)]
 pub struct Cancel(Arc<Mutex<State>>);
 
@@ -14,12 +14,13 @@ pub struct Cancel(Arc<Mutex<State>>);
 struct State {
     cancelled: Option<Duration>,
     running: Option<Canceller>,
-    /// Wakes who waits for something that cannot be ended.
+    /// Wakes a thread in `unless_cancelled`.
     wake: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Cancel {
-    /// Ends the command that runs, with everything below it, and lets no other start. `grace` is the time after SIGTERM.
+    /// Ends the running command with all its descendants and prevents further ones. `grace` is the time between SIGTERM
+    /// and SIGKILL.
     pub fn cancel(&self, grace: Duration) {
         let mut state = self.state();
         state.cancelled = Some(grace);
@@ -31,9 +32,10 @@ impl Cancel {
         }
     }
 
-    /// What `wait` returns, or nothing once cancelled; what comes later is dropped.
+    /// Returns the result of `wait`, or none once cancelled; `wait` then finishes in the background and its result is
+    /// dropped.
     pub fn unless_cancelled<T: Send + 'static>(&self, wait: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let (sender, news) = mpsc::channel();
+        let (sender, results) = mpsc::channel();
         let waker = sender.clone();
         let mut state = self.state();
         if state.cancelled.is_some() {
@@ -42,14 +44,14 @@ impl Cancel {
         state.wake = Some(Box::new(move || drop(waker.send(None))));
         drop(state);
         thread::spawn(move || sender.send(Some(wait())));
-        news.recv().ok().flatten()
+        results.recv().ok().flatten()
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
         self.state().cancelled.is_some()
     }
 
-    /// To be told of every command that starts, so that none slips through.
+    /// Registers a command that has started, and ends it if integration is already cancelled.
     pub(super) fn watch(&self, running: Canceller) {
         let mut state = self.state();
         if let Some(grace) = state.cancelled {

@@ -1,4 +1,5 @@
-//! The user's checkout of the base branch. It moves as by `git merge --ff-only`, or not at all.
+//! The user's checkout of the base branch. It advances as by `git merge --ff-only`, or not at all; changes of the user
+//! are never overwritten.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,8 +15,8 @@ use super::Integration;
 use super::index_lock::IndexLock;
 use super::worktree::{admin_dir, short_name};
 
-/// What a worktree's git directory holds while somebody is in the middle of something, and what that is.
-const UNDER_WAY: [(&str, &str); 5] = [
+/// Files in a worktree's git directory that show an unfinished git operation, and the name of that operation.
+const OPERATIONS: [(&str, &str); 5] = [
     ("MERGE_HEAD", "a merge"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"),
     ("REVERT_HEAD", "a revert"),
@@ -25,17 +26,17 @@ const UNDER_WAY: [(&str, &str); 5] = [
 
 pub(super) struct Checkout {
     path: PathBuf,
-    /// With the pinned settings, so that nothing planted in the repository's configuration runs, and a copy of the
-    /// checkout's index.
+    /// Git on a copy of the checkout's index, with the pinned settings, so that nothing planted in the repository's
+    /// configuration is executed.
     git: Git,
     index: PathBuf,
     copy: PathBuf,
-    /// For indexes of our own.
+    /// Directory for temporary indexes.
     scratch: PathBuf,
 }
 
 impl Integration {
-    /// Where the base branch is checked out, if anywhere.
+    /// Returns the checkout of the base branch, if there is one, or what keeps it from advancing.
     pub(super) fn checkout_of_base(&self) -> Result<Result<Option<Checkout>, Obstacle>> {
         let mut found: Option<Checkout> = None;
         for (position, worktree) in self.repository.worktree_list()?.into_iter().enumerate() {
@@ -43,7 +44,7 @@ impl Integration {
                 0 => (self.project.root().to_owned(), Some(self.project.common_dir().to_owned())),
                 _ => (worktree.path.clone(), admin_dir(self.project.common_dir(), &worktree.path)),
             };
-            // Git knows of worktrees whose files are gone; nothing is checked out there.
+            // Skip worktrees that git knows but whose files are gone.
             let Some(admin) = admin else { continue };
             if is_rebasing(&admin, &self.base_branch) {
                 return Ok(Err(in_the_way(&path, Vec::new(), self.under_way("a rebase"))));
@@ -51,7 +52,7 @@ impl Integration {
             if worktree.branch.as_deref() != Some(&self.base_branch) {
                 continue;
             }
-            if let Some((_, what)) = UNDER_WAY.iter().find(|(name, _)| admin.join(name).exists()) {
+            if let Some((_, what)) = OPERATIONS.iter().find(|(name, _)| admin.join(name).exists()) {
                 return Ok(Err(in_the_way(&path, Vec::new(), self.under_way(what))));
             }
             if let Some(other) = &found {
@@ -60,7 +61,7 @@ impl Integration {
                 return Ok(Err(in_the_way(&path, Vec::new(), why)));
             }
             let scratch = self.objects.git_dir().to_owned();
-            // One that outlived its orchestrator may still be at work on that of another process.
+            // Named after this process: an orphaned git of an earlier process may still write to its own copy.
             let copy = scratch.join(format!("landing.{}.index", std::process::id()));
             let git = self.objects.clone().work_tree(&path).index(&copy);
             found = Some(Checkout { path, git, index: admin.join("index"), copy, scratch });
@@ -78,21 +79,20 @@ impl Checkout {
         self.path.display().to_string()
     }
 
-    /// Whether the index has something as it was at the one commit, though the branch has changed it on its way to the
-    /// other.
+    /// Returns whether the index still has a file as of `was` that the branch has changed between `was` and `now`.
     pub fn is_left_behind(&self, was: &Oid, now: &Oid) -> Result<bool> {
         let copy = self.scratch.join("behind.index");
         if fs::copy(&self.index, &copy).is_err() {
             return Ok(false);
         }
         let git = self.git.clone().index(&copy);
-        // An index that cannot be read from elsewhere tells nothing.
+        // An index that cannot be read as a copy gives no evidence.
         let Ok(staged) = git.diff_cached(was) else { return Ok(false) };
         let staged: BTreeSet<&RepoPath> = staged.iter().map(|change| &change.path).collect();
         Ok(git.diff_tree(was, now)?.iter().any(|change| !staged.contains(&change.path)))
     }
 
-    /// Keeps others from the index until the lock is dropped.
+    /// Locks the index against other git commands until the lock is dropped.
     pub fn lock(&self) -> Result<Result<IndexLock, Obstacle>> {
         Ok(IndexLock::take(&self.index, &self.copy)?.map_err(|lock| {
             let why = "another git command is at work there, or was killed: if none runs, remove the file".to_owned();
@@ -100,12 +100,12 @@ impl Checkout {
         }))
     }
 
-    /// Takes away the lock of a process that was killed while it landed.
+    /// Removes the lock of a process that was killed while landing a level.
     pub fn clear(&self) -> Result<()> {
         IndexLock::clear(&self.index)
     }
 
-    /// Files and index go from one commit to the other; the caller moves the branch.
+    /// Moves files and index from one commit to the other; the caller moves the branch.
     pub fn advance(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<Result<(), Obstacle>> {
         lock.copy()?;
         crash::point(|| "checkout with the index copied");
@@ -123,8 +123,8 @@ impl Checkout {
             let why = "these files are changed, staged or not tracked: commit, stash or move them".to_owned();
             return Ok(Err(in_the_way(&self.path, files, why)));
         }
-        // All that is in the way is as it is to become: once the index says so, git agrees.
-        self.take_for_done(&changes)?;
+        // Git refuses only because files already have their new contents: record that in the index and try again.
+        self.stage_files_already_new(&changes)?;
         match self.fast_forward(from, to) {
             Ok(()) => lock.install().map(Ok),
             Err(GitError::Failed { stderr, .. }) => Ok(Err(in_the_way(&self.path, Vec::new(), stderr))),
@@ -132,7 +132,7 @@ impl Checkout {
         }
     }
 
-    /// Undoes `advance` where the branch could not be moved; what changed since is left as it is.
+    /// Undoes `advance` if the branch could not be moved. Never overwrites files that have changed since.
     pub fn retreat(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<()> {
         lock.copy()?;
         self.git.run(["read-tree", "-m", "-u", from.as_str(), to.as_str()])?;
@@ -146,19 +146,19 @@ impl Checkout {
         self.git.run(identity.iter().chain(&merge).chain(&[to.as_str()])).map(drop)
     }
 
-    /// Of the files that are to change: those that are neither as they were nor as they are to become.
+    /// Returns those of the changed files whose contents are neither the old nor the new ones.
     fn files_in_the_way(&self, from: &Oid, changes: &[Change]) -> Result<Vec<String>> {
-        let not_done = self.differing(changes, |change| (change.new_mode, change.new.as_ref()))?;
-        let undone: Vec<Change> = changes.iter().filter(|change| not_done.contains(&change.path)).cloned().collect();
-        let mut found = self.differing(&undone, |change| (change.old_mode, change.old.as_ref()))?;
+        let not_new = self.differing(changes, |change| (change.new_mode, change.new.as_ref()))?;
+        let pending: Vec<Change> = changes.iter().filter(|change| not_new.contains(&change.path)).cloned().collect();
+        let mut found = self.differing(&pending, |change| (change.old_mode, change.old.as_ref()))?;
         found.extend(self.staged_otherwise(from, changes)?);
-        let going: BTreeSet<&RepoPath> =
+        let removed: BTreeSet<&RepoPath> =
             changes.iter().filter(|change| change.new.is_none()).map(|change| &change.path).collect();
-        found.extend(changes.iter().filter_map(|change| self.file_above(change, &going)));
+        found.extend(changes.iter().filter_map(|change| self.file_above(change, &removed)));
         Ok(found.iter().map(RepoPath::to_string).collect())
     }
 
-    /// Which of the files are not as `side` has them, read through the pinned filters.
+    /// Returns the files that differ from the given side of their change, compared through the pinned filters.
     fn differing<'c>(
         &self,
         changes: &'c [Change],
@@ -184,7 +184,7 @@ impl Checkout {
         Ok(differing)
     }
 
-    /// What the user's index has of the files, if it is neither the old nor the new.
+    /// Returns the changed files that the user has staged with contents that are neither the old nor the new ones.
     fn staged_otherwise(&self, from: &Oid, changes: &[Change]) -> Result<Vec<RepoPath>> {
         let otherwise = self.git.diff_cached(from)?.into_iter().filter(|staged| {
             changes.iter().any(|change| {
@@ -194,21 +194,22 @@ impl Checkout {
         Ok(otherwise.map(|staged| staged.path).collect())
     }
 
-    /// A file of the user's where a directory has to be, if it is not one that goes.
-    fn file_above(&self, change: &Change, going: &BTreeSet<&RepoPath>) -> Option<RepoPath> {
+    /// Returns a file where the change needs a directory, unless the level removes that file.
+    fn file_above(&self, change: &Change, removed: &BTreeSet<&RepoPath>) -> Option<RepoPath> {
         change.new.as_ref()?;
         let bytes = change.path.as_bytes();
         let above = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &bytes[..end]);
         above.map(RepoPath::new).find(|path| {
             let is_file = fs::symlink_metadata(path.under(&self.path)).is_ok_and(|found| !found.is_dir());
-            is_file && !going.contains(path)
+            is_file && !removed.contains(path)
         })
     }
 
-    fn take_for_done(&self, changes: &[Change]) -> Result<()> {
-        let not_done = self.differing(changes, |change| (change.new_mode, change.new.as_ref()))?;
+    /// Records in the index the new state of the files that already have it.
+    fn stage_files_already_new(&self, changes: &[Change]) -> Result<()> {
+        let not_new = self.differing(changes, |change| (change.new_mode, change.new.as_ref()))?;
         let mut input = IndexInput::default();
-        for change in changes.iter().filter(|change| !not_done.contains(&change.path)) {
+        for change in changes.iter().filter(|change| !not_new.contains(&change.path)) {
             match (&change.new, &change.old) {
                 (Some(new), _) => input.set(&change.path, change.new_mode, new, 0),
                 (None, Some(old)) => input.remove(&change.path, old),

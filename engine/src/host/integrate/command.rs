@@ -1,4 +1,4 @@
-//! One command of the repository on one tree.
+//! Runs one command (gate, verification or `merge.prepare`) in the staging worktree.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
 use super::{Integration, Verification};
 
-/// What of the output goes into a prompt: how it began, and more of how it ended.
-const KEEP: (usize, usize) = (4 << 10, 12 << 10);
-/// Between SIGTERM and SIGKILL when the time is up.
-const GRACE: Duration = Duration::from_secs(2);
-/// `merge.prepare` has no time of its own in the configuration.
+/// Bytes of output kept for prompts, from its start and from its end.
+const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
+/// Time between SIGTERM and SIGKILL for a command that reached its time limit.
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
+/// Time limit of `merge.prepare`, which the configuration cannot set.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1800);
 pub(super) const PREPARE: &str = "merge.prepare";
 
-/// A gate, a verification or `merge.prepare`: all are run alike.
+/// A command to run on a tree: a gate, a verification or `merge.prepare`.
 #[derive(Debug, Clone)]
 pub(super) struct Check {
     pub name: String,
@@ -34,7 +34,7 @@ pub(super) struct Check {
 
 pub(super) enum Ran {
     Passed,
-    /// With what it said, bounded.
+    /// With its output, shortened.
     Failed(String),
     Cancelled,
 }
@@ -65,7 +65,7 @@ impl From<&Verification> for Check {
 }
 
 impl Integration {
-    /// Runs the command where the worktree stands; when this returns, nothing of it runs on. `at` names the log.
+    /// Runs the command in the worktree as it is now. No process of the command survives this call. `at` names the log.
     pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
         if self.cancel.is_cancelled() {
             return Ok(Ran::Cancelled);
@@ -74,7 +74,7 @@ impl Integration {
         if let Some(task) = &check.task {
             cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
         }
-        cmd = cmd.timeout(check.timeout).grace(GRACE).keep(KEEP.0, KEEP.1);
+        cmd = cmd.timeout(check.timeout).grace(GRACE_PERIOD).keep(OUTPUT_BYTES.0, OUTPUT_BYTES.1);
         let shown = GateRun::start(&self.paths, at, check);
         cmd = cmd.copy_to(shown.output());
         let cannot = |error: std::io::Error| Error::caused(&check.name)(error);

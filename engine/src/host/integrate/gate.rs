@@ -1,4 +1,4 @@
-//! The gates, on the tree that is to land.
+//! Runs the gates and verifications on exactly the tree that would land.
 
 use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
@@ -12,22 +12,22 @@ use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
 use super::{Integration, Note, Outcome, Verification, missing};
 
-/// What is to be gated.
+/// Arguments of `gate`.
 #[derive(Debug, Clone, Copy)]
 pub struct GateCall<'a> {
     pub level: Level,
-    /// What the level was staged on.
+    /// Commit that the level was staged on.
     pub base: &'a Oid,
     pub staging: &'a Oid,
-    /// Not run again on the same tree.
+    /// Earlier passes, which are not run again on the same tree.
     pub passed: &'a [GatePass],
-    /// Gates that were red on the base: their failure is reported and nothing more.
+    /// Gates that failed on the base already; their failure is only reported.
     pub ignore: &'a [String],
-    /// Run after the gates, each distinct command once.
+    /// Verifications to run after the gates, each distinct command once.
     pub verify: &'a [Verification],
 }
 
-/// What came of gating a level.
+/// Result of gating a level.
 #[derive(Debug, PartialEq)]
 pub enum Gated {
     Passed {
@@ -36,15 +36,15 @@ pub enum Gated {
     },
     Failed {
         failure: GateFailure,
-        /// What passed before.
+        /// Gates that passed before the failure.
         passed: Vec<GatePass>,
     },
-    /// The base branch is in the way.
+    /// The base branch or its checkout keeps the level from landing.
     Blocked(Obstacle),
 }
 
 impl Integration {
-    /// Runs the gates on the base's own tree; returns those that failed.
+    /// Runs the gates on the base commit and returns those that failed.
     pub fn check_base(&self, base: &Oid) -> Result<Outcome<Vec<GateFailure>>> {
         let mut red = Vec::new();
         if self.gates.is_empty() && self.prepare.is_none() {
@@ -72,7 +72,8 @@ impl Integration {
         Ok(Outcome::Done(red))
     }
 
-    /// Merges a moved base in, prepares, and runs what has not passed on that tree.
+    /// Merges the base branch in if it has moved, runs `merge.prepare`, and runs the gates that have not passed on that
+    /// tree.
     pub fn gate(&self, _lock: &IntegrationLock, call: GateCall) -> Result<Outcome<Gated>> {
         let outcome = self.run_gates(call)?;
         if let Outcome::Done(Gated::Failed { failure, .. }) = &outcome {
@@ -107,14 +108,15 @@ impl Integration {
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
             return Ok(outcome);
         }
-        self.verify_in_a_row(&worktree, call, &candidate.tree, &verifications, &mut passed)?;
+        self.verify_on_one_checkout(&worktree, call, &candidate.tree, &verifications, &mut passed)?;
         if let Some(outcome) = self.run_each(&worktree, call, &candidate, &verifications, &mut passed)? {
             return Ok(outcome);
         }
         Ok(Outcome::Done(Gated::Passed { candidate, passed }))
     }
 
-    /// Runs what has not passed, each on a checkout of its own; how the gating ends, if it ends here.
+    /// Runs the checks that have not passed, each on a fresh checkout. Returns the outcome if one fails or is
+    /// cancelled.
     fn run_each(
         &self,
         worktree: &StagingWorktree,
@@ -145,7 +147,8 @@ impl Integration {
         Ok(None)
     }
 
-    /// Who is to fix it gets what failed before him: where the base branch has gained something, staging with that.
+    /// Returns the failure with the commit that the fix starts from. If the base branch has moved, first merges it into
+    /// staging, so that the fix is made on the tree that failed.
     fn failed(
         &self,
         call: GateCall,
@@ -166,9 +169,9 @@ impl Integration {
         Ok(Outcome::Done(Gated::Failed { failure, passed }))
     }
 
-    /// Verifications on one checkout, which is much faster than one for each. What passed before the first failure
-    /// counts where the files are still as they were; all else is run again on a checkout of its own.
-    fn verify_in_a_row(
+    /// Runs verifications on one shared checkout, which is much faster than one checkout each. Passes before the first
+    /// failure count only if the files are unchanged at the end; `run_each` runs the rest on fresh checkouts.
+    fn verify_on_one_checkout(
         &self,
         worktree: &StagingWorktree,
         call: GateCall,
@@ -197,10 +200,10 @@ impl Integration {
         Ok(())
     }
 
-    /// What would land now: staging as it stands, with whatever the base has gained.
+    /// Returns what would land now: the tip of staging merged with the current base branch.
     fn candidate(&self, call: GateCall) -> Result<Result<Candidate, Obstacle>> {
         let staging = self.current_staging(call.staging)?;
-        self.tell_gained(call.level, &self.paths.staging_branch(), call.staging, &staging)?;
+        self.report_gained(call.level, &self.paths.staging_branch(), call.staging, &staging)?;
         let base = match self.target {
             MergeTarget::Staging => call.base.clone(),
             MergeTarget::Base => match self.current_base(call.base)? {
@@ -215,9 +218,9 @@ impl Integration {
         if let Some(left_behind) = self.checkout_left_behind(call.base, &base)? {
             return Ok(Err(left_behind));
         }
-        self.tell_gained(call.level, &self.base_branch, call.base, &base)?;
+        self.report_gained(call.level, &self.base_branch, call.base, &base)?;
         if self.repository.is_ancestor(&staging, &base)? {
-            // The level brings nothing that the base branch has not.
+            // The base branch already contains everything of the level.
             let tree = self.tree_of(&base)?;
             return Ok(Ok(Candidate { staging: base.clone(), base, tree }));
         }
@@ -236,8 +239,8 @@ impl Integration {
         }
     }
 
-    /// Says what lands with the level and was not made by the run. Who made it cannot be told from here.
-    fn tell_gained(&self, level: Level, branch: &str, from: &Oid, to: &Oid) -> Result<()> {
+    /// Reports commits that land with the level but were not made by the run, such as the user's.
+    fn report_gained(&self, level: Level, branch: &str, from: &Oid, to: &Oid) -> Result<()> {
         if from == to {
             return Ok(());
         }
@@ -248,9 +251,10 @@ impl Integration {
         Ok(())
     }
 
-    /// Whoever commits in a checkout has what was committed in its index; who moves the branch alone has not.
+    /// Returns an obstacle if the base branch was moved without its checkout. A commit made in the checkout is in its
+    /// index; a branch moved from elsewhere leaves the index behind.
     fn checkout_left_behind(&self, was: &Oid, now: &Oid) -> Result<Option<Obstacle>> {
-        // What else is wrong with the checkout shows when the level lands.
+        // Landing reports any other problem of the checkout.
         let Ok(Some(checkout)) = self.checkout_of_base()? else { return Ok(None) };
         if !checkout.is_left_behind(was, now)? {
             return Ok(None);
@@ -264,7 +268,7 @@ impl Integration {
         Ok(self.objects.merge_trees(&common, commit, base, short_name(&self.base_branch))?)
     }
 
-    /// The base branch's tip, which has to contain what was last seen on it.
+    /// Returns the tip of the base branch, or an obstacle if it no longer contains the commit last seen there.
     pub(super) fn current_base(&self, seen: &Oid) -> Result<Result<Oid, Obstacle>> {
         let now = self.repository.resolve_ref(&self.base_branch)?;
         match now {
@@ -273,7 +277,8 @@ impl Integration {
         }
     }
 
-    /// A person may have committed on top, to resolve a conflict: then that is staging.
+    /// Returns the tip of staging, including commits that the user added on top, such as a conflict resolution. A
+    /// branch that lost the staged commit is set back to it.
     fn current_staging(&self, staged: &Oid) -> Result<Oid> {
         let name = self.paths.staging_branch();
         match self.repository.resolve_ref(&name)? {

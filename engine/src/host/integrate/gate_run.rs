@@ -1,4 +1,4 @@
-//! One run of a gate, as people see it: a log of its own, and a file that shows it while it lasts.
+//! Makes one gate run visible to the user: its own log, and a status file that exists while the gate runs.
 
 use std::fmt::Display;
 use std::fs;
@@ -14,8 +14,8 @@ use super::command::Check;
 use crate::report::running_gate::{OUTPUT, RunningGate};
 use crate::worker::{Log, Severity};
 
-/// Runs of a gate at one level whose logs are kept; older ones are removed.
-const KEPT_RUNS: u32 = 20;
+/// Number of runs per gate and level whose logs are kept.
+const MAX_KEPT_RUNS: u32 = 20;
 
 pub(super) struct GateRun<'a> {
     paths: &'a FeaturePaths,
@@ -38,7 +38,7 @@ impl<'a> GateRun<'a> {
         GateRun { paths, log }
     }
 
-    /// Returns a place for what the gate prints.
+    /// Returns a writer that copies the gate's output to the log.
     pub fn output(&self) -> impl Write + Send + 'static {
         self.log.lines(OUTPUT)
     }
@@ -63,7 +63,7 @@ impl Drop for GateRun<'_> {
     }
 }
 
-/// Returns the number of the next run, and removes logs of runs that are too long ago.
+/// Returns the number of the next run and removes the logs of the oldest ones.
 fn next_run(paths: &FeaturePaths, at: &impl Display, gate: &str) -> u32 {
     let first = paths.gate_log(at, gate, 1);
     let prefix = |name: &str| {
@@ -79,7 +79,7 @@ fn next_run(paths: &FeaturePaths, at: &impl Display, gate: &str) -> u32 {
         .filter_map(|(_, run)| run)
         .collect();
     let next = runs.iter().max().map_or(1, |latest| latest.saturating_add(1));
-    for run in runs.into_iter().filter(|run| run.saturating_add(KEPT_RUNS) <= next) {
+    for run in runs.into_iter().filter(|run| run.saturating_add(MAX_KEPT_RUNS) <= next) {
         let _ = fs::remove_file(paths.gate_log(at, gate, run));
     }
     next

@@ -1,7 +1,7 @@
-//! The index of the user's checkout, kept from others while it changes together with the branch.
+//! Locks the index of the user's checkout while a level lands there.
 //!
-//! Git itself reads an index before it locks it, so that what a person stages meanwhile would be lost. We take the lock
-//! first, as git takes it, and have git work on a copy.
+//! Git reads an index before it locks it, so what the user stages in between would be lost. We create git's lock file
+//! first and have git work on a copy of the index.
 
 use std::fs::{self, File, FileTimes};
 use std::io::{ErrorKind, Write};
@@ -13,12 +13,12 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::store::atomic::TEMPORARY;
 
-/// So long another git may be at work there before that counts as in the way.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// What we write into the lock, to know it again should we be killed while we hold it.
-const SIGN: &[u8] = b"mahabharatha is landing a level here\n";
+/// How long to wait for another git command to release the index.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Contents of our lock file, by which we recognize it if we are killed while holding it.
+const SIGNATURE: &[u8] = b"mahabharatha is landing a level here\n";
 
-/// Held until it is dropped.
+/// The held lock, released on drop.
 pub(super) struct IndexLock {
     index: PathBuf,
     lock: PathBuf,
@@ -26,11 +26,11 @@ pub(super) struct IndexLock {
 }
 
 impl IndexLock {
-    /// Waits for a person's git, or an editor's; the lock's path where that takes too long. Who calls holds the
-    /// integration lock, so that a lock with our sign is left from a process that was killed.
+    /// Takes the lock, waiting for the git of the user or an editor; returns the lock's path if that takes too long.
+    /// The caller holds the integration lock, so a lock with our signature is left over from a killed process.
     pub fn take(index: &Path, copy: &Path) -> Result<Result<IndexLock, PathBuf>> {
         let lock = lock_of(index);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LOCK_TIMEOUT;
         loop {
             match make_signed(&lock, copy) {
                 Ok(()) => return Ok(Ok(IndexLock { index: index.to_owned(), lock, copy: copy.to_owned() })),
@@ -42,13 +42,13 @@ impl IndexLock {
         }
     }
 
-    /// Takes away what a process that was killed left. Who calls holds the integration lock.
+    /// Removes the lock that a killed process left. The caller holds the integration lock.
     pub fn clear(index: &Path) -> Result<()> {
         let lock = lock_of(index);
         if is_signed(&lock) { remove(&lock) } else { Ok(()) }
     }
 
-    /// Makes the copy as the index is now.
+    /// Copies the index.
     pub fn copy(&self) -> Result<()> {
         remove(&lock_of(&self.copy))?;
         remove(&self.copy)?;
@@ -56,20 +56,20 @@ impl IndexLock {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             copied => copied.map_err(io("copy", &self.index))?,
         };
-        // By this git knows which files could have been changed within the clock's resolution.
+        // Git compares the index's time with those of files to detect changes within the clock's resolution.
         let written = fs::metadata(&self.index).and_then(|found| found.modified()).map_err(io("read", &self.index))?;
         let copy = File::options().write(true).open(&self.copy).map_err(io("write", &self.copy))?;
         copy.set_times(FileTimes::new().set_modified(written)).map_err(io("write", &self.copy))
     }
 
-    /// Makes the index as the copy is now.
+    /// Replaces the index with the copy.
     pub fn install(&self) -> Result<()> {
         fs::rename(&self.copy, &self.index).map_err(io("write", &self.index))
     }
 }
 
 impl Drop for IndexLock {
-    /// Left behind, it would be known by its sign.
+    /// Ignores errors: a lock that is left behind is recognized by its signature.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.copy);
         crash::point(|| "index lock before its end");
@@ -78,14 +78,14 @@ impl Drop for IndexLock {
 }
 
 fn is_signed(lock: &Path) -> bool {
-    fs::read(lock).is_ok_and(|text| text == SIGN)
+    fs::read(lock).is_ok_and(|text| text == SIGNATURE)
 }
 
-/// Never seen without its sign: made beside the copy, where it is in nobody's way. Fails where there is one already.
+/// Creates the lock with its signature in one step, from a temporary file next to the copy. Fails if the lock exists.
 fn make_signed(lock: &Path, copy: &Path) -> std::io::Result<()> {
     let dir = copy.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir)?;
-    file.write_all(SIGN)?;
+    file.write_all(SIGNATURE)?;
     crash::point(|| "index lock signed");
     file.persist_noclobber(lock).map(drop).map_err(|error| error.error)
 }

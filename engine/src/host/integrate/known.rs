@@ -1,5 +1,6 @@
-//! The index of staging's worktree, kept in memory between commands: a command could write anything into the file, and
-//! without it every file would be written anew, with a new time, so that builds in the worktree would start over.
+//! The index of the staging worktree, kept in memory between commands, because a command could tamper with the file.
+//!
+//! Without an index git would rewrite every file with a new modification time, and builds would start from scratch.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::SystemTime;
 
 use mahabharatha_sys::error::{Result, io};
 
-/// What the files were when last set, if that is known. Shared by everything that one process does in staging.
+/// The index as of the last `set_to`, if any. Shared by all users of the staging worktree in one process.
 #[derive(Clone, Default)]
 pub struct KnownFiles(Arc<Mutex<Option<Index>>>);
 
@@ -18,12 +19,12 @@ struct Index {
 }
 
 impl KnownFiles {
-    /// Makes the index file what it was when it was remembered.
+    /// Writes the remembered index to the file, or removes the file if there is none.
     pub(super) fn restore(&self, path: &Path) -> Result<()> {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Index { bytes, written }) => {
                 fs::write(path, bytes).map_err(io("write", path))?;
-                // By the index's own time git tells which files may have changed in the same instant.
+                // Git compares the index's time with those of files to detect changes within the clock's resolution.
                 let file = File::options().write(true).open(path).map_err(io("write", path))?;
                 file.set_modified(*written).map_err(io("write", path))
             }
@@ -34,7 +35,7 @@ impl KnownFiles {
         }
     }
 
-    /// To be called before any command of others can have written to the file.
+    /// Remembers the index and returns it. Must be called before a command of the project can have written to the file.
     pub(super) fn remember(&self, path: &Path) -> Result<Vec<u8>> {
         let bytes = fs::read(path).map_err(io("read", path))?;
         let written = fs::metadata(path).and_then(|found| found.modified()).map_err(io("read", path))?;

@@ -1,4 +1,6 @@
-//! The last step: the base branch gets the level as one merge commit.
+//! Lands a level: adds it to the base branch, or to staging, as one merge commit.
+//!
+//! Never lands anything but the candidate that was gated, and never on a branch that has moved since.
 
 use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
@@ -11,7 +13,7 @@ use mahabharatha_sys::store::locks::IntegrationLock;
 use super::Integration;
 
 impl Integration {
-    /// Returns the commit that the level landed as, or why it did not.
+    /// Lands the level and returns its commit, or the obstacle.
     pub fn land(&self, _lock: &IntegrationLock, level: Level, candidate: &Candidate) -> Result<Result<Oid, Obstacle>> {
         match self.target {
             MergeTarget::Base => self.land_on_base(level, candidate),
@@ -36,7 +38,7 @@ impl Integration {
         let Some(checkout) = checkout else {
             return match self.move_ref(&self.base_branch, from, &commit, &reason) {
                 Ok(()) => Ok(Ok(commit)),
-                // Somebody was quicker: that shows, and is not a failure.
+                // If another process has moved the branch, that is an obstacle, not an error.
                 Err(error) => self.not_as_gated(level, candidate)?.ok_or_else(|| error.into()),
             };
         };
@@ -45,7 +47,7 @@ impl Integration {
             Err(in_the_way) => return Ok(Err(in_the_way)),
         };
         crash::point(|| format!("land {level} with the index locked"));
-        // Up to now a person could commit.
+        // The user could commit until the index was locked, so check again.
         if let Some(landed) = self.not_as_gated(level, candidate)? {
             return Ok(landed);
         }
@@ -59,7 +61,7 @@ impl Integration {
                 Ok(Ok(commit))
             }
             Err(error) => {
-                // A commit that was under way may have taken what we put into the index: then it is theirs, and stays.
+                // A concurrent `git commit` may have committed what we put into the index; that commit stays.
                 let tip = self.repository.resolve_ref(&self.base_branch)?;
                 if tip.is_none_or(|tip| checkout.retreat(&lock, &commit, &tip).is_err()) {
                     checkout.retreat(&lock, &commit, from)?;
@@ -69,7 +71,8 @@ impl Integration {
         }
     }
 
-    /// Whether the base is no longer what was gated: it may have the level already, or have moved.
+    /// Returns none if the base branch is still as gated; otherwise the commit if the level has landed already, or the
+    /// obstacle.
     fn not_as_gated(&self, level: Level, candidate: &Candidate) -> Result<Option<Result<Oid, Obstacle>>> {
         let Some(tip) = self.repository.resolve_ref(&self.base_branch)? else {
             return Ok(Some(Err(Obstacle::BaseRewritten { was: candidate.base.clone(), now: None })));
@@ -86,7 +89,7 @@ impl Integration {
         })))
     }
 
-    /// The commit that an earlier try made, if it was that.
+    /// Returns the commit by which an earlier attempt landed this level, if there is one.
     fn find_landed(&self, level: Level, candidate: &Candidate, tip: &Oid) -> Result<Option<Oid>> {
         let range = format!("{}..{tip}", candidate.base);
         let listed = self.repository.run(["rev-list", "--parents", "--min-parents=2", &range])?.text()?;
@@ -105,7 +108,7 @@ impl Integration {
         Ok(None)
     }
 
-    /// None where the level brings nothing.
+    /// Creates the level's merge commit; none if the level changes nothing.
     fn level_commit(&self, level: Level, candidate: &Candidate) -> Result<Option<Oid>> {
         if candidate.base == candidate.staging {
             return Ok(None);
@@ -124,7 +127,7 @@ impl Integration {
         let branch = self.paths.staging_branch();
         let tip = self.repository.resolve_ref(&branch)?;
         if let Some(tip) = tip.as_ref().filter(|tip| **tip != candidate.staging) {
-            // A person's commits on top have to be gated first.
+            // Commits that the user added on top have to be gated first.
             return Ok(self.find_landed(level, candidate, tip)?.ok_or(Obstacle::BaseMoved));
         }
         let Some(commit) = self.level_commit(level, candidate)? else { return Ok(Ok(candidate.base.clone())) };

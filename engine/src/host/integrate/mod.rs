@@ -1,6 +1,6 @@
-//! A level's way from task commits to the base branch: staged on objects, gated in a worktree of its own, landed.
+//! Integrates a level: stages its task commits, gates them in the staging worktree, lands them on the base branch.
 //!
-//! Every step can be carried out again: it finds what it did before, or does the same once more.
+//! Called by the host. Every step must be idempotent: after a crash it finds what it did before or does the same again.
 
 mod blame;
 mod cancel;
@@ -36,32 +36,32 @@ pub use gate::{GateCall, Gated};
 pub use known::KnownFiles;
 pub(super) use stage::objection;
 
-/// What it takes to integrate the levels of one feature.
+/// Everything needed to integrate the levels of one feature.
 pub struct Integration {
     pub project: Project,
     pub paths: FeaturePaths,
     /// The repository, for refs, history and worktrees.
     pub repository: Git,
-    /// A git directory of ours with the pinned settings, for files and objects; nobody else uses it.
+    /// A private git directory with the pinned settings, for files and objects.
     pub objects: Git,
     pub identity: Identity,
     /// The full ref name of the branch that levels land on.
     pub base_branch: String,
     pub target: MergeTarget,
-    /// Run before the gates; what it changes in lock files is committed.
+    /// Command to run before the gates; its changes to lock files are committed.
     pub prepare: Option<String>,
     pub gates: Vec<Gate>,
-    /// What each task of the graph may change.
+    /// Paths that each task may change.
     pub owners: BTreeMap<TaskId, Vec<OwnedPath>>,
-    /// Everything that commands see of the environment.
+    /// The complete environment of commands.
     pub env: BTreeMap<OsString, OsString>,
     pub cancel: Cancel,
     pub known: KnownFiles,
-    /// Told as it happens, for logs and reports; nothing depends on it.
+    /// Receives notes as they occur, for logs and reports; no behaviour depends on it.
     pub report: Box<dyn Fn(Note) + Send + Sync>,
 }
 
-/// A task's own verification, to be run again where all tasks have come together.
+/// A task's verification, to be run again on the combined work of all tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
     pub task: TaskId,
@@ -69,7 +69,7 @@ pub struct Verification {
     pub timeout: Duration,
 }
 
-/// How a step ended.
+/// Result of a step that can be cancelled.
 #[derive(Debug, PartialEq)]
 pub enum Outcome<T> {
     Done(T),
@@ -86,15 +86,16 @@ impl<T> Outcome<T> {
     }
 }
 
+/// Something that happened during integration, for logs and reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// A gate failed that does not count: it is not required, or was red on the base already.
+    /// A gate failed that blocks nothing: it is not required, or failed on the base already.
     OnlyReported { level: Option<Level>, failure: GateFailure },
-    /// What a person did on staging was in the way; it is kept under this ref.
+    /// The user's changes on staging were in the way and are kept under this ref.
     Kept { name: String },
-    /// A branch has commits that were not put there by the run, and that land with the level.
+    /// A branch has commits that were not made by the run and that land with the level.
     Gained { level: Level, branch: String, commits: Vec<String> },
-    /// A ref of ours was changed by somebody else, and is put back.
+    /// A ref of the run was changed from outside and has been restored.
     PutBack { name: String },
 }
 

@@ -1,12 +1,11 @@
-//! Paths that a text names: whole ones, as compilers, linters and test runners write them.
+//! Finds the paths named in the output of compilers, linters and test runners. Only whole paths count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::TaskId;
 
-/// The tasks whose files the text names, each with the first path that names it.
-/// `root` is where the text's absolute paths begin.
+/// Returns the tasks whose files the text names, each with the first such path. `root` is stripped from absolute paths.
 pub(super) fn owners_named<'a>(
     text: &str,
     root: &str,
@@ -25,9 +24,9 @@ pub(super) fn owners_named<'a>(
     named
 }
 
-/// The text's words, without what commonly stands around and after a path.
+/// Returns the text's words without the punctuation that commonly surrounds a path.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !is_of_path(c)).map(|word| word.trim_end_matches(['.', ',', ':'])).flat_map(|word| {
+    text.split(|c: char| !is_path_char(c)).map(|word| word.trim_end_matches(['.', ',', ':'])).flat_map(|word| {
         let word = word.strip_prefix("./").unwrap_or(word);
         // `a/` and `b/` are how diffs name the two sides.
         let in_diff = word.strip_prefix("a/").or_else(|| word.strip_prefix("b/"));
@@ -35,19 +34,19 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn is_of_path(c: char) -> bool {
+fn is_path_char(c: char) -> bool {
     !c.is_whitespace()
         && !c.is_control()
         && !matches!(c, ':' | ',' | ';' | '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | '|' | '=')
 }
 
-/// A path with spaces is no word: it has to stand between what is not of a path.
+/// Returns whether the text names a path with spaces, delimited by characters that cannot be part of a path.
 fn names_whole(text: &str, path: &str) -> bool {
     text.match_indices(path).any(|(at, _)| {
         let before = &text[..at];
         let before = before.strip_suffix("./").unwrap_or(before);
         let after = text[at + path.len()..].trim_start_matches('.');
-        !before.ends_with(is_of_path) && !after.starts_with(is_of_path)
+        !before.ends_with(is_path_char) && !after.starts_with(is_path_char)
     })
 }
 
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_counts_wherever_tools_write_it() {
+    fn paths_are_found_in_the_formats_of_common_tools() {
         for text in [
             "error: oops\n  --> src/b.rs:10:5",
             "src/b.rs(3,4): bad",
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_who_is_named_is_told() {
+    fn every_named_task_is_returned() {
         assert_eq!(named("src/a.rs and src/b.rs").len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! `merge.prepare`: makes lock files anew where all tasks have come together.
+//! Runs `merge.prepare`, which regenerates lock files for the combined work of all tasks.
 
 use std::fmt::Display;
 
@@ -12,14 +12,14 @@ use super::command::{Check, Ran};
 use super::worktree::StagingWorktree;
 
 pub(super) enum Prepared {
-    /// The tree with its lock files; other changes are dropped.
+    /// The tree with its regenerated lock files; other changes are dropped.
     Tree(Oid),
     Failed(Check, String),
     Cancelled,
 }
 
 impl Integration {
-    /// Runs it on the tree, where there is one to run.
+    /// Runs `merge.prepare` on the tree, if one is configured.
     pub(super) fn prepare_tree(&self, worktree: &StagingWorktree, at: &impl Display, tree: &Oid) -> Result<Prepared> {
         let Some(command) = &self.prepare else { return Ok(Prepared::Tree(tree.clone())) };
         let check = Check::prepare(command);
@@ -31,15 +31,15 @@ impl Integration {
         })
     }
 
-    /// Puts the lock files of the prepared tree onto staging as a commit of its own, where they changed.
+    /// Commits the lock files of the prepared tree to staging, if they changed.
     pub(super) fn commit_lock_files(&self, level: Level, before: Candidate, tree: Oid) -> Result<Candidate> {
         if tree == before.tree {
             return Ok(before);
         }
         let changes = self.objects.diff_tree(&before.tree, &tree)?;
-        let below = self.objects.read_commits(std::slice::from_ref(&before.staging))?;
-        // The time of the commit below, so that the same files make the same commit.
-        let signature = below.first().map_or_else(Vec::new, |below| self.signature_as_of(below));
+        let parent = self.objects.read_commits(std::slice::from_ref(&before.staging))?;
+        // Reuse the time of the parent commit, so that the same files give the same commit.
+        let signature = parent.first().map_or_else(Vec::new, |parent| self.signature_as_of(parent));
         let message = format!("Prepare level {level}: {}\n\n{}", self.paths.feature(), self.trailers(level));
         let text = CommitText {
             parents: Vec::new(),
@@ -53,6 +53,7 @@ impl Integration {
         Ok(Candidate { staging, tree, ..before })
     }
 
+    /// Returns our identity with the commit's time.
     fn signature_as_of(&self, commit: &CommitText) -> Vec<u8> {
         let after_email = commit.committer.iter().rposition(|&byte| byte == b'>').map_or(0, |at| at + 1);
         let mut signature = format!("{} <{}>", self.identity.name, self.identity.email).into_bytes();

@@ -1,4 +1,7 @@
-//! The staging branch: the level's base, then one commit per task, made on objects alone.
+//! Builds the staging branch: the level's base, then one commit per task. Works on git objects only, without a
+//! worktree.
+//!
+//! This is the last line of defence for ownership: no change that a task does not own may get past it.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +14,10 @@ use mahabharatha_sys::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
 
 use super::{Integration, Note};
 
-const SUBMODULE: u32 = 0o160000;
+/// File mode of a submodule in git trees.
+const SUBMODULE_MODE: u32 = 0o160000;
 
-/// A task's commit, with what it says and what it changes.
+/// A task's commit with its message and changes.
 struct Work<'a> {
     task: &'a TaskId,
     commit: &'a Oid,
@@ -22,15 +26,15 @@ struct Work<'a> {
 }
 
 impl Integration {
-    /// Puts the tasks' commits onto staging in the given order, each with its own message, author and changes. Returns the
+    /// Rebuilds staging from the tasks' commits in the given order, keeping messages, authors and changes. Returns the
     /// tip of staging and each task's commit there.
     pub fn stage(&self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Result<(Oid, Vec<TaskCommit>)> {
         let works = self.read_works(tasks)?;
         self.check_ownership(&works)?;
-        check_that_files_can_stand_together(&works)?;
-        self.keep_what_people_committed(base)?;
+        check_file_directory_clashes(&works)?;
+        self.keep_user_commits(base)?;
         crash::point(|| format!("stage {level} before the commits"));
-        let commits = self.pile(base, &works)?;
+        let commits = self.stack(base, &works)?;
         crash::point(|| format!("stage {level} before the ref"));
         let staging = commits.last().map_or(base, |last| &last.commit).clone();
         let name = self.paths.staging_branch();
@@ -41,10 +45,11 @@ impl Integration {
         Ok((staging, commits))
     }
 
-    /// What is staged is what the journal says; a ref that says something else would only keep the wrong commit.
+    /// Returns the changes that restore task refs which differ from the journal. Staging follows the journal; such a
+    /// ref would only keep a wrong commit alive.
     fn put_back_task_refs(&self, works: &[Work]) -> Result<Vec<RefChange>> {
         let mut changes = Vec::new();
-        // What fixed something has a ref of its own, which only tells of the last time.
+        // Fixes have refs of their own, which only record the latest fix.
         for Work { task, commit, .. } in works.iter().filter(|work| work.text.message.starts_with(b"feat(")) {
             let name = self.paths.task_ref(task);
             if self.repository.resolve_ref(&name)?.is_some_and(|found| found != **commit) {
@@ -55,20 +60,20 @@ impl Integration {
         Ok(changes)
     }
 
-    /// A fix that a person committed on staging is not of the level that is put together anew, and not to be lost.
-    fn keep_what_people_committed(&self, base: &Oid) -> Result<()> {
+    /// Saves commits that the user made on staging under a ref, because rebuilding staging drops them.
+    fn keep_user_commits(&self, base: &Oid) -> Result<()> {
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?.filter(|tip| tip != base);
         let Some(tip) = tip else { return Ok(()) };
-        match self.newest_of_people(base, &tip)? {
-            Some(_) => self.keep_for_people(tip),
+        match self.newest_user_commit(base, &tip)? {
+            Some(_) => self.keep_for_user(tip),
             None => Ok(()),
         }
     }
 
-    /// The newest commit on staging since `base` that is not of this run.
-    pub(super) fn newest_of_people(&self, base: &Oid, tip: &Oid) -> Result<Option<Oid>> {
+    /// Returns the newest commit on staging since `base` that this run did not make.
+    pub(super) fn newest_user_commit(&self, base: &Oid, tip: &Oid) -> Result<Option<Oid>> {
         let ours = format!("--grep=^Mahabharatha-Feature: {}$", self.paths.feature());
-        // What the base branch has is not lost, though it was merged into staging.
+        // Commits of the base branch that were merged into staging are not lost.
         let landed = self.repository.resolve_ref(&self.base_branch)?.map(|tip| format!("^{tip}"));
         let range = format!("{base}..{tip}");
         let theirs = ["rev-list", "--max-count=1", "--invert-grep", &ours, &range].into_iter().chain(landed.as_deref());
@@ -87,7 +92,7 @@ impl Integration {
             .collect())
     }
 
-    /// The worker has seen to this already; here it is what guarantees that nothing unowned gets through.
+    /// Refuses commits with unowned changes. The worker has checked this already; this check is the guarantee.
     fn check_ownership(&self, works: &[Work]) -> Result<()> {
         let mut wrong = Vec::new();
         for work in works {
@@ -111,9 +116,9 @@ impl Integration {
             .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
     }
 
-    /// Each on top of the one before, whatever it was made on: a fix was made on staging as it stood then, with the
-    /// work of tasks that may be done anew or skipped by now.
-    fn pile(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
+    /// Stacks the commits on each other, regardless of their own parents: a fix was made on an earlier staging, with
+    /// the work of tasks that may have been redone or skipped since.
+    fn stack(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskCommit>> {
         let new: Vec<NewCommit> =
             works.iter().map(|work| NewCommit { text: &work.text, changes: &work.changes }).collect();
         let made = if new.is_empty() { Vec::new() } else { self.objects.stack_commits(base, &new)? };
@@ -121,9 +126,9 @@ impl Integration {
     }
 }
 
-/// Why a task that owns these paths may not make the change.
+/// Returns why a task that owns these paths may not make the change.
 pub(in crate::host) fn objection(change: &Change, owned: &[OwnedPath]) -> Option<&'static str> {
-    if change.old_mode == SUBMODULE || change.new_mode == SUBMODULE {
+    if change.old_mode == SUBMODULE_MODE || change.new_mode == SUBMODULE_MODE {
         Some("is a submodule")
     } else if !is_plain(&change.path) {
         Some("leads out of the tree or into a git directory")
@@ -142,15 +147,15 @@ fn is_plain(path: &RepoPath) -> bool {
 fn owns(owned: &[OwnedPath], path: &RepoPath) -> bool {
     match path.as_str() {
         Some(path) => owned.iter().any(|owned| owned.covers(path)),
-        // A spec is text, so such a name can only lie in a directory that is owned.
+        // Specs are text, so a name that is not UTF-8 can only be owned through its directory.
         None => owned.iter().any(|owned| {
             owned.directory && path.is_within(owned.path.as_bytes()) && path.as_bytes() != owned.path.as_bytes()
         }),
     }
 }
 
-/// A file of one task where another has a directory would push the other's work out without a word.
-fn check_that_files_can_stand_together(works: &[Work]) -> Result<()> {
+/// Refuses a file of one task where another task has a directory: stacking would silently drop the other's work.
+fn check_file_directory_clashes(works: &[Work]) -> Result<()> {
     let mut files: BTreeMap<&[u8], &TaskId> = BTreeMap::new();
     for work in works {
         for change in &work.changes {

@@ -1,4 +1,6 @@
-//! Staging's own worktree, where commands run on exactly one tree, and where a person resolves a conflict.
+//! The staging worktree, where commands run on exactly one tree and where the user resolves conflicts.
+//!
+//! Changes that the user left there must never be lost: they are saved under a ref before the files are reset.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,61 +15,64 @@ use mahabharatha_sys::store::locks::WorktreesLock;
 
 use super::{Integration, Note};
 
-/// What git leaves in a worktree's git directory while a merge is unfinished.
+/// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
 
 pub(super) struct StagingWorktree<'a> {
     integration: &'a Integration,
     pub path: PathBuf,
-    /// With an index of ours: no flag that anybody sets in the worktree's own hides a file from us.
+    /// Git with a private index, so that no flag set in the worktree's own index hides a file from us.
     pub git: Git,
     index: PathBuf,
     /// The worktree's own git directory.
     admin: PathBuf,
-    /// Where HEAD stands while commands run.
+    /// The commit that HEAD is detached at while commands run.
     at: Oid,
 }
 
-/// A command that commits does not move the branch: HEAD is on it only while no command of ours runs there.
+/// Attaches HEAD to the staging branch again. It is detached while our commands run, so that a command that commits
+/// does not move the branch.
 impl Drop for StagingWorktree<'_> {
     fn drop(&mut self) {
-        // Where it cannot be written, people find HEAD detached at the right commit.
+        // If this fails, HEAD stays detached at the right commit.
         let _ = self.attach_head();
     }
 }
 
 impl Integration {
-    /// Makes staging's worktree and checks `at` out there, so that little is left to do when a level is complete.
-    /// Where a person is at work on a conflict nothing is touched.
+    /// Creates the staging worktree and checks out `at`, so that a completed level integrates faster. Leaves a conflict
+    /// that the user is resolving untouched.
     pub fn prepare_staging_worktree(&self, at: &Oid) -> Result<()> {
         let worktree = StagingWorktree::open(self, at)?;
         if worktree.has_unfinished_merge() { Ok(()) } else { worktree.set_to(at) }
     }
 
-    /// Leaves the files as staging has them, for a person who looks there or fixes something.
+    /// Sets the files to the staging commit, so that the user can inspect or fix something there.
     pub(super) fn show_staging(&self, staging: &Oid) -> Result<()> {
         StagingWorktree::open(self, staging)?.set_to(&self.tree_of(staging)?)?;
-        write_projected(&self.shown_mark(), staging.as_str().as_bytes())
+        write_projected(&self.shown_file(), staging.as_str().as_bytes())
     }
 
-    /// Says that the files were left as staging has them, and at which commit: what differs afterwards is a person's.
-    fn shown_mark(&self) -> PathBuf {
+    /// Returns the file that records the commit last shown to the user: any difference from it is the user's change.
+    fn shown_file(&self) -> PathBuf {
         self.paths.dir().join("staging-shown")
     }
 
-    /// What a person was left with: the commit that was shown, or their own on top of it. Staging may have gone on since.
+    /// Returns the commit last shown to the user, or the user's newest commit on top of it. Staging may have moved
+    /// since.
     fn shown(&self) -> Result<Option<Oid>> {
-        let Some(shown) = fs::read_to_string(self.shown_mark()).ok().and_then(|text| Oid::new(text).ok()) else {
+        let Some(shown) = fs::read_to_string(self.shown_file()).ok().and_then(|text| Oid::new(text).ok()) else {
             return Ok(None);
         };
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?;
-        let theirs = tip.map_or(Ok(None), |tip| self.newest_of_people(&shown, &tip))?;
+        let theirs = tip.map_or(Ok(None), |tip| self.newest_user_commit(&shown, &tip))?;
         Ok(theirs.or(Some(shown)))
     }
 }
 
 impl<'a> StagingWorktree<'a> {
-    /// `at` is where HEAD stands, and where the staging branch begins if there is none yet.
+    /// Opens the worktree, creating it if necessary. `at` is the commit for HEAD, and for a staging branch that does
+    /// not exist yet.
     pub fn open(integration: &'a Integration, at: &Oid) -> Result<Self> {
         let path = integration.paths.staging_worktree();
         let common_dir = integration.project.common_dir();
@@ -84,25 +89,25 @@ impl<'a> StagingWorktree<'a> {
         Ok(StagingWorktree { integration, path, git, index, admin, at: at.clone() })
     }
 
-    /// Makes the files those of the tree. What git ignores stays, and files that need not change keep their times:
-    /// both are expensive to build anew.
+    /// Sets the files to the tree. Ignored files stay and unchanged files keep their times, because rebuilding is
+    /// expensive.
     pub fn set_to(&self, tree: &Oid) -> Result<()> {
-        self.put_away_what_people_left()?;
+        self.save_user_changes()?;
         self.integration.known.restore(&self.index)?;
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
         crash::point(|| "staging's files reset");
         self.git.run(["clean", "-ffdq"])?;
         let index = self.integration.known.remember(&self.index)?;
-        self.show_to_others(&index)
+        self.publish_state(&index)
     }
 
-    /// Whether the files are still those of the tree that they were set to, apart from what git ignores.
+    /// Returns whether the files are unchanged since `set_to`, apart from ignored ones.
     pub fn is_clean(&self) -> Result<bool> {
         self.integration.known.restore(&self.index)?;
         Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
     }
 
-    /// Takes the lock files among the changes in the worktree; the rest is not part of the tree.
+    /// Returns the tree with the changed lock files of the worktree and no other change.
     pub fn tree_with_lock_files(&self) -> Result<Oid> {
         self.integration.known.restore(&self.index)?;
         let changed = self.git.status()?.into_iter().filter(|entry| {
@@ -114,11 +119,11 @@ impl<'a> StagingWorktree<'a> {
         Ok(self.git.write_tree()?)
     }
 
-    /// Leaves the conflict as `git merge` would, so that the person's `git commit` makes the merge.
+    /// Leaves the conflict as `git merge` would, so that the user's `git commit` creates the merge.
     pub fn show_conflict(&self, staging: &Oid, theirs: &Oid, tree: &Oid, stages: &[Stage]) -> Result<()> {
         self.set_to(tree)?;
         self.git.mark_conflict(stages)?;
-        self.show_to_others(&fs::read(&self.index).map_err(io("read", &self.index))?)?;
+        self.publish_state(&fs::read(&self.index).map_err(io("read", &self.index))?)?;
         let branch = short_name(&self.integration.base_branch);
         let message = format!("Merge {branch} into {}\n", short_name(&self.integration.paths.staging_branch()));
         self.write("ORIG_HEAD", &format!("{staging}\n"))?;
@@ -131,28 +136,28 @@ impl<'a> StagingWorktree<'a> {
         self.admin.join("MERGE_HEAD").exists()
     }
 
-    /// Whether a person is at work on a conflict of this very staging.
+    /// Returns whether the user is resolving a conflict of this staging commit.
     pub fn is_being_merged(&self, staging: &Oid) -> bool {
-        self.has_unfinished_merge() && self.began_at().as_ref() == Some(staging)
+        self.has_unfinished_merge() && self.merge_start().as_ref() == Some(staging)
     }
 
-    fn began_at(&self) -> Option<Oid> {
+    /// Returns the commit that the unfinished merge started from.
+    fn merge_start(&self) -> Option<Oid> {
         Oid::new(fs::read_to_string(self.admin.join("ORIG_HEAD")).ok()?.trim()).ok()
     }
 
-    /// Keeps what a person may have put into a merge that nothing comes of any more, or changed without a commit after
-    /// staging was shown.
-    fn put_away_what_people_left(&self) -> Result<()> {
-        let shown = self.integration.shown_mark();
-        let began = if self.has_unfinished_merge() {
-            self.began_at()
+    /// Saves the user's work in an abandoned merge, or uncommitted changes made after staging was shown.
+    fn save_user_changes(&self) -> Result<()> {
+        let shown = self.integration.shown_file();
+        let start = if self.has_unfinished_merge() {
+            self.merge_start()
         } else if shown.exists() {
             self.integration.shown()?
         } else {
             return Ok(());
         };
-        if let Some(began) = began {
-            self.keep_changes_since(&began)?;
+        if let Some(start) = start {
+            self.keep_changes_since(&start)?;
         }
         for path in MERGE_FILES.iter().map(|name| self.admin.join(name)).chain([shown]) {
             let _ = fs::remove_file(path);
@@ -160,13 +165,13 @@ impl<'a> StagingWorktree<'a> {
         Ok(())
     }
 
-    fn keep_changes_since(&self, began: &Oid) -> Result<()> {
+    fn keep_changes_since(&self, start: &Oid) -> Result<()> {
         let integration = self.integration;
         let git = self.git.clone().index(integration.objects.git_dir().join("kept.index"));
-        git.read_tree(began)?;
-        git.detach_head(began)?;
-        let there = git.status()?.into_iter();
-        let kept: Vec<RepoPath> = there
+        git.read_tree(start)?;
+        git.detach_head(start)?;
+        let changes = git.status()?.into_iter();
+        let kept: Vec<RepoPath> = changes
             .filter(|entry| matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked))
             .map(|entry| entry.path)
             .collect();
@@ -176,16 +181,17 @@ impl<'a> StagingWorktree<'a> {
         git.update_index(&kept)?;
         let message = format!("Not committed on staging: {}\n", integration.paths.feature());
         let commit =
-            git.commit_tree(&git.write_tree()?, std::slice::from_ref(began), &message, &integration.identity)?;
-        integration.keep_for_people(commit)
+            git.commit_tree(&git.write_tree()?, std::slice::from_ref(start), &message, &integration.identity)?;
+        integration.keep_for_user(commit)
     }
 
     fn attach_head(&self) -> Result<()> {
         self.write("HEAD", &format!("ref: {}\n", self.integration.paths.staging_branch()))
     }
 
-    /// Lets git as others call it there see what we see: the commit, and an index that fits.
-    fn show_to_others(&self, index: &[u8]) -> Result<()> {
+    /// Writes HEAD and the worktree's own index, so that git commands of the user and of gates see the same state as we
+    /// do.
+    fn publish_state(&self, index: &[u8]) -> Result<()> {
         self.write("HEAD", &format!("{}\n", self.at))?;
         write_projected(&self.admin.join("index"), index)
     }
@@ -196,8 +202,8 @@ impl<'a> StagingWorktree<'a> {
 }
 
 impl Integration {
-    /// Keeps what a person did on staging under a ref of its own, and says so.
-    pub(super) fn keep_for_people(&self, commit: Oid) -> Result<()> {
+    /// Keeps the user's commit under a ref of its own and reports it.
+    pub(super) fn keep_for_user(&self, commit: Oid) -> Result<()> {
         let name = format!("refs/mahabharatha/{}/unfinished/{}", self.paths.feature(), commit.short());
         self.repository.update_refs(&[RefChange::Set { name: name.clone(), new: commit }], "")?;
         (self.report)(Note::Kept { name });
@@ -225,12 +231,13 @@ impl Integration {
     }
 }
 
-/// The git directory of a checkout, by what the repository says: the checkout's own `.git` file is anybody's to write.
+/// Returns the git directory of a checkout as recorded in the repository: an agent could have changed the checkout's
+/// own `.git` file.
 pub(super) fn admin_dir(common_dir: &Path, worktree: &Path) -> Option<PathBuf> {
     Git::repository(common_dir).worktree_git_dir(worktree).filter(|_| worktree.join(".git").is_file())
 }
 
-/// A branch as people call it.
+/// Returns the branch name without `refs/heads/`.
 pub(super) fn short_name(branch: &str) -> &str {
     branch.strip_prefix("refs/heads/").unwrap_or(branch)
 }

@@ -1,4 +1,4 @@
-//! What a worker that is gone has left, and what the run is told of it.
+//! Determines what a worker that is gone has left (result, commit or nothing) and reports it to the run.
 
 use std::fs;
 use std::path::Path;
@@ -14,23 +14,23 @@ use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::disk::lack_of_space;
 use mahabharatha_sys::store::locks::JobLock;
 
-use super::survivors::{end_left_of, read_identity};
+use super::survivors::{end_orphans_of, read_identity};
 use crate::host::Context;
 use crate::worker::{self, FENCE, JobSpec, Progress, result_ref, subagents};
 
-/// Lifetime assumed for a worker whose end this process did not watch, so that it does not count as one that died at its
-/// start.
+/// Lifetime assumed for a worker whose end this process did not watch, so that it does not count as one that died at
+/// its start.
 pub(super) const MIN_LIFETIME: Duration = Duration::from_secs(2);
 
 /// How a worker ended, as far as this process watched it.
 #[derive(Default)]
 pub(super) struct Watched {
     pub seen: Option<Ended>,
-    /// Killed because its heartbeat stopped.
+    /// Whether it was killed because its heartbeat stopped.
     pub silent: bool,
 }
 
-/// Waits for the job's lock, which is free once its worker is gone.
+/// Waits for the job's lock, which is free once its worker is gone, and returns the report made under it.
 pub(super) fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) -> JobReport {
     match JobLock::wait(dir) {
         Ok(lock) => report(&lock),
@@ -38,8 +38,8 @@ pub(super) fn when_gone(dir: &Path, report: impl FnOnce(&JobLock) -> JobReport) 
     }
 }
 
-/// Reports what a worker that is gone has left: its result, its commit, or nothing. In that case the attempt is fenced, so
-/// that a late worker cannot commit.
+/// Reports what a worker that is gone has left: its result, its commit, or nothing. With nothing left, fences the
+/// attempt so that a late worker cannot commit.
 pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, end: &Watched) -> JobReport {
     if let Ok(Some(report)) = worker::read_result(dir) {
         return checked(context, job, report, end);
@@ -47,7 +47,7 @@ pub(super) fn settle(context: &Context, job: &Job, dir: &Path, _gone: &JobLock, 
     let of_session = matches!(job.performer, Performer::Session(_));
     if !of_session {
         // Orphans may have been adopted by init; the next attempt must be alone in its worktree.
-        end_left_of(dir);
+        end_orphans_of(dir);
     }
     let since = fs::metadata(dir.join(worker::JOB_SPEC)).and_then(|spec| spec.modified());
     let ran = since.ok().and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default();
@@ -84,8 +84,8 @@ pub(super) fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost 
     }
 }
 
-/// Sends how a job ended. An attempt that failed on a full disk counts as cancelled and uses up no retry; the run pauses
-/// until there is room.
+/// Sends how a job ended. An attempt that failed on a full disk counts as cancelled and uses up no retry; the run
+/// pauses until there is room.
 pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: JobReport) {
     let mut lack = None;
     if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. }) {
@@ -100,7 +100,7 @@ pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut
     send_end(events, lack, ended(job, report));
 }
 
-/// How a worker without a result ended. One that we cancelled did not die by itself and uses up no retry.
+/// Returns how a worker without a result ended. A cancelled one did not die by itself and uses up no retry.
 fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
     if dir.join(worker::GRACE).exists() {
         return JobEnd::Cancelled;
@@ -115,8 +115,8 @@ fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
     }
 }
 
-/// Checks the commit of a result that this process did not see its worker exit with, and of a fix, which is staged as it
-/// is. All other commits are checked when they are staged.
+/// Checks the commit of a result that this process did not see its worker exit with, and of a fix, which is staged as
+/// it is. All other commits are checked when they are staged.
 pub(super) fn checked(context: &Context, job: &Job, mut report: JobReport, end: &Watched) -> JobReport {
     let JobEnd::Done { commit } = &report.end else { return report };
     let by_itself = end.seen.as_ref().is_some_and(|seen| seen.status == Exit::Code(worker::exit_code(&report.end)));

@@ -1,4 +1,6 @@
-//! Workers that outlived their orchestrator: found, waited for, ended.
+//! Finds, waits for and ends workers that outlived their orchestrator, and their orphans.
+//!
+//! Processes of a live session must never be ended here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +25,8 @@ const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Poll interval for that identity.
 const IDENTITY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Ends workers that outlived their orchestrator, all or one, and their orphans. Returns whether there were any. The caller
-/// holds the feature's lock, so that no orchestrator drives them.
+/// Ends workers that outlived their orchestrator, all or one, and their orphans. Returns whether there were any. The
+/// caller holds the feature's lock, so that no orchestrator drives them.
 pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
     let is_meant =
         |dir: &PathBuf| only.is_none_or(|worker| JobSpec::read(dir).is_ok_and(|spec| spec.job.worker == worker));
@@ -50,9 +52,9 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
     }
     // A worker that wrote a result had ended its processes before.
     let unfinished = dirs.iter().filter(|dir| !matches!(worker::read_result(dir), Ok(Some(_))));
-    let mut escaped: usize = unfinished.map(|dir| end_left_of(dir)).sum();
+    let mut escaped: usize = unfinished.map(|dir| end_orphans_of(dir)).sum();
     if only.is_none() {
-        // Processes of a live session, such as its verification, are not ours to end.
+        // Processes of a live session, such as its verification, must not be ended.
         let spared: Vec<ProcessId> = of_sessions.iter().flat_map(|dir| proc::find_marked(MARKER, dir)).collect();
         let marked = proc::find_marked(MARKER, paths.dir());
         escaped += end_each(marked.into_iter().filter(|id| !spared.contains(id)).collect());
@@ -69,7 +71,7 @@ fn held_by_live_sessions(paths: &FeaturePaths, run: &Run) -> Vec<PathBuf> {
     held.map(|(job, _)| paths.job(&job.task, job.attempt)).collect()
 }
 
-/// Whether the attempt's worker is running, whichever process started it.
+/// Returns whether the attempt's worker is running, whichever process started it.
 pub fn is_alive(paths: &FeaturePaths, task: &TaskId, attempt: Attempt) -> bool {
     JobLock::is_held(&paths.job(task, attempt))
 }
@@ -122,7 +124,7 @@ pub(super) fn end_holder(dir: &Path, limit: Duration) {
 }
 
 /// Ends the orphans of a worker that is gone, found by their mark or by their working directory. Returns how many.
-pub(super) fn end_left_of(dir: &Path) -> usize {
+pub(super) fn end_orphans_of(dir: &Path) -> usize {
     let ours = JobSpec::read(dir).ok().filter(|spec| !matches!(spec.job.performer, Performer::Session(_)));
     end_escaped(dir) + ours.map_or(0, |spec| end_working_in(&spec.worktree))
 }
@@ -141,7 +143,7 @@ fn end_each(found: Vec<ProcessId>) -> usize {
     found.into_iter().filter(|id| proc::end_process(*id)).count()
 }
 
-/// Whether the effect runs commands in staging's worktree; at other times a person may be working there.
+/// Returns whether the effect runs commands in the staging worktree; at other times the user may be working there.
 pub fn runs_commands_in_staging(effect: &Effect) -> bool {
     matches!(effect, Effect::CheckBase { .. } | Effect::Gate { .. } | Effect::Blame { .. })
 }

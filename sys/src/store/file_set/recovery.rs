@@ -1,4 +1,4 @@
-//! What outlives a process that is killed while it changes files: a list of its changes and copies of what it replaces.
+//! Journal of a file set, for recovery after a kill: a list of the changes and copies of the replaced files.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -12,8 +12,9 @@ use super::{Contents, Step, read, remove_dirs, remove_empty_above, undo};
 use crate::error::{Error, Kind, Result, io};
 use crate::store::atomic::{make_dir, sync_dir, write_atomic, write_with_permissions};
 
-/// What the name of a journal's directory begins with.
+/// Prefix of the name of a journal's directory.
 pub const JOURNAL_DIR_PREFIX: &str = ".unfinished-changes-";
+/// Name of the file that lists the changes.
 const LIST: &str = "list.json";
 
 #[derive(Debug)]
@@ -25,9 +26,9 @@ pub struct Journal {
 
 #[derive(Serialize, Deserialize)]
 struct List {
-    /// Identity of the directory that the list was written in: one that came with a clone or a copy is not followed.
+    /// Identity of the directory that the list was written in: a list that came with a clone or a copy is ignored.
     directory: String,
-    /// Whether the paths must stay below the root.
+    /// Whether paths must stay below the root.
     confined: bool,
     completed_by: Option<PathBuf>,
     made: Vec<PathBuf>,
@@ -36,16 +37,16 @@ struct List {
 
 #[derive(Serialize, Deserialize)]
 struct Listed {
-    /// From the root, or absolute if it lies elsewhere.
+    /// Relative to the root, or absolute if outside.
     path: PathBuf,
-    /// The name of a copy.
+    /// Name of the copy of the old file.
     old: Option<String>,
-    /// A fingerprint.
+    /// Fingerprint of the new contents.
     new: Option<String>,
 }
 
 impl Journal {
-    /// Writes down what will be changed. The directory goes when the result is dropped.
+    /// Writes the planned changes and the old contents to a new directory, which is removed when the result is dropped.
     pub fn begin(&self, steps: &[Step], made: &[PathBuf], confined: bool) -> Result<TempDir> {
         let root = &self.root;
         make_dir(root)?;
@@ -73,8 +74,8 @@ impl Journal {
     }
 }
 
-/// Undoes what killed processes left half done in a directory, unless their changes were complete. Returns whether there
-/// was one. The caller holds the lock.
+/// Undoes the incomplete changes of killed processes below a directory and removes their journals. Returns whether
+/// there were any journals. The caller holds the lock.
 pub fn recover(root: &Path) -> Result<bool> {
     let mut is_found = false;
     for entry in fs::read_dir(root).map_err(io("read", root))?.flatten() {
@@ -92,7 +93,7 @@ pub fn recover(root: &Path) -> Result<bool> {
     Ok(is_found)
 }
 
-/// None if the process was killed before the list was written, or the list is not of this directory.
+/// Reads a journal's list; none if the process was killed before writing it, or if it was written in another directory.
 fn read_list(dir: &Path) -> Result<Option<List>> {
     let list = read(&dir.join(LIST)).ok().flatten();
     let list: Option<List> = list.and_then(|list| serde_json::from_slice(&list).ok());
@@ -105,7 +106,7 @@ impl List {
         let mut steps = Vec::new();
         for change in &self.changes {
             let old = change.old.as_ref().map(|name| Contents::read(&dir.join(name))).transpose()?.flatten();
-            // Without its copy a change cannot be undone; the copies go last.
+            // Without its copy a change cannot be undone; copies are only removed after the changes are done or undone.
             if old.is_some() == change.old.is_some() {
                 steps.push(Step { path: root.join(&change.path), old, new: change.new.clone() });
             }
@@ -132,15 +133,14 @@ impl List {
     }
 }
 
-/// Returns what no copy of the directory shares: its inode, and when it was made where the file system knows.
+/// Returns an identity that no copy of the directory shares: its inode and, if known, its creation time.
 fn identity(dir: &Path) -> Result<String> {
     let found = fs::symlink_metadata(dir).map_err(io("look at", dir))?;
     let made = found.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     Ok(format!("{}-{}", found.ino(), made.as_nanos()))
 }
 
-/// Takes the lock of whoever changes files below a directory with a journal. It is on the directory itself, so that it
-/// leaves nothing behind.
+/// Locks a directory for changes with a journal. The lock is on the directory itself, so it leaves no file behind.
 pub fn lock(root: &Path) -> Result<File> {
     let dir = File::open(root).map_err(io("open", root))?;
     match dir.try_lock() {

@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
-/// A directory below a temporary one.
+/// A test directory below a temporary one.
 struct Place(TempDir);
 
 impl Place {
@@ -31,7 +31,8 @@ impl Place {
         fs::metadata(self.at(path)).unwrap().permissions().mode() & 0o777
     }
 
-    /// A set with a journal: replaces `old`, removes `gone`, creates `deep/er/new`, and last creates `last`.
+    /// Returns a set with a journal that replaces `old`, removes `gone`, creates `deep/er/new`, and last creates
+    /// `last`.
     fn planned(&self) -> FileSet {
         let mut set = FileSet::within(&[&self.root()]).journaled(&self.root(), "test");
         set.write(self.at("old"), "new").unwrap();
@@ -41,7 +42,7 @@ impl Place {
         set
     }
 
-    /// Every file and directory with its contents.
+    /// Returns every file and directory with its contents.
     fn everything(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let mut open = vec![self.root()];
@@ -55,8 +56,8 @@ impl Place {
         found
     }
 
-    /// What a process leaves that is killed after its changes, or before the last of them.
-    fn killed(&self, is_complete: bool) {
+    /// Leaves the files as a process does that is killed after its last change, or just before it.
+    fn simulate_kill(&self, is_complete: bool) {
         std::mem::forget(self.planned().apply().unwrap());
         if !is_complete {
             fs::remove_file(self.at("last")).unwrap();
@@ -65,7 +66,7 @@ impl Place {
 }
 
 #[test]
-fn what_is_kept_stays_and_what_is_not_kept_is_undone() {
+fn changes_are_undone_unless_kept() {
     let place = Place::with(&[("old", "old"), ("gone", "gone")]);
     fs::set_permissions(place.at("old"), Permissions::from_mode(0o751)).unwrap();
     fs::set_permissions(place.at("gone"), Permissions::from_mode(0o700)).unwrap();
@@ -81,18 +82,18 @@ fn what_is_kept_stays_and_what_is_not_kept_is_undone() {
 }
 
 #[test]
-fn a_change_that_fails_undoes_those_before_it() {
+fn a_failed_change_undoes_the_changes_before_it() {
     let place = Place::with(&[("old", "old"), ("gone", "gone")]);
     let before = place.everything();
     let mut set = place.planned();
-    // A file of the set is where a directory has to be, which shows only when it is written.
+    // A file of the set is in the place of a directory, which is detected only on writing.
     set.write(place.at("last/below"), "y").unwrap();
     set.apply().unwrap_err();
     assert_eq!(place.everything(), before);
 }
 
 #[test]
-fn what_others_changed_meanwhile_is_neither_overwritten_nor_undone() {
+fn concurrent_changes_of_the_user_are_neither_overwritten_nor_undone() {
     let place = Place::with(&[("old", "old"), ("gone", "gone")]);
     for (path, is_new) in [("old", false), ("gone", false), ("last", true)] {
         let set = place.planned();
@@ -130,7 +131,7 @@ fn nothing_is_changed_through_a_link_or_in_a_git_directory() {
     let mut set = FileSet::within(&[&place.root(), &place.at("../home")]);
     set.write(place.at("new/file"), "x").unwrap();
     set.write(place.0.path().join("home/file"), "x").unwrap();
-    // A link that appears after the plan was made.
+    // A link that appears after planning.
     symlink("../home", place.at("new")).unwrap();
     assert_eq!(set.apply().unwrap_err().kind(), Kind::Invalid);
     fs::remove_file(place.at("new")).unwrap();
@@ -139,12 +140,12 @@ fn nothing_is_changed_through_a_link_or_in_a_git_directory() {
 }
 
 #[test]
-fn after_a_kill_everything_is_as_before_unless_it_was_complete() {
+fn recovery_undoes_the_changes_unless_they_were_complete() {
     for is_complete in [false, true] {
         let place = Place::with(&[("old", "old"), ("gone", "gone"), ("deep/theirs", "x")]);
         fs::set_permissions(place.at("gone"), Permissions::from_mode(0o700)).unwrap();
         let before = place.everything();
-        place.killed(is_complete);
+        place.simulate_kill(is_complete);
         place.put("deep/er/.unfinished-new-x", "what a killed write leaves");
         assert!(recover(&place.root()).unwrap());
         assert_eq!(place.everything() == before, !is_complete, "{:?}", place.everything());
@@ -155,9 +156,9 @@ fn after_a_kill_everything_is_as_before_unless_it_was_complete() {
 }
 
 #[test]
-fn recovery_leaves_what_the_user_changed_since() {
+fn recovery_keeps_later_changes_of_the_user() {
     let place = Place::with(&[("old", "old"), ("gone", "gone")]);
-    place.killed(false);
+    place.simulate_kill(false);
     place.put("old", "by the user");
     place.put("gone", "by the user");
     recover(&place.root()).unwrap();
@@ -166,7 +167,7 @@ fn recovery_leaves_what_the_user_changed_since() {
 }
 
 #[test]
-fn a_set_is_complete_by_the_path_that_it_names() {
+fn a_set_is_complete_once_its_completion_path_exists() {
     for is_there in [false, true] {
         let place = Place::with(&[]);
         let mut set = FileSet::within(&[&place.root()]).journaled(&place.root(), "test").completed_by("done");
@@ -181,9 +182,9 @@ fn a_set_is_complete_by_the_path_that_it_names() {
 }
 
 #[test]
-fn a_journal_that_was_cloned_or_leads_out_of_the_root_changes_nothing() {
+fn a_journal_that_was_copied_or_leads_outside_the_root_changes_nothing() {
     let place = Place::with(&[("old", "old"), ("gone", "gone")]);
-    place.killed(false);
+    place.simulate_kill(false);
     let journal = fs::read_dir(place.root()).unwrap().flatten().map(|entry| entry.path());
     let journal = journal.into_iter().find(|path| path.to_string_lossy().contains(JOURNAL_DIR_PREFIX)).unwrap();
     let copy = place.at(&format!("{JOURNAL_DIR_PREFIX}copy"));
@@ -197,8 +198,8 @@ fn a_journal_that_was_cloned_or_leads_out_of_the_root_changes_nothing() {
     assert!(!place.at("gone").exists() && !copy.exists());
 
     let place = Place::with(&[("old", "old"), ("gone", "gone")]);
-    place.killed(false);
-    // What comes into the project after the kill leads elsewhere.
+    place.simulate_kill(false);
+    // After the kill, a directory is replaced by a link out of the project.
     fs::rename(place.at("deep"), place.at("../outside")).unwrap();
     symlink("../outside", place.at("deep")).unwrap();
     recover(&place.root()).unwrap();
@@ -206,7 +207,7 @@ fn a_journal_that_was_cloned_or_leads_out_of_the_root_changes_nothing() {
 }
 
 #[test]
-fn one_process_at_a_time_and_a_journal_without_a_list_goes() {
+fn the_lock_is_exclusive_and_a_journal_without_a_list_is_removed() {
     let place = Place::with(&[]);
     let held = lock(&place.root()).unwrap();
     assert_eq!(lock(&place.root()).unwrap_err().kind(), Kind::Held);
@@ -217,6 +218,6 @@ fn one_process_at_a_time_and_a_journal_without_a_list_goes() {
 }
 
 #[test]
-fn versions_understand_each_others_fingerprints() {
+fn the_fingerprint_is_stable_across_versions() {
     assert_eq!(fingerprint(b"a"), "1-af63dc4c8601ec8c", "the published value");
 }

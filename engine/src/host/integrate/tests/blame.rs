@@ -6,7 +6,7 @@ struct Level5 {
     commits: Vec<TaskCommit>,
 }
 
-/// Tasks A to E each write their file; D's is bad.
+/// Stages tasks A to E, which each write their file; D's file is bad.
 fn level(lab: &Lab, integration: &Integration) -> Level5 {
     let base = lab.oid("trunk");
     let tasks = ["A", "B", "C", "D", "E"].map(|id| {
@@ -33,7 +33,7 @@ fn blamed(integration: &Integration, level: &Level5, failure: &GateFailure) -> (
 }
 
 #[test]
-fn the_one_whose_file_is_named_is_to_blame() {
+fn the_owner_of_the_only_named_file_is_blamed() {
     let lab = Lab::new();
     let integration = lab.integration();
     let level = level(&lab, &integration);
@@ -44,7 +44,7 @@ fn the_one_whose_file_is_named_is_to_blame() {
 }
 
 #[test]
-fn where_several_are_named_or_none_the_commits_are_tried() {
+fn commits_are_bisected_if_several_tasks_or_none_are_named() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let level = level(&lab, &integration);
@@ -59,7 +59,7 @@ fn where_several_are_named_or_none_the_commits_are_tried() {
 }
 
 #[test]
-fn every_task_can_be_found() {
+fn bisection_finds_every_task() {
     let lab = Lab::new();
     let integration = lab.integration();
     let level = level(&lab, &integration);
@@ -72,7 +72,7 @@ fn every_task_can_be_found() {
 }
 
 #[test]
-fn an_only_task_needs_no_trying() {
+fn the_only_task_is_blamed_without_running_the_gate() {
     let lab = Lab::new();
     let integration = lab.integration();
     let mut level = level(&lab, &integration);
@@ -84,7 +84,7 @@ fn an_only_task_needs_no_trying() {
 }
 
 #[test]
-fn nobody_is_to_blame_for_what_came_with_the_base() {
+fn no_task_is_blamed_for_a_failure_of_the_base() {
     let lab = Lab::new();
     let integration = lab.integration();
     let level = level(&lab, &integration);
@@ -93,13 +93,13 @@ fn nobody_is_to_blame_for_what_came_with_the_base() {
     let (task_id, why) = blamed(&integration, &level, &failed(&level, "! grep -q bad person.txt", ""));
     assert_eq!(task_id, None);
     assert!(why.contains("trunk itself"), "{why}");
-    // Where the base is green, the level is tried together with it.
+    // If the base is green, the level is bisected together with it.
     let (task_id, why) = blamed(&integration, &level, &failed(&level, "test -e person.txt && ! grep -q bad d.txt", ""));
     assert_eq!(task_id, Some(task("D")), "{why}");
 }
 
 #[test]
-fn what_cannot_be_tried_is_told() {
+fn the_reason_is_reported_if_bisection_is_impossible() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let level = level(&lab, &integration);
@@ -115,21 +115,21 @@ fn what_cannot_be_tried_is_told() {
 }
 
 #[test]
-fn prepare_is_tried_as_a_gate_is() {
+fn a_failed_prepare_is_bisected_like_a_gate() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let level = level(&lab, &integration);
     integration.prepare = Some("! grep -q good b.txt".into());
     let failure = failure(integration.gated(&lab, &level.base, &level.staging, &[]));
     assert_eq!(blamed(&integration, &level, &failure).0, Some(task("B")));
-    // And where it fails in the middle, another gate cannot be tried.
+    // If `merge.prepare` fails during bisection, other gates cannot be bisected.
     let (task_id, why) = blamed(&integration, &level, &failed(&level, "! grep -q bad d.txt", ""));
     assert_eq!(task_id, None);
     assert!(why.contains("merge.prepare"), "{why}");
 }
 
 #[test]
-fn trying_is_cancelled() {
+fn bisection_can_be_cancelled() {
     let lab = Lab::new();
     let integration = lab.integration();
     let level = level(&lab, &integration);

@@ -58,7 +58,7 @@ fn a_gate_that_passed_on_the_tree_is_not_run_again() {
 }
 
 #[test]
-fn a_required_gate_that_fails_is_told_with_what_passed_before() {
+fn a_failed_required_gate_is_reported_with_the_gates_that_passed() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
@@ -86,8 +86,8 @@ fn a_required_gate_that_fails_is_told_with_what_passed_before() {
     assert_eq!(lab.ran(), ["first", "optional", "red before", "second"]);
     let log = fs::read_to_string(lab.root.join(".mahabharatha/logs/x/gates/1-optional.1.jsonl")).unwrap();
     let record = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
-    let told: Vec<String> = log.lines().map(|line| record(line)["event"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(told, ["gate_started", "gate_output", "gate_ended"]);
+    let found: Vec<String> = log.lines().map(|line| record(line)["event"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(found, ["gate_started", "gate_output", "gate_ended"]);
     assert_eq!(record(log.lines().nth(1).unwrap())["message"], "may fail");
     assert!(!lab.root.join(".git/mahabharatha/x/slots/running.gate").exists());
 }
@@ -158,7 +158,7 @@ fn verifications_run_after_the_gates_and_name_their_task() {
         .collect();
     let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &verify };
     let failed = failure(done(integration.gate(&lab.lock(), call).unwrap()));
-    // What fails among others is run once more on a checkout of its own.
+    // A verification that fails on the shared checkout is run once more on a fresh one.
     assert_eq!(lab.ran(), ["gate", "verify B", "verify D", "verify D"]);
     assert_eq!((failed.gate.as_str(), failed.task), ("verify D", Some(task("D"))));
 }
@@ -179,7 +179,7 @@ fn the_base_is_checked_with_every_gate() {
 }
 
 #[test]
-fn prepare_makes_lock_files_and_nothing_else() {
+fn prepare_may_change_lock_files_only() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
@@ -199,7 +199,7 @@ fn prepare_makes_lock_files_and_nothing_else() {
 }
 
 #[test]
-fn prepare_that_fails_is_a_gate_that_fails() {
+fn a_failed_prepare_counts_as_a_failed_gate() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
@@ -229,7 +229,7 @@ fn a_base_that_moved_is_merged_in() {
 }
 
 #[test]
-fn who_fixes_a_failure_has_what_the_base_gained_before_him() {
+fn a_fix_starts_from_staging_merged_with_the_moved_base() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let base = lab.oid("trunk");
@@ -247,7 +247,7 @@ fn who_fixes_a_failure_has_what_the_base_gained_before_him() {
     let fix = lab.writes("A", &failed, "a.txt", "fixed\n");
     let candidate = integration.candidate_of(&lab, &base, &fix.commit);
     assert_eq!((&candidate.base, &candidate.staging), (&tip, &fix.commit));
-    // Put together anew, with what was fixed: what is a person's is on the base branch, so nothing has to be kept.
+    // Staged again with the fix: the user's commits are on the base branch, so nothing has to be kept.
     lab.notes.lock().unwrap().clear();
     let (staging, _) = integration.staged(&base, &[first, fix]);
     assert_eq!(lab.git(&["show", &format!("{staging}:a.txt")]), "fixed");
@@ -255,7 +255,7 @@ fn who_fixes_a_failure_has_what_the_base_gained_before_him() {
 }
 
 #[test]
-fn a_level_of_which_nothing_is_left_lands_nothing_on_a_moved_base() {
+fn an_empty_level_lands_nothing_on_a_moved_base() {
     let lab = Lab::new();
     let integration = lab.integration();
     let base = lab.oid("trunk");
@@ -266,7 +266,7 @@ fn a_level_of_which_nothing_is_left_lands_nothing_on_a_moved_base() {
 }
 
 #[test]
-fn a_rename_by_a_person_does_not_carry_a_tasks_change_along() {
+fn a_tasks_change_does_not_follow_a_rename_by_the_user() {
     let lab = Lab::new();
     let integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
@@ -277,22 +277,22 @@ fn a_rename_by_a_person_does_not_carry_a_tasks_change_along() {
 }
 
 #[test]
-fn a_base_that_was_rewritten_is_told() {
+fn a_rewritten_base_is_reported() {
     let lab = Lab::new();
     let integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
     lab.git(&["commit", "-q", "--amend", "-m", "rewritten"]);
     let now = Some(lab.oid("trunk"));
-    let told = obstacle(integration.gated(&lab, &base, &staging, &[]));
-    assert_eq!(told, Obstacle::BaseRewritten { was: base.clone(), now });
+    let found = obstacle(integration.gated(&lab, &base, &staging, &[]));
+    assert_eq!(found, Obstacle::BaseRewritten { was: base.clone(), now });
     lab.git(&["checkout", "-q", "--detach"]);
     lab.git(&["branch", "-D", "trunk"]);
-    let told = obstacle(integration.gated(&lab, &base, &staging, &[]));
-    assert_eq!(told, Obstacle::BaseRewritten { was: base, now: None });
+    let found = obstacle(integration.gated(&lab, &base, &staging, &[]));
+    assert_eq!(found, Obstacle::BaseRewritten { was: base, now: None });
 }
 
 #[test]
-fn with_target_staging_the_base_branch_does_not_count() {
+fn with_target_staging_the_base_branch_is_ignored() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     integration.target = MergeTarget::Staging;
@@ -302,7 +302,7 @@ fn with_target_staging_the_base_branch_does_not_count() {
     assert_eq!(integration.candidate_of(&lab, &base, &staging).base, base);
 }
 
-/// A person's commit touches the same lines as the task's.
+/// Stages two tasks and commits a change of the user to the lines of one of them.
 fn conflict(lab: &Lab, integration: &Integration) -> (Oid, Oid) {
     let base = lab.oid("trunk");
     let tasks = [lab.writes("A", &base, "a.txt", "ours\n"), lab.writes("B", &base, "b.txt", "b\n")];
@@ -310,14 +310,14 @@ fn conflict(lab: &Lab, integration: &Integration) -> (Oid, Oid) {
     lab.write("a.txt", "theirs\n");
     lab.write("c.txt", "c by a person\n");
     lab.commit("a person's");
-    let told = obstacle(integration.gated(lab, &base, &staging, &[]));
+    let found = obstacle(integration.gated(lab, &base, &staging, &[]));
     let worktree = lab.root.join(".mahabharatha/worktrees/x/staging").display().to_string();
-    assert_eq!(told, Obstacle::Conflict { files: vec!["a.txt".into()], worktree });
+    assert_eq!(found, Obstacle::Conflict { files: vec!["a.txt".into()], worktree });
     (base, staging)
 }
 
 #[test]
-fn a_conflict_is_left_for_a_person_who_resolves_and_commits_it() {
+fn a_conflict_is_left_for_the_user_to_resolve_and_commit() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     integration.gates = vec![gate("resolved", "grep both a.txt && grep person c.txt && grep -x b b.txt")];
@@ -328,7 +328,7 @@ fn a_conflict_is_left_for_a_person_who_resolves_and_commits_it() {
     assert_eq!(git_in(&there, &["status", "--porcelain"]), "UU a.txt\nM  c.txt");
     assert_eq!(git_in(&there, &["symbolic-ref", "HEAD"]), "refs/heads/mahabharatha/x/staging");
 
-    // Asked again before it is resolved, nothing of the person's work is touched.
+    // Gating again before the conflict is resolved leaves the user's work untouched.
     fs::write(lab.staging("a.txt"), "both, nearly\n").unwrap();
     assert!(matches!(obstacle(integration.gated(&lab, &base, &staging, &[])), Obstacle::Conflict { .. }));
     integration.prepare_staging_worktree(&base).unwrap();
@@ -347,13 +347,13 @@ fn a_conflict_is_left_for_a_person_who_resolves_and_commits_it() {
 }
 
 #[test]
-fn a_merge_that_nothing_comes_of_is_kept() {
+fn the_users_work_in_an_abandoned_merge_is_kept() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, _) = conflict(&lab, &integration);
     fs::write(lab.staging("a.txt"), "half of my work\n").unwrap();
     fs::write(lab.staging("notes.txt"), "and notes\n").unwrap();
-    // The task is done again, without a conflict.
+    // Staged again without the task that conflicts.
     let (staging, _) = integration.staged(&base, &[lab.writes("B", &base, "b.txt", "b\n")]);
     integration.gates = vec![gate("fine", "grep theirs a.txt && ! test -e notes.txt")];
     integration.candidate_of(&lab, &base, &staging);
@@ -371,7 +371,7 @@ fn a_merge_that_nothing_comes_of_is_kept() {
 }
 
 #[test]
-fn a_staging_branch_that_was_lost_is_set_again() {
+fn a_lost_staging_branch_is_restored() {
     let lab = Lab::new();
     let integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
@@ -381,7 +381,7 @@ fn a_staging_branch_that_was_lost_is_set_again() {
 }
 
 #[test]
-fn a_worktree_that_was_removed_is_made_again() {
+fn a_removed_worktree_is_created_again() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
@@ -389,7 +389,7 @@ fn a_worktree_that_was_removed_is_made_again() {
     integration.candidate_of(&lab, &base, &staging);
     fs::remove_dir_all(lab.staging("")).unwrap();
     integration.candidate_of(&lab, &base, &staging);
-    // And one that is somebody else's is not taken for ours.
+    // A directory that is not our worktree is refused.
     lab.git(&["worktree", "remove", "--force", lab.staging("").to_str().unwrap()]);
     fs::create_dir_all(lab.staging("")).unwrap();
     fs::write(lab.staging("precious"), "x").unwrap();
@@ -400,7 +400,7 @@ fn a_worktree_that_was_removed_is_made_again() {
 }
 
 #[test]
-fn an_ignored_directory_where_a_file_has_to_be_gives_way_in_staging() {
+fn an_ignored_directory_in_the_place_of_a_file_is_replaced_in_staging() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     integration.owners.insert(task("A"), owns("build"));
@@ -439,7 +439,7 @@ fn a_gate_is_cancelled_with_all_its_processes() {
 }
 
 #[test]
-fn commands_see_the_given_environment_only() {
+fn commands_see_only_the_given_environment() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
@@ -449,7 +449,7 @@ fn commands_see_the_given_environment_only() {
 }
 
 #[test]
-fn a_verification_that_changes_files_does_not_decide_what_the_next_one_sees() {
+fn a_verification_that_changes_files_does_not_affect_the_next_one() {
     let lab = Lab::new();
     let integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);

@@ -41,7 +41,7 @@ fn a_level_lands_as_one_merge_commit_and_the_checkout_moves_with_it() {
 }
 
 #[test]
-fn landing_again_finds_what_has_landed() {
+fn landing_again_returns_the_commit_that_has_landed() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");
@@ -62,7 +62,7 @@ fn a_merge_of_staging_by_hand_is_not_taken_for_ours() {
 }
 
 #[test]
-fn a_base_that_moved_or_was_rewritten_is_told() {
+fn a_moved_or_rewritten_base_is_reported() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");
@@ -80,7 +80,7 @@ fn a_base_that_moved_or_was_rewritten_is_told() {
 }
 
 #[test]
-fn a_level_that_brings_nothing_leaves_the_base_as_it_is() {
+fn an_empty_level_leaves_the_base_unchanged() {
     let lab = Lab::new();
     let integration = lab.integration();
     let base = lab.oid("trunk");
@@ -142,7 +142,7 @@ fn files_in_the_way_are_named_and_nothing_moves() {
 }
 
 #[test]
-fn files_that_are_already_as_they_are_to_become_are_not_in_the_way() {
+fn files_that_already_have_their_new_contents_are_not_in_the_way() {
     let lab = Lab::new();
     let mut integration = lab.integration();
     integration
@@ -169,11 +169,11 @@ fn files_that_are_already_as_they_are_to_become_are_not_in_the_way() {
 }
 
 #[test]
-fn a_checkout_that_moved_before_its_branch_is_caught_up_with() {
+fn landing_completes_if_the_checkout_moved_before_its_branch() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");
-    // As after a crash between the two.
+    // As after a crash between moving the checkout and moving the branch.
     lab.git(&["read-tree", "-m", "-u", "HEAD", candidate.tree.as_str()]);
     integration.landed(&lab, &candidate).unwrap();
     assert_eq!(lab.git(&["status", "--porcelain"]), "");
@@ -181,7 +181,7 @@ fn a_checkout_that_moved_before_its_branch_is_caught_up_with() {
 }
 
 #[test]
-fn a_checkout_goes_back_where_its_branch_could_not_be_moved() {
+fn the_checkout_is_reset_if_its_branch_cannot_be_moved() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");
@@ -197,7 +197,7 @@ fn a_checkout_goes_back_where_its_branch_could_not_be_moved() {
 }
 
 #[test]
-fn a_locked_index_and_unfinished_business_are_in_the_way() {
+fn a_locked_index_or_an_unfinished_operation_is_in_the_way() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");
@@ -220,7 +220,7 @@ fn a_locked_index_and_unfinished_business_are_in_the_way() {
 }
 
 #[test]
-fn a_rebase_of_the_base_branch_is_waited_for() {
+fn a_rebase_of_the_base_branch_is_in_the_way() {
     let lab = Lab::new();
     let integration = lab.integration();
     lab.write("b.txt", "one");
@@ -239,7 +239,7 @@ fn a_rebase_of_the_base_branch_is_waited_for() {
 }
 
 #[test]
-fn a_base_that_is_not_checked_out_moves_alone() {
+fn a_base_branch_without_a_checkout_is_moved() {
     let lab = Lab::new();
     let integration = lab.integration();
     lab.git(&["checkout", "-q", "--detach"]);
@@ -252,7 +252,7 @@ fn a_base_that_is_not_checked_out_moves_alone() {
 }
 
 #[test]
-fn a_base_in_a_linked_worktree_moves_there() {
+fn a_base_checked_out_in_a_linked_worktree_advances_there() {
     let lab = Lab::new();
     let integration = lab.integration();
     let linked = lab.root.with_file_name("linked wörktree");
@@ -271,7 +271,7 @@ fn a_base_in_a_linked_worktree_moves_there() {
 }
 
 #[test]
-fn a_base_checked_out_twice_or_in_a_worktree_that_is_gone() {
+fn a_second_checkout_of_the_base_is_in_the_way_unless_its_files_are_gone() {
     let lab = Lab::new();
     let integration = lab.integration();
     let linked = lab.root.with_file_name("linked");
@@ -299,12 +299,12 @@ fn with_target_staging_only_the_staging_branch_moves() {
     );
     assert_eq!(integration.landed(&lab, &candidate), Ok(landed.clone()), "again");
     assert_eq!(lab.read("a.txt"), "a.txt\n");
-    // The next level stands on it.
+    // The next level is staged on it.
     let (staging, _) = integration.staged(&landed, &[lab.writes("B", &landed, "b.txt", "two\n")]);
     let next = integration.candidate_of(&lab, &landed, &staging);
     let second = integration.landed(&lab, &next).unwrap();
     assert_eq!(lab.git(&["log", "--first-parent", "--format=%s", second.as_str()]), "Level 1: x\nLevel 1: x\nstart");
-    // A person's commit on top of staging is gated before it lands.
+    // A commit of the user on top of staging is gated before it lands.
     let (staging, _) = integration.staged(&second, &[lab.writes("C", &second, "c.txt", "three\n")]);
     let third = integration.candidate_of(&lab, &second, &staging);
     let tree = lab.git(&["rev-parse", &format!("{staging}^{{tree}}")]);

@@ -1,4 +1,4 @@
-//! Real git in temporary repositories.
+//! Tests of integration with real git in temporary repositories.
 
 mod blame;
 mod gate;
@@ -24,7 +24,7 @@ use super::*;
 
 const LEVEL: Level = Level(1);
 
-/// A repository on the branch `trunk` with one commit, and a level of the feature `x` in the making.
+/// A repository on the branch `trunk` with one commit, and the feature `x`.
 struct Lab {
     _dir: TempDir,
     root: PathBuf,
@@ -65,14 +65,14 @@ impl Lab {
         Oid::new(self.git(&["rev-parse", revision])).unwrap()
     }
 
-    /// Everything in the user's checkout, as the user commits it.
+    /// Commits everything in the user's checkout, as the user would.
     fn commit(&self, message: &str) -> Oid {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", message]);
         self.oid("HEAD")
     }
 
-    /// What a worker would have committed on `base`.
+    /// Creates the commit that a worker would make on `base`.
     fn task_commit(&self, id: &str, base: &Oid, work: impl FnOnce(&Path)) -> TaskCommit {
         let temporary = tempfile::tempdir().unwrap();
         let dir = temporary.path().join("work");
@@ -87,7 +87,7 @@ impl Lab {
         TaskCommit { task: task(id), commit }
     }
 
-    /// A task that writes one file.
+    /// Creates the commit of a task that writes one file.
     fn writes(&self, id: &str, base: &Oid, name: &str, text: &str) -> TaskCommit {
         self.task_commit(id, base, |dir| {
             fs::create_dir_all(dir.join(name).parent().unwrap()).unwrap();
@@ -99,7 +99,7 @@ impl Lab {
         Project::find(&self.root).unwrap()
     }
 
-    /// Tasks A, B, … own `a.txt`, `b.txt`, … and the directory of their name.
+    /// Returns an integration where tasks A, B, … own `a.txt`, `b.txt`, … and the directory of their name.
     fn integration(&self) -> Integration {
         let project = self.project();
         let feature = Feature::new("x").unwrap();
@@ -174,7 +174,7 @@ impl Integration {
         self.land(&lab.lock(), LEVEL, candidate).unwrap()
     }
 
-    /// A level with one task that writes `a.txt`, ready to land.
+    /// Stages and gates a level with one task that writes `a.txt`.
     fn ready(&self, lab: &Lab, text: &str) -> Candidate {
         let base = lab.oid("trunk");
         let (staging, _) = self.staged(&base, &[lab.writes("A", &base, "a.txt", text)]);
@@ -195,8 +195,8 @@ fn git_in(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// Runs the test in a process of its own, which takes in orphans as the program does: in one that is shared with
-/// other tests their processes would be ended as well.
+/// Runs the test in its own process, which adopts orphans as the program does. In a shared process it would also end
+/// the processes of other tests.
 fn alone(name: &str, test: impl FnOnce()) {
     const ALONE: &str = "INTEGRATION_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {

@@ -1,4 +1,4 @@
-//! What an agent may have planted in the repository is not executed, and what the user configured still works.
+//! Hooks, filters and drivers that an agent planted in the repository are not executed; the user's own still work.
 
 use super::*;
 use crate::host::integrate::command::Check;
@@ -45,7 +45,7 @@ fn nothing_planted_is_executed() {
         fs::write(&path, &hook).unwrap();
         make_executable(&path);
     }
-    // Seen to work, where git is called as a user calls it.
+    // Prove that the planted code works when git is called as the user calls it.
     let user = Command::new("git").args(["update-index", "--refresh"]).current_dir(&lab.root).output();
     assert!(user.is_ok() && trace.exists(), "the plants do nothing, so this test shows nothing");
     fs::remove_file(&trace).unwrap();
@@ -79,7 +79,7 @@ fn a_conflict_runs_no_merge_driver() {
 }
 
 #[test]
-fn the_users_own_filters_work_as_they_were_pinned() {
+fn the_users_own_filters_work_as_pinned() {
     let lab = Lab::new();
     lab.git(&["config", "filter.up.smudge", "tr a-z A-Z"]);
     lab.git(&["config", "filter.up.clean", "tr A-Z a-z"]);
@@ -99,7 +99,7 @@ fn the_users_own_filters_work_as_they_were_pinned() {
     let (staging, _) = integration.staged(&base, &[work]);
     let candidate = integration.candidate_of(&lab, &base, &staging);
     assert_eq!(lab.git(&["show", &format!("{staging}:x.up")]), "done");
-    // One that is already as it is to become, by the filter's measure.
+    // A file that, after filtering, already has its new contents.
     lab.write("y.up", "NEW\n");
     integration.landed(&lab, &candidate).unwrap();
     assert_eq!((lab.read("x.up").as_str(), lab.read("crlf.txt").as_str()), ("DONE\n", "line\r\n"));

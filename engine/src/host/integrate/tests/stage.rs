@@ -38,19 +38,19 @@ fn staging_is_the_base_and_then_one_commit_per_task() {
     let expected = ["A", "B", "C", "D"].map(|id| format!("feat({id}): do {id}|{by}"));
     assert_eq!(log(&lab, &base, &staging), expected);
     assert!(lab.git(&["show", "-s", "--format=%B", staging.as_str()]).ends_with("Mahabharatha-Task: D"));
-    // Each has exactly the differences of the task's own commit.
+    // Each has exactly the changes of the task's own commit.
     for (task, staged) in tasks.iter().zip(&commits) {
         let differences = |commit: &Oid| lab.git(&["diff-tree", "-r", "--raw", &format!("{commit}^"), commit.as_str()]);
         assert_eq!(differences(&staged.commit), differences(&task.commit), "{}", task.task);
     }
-    // Not a file is lost or added on the way: what stands there is what stood in the base and in the tasks' commits.
+    // No file is lost or added: staging has exactly the files of the base and of the tasks' commits.
     assert_eq!(lab.git(&["show", &format!("{staging}:dir/f/below")]), "was a file");
     assert_eq!(lab.git(&["ls-tree", "--format=%(objectmode)", staging.as_str(), "dir/deep ü"]), "100755");
     lab.git(&["fsck", "--strict", "--no-dangling"]);
 }
 
 #[test]
-fn the_same_input_makes_the_same_commits() {
+fn staging_is_deterministic() {
     let lab = Lab::new();
     let base = lab.oid("trunk");
     let tasks = [lab.writes("A", &base, "a.txt", "1"), lab.writes("B", &base, "b.txt", "2")];
@@ -61,14 +61,14 @@ fn the_same_input_makes_the_same_commits() {
 }
 
 #[test]
-fn a_level_without_commits_stands_at_its_base() {
+fn a_level_without_commits_is_staged_as_its_base() {
     let lab = Lab::new();
     let base = lab.oid("trunk");
     assert_eq!(lab.integration().staged(&base, &[]), (base, vec![]));
 }
 
 #[test]
-fn nothing_unowned_gets_through() {
+fn unowned_changes_are_refused() {
     let lab = Lab::new();
     let base = lab.oid("trunk");
     let inner = tempfile::tempdir().unwrap();
@@ -98,13 +98,13 @@ fn nothing_unowned_gets_through() {
 }
 
 #[test]
-fn what_a_commit_was_made_on_does_not_ride_along() {
+fn changes_of_a_commits_parent_are_not_staged() {
     let lab = Lab::new();
     let integration = lab.integration();
     let base = lab.oid("trunk");
     let planted = lab.writes("A", &base, "tool.sh", "not owned");
     let on_top = lab.writes("A", &planted.commit, "a.txt", "owned");
-    // Nor where it is said to have been on staging.
+    // Not even if the parent claims to be on staging.
     lab.git(&["update-ref", "refs/heads/mahabharatha/x/staging", planted.commit.as_str()]);
     for tasks in [vec![lab.writes("B", &base, "b.txt", "b"), on_top.clone()], vec![on_top]] {
         let (staging, _) = integration.staged(&base, &tasks);
@@ -141,7 +141,7 @@ fn a_tree_that_no_checkout_would_write_is_refused() {
 }
 
 #[test]
-fn a_merge_commit_is_no_task_commit() {
+fn a_merge_commit_is_refused() {
     let lab = Lab::new();
     let base = lab.oid("trunk");
     let other = lab.writes("A", &base, "a.txt", "x").commit;
@@ -165,7 +165,7 @@ fn a_file_where_another_task_has_a_directory_is_an_error() {
 }
 
 #[test]
-fn a_fix_brings_its_own_change_and_nothing_that_it_was_made_on() {
+fn a_fix_is_staged_without_the_changes_of_its_parent() {
     let lab = Lab::new();
     let integration = lab.integration();
     let base = lab.oid("trunk");
@@ -183,7 +183,7 @@ fn a_fix_brings_its_own_change_and_nothing_that_it_was_made_on() {
 }
 
 #[test]
-fn a_hundred_tasks_are_staged_in_one_go() {
+fn a_hundred_tasks_are_staged_at_once() {
     let lab = Lab::new();
     let base = lab.oid("trunk");
     let mut integration = lab.integration();

@@ -1,4 +1,4 @@
-//! A person's git and ours in one checkout at the same time.
+//! The user's git and ours in one checkout at the same time.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn can_stage(lab: &Lab, file: &str) -> bool {
 }
 
 #[test]
-fn nobody_changes_the_index_while_a_level_lands() {
+fn the_index_is_locked_while_a_level_lands() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");
@@ -21,12 +21,12 @@ fn nobody_changes_the_index_while_a_level_lands() {
     assert!(!can_stage(&lab, "untracked.txt"));
     drop(lock);
     assert!(can_stage(&lab, "untracked.txt"));
-    // HEAD stands where it stood: what came is staged, beside what the person staged.
+    // HEAD has not moved: the level's changes are staged next to those of the user.
     assert_eq!(lab.git(&["status", "--porcelain"]), "M  a.txt\nM  b.txt\nA  untracked.txt");
 }
 
 #[test]
-fn a_lock_that_was_left_when_we_were_killed_is_ours_to_take() {
+fn our_own_lock_left_by_a_kill_is_replaced() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");
@@ -39,14 +39,14 @@ fn a_lock_that_was_left_when_we_were_killed_is_ours_to_take() {
 }
 
 #[test]
-fn a_commit_that_took_what_was_about_to_land_keeps_it() {
+fn a_concurrent_commit_of_the_landing_changes_is_kept() {
     let lab = Lab::new();
     let integration = lab.integration();
     let candidate = integration.ready(&lab, "done\n");
     let checkout = integration.checkout_of_base().unwrap().unwrap().unwrap();
     let lock = checkout.lock().unwrap().unwrap();
     checkout.advance(&lock, &candidate.base, &candidate.staging).unwrap().unwrap();
-    // A `git commit` that has passed its look at the lock reads the index and moves the branch before we do.
+    // A `git commit` that has already checked the lock reads the index and moves the branch before we do.
     let tree = lab.git(&["rev-parse", &format!("{}^{{tree}}", candidate.staging)]);
     let theirs = lab.git(&["commit-tree", &tree, "-p", candidate.base.as_str(), "-m", "theirs"]);
     lab.git(&["update-ref", "refs/heads/trunk", &theirs]);
