@@ -1,4 +1,4 @@
-//! Why a task is blocked: the body of `## Failure Analysis` in its task file.
+//! Failure analysis of a blocked task: the body of `## Failure Analysis` in its task file.
 
 use mahabharatha_core::view::{AttemptView, TaskView};
 
@@ -38,7 +38,7 @@ fn about_attempt(feature: &str, task: &TaskView, attempt: &AttemptView) -> Strin
     text
 }
 
-/// Where work is kept that was not verified.
+/// Returns the ref of an attempt's wip.
 pub fn wip_ref(feature: &str, task: &str, attempt: u32) -> String {
     format!("refs/mahabharatha/{feature}/wip/{task}/{attempt}")
 }
