@@ -189,7 +189,7 @@ impl Draft {
 
     fn install_files(&mut self, files: Vec<(PathBuf, String)>, selection: &Selection) -> Result<()> {
         let is_selected = |name: &Path| selection.has(Group::of_claude_file(&name.to_string_lossy()));
-        // Files that an earlier version wrote and this one does not are obsolete. Files of unselected groups stay as they are.
+        // Files that an earlier version wrote and this one does not are obsolete. Files of unselected groups stay.
         let mut obsolete: Vec<PathBuf> = self.known.files.keys().filter(|name| is_selected(name)).cloned().collect();
         for (name, text) in files.into_iter().filter(|(name, _)| is_selected(name)) {
             obsolete.retain(|other| *other != name);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_attempt_is_told_with_its_output() {
+    fn each_attempt_is_shown_with_its_output() {
         let mut story = Story::unattended();
         story.after(2.0).base_is_green().starts("TASK-001").after(12.0);
         story.ends("TASK-001", failed(FailCause::Strays, "Undo these:\n```\nsrc/b.rs", &["src/b.rs", "a `b`.rs"]));

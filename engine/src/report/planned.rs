@@ -13,7 +13,7 @@ pub fn planned_text(view: &PlannedView, requirements: Option<&str>, limit: Optio
         let (tasks, levels) = (count(view.tasks.len(), "task"), count(view.levels.len(), "level"));
         facts.push(format!("{tasks} on {levels}"));
     }
-    facts.extend(requirements.map(|standing| format!("the requirements are {standing}")));
+    facts.extend(requirements.map(|approval_status| format!("the requirements are {approval_status}")));
     facts.extend(cost_phrase(view.cost));
     let mut parts = vec![format!("{}: {}\n", paint.apply(Style::Strong, &view.feature), facts.join("; "))];
     if !view.tasks.is_empty() {

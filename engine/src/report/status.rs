@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn for_people() {
+    fn text_for_users() {
         insta::assert_snapshot!(shown(&mut Story::stuck(), None, Some(80)));
     }
 

@@ -36,12 +36,12 @@ pub fn cost_fact(cost: Cost) -> Option<String> {
     }
 }
 
-/// As `cost_fact`, for the middle of a sentence: `cost unknown`.
+/// Formats a cost like `cost_fact`, but for the middle of a sentence: `cost unknown`.
 pub fn cost_phrase(cost: Cost) -> Option<String> {
     cost_fact(cost).map(|fact| in_sentence(cost, fact))
 }
 
-/// As `cost_phrase`, without the tokens.
+/// Formats a cost like `cost_phrase`, without the tokens.
 pub fn usd_phrase(cost: Cost) -> Option<String> {
     (cost.usd() != Some(0.0)).then(|| in_sentence(cost, amount(cost)))
 }

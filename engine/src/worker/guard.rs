@@ -66,7 +66,7 @@ pub struct Guard<'a> {
     entries: BTreeMap<PathBuf, Entry>,
     /// Files that the user may change as well, so changes only cause a warning. Compared by change time, which programs
     /// cannot set.
-    told: BTreeMap<PathBuf, Option<Stamp>>,
+    warn_only: BTreeMap<PathBuf, Option<Stamp>>,
 }
 
 /// Inode, size and change time.
@@ -107,7 +107,7 @@ impl<'a> Guard<'a> {
         }
         let entries = paths.into_iter().map(|path| (path.clone(), Entry::read(&path))).collect();
         let context = &spec.context;
-        let told = [
+        let warn_only = [
             spec.spec_dir.join("task-graph.json"),
             context.requirements.clone(),
             context.design.clone(),
@@ -116,7 +116,7 @@ impl<'a> Guard<'a> {
             common.join("info/exclude"),
             common.join("shallow"),
         ];
-        Guard { spec, entries, told: told.into_iter().map(|path| (path.clone(), stamp(&path))).collect() }
+        Guard { spec, entries, warn_only: warn_only.into_iter().map(|path| (path.clone(), stamp(&path))).collect() }
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -126,13 +126,13 @@ impl<'a> Guard<'a> {
 
     pub fn from_snapshot(spec: &'a JobSpec, snapshot: Snapshot) -> Guard<'a> {
         let entries = snapshot.0.into_iter().map(|(path, entry)| (path.into(), entry)).collect();
-        Guard { spec, entries, told: BTreeMap::new() }
+        Guard { spec, entries, warn_only: BTreeMap::new() }
     }
 
     /// Restores what was changed since; moves what the agent planted into the quarantine.
     pub fn restore(&self, git: &Git, job_dir: &Path) -> Result<Planted> {
         let now = Guard::look(self.spec);
-        let changed = self.told.iter().filter(|(path, before)| now.told.get(*path) != Some(*before));
+        let changed = self.warn_only.iter().filter(|(path, before)| now.warn_only.get(*path) != Some(*before));
         let changed: Vec<&PathBuf> = changed.map(|(path, _)| path).collect();
         if changed.is_empty() && now.entries == self.entries {
             return Ok(Planted::default());
@@ -147,7 +147,7 @@ impl<'a> Guard<'a> {
         let quarantine = job_dir.join("quarantine");
         let mut restorer = Restorer { git, repairs: &dir, quarantine, planted: Planted::default() };
         for path in changed {
-            restorer.warn_once(path, &shown(self.spec, path), now.told.get(path))?;
+            restorer.warn_once(path, &shown(self.spec, path), now.warn_only.get(path))?;
         }
         for path in self.entries.keys().chain(now.entries.keys()).collect::<BTreeSet<_>>() {
             let before = self.entries.get(path).unwrap_or(&Entry::Absent);

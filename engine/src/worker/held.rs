@@ -1,5 +1,5 @@
-//! Attempts that a session performs after claiming the task, called by the `task` commands. The worktree is set up, and
-//! the session's work is checked and verified like an agent's.
+//! Attempts that a session performs after claiming the task; called by the `task` commands and the hooks. The worktree
+//! is set up, and the session's work is checked and verified like an agent's.
 
 use std::path::Path;
 use std::time::{Instant, SystemTime};

@@ -1,4 +1,4 @@
-//! What an attempt's agent is doing now, in a slot file that `status` and the run's display read.
+//! What an attempt's agent is doing now, in a slot file. Read by `status`, and for the cost of an attempt without result.
 
 use std::fs;
 use std::path::Path;

@@ -109,7 +109,7 @@ pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> 
     reset(spec, &git, &index)?;
     set_branch(spec)?;
     let pristine = Pristine::read(&index)?;
-    // So that the agent's own `git status` starts clean.
+    // Makes the agent's own `git status` start clean.
     pristine.write(&spec.worktree_git_dir.join("index"))?;
     if let (Some(_), Some(wip)) = (&spec.job.carry.note, &spec.job.carry.wip) {
         put_on_top(spec, &git, &job_dir.join("wip.index"), wip)?;
