@@ -106,7 +106,7 @@ struct Designing<'a> {
     args: &'a DesignArgs,
     config: &'a Config,
     committing: Committing,
-    standing: ApprovalStatus,
+    approval_status: ApprovalStatus,
     requirements: String,
     start: StartTree,
     /// The run of the feature, if it has begun.
@@ -119,13 +119,13 @@ type Drawn = (Designed, String, Cost);
 impl<'a> Designing<'a> {
     /// Checks everything that could fail before an agent is asked for a design.
     fn new(place: &'a Place, ui: &'a Ui, args: &'a DesignArgs, config: &'a Config) -> Result<Designing<'a>> {
-        let standing = planning::approval_status(&place.project, &place.paths)?;
+        let approval_status = planning::approval_status(&place.project, &place.paths)?;
         let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
         let start = session::start_commit(&place.project, run.as_ref())?;
         let run_cost = run.as_ref().map(Run::attempts_cost).unwrap_or_default();
         let begun = run.filter(Run::has_begun);
         if !args.force {
-            check_requirements(place, standing)?;
+            check_requirements(place, approval_status)?;
             check_not_begun(place, begun.as_ref())?;
         }
         let committing = committing(ui, args)?;
@@ -134,7 +134,7 @@ impl<'a> Designing<'a> {
         }
         let requirements = planning::read_document(&place.paths.requirements())?.unwrap_or_default();
         let start = specs::start_tree(&place.project.git(), &start)?;
-        Ok(Designing { place, ui, args, config, committing, standing, requirements, start, begun, run_cost })
+        Ok(Designing { place, ui, args, config, committing, approval_status, requirements, start, begun, run_cost })
     }
 
     /// Returns a valid design with its author and cost, or all its problems.
@@ -252,7 +252,7 @@ impl<'a> Designing<'a> {
             let commands = super::run::commands(self.config, &tasks, None)?;
             self.ui.data(&render_plan(&plan, &designed.graph, &commands, self.ui.columns().unwrap_or(100)));
         }
-        let approval = planning::approval_line(paths, self.standing);
+        let approval = planning::approval_line(paths, self.approval_status);
         let keep_document = self.args.from_graph.is_some();
         let provenance = Provenance { author, approval: &approval, keep_document };
         let collected = planning::collect_files(project, paths, designed, &plan, &provenance)?;
@@ -359,16 +359,16 @@ impl<'a> Designing<'a> {
     }
 }
 
-fn check_requirements(place: &Place, standing: ApprovalStatus) -> Result<()> {
+fn check_requirements(place: &Place, approval_status: ApprovalStatus) -> Result<()> {
     let Place { feature, paths, .. } = place;
-    let (message, hint) = match standing {
+    let (message, hint) = match approval_status {
         ApprovalStatus::Approved => return Ok(()),
         ApprovalStatus::Missing => (
             format!("{feature} has no requirements"),
             format!("Write them first: mahabharatha plan {feature}. Or design without: --force."),
         ),
         ApprovalStatus::Draft | ApprovalStatus::Changed => (
-            format!("the requirements of {feature} are {standing}: {}", paths.requirements().display()),
+            format!("the requirements of {feature} are {approval_status}: {}", paths.requirements().display()),
             format!("Approve them first: mahabharatha plan {feature} --approve. Or design without: --force."),
         ),
     };
