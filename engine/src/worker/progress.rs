@@ -1,4 +1,4 @@
-//! What an attempt's agent is doing now, in a slot file. Read by `status`, and for the cost of an attempt without result.
+//! What an attempt's agent is doing now, in a slot file. Read by `status`, and to cost an attempt that left no result.
 
 use std::fs;
 use std::path::Path;
