@@ -1,4 +1,4 @@
-//! What agents have cost, as far as it is known.
+//! Cost of agents, as far as it is known.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
@@ -15,25 +15,25 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost of one piece of work; `usd` is `None` where it was not measured.
+    /// Returns the cost of one piece of work; `usd` is `None` if it was not measured.
     ///
-    /// Agents report these numbers, so nonsense is possible: a negative amount counts as 0, one that is not finite as unknown.
+    /// Agents report these numbers, so they may be invalid: a negative amount counts as 0, a non-finite one as unknown.
     pub fn of(usd: Option<f64>, tokens: u64) -> Cost {
         let usd = usd.filter(|usd| usd.is_finite());
         Cost { known_usd: usd.map_or(0.0, positive), is_partial: usd.is_none(), tokens }
     }
 
-    /// The cost of something that happened without anything being measured.
+    /// Returns the cost of work that was not measured.
     pub fn unknown() -> Cost {
         Cost::of(None, 0)
     }
 
-    /// The whole cost, or `None` where a part of it is unknown.
+    /// Returns the whole cost, or `None` if a part of it is unknown.
     pub fn usd(&self) -> Option<f64> {
         (!self.is_partial).then_some(self.known_usd)
     }
 
-    /// The sum of the parts that were measured.
+    /// Returns the sum of the measured parts.
     pub fn known_usd(&self) -> f64 {
         self.known_usd
     }
@@ -42,7 +42,7 @@ impl Cost {
         self.tokens
     }
 
-    /// Whether nothing was spent, and that is known.
+    /// Tells whether the cost is known to be zero.
     pub fn is_zero(&self) -> bool {
         *self == Cost::default()
     }
@@ -72,17 +72,17 @@ impl AddAssign for Cost {
     }
 }
 
-/// Unlike the sum of an empty list of floats, which is `-0.0`, that of no costs is zero.
+/// The sum of no costs is `0.0`, unlike the sum of an empty list of floats, which is `-0.0`.
 impl Sum for Cost {
     fn sum<I: Iterator<Item = Cost>>(costs: I) -> Cost {
         costs.fold(Cost::default(), Add::add)
     }
 }
 
-/// A cost as journals and `--json` have it.
+/// Serialized form of a cost in journals and `--json`.
 #[derive(Serialize, Deserialize)]
 struct Written {
-    /// Null where a part is unknown.
+    /// Null if a part is unknown.
     cost_usd: Option<f64>,
     #[serde(default)]
     known_cost_usd: f64,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_amounts_stop_nothing() {
+    fn absurd_amounts_do_not_overflow() {
         for absurd in [f64::NAN, f64::INFINITY] {
             assert_eq!(Cost::of(Some(absurd), 0), Cost::unknown());
         }

@@ -1,19 +1,19 @@
-//! What of a program's output to read first: the lines that tell of a failure, or its last words.
+//! Excerpts of a program's output: the lines that report a failure, or the last ones.
 
-/// Longest one-line excerpt, in characters.
-const MAX_LINE: usize = 240;
-/// Lines after one that tells of a failure that are shown with it: values, places.
-const CONTEXT: usize = 3;
-/// A line at least this long may be one that was wrapped, so that the next one continues it.
-const WRAPPED: usize = 40;
-/// Number of items of a list that are named.
-const NAMED: usize = 5;
-/// Output of more lines than this has its key lines repeated before it.
-const SHORT_OUTPUT: usize = 30;
-const KEY_LINES: usize = 15;
+/// Most characters of a one-line excerpt.
+const MAX_LINE_CHARS: usize = 240;
+/// Lines shown after one that reports a failure: values, locations.
+const CONTEXT_LINES: usize = 3;
+/// Characters from which a line may have been wrapped, so that the next line continues it.
+const MIN_WRAPPED_CHARS: usize = 40;
+/// Most items of a list that are named.
+const MAX_NAMED: usize = 5;
+/// Output with more lines than this is preceded by its key lines.
+const SHORT_OUTPUT_LINES: usize = 30;
+const MAX_KEY_LINES: usize = 15;
 
-/// Returns the lines of `output` that tell what failed, at most `max`; where none does, its last lines. The second value is
-/// the number of other lines.
+/// Returns the lines of `output` that report a failure, at most `max`; if there are none, its last lines. The second
+/// value is the number of other lines.
 pub fn key_lines(output: &str, max: usize) -> (Vec<String>, usize) {
     let lines = lines_of(output);
     let picked = failure_lines(&lines);
@@ -25,12 +25,12 @@ pub fn key_lines(output: &str, max: usize) -> (Vec<String>, usize) {
     (shown.into_iter().filter(|line| !line.trim().is_empty()).collect(), others)
 }
 
-/// Returns the key lines as one line; nothing where nothing was printed.
+/// Returns the key lines as one line; `None` if nothing was printed.
 pub fn key_line(output: &str) -> Option<String> {
     let lines = lines_of(output);
     let mut text = String::new();
     for line in failure_lines(&lines).iter().map(|line| squeezed(line)) {
-        if !text.is_empty() && text.chars().count() + line.chars().count() > MAX_LINE {
+        if !text.is_empty() && text.chars().count() + line.chars().count() > MAX_LINE_CHARS {
             break;
         }
         text.push_str(if text.is_empty() { "" } else { "; " });
@@ -39,14 +39,14 @@ pub fn key_line(output: &str) -> Option<String> {
     if text.is_empty() { last_words(output) } else { Some(cut(&text)) }
 }
 
-/// Returns the last line that says something, with the lines before it that it continues.
+/// Returns the last line that is not empty, with the wrapped lines before it that it continues.
 pub fn last_words(text: &str) -> Option<String> {
     let lines = lines_of(text);
     let mut before = lines.iter().rev().skip_while(|line| line.trim().is_empty()).map(|line| squeezed(line));
     let mut words = before.next()?;
     for line in before {
-        let is_wrapped = line.chars().count() >= WRAPPED && !line.ends_with(['.', '!', '?', ':', ';']);
-        if !is_wrapped || words.chars().count() + line.chars().count() > MAX_LINE {
+        let is_wrapped = line.chars().count() >= MIN_WRAPPED_CHARS && !line.ends_with(['.', '!', '?', ':', ';']);
+        if !is_wrapped || words.chars().count() + line.chars().count() > MAX_LINE_CHARS {
             break;
         }
         words = format!("{line} {words}");
@@ -81,27 +81,27 @@ pub fn failure_report(what: &str, command: Option<&str>, output: &str) -> String
     report.trim_end().to_string()
 }
 
-/// Returns output with its key lines repeated before it where it is long and has any.
+/// Returns output, preceded by its key lines if it is long and has any.
 pub fn with_key_lines(output: &str) -> String {
     let lines = lines_of(output);
     let picked = failure_lines(&lines);
-    if lines.len() <= SHORT_OUTPUT || picked.is_empty() {
+    if lines.len() <= SHORT_OUTPUT_LINES || picked.is_empty() {
         return output.to_string();
     }
-    let key: Vec<&str> = picked.into_iter().take(KEY_LINES).map(str::trim_end).collect();
+    let key: Vec<&str> = picked.into_iter().take(MAX_KEY_LINES).map(str::trim_end).collect();
     format!("Key lines:\n{}\n\nOutput:\n{output}", key.join("\n"))
 }
 
-/// `a, b and 3 more`.
+/// Formats a list: `a, b and 3 more`.
 pub fn few(items: &[String]) -> String {
-    let named = items.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match items.len().saturating_sub(NAMED) {
+    let named = items.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match items.len().saturating_sub(MAX_NAMED) {
         0 => named,
         more => format!("{named} and {more} more"),
     }
 }
 
-/// Lines without control sequences such as colours. A carriage return starts a line, as a progress bar does.
+/// Splits into lines without control sequences such as colours. A carriage return starts a line, as in progress bars.
 fn lines_of(text: &str) -> Vec<String> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -127,7 +127,7 @@ pub fn control_sequence(text: &str) -> usize {
     if bytes.get(end).is_some_and(|byte| (0x40..=0x7e).contains(byte)) { end + 1 } else { 0 }
 }
 
-/// The mark where the middle of a long output was left out.
+/// Tells whether a line marks the omitted middle of a long output.
 fn is_cut_mark(line: &str) -> bool {
     line.starts_with("[… ") && line.ends_with(" …]")
 }
@@ -137,7 +137,7 @@ fn failure_lines(lines: &[String]) -> Vec<&str> {
     let mut context = 0;
     for line in lines {
         if tells_failure(line) {
-            context = CONTEXT;
+            context = CONTEXT_LINES;
         } else if line.trim().is_empty() || tells_success(line) {
             context = 0;
             continue;
@@ -154,7 +154,7 @@ fn failure_lines(lines: &[String]) -> Vec<&str> {
     picked
 }
 
-/// Whether a line says that something failed, rather than being a heading, a count of nothing or the name of a test that passed.
+/// Tells whether a line reports a failure; headings, counts of zero and names of passed tests do not.
 fn tells_failure(line: &str) -> bool {
     if tells_success(line) {
         return false;
@@ -186,7 +186,7 @@ fn squeezed(line: &str) -> String {
 }
 
 fn cut(line: &str) -> String {
-    match line.char_indices().nth(MAX_LINE) {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         None => line.to_string(),
         Some((at, _)) => format!("{}…", &line[..at]),
     }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tools_are_understood_too() {
+    fn output_of_other_tools_is_understood() {
         let pytest = "collected 1 item\n\n===== FAILURES =====\n____ test_x ____\n>   assert add(1, 2) == 4\nE   assert 3 == 4\n\n\
             FAILED tests/test_a.py::test_x - assert 3 == 4\n===== 1 failed in 0.02s =====\n";
         assert_eq!(key_lines(pytest, 1).0, [">   assert add(1, 2) == 4"]);
@@ -250,7 +250,7 @@ mod tests {
         let wrapped = "log line\nThe settings name a service that this machine\ndoes not reach.\n";
         assert_eq!(last_words(wrapped).unwrap(), "The settings name a service that this machine does not reach.");
         assert_eq!(last_words(" \n"), None);
-        assert_eq!(last_words(&"x".repeat(5_000)).unwrap().chars().count(), MAX_LINE + 1);
+        assert_eq!(last_words(&"x".repeat(5_000)).unwrap().chars().count(), MAX_LINE_CHARS + 1);
         assert_eq!(last_words("one\n[… 99 bytes left out …]\n").unwrap(), "one");
     }
 

@@ -1,6 +1,6 @@
-//! What a mistyped name was meant to be.
+//! Suggestions for mistyped names.
 
-/// Names listed in a suggestion at most.
+/// Most names listed in a suggestion.
 const MAX_LISTED: usize = 20;
 
 /// Returns the known name that a typing error could have turned into `name`.
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_suggested_where_one_is_near() {
+    fn the_nearest_name_is_suggested_if_one_is_near() {
         let known = ["login", "search", "export"];
         assert_eq!(
             suggestion("lgoin", "features", &known),

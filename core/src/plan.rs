@@ -1,4 +1,4 @@
-//! Who would do what and when: a schedule by estimates, and how good it can get.
+//! Schedules the tasks of a graph on workers by estimates, and computes lower bounds and better worker counts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::graph::{Task, TaskGraph};
 use crate::ids::{Level, TaskId, WorkerId};
 
-/// How fast an agent is taken to turn an estimate of tokens into work.
+/// Assumed speed of an agent, to convert an estimate in tokens into time.
 pub const TOKENS_PER_MINUTE: u64 = 1_000;
-/// What a task is taken to need that carries no estimate.
+/// Assumed duration of a task without an estimate.
 pub const DEFAULT_ESTIMATE: Duration = Duration::from_secs(10 * 60);
-/// Keeps sums of absurd estimates within bounds.
-const LONGEST_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Longest estimate, so that sums of absurd estimates do not overflow.
+const MAX_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
@@ -24,24 +24,24 @@ pub struct Plan {
     #[serde(rename = "total_seconds", serialize_with = "seconds")]
     pub total: Duration,
     pub critical_path: CriticalPath,
-    /// The estimates of all tasks together.
+    /// Sum of all estimates.
     #[serde(rename = "work_seconds", serialize_with = "seconds")]
     pub work: Duration,
-    /// No schedule takes less: the critical path, or the work shared evenly.
+    /// Shortest possible time: the critical path, or the work shared evenly, whichever is longer.
     #[serde(rename = "lower_bound_seconds", serialize_with = "seconds")]
     pub lower_bound: Duration,
-    /// The fewest workers that reach the least total.
+    /// Fewest workers that reach the shortest total time.
     pub best_workers: u32,
-    /// One worker, this many and the best number, ascending.
+    /// Times with one worker, the planned number and the best number, in ascending order.
     pub alternatives: Vec<Alternative>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LevelPlan {
     pub level: Level,
-    /// By start, then worker.
+    /// Sorted by start, then by worker.
     pub assignments: Vec<PlannedTask>,
-    /// Tasks that wait for a person; no worker takes them and nobody knows how long they need.
+    /// Tasks that wait for the user; no worker takes them and their duration is unknown.
     pub foreground: Vec<TaskId>,
     #[serde(rename = "makespan_seconds", serialize_with = "seconds")]
     pub makespan: Duration,
@@ -51,7 +51,7 @@ pub struct LevelPlan {
 pub struct PlannedTask {
     pub task: TaskId,
     pub worker: WorkerId,
-    /// Counted from the start of the level.
+    /// Time from the start of the level.
     #[serde(rename = "start_seconds", serialize_with = "seconds")]
     pub start: Duration,
     #[serde(rename = "end_seconds", serialize_with = "seconds")]
@@ -96,25 +96,25 @@ impl Plan {
     }
 }
 
-/// How long the whole graph takes with this many workers.
+/// Returns the time for the whole graph with this many workers.
 pub fn total_with(graph: &TaskGraph, workers: u32) -> Duration {
     by_level(graph).map(|tasks| makespan(&longest_first(tasks), workers)).sum()
 }
 
-/// How long one task is taken to need.
+/// Returns the estimated duration of a task.
 pub fn estimate(task: &Task) -> Duration {
     let minutes = task.spec.estimate_minutes.filter(|minutes| minutes.is_finite() && *minutes > 0.0);
     let estimate = match (minutes, task.spec.estimate_tokens) {
-        (Some(minutes), _) => Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(LONGEST_ESTIMATE),
+        (Some(minutes), _) => Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(MAX_ESTIMATE),
         (None, Some(tokens)) if tokens > 0 => Duration::from_millis(tokens.saturating_mul(60_000 / TOKENS_PER_MINUTE)),
         _ => DEFAULT_ESTIMATE,
     };
-    // Whole milliseconds, and some time at all, so that no bar of a chart is empty by rounding alone.
-    let milliseconds = estimate.min(LONGEST_ESTIMATE).as_millis().max(1);
+    // Whole milliseconds and never zero, so that rounding leaves no bar of a chart empty.
+    let milliseconds = estimate.min(MAX_ESTIMATE).as_millis().max(1);
     Duration::from_millis(u64::try_from(milliseconds).unwrap_or(u64::MAX))
 }
 
-/// What the task adds to the schedule of the workers.
+/// Returns the time that the task adds to the workers' schedule.
 fn scheduled(task: &Task) -> Duration {
     if task.spec.foreground { Duration::ZERO } else { estimate(task) }
 }
@@ -139,7 +139,7 @@ fn plan_level(tasks: &[Task], workers: u32) -> LevelPlan {
     }
 }
 
-/// Equally long ones stay as in the graph.
+/// Sorts the workers' tasks, longest first; equal ones keep the order of the graph.
 fn longest_first(tasks: &[Task]) -> Vec<(Duration, &Task)> {
     let background = tasks.iter().filter(|task| !task.spec.foreground);
     let mut order: Vec<(Duration, &Task)> = background.map(|task| (estimate(task), task)).collect();
@@ -147,7 +147,7 @@ fn longest_first(tasks: &[Task]) -> Vec<(Duration, &Task)> {
     order
 }
 
-/// Each task in turn goes to the worker that is free first, the lowest of several.
+/// Assigns each task in order to the worker that is free first; the lowest id wins ties.
 fn schedule(order: &[(Duration, &Task)], workers: u32) -> Vec<(WorkerId, Duration)> {
     let useful = u32::try_from(order.len()).unwrap_or(u32::MAX).min(workers.max(1));
     let mut free: BinaryHeap<Reverse<(Duration, WorkerId)>> =
@@ -166,7 +166,7 @@ fn makespan(order: &[(Duration, &Task)], workers: u32) -> Duration {
     order.iter().zip(places).map(|(&(length, _), (_, start))| start + length).max().unwrap_or(Duration::ZERO)
 }
 
-/// One more worker never makes a level of independent tasks longer, so the fewest are found by halving.
+/// Returns the fewest workers with the shortest time. More workers never take longer, so binary search finds them.
 fn best_workers(tasks: &[Task]) -> u32 {
     let order = longest_first(tasks);
     let least = order.first().map_or(Duration::ZERO, |&(length, _)| length);
@@ -182,10 +182,10 @@ fn best_workers(tasks: &[Task]) -> u32 {
     low
 }
 
-/// The chain of dependencies that takes longest.
+/// Returns the chain of dependencies that takes longest.
 fn critical_path(graph: &TaskGraph) -> CriticalPath {
     let tasks = graph.tasks();
-    // Dependencies lie on lower levels, so those of a task come before it.
+    // Dependencies are on lower levels, so they come before the task.
     let mut chains: Vec<(Duration, Option<usize>)> = Vec::with_capacity(tasks.len());
     for task in tasks {
         let before = task.dependencies.iter().filter_map(|id| graph.index(id)).filter(|&index| index < chains.len());
@@ -204,7 +204,7 @@ fn critical_path(graph: &TaskGraph) -> CriticalPath {
     CriticalPath { tasks: path, length }
 }
 
-/// `worker-assignments.json`, with the ports that each worker was given.
+/// Returns the contents of `worker-assignments.json`, with each worker's ports.
 pub fn worker_assignments(plan: &Plan, graph: &TaskGraph, ports: &[Vec<u16>]) -> Value {
     let feature = &graph.feature;
     let mut tasks: Vec<Vec<Value>> = vec![Vec::new(); plan.workers as usize];

@@ -1,4 +1,4 @@
-//! A run as people and programs see it. Every display reads this and nothing else.
+//! View of a run for users and programs. Every display must read this and nothing else.
 
 mod blockers;
 mod next;
@@ -18,7 +18,7 @@ use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
 };
 
-/// A time, written for people and programs alike.
+/// Time that is serialized as text for users and programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub Time);
 
@@ -42,28 +42,28 @@ pub struct RunView {
     pub levels: Vec<LevelView>,
     pub tasks: Vec<TaskView>,
     pub workers: Vec<WorkerView>,
-    /// What the feature has cost: its planning, and the attempts that have ended.
+    /// Cost of the feature: its planning and the attempts that have ended.
     #[serde(flatten)]
     pub cost: Cost,
     pub planning: Cost,
-    /// What keeps the run from going on.
+    /// What keeps the run from continuing.
     pub blockers: Vec<Blocker>,
     pub base_branch: String,
-    /// The branch that levels land on, by its full name.
+    /// Branch that levels land on, as a full ref name.
     pub landing_branch: String,
     pub started_at: Stamp,
     pub updated_at: Stamp,
-    /// While the run has ended.
+    /// `None` while the run has not ended.
     pub ended_at: Option<Stamp>,
-    /// How long the run was driven, up to its latest event.
+    /// Time the run was driven, up to its latest event.
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
     pub elapsed: Duration,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<String>,
-    /// While the agents' service does not serve.
+    /// Set while launches wait for the API limit to reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseView>,
-    /// What agents decided on the way to what is done.
+    /// Decisions of the agents in completed tasks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
 }
@@ -102,10 +102,10 @@ pub struct TaskView {
     pub level: Level,
     pub status: &'static str,
     pub worker: Option<u32>,
-    /// Who holds it, where no worker of ours does.
+    /// Session that holds the task, if no worker does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The latest attempt, 0 before the first.
+    /// Number of the latest attempt, 0 before the first.
     pub attempt: u32,
     pub started_at: Option<Stamp>,
     pub completed_at: Option<Stamp>,
@@ -113,20 +113,20 @@ pub struct TaskView {
     #[serde(flatten)]
     pub cost: Cost,
     pub reason: Option<String>,
-    /// Set while it waits after a failure.
+    /// Set while the task waits after a failure.
     pub next_attempt_at: Option<Stamp>,
-    /// What the latest attempt changed without owning it.
+    /// Paths that the latest attempt changed without owning them.
     pub strays: Vec<String>,
     pub dependencies: Vec<TaskId>,
     pub attempts: Vec<AttemptView>,
 }
 
 impl TaskView {
-    /// What the attempt that goes on from here should know, where the latest stopped at a checkpoint.
+    /// Returns the note for the next attempt, if the latest one stopped at a checkpoint.
     pub fn checkpoint_note(&self) -> Option<&str> {
         let latest = self.attempts.iter().rev().find(|attempt| attempt.ended_at.is_some())?;
-        let goes_on = matches!(self.status, "pending" | "in_progress") && latest.outcome == "checkpoint";
-        latest.detail.as_deref().filter(|_| goes_on)
+        let continues = matches!(self.status, "pending" | "in_progress") && latest.outcome == "checkpoint";
+        latest.detail.as_deref().filter(|_| continues)
     }
 }
 
@@ -136,12 +136,12 @@ pub struct AttemptView {
     pub worker: u32,
     pub started_at: Stamp,
     pub ended_at: Option<Stamp>,
-    /// How long it took, or has taken up to the run's latest event; time in which nothing drove the run does not count.
+    /// Duration up to its end or the run's latest event, without time in which nothing drove the run.
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
     pub elapsed: Duration,
     /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `died`, `cancelled`.
     pub outcome: &'static str,
-    /// Of a failure.
+    /// Cause of a failure.
     pub cause: Option<FailCause>,
     pub fix: bool,
     pub detail: Option<String>,
@@ -162,18 +162,18 @@ pub struct WorkerView {
 }
 
 impl RunView {
-    /// Returns how long the run was driven by now; stable while nothing drives it.
+    /// Returns the time the run was driven until now; constant while nothing drives it.
     pub fn elapsed_by(&self, now: Time) -> Duration {
         self.elapsed + self.since_latest_event(now)
     }
 
-    /// Returns the time since the latest event, where something drives the run.
+    /// Returns the time since the latest event if something drives the run, otherwise zero.
     pub fn since_latest_event(&self, now: Time) -> Duration {
         if self.status == "running" { now.since(self.updated_at.0) } else { Duration::ZERO }
     }
 
-    /// As it is where no process drives the run, though its journal does not tell of an end. A worker may go on
-    /// without: `is_alive` tells whether one is still at this attempt.
+    /// Adjusts the view of a run that no process drives although its journal has no end. A worker may outlive that
+    /// process: `is_alive` tells whether one is still running an attempt.
     pub fn undriven(mut self, is_alive: impl Fn(&TaskId, Attempt) -> bool) -> RunView {
         if self.status != "running" {
             return self;
@@ -196,7 +196,7 @@ impl RunView {
         self
     }
 
-    /// With what planning has cost by now: it may have gone on since the run was last resumed.
+    /// Sets the current cost of planning, which may have grown since the run was last resumed.
     pub fn with_planning(self, run: &Run, planning: Cost) -> RunView {
         RunView { cost: planning + run.attempts_cost(), planning, ..self }
     }
@@ -229,7 +229,7 @@ impl RunView {
     }
 }
 
-/// The run's state in one word: `running`, `paused`, `blocked`, `failed` or `completed`.
+/// Returns the run's status: `running`, `paused`, `blocked`, `failed` or `completed`.
 fn status_of(run: &Run) -> &'static str {
     match run.ended() {
         None => "running",
@@ -244,10 +244,10 @@ fn is_stuck(task: &TaskState) -> bool {
     matches!(task.status, TaskStatus::Blocked { .. } | TaskStatus::Waiting)
 }
 
-/// A task's commit is made anew on staging; once that has landed it is the one that people find.
+/// Replaces each landed task's commit by its copy on staging, which is the one in the branch's history.
 fn name_landed_commits(run: &Run, tasks: &mut [TaskView]) {
     for level in run.levels().iter().filter(|level| matches!(level.status, LevelStatus::Merged { .. })) {
-        // Its own commit, not one that fixed it.
+        // In reverse, so that the task's own commit wins over a later fix.
         for landed in level.commits.iter().rev() {
             if let Some(view) = run.graph().index(&landed.task).and_then(|index| tasks.get_mut(index)) {
                 view.commit = Some(landed.commit.clone());
@@ -326,8 +326,8 @@ fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
 fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView {
     let (ended_at, report) = record.ended.clone().unzip();
     let (outcome, detail, strays) = match report.as_ref().map(|report| &report.end) {
-        None if is_under_way(run, task, record) => ("running", None, Vec::new()),
-        // Called off as a whole, so that no report of it came.
+        None if is_running(run, task, record) => ("running", None, Vec::new()),
+        // Cancelled together with its effect, so there is no report.
         None => ("cancelled", None, Vec::new()),
         Some(JobEnd::Done { .. }) => ("done", None, Vec::new()),
         Some(JobEnd::Failed { feedback, strays, .. }) => ("failed", Some(feedback.clone()), strays.clone()),
@@ -358,7 +358,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
     }
 }
 
-fn is_under_way(run: &Run, task: &TaskId, record: &AttemptRecord) -> bool {
+fn is_running(run: &Run, task: &TaskId, record: &AttemptRecord) -> bool {
     let is_it =
         |effect: &Effect| matches!(effect, Effect::RunJob(job) if job.task == *task && job.attempt == record.attempt);
     run.outstanding().any(|(_, effect)| is_it(effect))
@@ -395,24 +395,24 @@ fn pause_of(run: &Run) -> Option<PauseView> {
     Some(PauseView { until: Stamp(pause.until), why: pause.why.clone() })
 }
 
-/// What agents decided in the attempts that led to what is completed. A task that is done again is decided again.
+/// Returns the decisions of the attempts that led to completed tasks. Redoing a task replaces its decisions.
 pub fn decisions_of(run: &Run) -> Vec<Decision> {
     let mut all = Vec::new();
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
         if !matches!(state.status, TaskStatus::Completed { .. }) {
             continue;
         }
-        let (mut since, mut led_here) = (Vec::new(), Vec::new());
+        let (mut since, mut effective) = (Vec::new(), Vec::new());
         for record in &state.attempts {
             let Some((_, report)) = &record.ended else { continue };
             since.extend(&report.decisions);
             match report.end {
-                JobEnd::Done { .. } if record.fix => led_here.append(&mut since),
-                JobEnd::Done { .. } => led_here = std::mem::take(&mut since),
+                JobEnd::Done { .. } if record.fix => effective.append(&mut since),
+                JobEnd::Done { .. } => effective = std::mem::take(&mut since),
                 _ => {}
             }
         }
-        all.extend(led_here.into_iter().map(|text| Decision { task: task.id.clone(), text: text.clone() }));
+        all.extend(effective.into_iter().map(|text| Decision { task: task.id.clone(), text: text.clone() }));
     }
     all
 }

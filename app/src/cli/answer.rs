@@ -1,4 +1,4 @@
-//! What a run answers to a command, as text and as JSON.
+//! Prints a run's answer to a command, as text or JSON.
 
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::Run;
@@ -24,7 +24,7 @@ pub fn print_next_command(place: &Place, ui: &Ui, answer: &Answer) -> Result<()>
     Ok(())
 }
 
-/// Prints which tasks were accepted and which refused. Any refusal is a failure.
+/// Prints which tasks were accepted and which were refused. Any refusal is a failure.
 pub fn print(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
     if ui.json() {
         ui.data(&serde_json::to_string_pretty(answer).expect("an answer has string keys only"));
@@ -39,7 +39,7 @@ pub fn print(ui: &Ui, answer: &Answer, done: &str) -> ExitCode {
     if answer.refused.is_empty() { ExitCode::Done } else { ExitCode::Failed }
 }
 
-/// Prints the tasks that may have been meant where some are unknown.
+/// Suggests a known task if the answer refused an unknown one.
 pub fn suggest_tasks(ui: &Ui, run: &Run, answer: &Answer) {
     let unknown = answer.refused.iter().find(|refusal| run.task(&refusal.task).is_none());
     if let Some(refusal) = unknown {

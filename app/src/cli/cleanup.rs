@@ -1,4 +1,4 @@
-//! `cleanup`: remove what runs left behind; never unmerged or unsaved work without `--force`.
+//! `cleanup`: removes what runs left behind. Must never remove unmerged or unsaved work without `--force`.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn at(global: &Global, feature: Feature) -> Result<Place> {
 fn clean(
     place: &Place,
     ui: &Ui,
-    _nobody_drives: &FeatureLock,
+    _lock: &FeatureLock,
     args: &CleanupArgs,
     gone: &mut Vec<String>,
     kept: &mut Vec<Leftover>,
@@ -91,7 +91,7 @@ fn clean(
     gone.extend(going.iter().map(ToString::to_string));
     kept.extend(staying);
     if run.is_none_or(|run| run.ended() == Some(&End::Completed)) {
-        // An unfinished run needs its list.
+        // An unfinished run still needs its task list.
         match clean_list(place, args.dry_run) {
             Ok(list) => gone.extend(list),
             Err(error) => ui.warn(&error.to_string()),
@@ -100,7 +100,7 @@ fn clean(
     Ok(())
 }
 
-/// Takes our tasks out of the feature's list in Claude Code; says which list, where there were any.
+/// Removes our tasks from the feature's list in Claude Code; returns a description of the list if it had any.
 fn clean_list(place: &Place, dry_run: bool) -> Result<Option<String>> {
     let list = TaskList::of(&place.project, &place.feature)?;
     if !list.has_entries()? {

@@ -1,4 +1,4 @@
-//! `debug`: what stands in the way of a feature and in which state everything is; `--repair` fixes what can be fixed.
+//! `debug`: shows what blocks a feature and the state of its files; `--repair` fixes what can be fixed.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DebugArgs) -> Result<ExitCode> {
 
 fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
     let paths = &place.paths;
-    // Asked first, so that what is read then is the last where nobody holds it.
+    // Read first: if the feature is not held, the state read below is final.
     let holder = FeatureLock::holder(paths.dir())?;
     let sessions = Lease::all_alive(paths.dir());
     let examined = examine(&paths.journal(), &place.feature)?;
@@ -147,7 +147,7 @@ fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
     Ok(cleanup::leftovers(&place.project, &place.paths, run, false)?.into_iter().filter_map(state).collect())
 }
 
-/// Refs that hold what was not merged.
+/// Returns the refs of saved work that is not merged.
 fn kept_work(place: &Place, task: Option<&str>) -> Result<Vec<KeptWork>> {
     let prefix = format!("refs/mahabharatha/{}/", place.feature);
     let refs = place.project.git().for_each_ref(&[&prefix])?.into_iter().filter_map(|(name, commit)| {
@@ -184,13 +184,13 @@ fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
     if examined.health == Health::Missing {
         return Err(control::no_run(place));
     }
-    // Records that can be read and make no sense are of no use either.
+    // Records that can be read but form no valid run are dropped too.
     let keep = if session::rebuild(paths, &examined.records).is_ok() { usize::MAX } else { 0 };
     let planned = Repair::plan(&lock, &place.feature, keep)?;
     if let Some(repair) = &planned
         && repair.outcome.records_kept == 0
     {
-        confirm_new_beginning(place, ui)?;
+        confirm_restart(place, ui)?;
     }
     let repaired = planned.map(|repair| repair.apply(&lock)).transpose()?;
     let records = examine(&paths.journal(), &place.feature)?.records;
@@ -200,11 +200,11 @@ fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
     for dir in [paths.specs(), &paths.task_files()] {
         sweep(dir);
     }
-    tell(place, ui, repaired.as_ref());
+    print_repair(place, ui, repaired.as_ref());
     Ok(ExitCode::Done)
 }
 
-fn confirm_new_beginning(place: &Place, ui: &Ui) -> Result<()> {
+fn confirm_restart(place: &Place, ui: &Ui) -> Result<()> {
     let question = format!("Nothing of the journal of {} can be read. Begin the run anew?", place.feature);
     match ui.confirm(&question, "--yes") {
         Ok(true) => Ok(()),
@@ -214,7 +214,7 @@ fn confirm_new_beginning(place: &Place, ui: &Ui) -> Result<()> {
     }
 }
 
-fn tell(place: &Place, ui: &Ui, repaired: Option<&Repaired>) {
+fn print_repair(place: &Place, ui: &Ui, repaired: Option<&Repaired>) {
     if ui.json() {
         let data = json!({ "feature": place.feature.as_str(), "journal": repaired });
         ui.data(&(data.to_string() + "\n"));

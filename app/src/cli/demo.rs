@@ -1,4 +1,4 @@
-//! `demo`: the whole way on an example project, with no network, no key and no agent installed.
+//! `demo`: a complete run of an example project, without network, key or installed agent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::finish::{Driver, finish};
 
 const FEATURE: &str = "statistics";
 
-/// The example project, file by file.
+/// Files of the example project.
 const FILES: [(&str, &str); 9] = [
     ("README.md", include_str!("../../assets/demo/readme.md")),
     ("tests/run.sh", include_str!("../../assets/demo/run-tests.sh")),
@@ -85,7 +85,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// A document without the section under this heading.
+/// Returns a document without the section under this heading.
 fn without_section(document: &str, heading: &str) -> String {
     let Some((before, section)) = document.split_once(&format!("\n{heading}\n")) else { return document.to_owned() };
     let after = section.find("\n## ").map_or("", |at| &section[at + 1..]);
@@ -102,7 +102,7 @@ fn make_project(dir: &Path) -> Result<Project> {
         fs::create_dir_all(parent).map_err(io("create", parent))?;
         fs::write(&path, text).map_err(io("write", &path))?;
     }
-    // Git is run in it, where a relative name means another place.
+    // Git runs in this directory, where a relative path would be wrong.
     let dir = &dir.canonicalize().map_err(io("follow", dir))?;
     let (by, dir) = (Identity::default(), &dir.canonicalize().map_err(io("find", dir))?);
     git::init(

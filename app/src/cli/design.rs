@@ -1,4 +1,4 @@
-//! `design`: from approved requirements to a task graph that holds.
+//! `design`: turns approved requirements into a valid task graph.
 
 use std::path::PathBuf;
 
@@ -81,7 +81,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
             }
         }
     });
-    // An agent that was asked in vain has cost something too.
+    // A failed design has a cost too.
     let shown = control::show_planning_cost(&place);
     drawn.and(shown).map(|()| code)
 }
@@ -92,7 +92,7 @@ impl DesignArgs {
     }
 }
 
-/// Who committing is decided by.
+/// Whether to commit the design.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Committing {
     Yes,
@@ -106,10 +106,10 @@ struct Designing<'a> {
     args: &'a DesignArgs,
     config: &'a Config,
     committing: Committing,
-    standing: ApprovalStatus,
+    approval_status: ApprovalStatus,
     requirements: String,
     start: StartTree,
-    /// What has been run of the feature already.
+    /// The run of the feature, if it has begun.
     begun: Option<Run>,
     run_cost: Cost,
 }
@@ -117,15 +117,15 @@ struct Designing<'a> {
 type Drawn = (Designed, String, Cost);
 
 impl<'a> Designing<'a> {
-    /// Everything that could be in the way is looked at before anybody is asked for a design.
+    /// Checks everything that could fail before an agent is asked for a design.
     fn new(place: &'a Place, ui: &'a Ui, args: &'a DesignArgs, config: &'a Config) -> Result<Designing<'a>> {
-        let standing = planning::approval_status(&place.project, &place.paths)?;
+        let approval_status = planning::approval_status(&place.project, &place.paths)?;
         let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
         let start = session::start_commit(&place.project, run.as_ref())?;
         let run_cost = run.as_ref().map(Run::attempts_cost).unwrap_or_default();
         let begun = run.filter(Run::has_begun);
         if !args.force {
-            check_requirements(place, standing)?;
+            check_requirements(place, approval_status)?;
             check_not_begun(place, begun.as_ref())?;
         }
         let committing = committing(ui, args)?;
@@ -134,10 +134,10 @@ impl<'a> Designing<'a> {
         }
         let requirements = planning::read_document(&place.paths.requirements())?.unwrap_or_default();
         let start = specs::start_tree(&place.project.git(), &start)?;
-        Ok(Designing { place, ui, args, config, committing, standing, requirements, start, begun, run_cost })
+        Ok(Designing { place, ui, args, config, committing, approval_status, requirements, start, begun, run_cost })
     }
 
-    /// The design that holds, who made it and what it cost; or everything that is wrong with it.
+    /// Returns a valid design with its author and cost, or all its problems.
     fn draw_up(&self, global: &Global) -> Result<Result<Drawn, Vec<Problem>>> {
         let Place { project, feature, paths } = self.place;
         let identity = project.identity()?.name;
@@ -151,7 +151,9 @@ impl<'a> Designing<'a> {
         }
         if self.args.asks_for_form() {
             let form = planning::form(&self.start, &requirements, skeleton(feature));
-            return Ok(form.and_then(|form| self.in_time(form)).map(|form| (form, identity, Cost::default())));
+            return Ok(form
+                .and_then(|form| self.check_replannable(form))
+                .map(|form| (form, identity, Cost::default())));
         }
         let asker = match self.args.agent.as_deref() {
             Some(name) => Asker::named(name, Role::Architect, self.config, project, paths)?,
@@ -172,7 +174,7 @@ impl<'a> Designing<'a> {
         };
         let requirements = Requirements::parse(&self.requirements);
         let judged = planning::judge(project, paths, &self.start, &requirements, proposal);
-        let designed = match judged.and_then(|designed| self.in_time(designed)) {
+        let designed = match judged.and_then(|designed| self.check_replannable(designed)) {
             Ok(designed) => designed,
             Err(problems) => return Ok(Err(problems)),
         };
@@ -182,8 +184,8 @@ impl<'a> Designing<'a> {
         })
     }
 
-    /// The design, if what has been run of the feature can go on with it.
-    fn in_time(&self, designed: Designed) -> Result<Designed, Vec<Problem>> {
+    /// Returns the design if a run that has begun can continue with it.
+    fn check_replannable(&self, designed: Designed) -> Result<Designed, Vec<Problem>> {
         let Some(run) = &self.begun else { return Ok(designed) };
         let mut reasons = run.cannot_replan(&designed.file);
         let stubs = designed.design.stub_files();
@@ -192,7 +194,7 @@ impl<'a> Designing<'a> {
         if reasons.is_empty() { Ok(designed) } else { Err(reasons.into_iter().map(too_late).collect()) }
     }
 
-    /// Its command comes from the design: it is run only where a person, or a flag, says so.
+    /// Checks the stubs. The command comes from the design, so it runs only if the user or a flag allows it.
     fn check_stubs(&self, design: &Design) -> Result<Result<(), String>> {
         let Some(check) = design.stub_check.as_ref().filter(|_| !design.stubs.is_empty()) else { return Ok(Ok(())) };
         let wanted = match self.committing {
@@ -216,7 +218,7 @@ impl<'a> Designing<'a> {
     fn confirm(&self, question: &str) -> Result<bool> {
         match self.ui.confirm(question, "--commit or --no-commit") {
             Ok(yes) => Ok(yes),
-            // The design is there, and has perhaps been paid for.
+            // Do not fail: the design exists and may have cost money.
             Err(unanswered) if unanswered.ended => {
                 self.ui.warn("nobody answered, which is taken for a no");
                 Ok(false)
@@ -250,18 +252,18 @@ impl<'a> Designing<'a> {
             let commands = super::run::commands(self.config, &tasks, None)?;
             self.ui.data(&render_plan(&plan, &designed.graph, &commands, self.ui.columns().unwrap_or(100)));
         }
-        let approval = planning::approval_line(paths, self.standing);
+        let approval = planning::approval_line(paths, self.approval_status);
         let keep_document = self.args.from_graph.is_some();
         let provenance = Provenance { author, approval: &approval, keep_document };
-        let laid = planning::collect_files(project, paths, designed, &plan, &provenance)?;
-        let commit = self.commit(designed, &laid)?;
-        self.write(&laid, commit.as_ref())?;
+        let collected = planning::collect_files(project, paths, designed, &plan, &provenance)?;
+        let commit = self.commit(designed, &collected)?;
+        self.write(&collected, commit.as_ref())?;
         let size = if form { "a form, to be filled in".to_owned() } else { validate::size(&designed.graph) };
         if let Err(error) = files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size }) {
-            // Everything that matters is written.
+            // Only a warning: everything important is written.
             self.ui.warn(&error.to_string());
         }
-        self.tell(designed, &plan, &laid, commit.as_ref(), cost);
+        self.tell(designed, &plan, &collected, commit.as_ref(), cost);
         let (design, graph) = (paths.design(), paths.graph());
         self.ui.note(&if form {
             format!(
@@ -276,8 +278,8 @@ impl<'a> Designing<'a> {
         Ok(())
     }
 
-    /// The commit with everything in it, made but not landed; nothing where none is wanted.
-    fn commit(&self, designed: &Designed, laid: &DesignFiles) -> Result<Option<Commit>> {
+    /// Creates the commit with all files, not yet on the branch; `None` if the user wants none.
+    fn commit(&self, designed: &Designed, collected: &DesignFiles) -> Result<Option<Commit>> {
         let Place { project, feature, .. } = self.place;
         let stubs = count(designed.design.stubs.len(), "stub");
         let wanted = match self.committing {
@@ -291,7 +293,7 @@ impl<'a> Designing<'a> {
         if !wanted {
             return Ok(None);
         }
-        let files = planning::to_commit(project, &self.place.paths, &laid.files)?;
+        let files = planning::to_commit(project, &self.place.paths, &collected.files)?;
         if files.is_empty() {
             self.ui.note("Git ignores the specs, so there is nothing to commit.");
             return Ok(None);
@@ -304,10 +306,10 @@ impl<'a> Designing<'a> {
         Ok(commit)
     }
 
-    /// All of it, or nothing.
-    fn write(&self, laid: &DesignFiles, commit: Option<&Commit>) -> Result<()> {
+    /// Writes the files and moves the branch, all of it or nothing.
+    fn write(&self, collected: &DesignFiles, commit: Option<&Commit>) -> Result<()> {
         let _whole = planning::uninterrupted();
-        let applied = laid.files.apply()?;
+        let applied = collected.files.apply()?;
         if let Some(commit) = commit
             && let Err(error) = commit.land(&self.place.project)
         {
@@ -319,14 +321,14 @@ impl<'a> Designing<'a> {
         Ok(())
     }
 
-    fn tell(&self, designed: &Designed, plan: &Plan, laid: &DesignFiles, commit: Option<&Commit>, cost: Cost) {
+    fn tell(&self, designed: &Designed, plan: &Plan, collected: &DesignFiles, commit: Option<&Commit>, cost: Cost) {
         let Place { feature, paths, .. } = self.place;
         let width = planning::width(&designed.graph);
         let stubs: Vec<String> = designed.design.stub_files().map(|(path, _)| path).collect();
         if self.ui.json() {
             let data = json!({
                 "feature": feature.as_str(), "design": paths.design(), "graph": paths.graph(), "stubs": stubs,
-                "kept": laid.kept, "commit": commit.map(|commit| &commit.commit), "problems": designed.warnings,
+                "kept": collected.kept, "commit": commit.map(|commit| &commit.commit), "problems": designed.warnings,
                 "criteria": designed.criteria, "width": width, "plan": plan,
             });
             self.ui.data(&serde_json::to_string_pretty(&extended(data, cost)).expect("it has string keys only"));
@@ -344,7 +346,7 @@ impl<'a> Designing<'a> {
                 }
             ));
         }
-        for kept in &laid.kept {
+        for kept in &collected.kept {
             self.ui.note(&format!("What stood there is kept in {}.", kept.display()));
         }
         match commit {
@@ -357,23 +359,23 @@ impl<'a> Designing<'a> {
     }
 }
 
-fn check_requirements(place: &Place, standing: ApprovalStatus) -> Result<()> {
+fn check_requirements(place: &Place, approval_status: ApprovalStatus) -> Result<()> {
     let Place { feature, paths, .. } = place;
-    let (message, hint) = match standing {
+    let (message, hint) = match approval_status {
         ApprovalStatus::Approved => return Ok(()),
         ApprovalStatus::Missing => (
             format!("{feature} has no requirements"),
             format!("Write them first: mahabharatha plan {feature}. Or design without: --force."),
         ),
         ApprovalStatus::Draft | ApprovalStatus::Changed => (
-            format!("the requirements of {feature} are {standing}: {}", paths.requirements().display()),
+            format!("the requirements of {feature} are {approval_status}: {}", paths.requirements().display()),
             format!("Approve them first: mahabharatha plan {feature} --approve. Or design without: --force."),
         ),
     };
     Err(Error::new(Kind::Invalid, message).hint(hint))
 }
 
-/// What tasks were done by is no more to be changed in silence.
+/// Refuses to change the graph of a run that has begun.
 fn check_not_begun(place: &Place, begun: Option<&Run>) -> Result<()> {
     if begun.is_none() {
         return Ok(());
@@ -383,7 +385,7 @@ fn check_not_begun(place: &Place, begun: Option<&Run>) -> Result<()> {
 }
 
 fn committing(ui: &Ui, args: &DesignArgs) -> Result<Committing> {
-    // A form is nothing to be committed.
+    // A form is not committed unless the user asks for it.
     if args.no_commit || (args.asks_for_form() && !args.commit) {
         return Ok(Committing::No);
     }

@@ -1,4 +1,4 @@
-//! `doctor`: every preflight check, with what to do.
+//! `doctor`: runs every preflight check and says what to do about failures.
 
 use clap::Args;
 use mahabharatha_engine::preflight::{self, CheckStatus, Ground, Report};
@@ -38,7 +38,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &DoctorArgs) -> Result<ExitCode> {
     Ok(if report.failed() { ExitCode::Preflight } else { ExitCode::Done })
 }
 
-/// With a feature everything is checked, without one what can be.
+/// Runs all checks; without a feature, those that need none.
 fn examine(global: &Global, ui: &Ui) -> Result<Report> {
     let project = global.project()?;
     let mut report = preflight::check_machine(&project)?;

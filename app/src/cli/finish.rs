@@ -1,4 +1,4 @@
-//! How a run ended: in one sentence that is true, with what is needed to go on, and with the code for scripts.
+//! Reports how a run ended: the reason, the next command, and the exit code.
 
 use jiff::Timestamp;
 use mahabharatha_core::excerpt::{key_lines, summary};
@@ -16,12 +16,12 @@ use serde_json::json;
 
 use super::exit::{ExitCode, error_json};
 
-/// Lines that are shown of a gate's output; the log has all.
-const SHOWN_LINES: usize = 20;
-/// In columns.
-const LONGEST: usize = 200;
+/// Most lines shown of a gate's output; the log has all of them.
+const MAX_LINES: usize = 20;
+/// Most columns shown of a line.
+const MAX_COLUMNS: usize = 200;
 
-/// Who took the run so far, and so how to go on.
+/// What drove the run, which decides the next command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     Run,
@@ -30,7 +30,7 @@ pub enum Driver {
     Opening,
 }
 
-/// Ends the events that a command printed, where it printed any, with its exit code and its error.
+/// Prints the last event of a command that streams events, with its exit code and error.
 pub fn end_stream(ui: &Ui, streams: bool, result: &Result<ExitCode>) {
     if !streams {
         return;
@@ -94,7 +94,9 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`.");
             Err(files.iter().fold(error, |error, file| error.detail(file.clone())).hint(hint))
         }
-        End::Paused { why } => failed(Kind::Paused, format!("{feature} is paused: {why}"), way_out(place, &go_on)?),
+        End::Paused { why } => {
+            failed(Kind::Paused, format!("{feature} is paused: {why}"), resolution_of_blocker(place, &go_on)?)
+        }
         End::Stopped => failed(
             Kind::Stopped,
             format!("{feature} is paused, as was asked; its work is kept"),
@@ -108,7 +110,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
     }
 }
 
-/// What to do with a completed feature: review it, merge it where it is on staging, then clear away what is left.
+/// Returns the next steps for a completed feature: review, merge if it is on staging, clean up.
 fn next_step(place: &Place, run: &Run) -> String {
     let (feature, start) = (&place.feature, run.setup().start.short());
     let branch = run.landing_branch();
@@ -128,18 +130,18 @@ fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
     }
 }
 
-/// The gate with the lines that matter of what it printed, and where all of it is.
+/// Adds a gate's command, the key lines of its output and the command that shows all of it to the error.
 fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
     let error = error.detail(format!("{}: {}", failure.gate, failure.command));
     let (output, end) = failure.output_and_end();
-    let (lines, others) = key_lines(output, SHOWN_LINES);
+    let (lines, others) = key_lines(output, MAX_LINES);
     let more = (others > 0).then(|| format!("    … {others} lines more: {}", gate_logs(&place.feature, &failure.gate)));
-    let shown = lines.iter().map(String::as_str).chain(end).map(|line| format!("    {}", fit(line, LONGEST)));
+    let shown = lines.iter().map(String::as_str).chain(end).map(|line| format!("    {}", fit(line, MAX_COLUMNS)));
     shown.chain(more).fold(error, Error::detail)
 }
 
-/// What a person can do about whatever keeps the run from going on.
-fn way_out(place: &Place, go_on: &str) -> Result<String> {
+/// Returns what the user can do about the first blocker of the run.
+fn resolution_of_blocker(place: &Place, go_on: &str) -> Result<String> {
     let blockers = RunView::of(&control::read_run(place)?).blockers;
     let resolution = blockers.into_iter().next().map(|blocker| sentence(&blocker.resolution));
     Ok(resolution.unwrap_or_else(|| format!("Go on with: {go_on}")))

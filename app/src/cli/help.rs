@@ -1,4 +1,4 @@
-//! `help`: the help of a command, or a page of the documentation, which an installed program has with it.
+//! `help`: the help of a command, or a page of the documentation that is built into the program.
 
 use clap::{Args, CommandFactory, Parser};
 use mahabharatha_core::names::suggestion;
@@ -8,7 +8,7 @@ use mahabharatha_sys::ui::Ui;
 use super::exit::ExitCode;
 use super::{Cli, called_as};
 
-/// A name, what the page is for, and the page.
+/// Name, summary and text of each page.
 const TOPICS: [(&str, &str, &str); 8] = [
     ("setup", "what `init` finds in a project and writes", include_str!("../../../docs/init.md")),
     ("scaffolds", "`init` in an empty directory", include_str!("../../../docs/scaffolds.md")),
@@ -48,7 +48,7 @@ pub fn run(ui: &Ui, args: &HelpArgs) -> Result<ExitCode> {
     }
     match Cli::try_parse_from([called_as()].into_iter().chain(words.iter().copied()).chain(["--help"])) {
         Err(help) if !help.use_stderr() => {
-            // It is clap's to print, colours included.
+            // clap prints it, with colours.
             let _ = help.print();
         }
         Err(wrong) => return Err(super::usage_error(&wrong)),

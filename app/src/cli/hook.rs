@@ -1,6 +1,6 @@
-//! `hook`: what Claude Code's hooks call. The client takes exit code 2 for a refusal, and stderr for its reason.
+//! `hook`: called by Claude Code's hooks. The client treats exit code 2 as a refusal and shows stderr as its reason.
 //!
-//! In a session that works on no task of ours every hook does nothing.
+//! In a session that works on none of our tasks, every hook must do nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::exit::ExitCode;
 use super::{Cli, Command, Global};
 
-/// More than a client sends for any file that an agent writes.
+/// Larger than the input for any file that an agent writes.
 const MAX_INPUT_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Args)]
@@ -80,7 +80,8 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Reads a call that a session with tasks may make without asking: `task`, `merge` or `status`, here and as itself.
+/// Parses a call that a session with tasks may make without asking: `task`, `merge` or `status`, in its own directory
+/// and not in the name of another session.
 fn own_call(words: &[String], cwd: &Path) -> Option<OwnCall> {
     if !matches!(words.first()?.as_str(), "mahabharatha" | "mbh") {
         return None;
@@ -101,7 +102,7 @@ fn own_call(words: &[String], cwd: &Path) -> Option<OwnCall> {
     Some(OwnCall { feature: feature.to_string(), for_subagents })
 }
 
-/// What the client says after a subagent was launched in the background, or has answered in the foreground.
+/// Hook input after a subagent was launched in the background, or has answered in the foreground.
 #[derive(Debug, Deserialize)]
 struct AgentUsed {
     session_id: String,
@@ -141,7 +142,7 @@ fn subagent_stop(stopped: &SubagentStopped) -> Result<ExitCode> {
 struct TurnEnded {
     session_id: String,
     cwd: PathBuf,
-    /// What runs in the background; none where the client does not say.
+    /// Tasks running in the background; `None` if the client does not report them.
     background_tasks: Option<Vec<Value>>,
 }
 
@@ -153,7 +154,7 @@ fn stop(ended: &TurnEnded) -> Result<ExitCode> {
         session.runs_only(&running)?;
     }
     for feature_dir in session.idle_features()? {
-        // The run is over, and so is the turn that reported on it.
+        // The run has ended, and so has the turn that reported on it.
         if Lease::of(&feature_dir, &ended.session_id).is_some_and(|lease| !lease.drives) {
             lease::end(&feature_dir, &ended.session_id)?;
         }
@@ -167,7 +168,7 @@ struct SessionCall {
     cwd: PathBuf,
 }
 
-/// Gives up what ended sessions hold. Where there is nothing of that kind it reads a few small files.
+/// Releases the tasks that ended sessions still hold. Reads only a few small files if there are none.
 fn session_start(call: &SessionCall) -> Result<ExitCode> {
     let abandoned = guard::features(&call.cwd).into_iter().filter(|dir| is_abandoned(dir));
     let names = abandoned.filter_map(|dir| Feature::new(dir.file_name()?.to_str()?.to_owned()).ok());
@@ -179,14 +180,15 @@ fn session_start(call: &SessionCall) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// The lease ends first: what cannot be given up now is given up when the next session starts.
+/// Releases the session's tasks. Ends the lease first: what cannot be released now is released when the next session
+/// starts.
 fn session_end(call: &SessionCall) -> Result<ExitCode> {
     let features = guard::features_held(&call.cwd, &call.session_id);
     features.iter().try_for_each(|feature_dir| lease::end(feature_dir, &call.session_id))?;
     session_start(call)
 }
 
-/// Whether a session without a live lease holds an attempt of the feature.
+/// Tells whether a session without a live lease holds an attempt of the feature.
 fn is_abandoned(feature_dir: &Path) -> bool {
     let sessions = subagents::sessions_at_work(feature_dir).unwrap_or_default();
     sessions.iter().any(|session| Lease::of(feature_dir, session).is_none())
@@ -194,7 +196,7 @@ fn is_abandoned(feature_dir: &Path) -> bool {
 
 fn task_completed(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<TaskCompleted>(ui)? else { return Ok(ExitCode::Done) };
-    // An entry of a project that is gone, or was never run, is not ours to judge.
+    // Ignore entries of a project that is gone or was never run.
     let Ok(Some(ListedTask { project, feature, task })) = call.our_task() else { return Ok(ExitCode::Done) };
     let Ok(project) = Project::find(&project) else { return Ok(ExitCode::Done) };
     let place = Place { paths: project.feature(&feature), project, feature };
@@ -215,12 +217,12 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
     }
     match run.task(&task).map(|task| &task.status) {
         Some(TaskStatus::InProgress { .. }) => refused("a worker is at it"),
-        // Where it is not worked on, the run checks what is said before it believes it.
+        // No worker or session has the task: the run verifies the claim before it accepts it.
         _ => Ok(ExitCode::Done),
     }
 }
 
-/// As `read_call`. Input that cannot be read must not block users where no session holds tasks: there it is none.
+/// Like `read_call`, but returns `None` for unreadable input if no session holds tasks, so it cannot block the user.
 fn read_call_or_pass<T: DeserializeOwned>(ui: &Ui) -> Result<Option<T>> {
     match read_call(ui) {
         Err(_) if guard::features_with_sessions(Path::new(".")).is_empty() => Ok(None),

@@ -1,4 +1,4 @@
-//! `init`: a new project in an empty directory, or an existing one made ready.
+//! `init`: creates a new project in an empty directory, or sets up an existing one.
 
 use std::path::PathBuf;
 

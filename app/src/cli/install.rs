@@ -1,4 +1,4 @@
-//! `install`: puts slash commands, agents and hooks in place, as files or as plugins, and removes them again.
+//! `install`: installs or removes slash commands, agents and hooks, as files or as plugins.
 
 use std::fs;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ impl InstallArgs {
         if self.minimal { minimal() } else { self.groups.removal() }
     }
 
-    /// Whether the user left open if there is to be a status line.
+    /// Tells whether the user did not choose for or against a status line.
     fn leaves_status_line_open(&self) -> bool {
         let is_chosen = self.status_line || self.minimal || self.groups.is_given();
         !is_chosen && !self.remove && self.plugin.is_none()
@@ -80,7 +80,7 @@ fn minimal() -> Selection {
 pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
     let operation = args.operation();
     let root = root(global, args)?;
-    // Held to the end, so that no `init` writes meanwhile. A directory that is not there yet holds nothing to recover.
+    // Held until the end, so that no `init` writes meanwhile. A directory that does not exist has nothing to recover.
     let _lock = if root.exists() { Some(file_set::lock(&root)?) } else { None };
     if _lock.is_some() && !args.dry_run && file_set::recover(&root)? {
         ui.note("Cleaned up after an init or install that was interrupted.");
@@ -104,7 +104,7 @@ pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
     if written {
         plan.carry_out()?;
     }
-    tell(ui, args, &plan, written);
+    print_result(ui, args, &plan, written);
     if let Some(command) = status_line_command.filter(|_| written) {
         ui.note(&format!("To show runs in Claude Code's status line: {command}"));
     }
@@ -115,11 +115,11 @@ pub fn run(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Plans the installation. Offers the status line if there is none: by a question where the user can be asked, else by
-/// the command that is returned.
+/// Plans the installation. If there is no status line, offers one: by a question if the user can be asked, otherwise
+/// through the returned command.
 fn plan(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<(Plan, Option<&'static str>)> {
     let (home, split) = if args.user {
-        // The commands serve many projects, so no project's configuration counts.
+        // The commands are for many projects, so no project's configuration applies.
         (Home::of_user()?, true)
     } else {
         let project = global.project()?;
@@ -142,7 +142,7 @@ fn plan(global: &Global, ui: &Ui, args: &InstallArgs) -> Result<(Plan, Option<&'
     Ok((plan, None))
 }
 
-/// Returns the directory that all changes are below, as an absolute path.
+/// Returns the directory that contains all changes, as an absolute path.
 fn root(global: &Global, args: &InstallArgs) -> Result<PathBuf> {
     if let Some(dir) = &args.plugin {
         let dir = global.directory.join(dir);
@@ -155,14 +155,14 @@ fn root(global: &Global, args: &InstallArgs) -> Result<PathBuf> {
     if !args.remove {
         return Ok(global.project()?.root().to_owned());
     }
-    // `init` also writes into a directory that is in no repository.
+    // `init` also works in a directory outside of any repository.
     match Project::locate(&global.directory)? {
         Some(project) => Ok(project.root().to_owned()),
         None => fs::canonicalize(&global.directory).map_err(io("follow", &global.directory)),
     }
 }
 
-fn tell(ui: &Ui, args: &InstallArgs, plan: &Plan, written: bool) {
+fn print_result(ui: &Ui, args: &InstallArgs, plan: &Plan, written: bool) {
     let remove = remove_command(args);
     if ui.json() {
         let data = json!({ "root": plan.root(), "files": plan.files, "written": written, "remove": remove });

@@ -1,4 +1,4 @@
-//! `list`: all features of the project.
+//! `list`: lists all features of the project.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// A feature whose files cannot be read is listed with the reason.
+/// Returns a feature's entry; if its files cannot be read, one with the reason.
 fn look(project: &Project, feature: Feature, start: &StartTree) -> Listed {
     let place = Place::new(project.clone(), feature);
     let listed = of_run(&place).and_then(|run| run.map_or_else(|| of_spec(&place, start), Ok));
@@ -108,7 +108,7 @@ fn counted(feature: &str, status: &'static str, tasks: &[TaskView], cost: mahabh
     }
 }
 
-/// When the files of a spec were written.
+/// Returns the modification times of a spec's files.
 fn written_at(specs: &Path) -> Vec<Stamp> {
     let files = fs::read_dir(specs).into_iter().flatten().flatten();
     let times = files.filter_map(|file| Timestamp::try_from(file.metadata().ok()?.modified().ok()?).ok());

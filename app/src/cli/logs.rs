@@ -1,4 +1,4 @@
-//! `logs`: what workers, tasks and gates logged.
+//! `logs`: shows the logs of workers, tasks and gates.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -79,14 +79,14 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// A task is known from the run's graph, or from its log where it was dropped from the graph since.
+/// Refuses a task that is neither in the run's graph nor has a log, as one that was dropped from the graph does.
 fn check_task(place: &Place, task: &str) -> Result<()> {
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else { return Ok(()) };
     let is_known = TaskId::new(task).is_ok_and(|id| run.task(&id).is_some() || place.paths.task_log(&id).exists());
     if is_known { Ok(()) } else { Err(control::no_such_task(&run, task)) }
 }
 
-/// Until the reader leaves, or the person has seen enough.
+/// Prints new records until the output is closed or the user cancels.
 fn follow(ui: &Ui, zone: &TimeZone, mut tail: Tail) -> Result<ExitCode> {
     let changes = watch::changes(tail.directory())?;
     while !ui.reader_left() {

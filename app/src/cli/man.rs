@@ -1,4 +1,4 @@
-//! `man`: the manual on one page, commands and exit codes included.
+//! `man`: the manual page, with commands and exit codes.
 
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
@@ -23,7 +23,7 @@ pub fn page(mut command: Command) -> String {
     command.build();
     let mut bytes = Vec::new();
     let man = clap_mangen::Man::new(command.clone());
-    // A Vec takes whatever is written to it.
+    // Writing to a Vec cannot fail.
     let _ = man.render_title(&mut bytes);
     let _ = man.render_name_section(&mut bytes);
     let _ = man.render_synopsis_section(&mut bytes);
@@ -49,7 +49,7 @@ fn write_command(page: &mut String, command: &Command) {
     }
 }
 
-/// `-w, --workers <N>`, `[FEATURE]`
+/// Formats an argument: `-w, --workers <N>`, `<FEATURE>`.
 fn usage(arg: &Arg) -> String {
     let long = arg.get_long().map(|long| format!("--{long}"));
     let short = arg.get_short().map(|short| format!("-{short}"));
@@ -64,7 +64,7 @@ fn text(styled: Option<&StyledStr>) -> String {
     escaped(&styled.map(ToString::to_string).unwrap_or_default())
 }
 
-/// So that roff takes it as it is written.
+/// Escapes text for roff.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('"', "\\(dq");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

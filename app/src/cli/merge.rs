@@ -1,4 +1,4 @@
-//! `merge`: integrate a level whose tasks are completed, or try a failed integration again. Nothing is launched.
+//! `merge`: merges a level whose tasks are completed, or retries a failed merge. Must never launch an agent.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct MergeArgs {
 }
 
 impl MergeArgs {
-    /// Whether it names a session, rather than being the one that it is called from.
+    /// Tells whether the call names a session instead of acting as its own.
     pub fn acts_as_another(&self) -> bool {
         self.session.is_some()
     }

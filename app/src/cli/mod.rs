@@ -1,4 +1,4 @@
-//! One file per command: its arguments and `run`. Nothing depends on this room.
+//! The command line: one file per command, with its arguments and `run`. No other module may depend on this one.
 
 mod answer;
 mod cleanup;
@@ -149,7 +149,7 @@ pub fn main() -> std::process::ExitCode {
             if code == ExitCode::Usage && std::env::args_os().any(|argument| argument == "--json") {
                 Ui::new(Flags::default()).print_json_error(&exit::error_json(&usage_error(&error)));
             } else {
-                // Help and usage errors are clap's to print, colours included.
+                // clap prints help and usage errors, with colours.
                 let _ = error.print();
             }
             return code.into();
@@ -171,7 +171,7 @@ pub fn main() -> std::process::ExitCode {
     }
 }
 
-/// What clap says, as an error of ours.
+/// Converts a usage error of clap.
 fn usage_error(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -218,7 +218,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
     }
 }
 
-/// The program's name, or the short one where it was called by that.
+/// Returns the name that the program was called by, `mahabharatha` or `mbh`.
 fn called_as() -> &'static str {
     let program = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
     if program.file_name().is_some_and(|name| name == "mbh") { "mbh" } else { "mahabharatha" }

@@ -1,4 +1,4 @@
-//! The project and the feature that a command is about.
+//! Finds the project and the feature that a command acts on.
 
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{Place, Project};
@@ -10,7 +10,7 @@ impl Global {
         Project::find(&self.directory)
     }
 
-    /// As `place`; a feature that is named must be there already.
+    /// Like `place`, but a named feature must exist already.
     pub fn known_place(&self, argument: Option<&str>) -> Result<Place> {
         let place = self.place(argument)?;
         if argument.is_some() || self.names_a_feature() {
@@ -19,7 +19,7 @@ impl Global {
         Ok(place)
     }
 
-    /// A feature named as an argument counts as if by `--feature`.
+    /// Returns the project and the feature; an argument has the same effect as `--feature`.
     pub fn place(&self, argument: Option<&str>) -> Result<Place> {
         if let (Some(one), Some(other)) = (argument, self.feature.as_deref())
             && one.trim() != other.trim()
@@ -34,7 +34,7 @@ impl Global {
         Ok(Place::new(project, feature))
     }
 
-    /// By flag; a feature may also be meant without being named.
+    /// Tells whether `--feature` names a feature; otherwise it is derived from environment and files.
     pub fn names_a_feature(&self) -> bool {
         self.feature.is_some()
     }

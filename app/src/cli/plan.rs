@@ -1,4 +1,4 @@
-//! `plan`: what a feature is for, written down and approved. It stops there.
+//! `plan`: writes the requirements of a feature and has the user approve them. Must not go on to the design.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub struct PlanArgs {
     approve: bool,
 }
 
-/// Who writes the requirements.
+/// Author of the requirements.
 enum Author<'a> {
     Agent(Asker<'a>),
     Person,
@@ -68,7 +68,7 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let planning = Planning { place: &place, ui, args, config: &config, run_cost, written: RefCell::default() };
     let planned =
         planning::show_in_task_list(ui, &place.project, &place.feature, Phase::Plan, || planning.carry_out(global));
-    // An agent that was asked in vain has cost something too.
+    // A failed plan has a cost too.
     let shown = control::show_planning_cost(&place);
     planned.and(shown).map(|()| ExitCode::Done)
 }
@@ -85,14 +85,14 @@ struct Planning<'a> {
     ui: &'a Ui,
     args: &'a PlanArgs,
     config: &'a Config,
-    /// What the feature's run has cost, where there was one.
+    /// Cost of the feature's run, if there was one.
     run_cost: Cost,
-    /// What we ourselves put there last.
+    /// Text that this process wrote last.
     written: RefCell<Option<String>>,
 }
 
 impl Planning<'_> {
-    /// Whether the requirements are approved in the end.
+    /// Writes the requirements and asks for approval; returns whether they are approved.
     fn carry_out(&self, global: &Global) -> Result<bool> {
         let Planning { place, ui, args, .. } = self;
         let source = args.source();
@@ -103,13 +103,13 @@ impl Planning<'_> {
         let wrote = wish.is_some() || existing.is_none();
         if wrote {
             let text = self.write(wish.as_deref(), existing.as_deref(), &mut cost)?;
-            self.keep(text)?;
+            self.save(text)?;
         }
         self.decide(wrote, &mut cost)?;
-        self.tell(cost)
+        self.print_result(cost)
     }
 
-    /// The document, from what is wanted; one that was given whole is taken as it is.
+    /// Returns the document for the user's wish; a wish that is already a complete document is taken as it is.
     fn write(&self, wish: Option<&str>, existing: Option<&str>, cost: &mut Cost) -> Result<String> {
         let feature = self.place.feature.as_str();
         if let Some(text) = wish.filter(|text| is_whole(text)) {
@@ -173,8 +173,8 @@ impl Planning<'_> {
         }
     }
 
-    /// Puts the document in its place; what somebody else had there is kept beside it.
-    fn keep(&self, text: String) -> Result<()> {
+    /// Writes the document; keeps a version that this process did not write beside it.
+    fn save(&self, text: String) -> Result<()> {
         let path = self.place.paths.requirements();
         let _whole = planning::uninterrupted();
         let ours = self.written.take().map(String::into_bytes);
@@ -208,7 +208,7 @@ impl Planning<'_> {
             let asked = if self.ui.yes() { Ok("a".to_owned()) } else { self.ui.ask(question, "--approve") };
             let answer = match asked {
                 Ok(answer) => answer,
-                // Whoever leaves has not approved it.
+                // End of input is not an approval.
                 Err(unanswered) if unanswered.ended => "d".to_owned(),
                 Err(unanswered) => return Err(Error::new(Kind::Usage, unanswered.to_string())),
             };
@@ -251,7 +251,7 @@ impl Planning<'_> {
             }
             Author::Person | Author::Form => self.interview(Requirements::parse(&current))?,
         };
-        self.keep(in_bounds(&requirements)?)
+        self.save(in_bounds(&requirements)?)
     }
 
     fn approve(&self) -> Result<()> {
@@ -260,7 +260,7 @@ impl Planning<'_> {
         self.checkpoint()
     }
 
-    /// How far the feature is, which is the current one now.
+    /// Records the feature's progress and makes it the current one.
     fn checkpoint(&self) -> Result<()> {
         let Place { project, feature, paths } = self.place;
         write_atomic(&project.current_feature_file(), format!("{feature}\n").as_bytes())?;
@@ -268,24 +268,24 @@ impl Planning<'_> {
         let status = format!("requirements are {status}");
         if let Err(error) = files::write_checkpoint(project, paths, &Checkpoint { phase: "Planning", status: &status })
         {
-            // Everything that matters is written.
+            // Only a warning: everything important is written.
             self.ui.warn(&error.to_string());
         }
         Ok(())
     }
 
-    /// The document as it is now.
+    /// Returns the document as it is now.
     fn text(&self) -> Result<String> {
         Ok(planning::read_document(&self.place.paths.requirements())?.unwrap_or_default())
     }
 
-    /// What was shown.
+    /// Shows the document and its gaps; returns the text that was shown.
     fn show(&self) -> Result<String> {
         let text = self.text()?;
         if self.ui.yes() {
             self.ui.note(&format!("\n{text}"));
         } else {
-            // Nobody can approve what they do not see, however quiet it is to be.
+            // The user must see what to approve, even with `--quiet`.
             self.ui.tell(Style::Plain, &format!("\n{text}"));
         }
         self.tell_gaps(&Requirements::parse(&text).check());
@@ -301,36 +301,37 @@ impl Planning<'_> {
         }
     }
 
-    fn tell(&self, cost: Cost) -> Result<bool> {
+    fn print_result(&self, cost: Cost) -> Result<bool> {
         let Place { project, feature, paths } = self.place;
-        let (standing, gaps) = (planning::approval_status(project, paths)?, Requirements::parse(&self.text()?).check());
+        let (approval_status, gaps) =
+            (planning::approval_status(project, paths)?, Requirements::parse(&self.text()?).check());
         if self.ui.json() {
             let path = paths.requirements();
             let data = json!({
-                "feature": feature.as_str(), "requirements": path, "status": standing, "problems": gaps,
+                "feature": feature.as_str(), "requirements": path, "status": approval_status, "problems": gaps,
             });
             self.ui.data(&serde_json::to_string_pretty(&extended(data, cost)).expect("it has string keys only"));
-            return Ok(standing == ApprovalStatus::Approved);
+            return Ok(approval_status == ApprovalStatus::Approved);
         }
         if !self.ui.can_ask() {
             gaps.iter().for_each(|gap| self.ui.warn(&gap_line(gap)));
         }
         let cost = cost_phrase(cost).map(|cost| format!(" ({cost})")).unwrap_or_default();
-        self.ui.note(&format!("{} is {standing}{cost}.", paths.requirements().display()));
-        self.ui.note(&match standing {
+        self.ui.note(&format!("{} is {approval_status}{cost}.", paths.requirements().display()));
+        self.ui.note(&match approval_status {
             ApprovalStatus::Approved => format!("Next: mahabharatha design {feature}"),
             _ => format!("When it is right: mahabharatha plan {feature} --approve"),
         });
-        Ok(standing == ApprovalStatus::Approved)
+        Ok(approval_status == ApprovalStatus::Approved)
     }
 }
 
-/// Whether a text is in the form of requirements already.
+/// Tells whether a text already has the form of requirements.
 fn is_whole(text: &str) -> bool {
     Requirements::parse(text).stories.iter().any(|story| !story.criteria.is_empty())
 }
 
-/// The document, unless nobody could read it again.
+/// Returns the document, or an error if it could not be read again.
 fn in_bounds(requirements: &Requirements) -> Result<String> {
     planning::text_of(requirements.to_markdown().into_bytes(), "the document")
 }

@@ -1,4 +1,4 @@
-//! `retry`: another try at tasks that are blocked, skipped or completed but not merged.
+//! `retry`: requeues tasks that are blocked, skipped, or completed but not merged.
 
 use clap::Args;
 use mahabharatha_core::ids::TaskId;
@@ -35,7 +35,7 @@ pub fn run(global: &Global, ui: &Ui, args: &RetryArgs) -> Result<ExitCode> {
     answer::print_next_command(&place, ui, &answer)?;
     let is_over =
         |task: &TaskId| before.task(task).is_some_and(|state| max_usd.is_some_and(|limit| state.spent_usd() >= limit));
-    // What else was refused is said, and a failure of its own.
+    // Any other refusal is printed and counts as a failure.
     let only_budgets = !answer.refused.is_empty() && answer.refused.iter().all(|refusal| is_over(&refusal.task));
     Ok(if only_budgets { ExitCode::Paused } else { code })
 }

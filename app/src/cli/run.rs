@@ -1,4 +1,4 @@
-//! `kurukshetra`, alias `run`: carry a feature's task graph to the end, or on from where it stopped.
+//! `kurukshetra`, alias `run`: runs a feature's task graph, or resumes it.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     }
 }
 
-/// What was asked for on the command line, where anything was.
+/// Returns the launcher that the user chose; `None` for the configured one.
 fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
     match mode {
         Mode::Auto => Ok(None),
@@ -141,7 +141,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Every command of the repository that a run would execute, with the place where it stands.
+/// Returns every command of the repository that a run would execute, each with where it is defined.
 pub fn commands(
     config: &mahabharatha_core::config::Config,
     tasks: &[&Task],

@@ -1,4 +1,4 @@
-//! `--only`, `--without` and `--minimal`: which groups of files `init` and `install` write.
+//! `--only`, `--without` and `--minimal`: choose the groups of files that `init` and `install` write.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -21,12 +21,12 @@ fn parser() -> impl TypedValueParser<Value = Group> {
 }
 
 impl GroupArgs {
-    /// Returns the chosen groups: without a choice all, the status line only where it is asked for.
+    /// Returns the chosen groups; by default all, with the status line only if requested.
     pub fn selection(&self, status_line: bool) -> Selection {
         chosen(&self.only, &self.without, status_line)
     }
 
-    /// Returns the groups to remove: without a choice all, with the status line.
+    /// Returns the groups to remove; by default all, including the status line.
     pub fn removal(&self) -> Selection {
         chosen(&self.only, &self.without, self.only.is_empty())
     }

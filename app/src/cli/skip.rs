@@ -1,4 +1,4 @@
-//! `skip`: leave tasks out, with everything that needs them.
+//! `skip`: skips tasks, and the tasks that depend on them.
 
 use clap::Args;
 use mahabharatha_core::ids::TaskId;

@@ -1,4 +1,4 @@
-//! `status`: how far a feature is.
+//! `status`: shows the progress of a feature.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,10 +32,10 @@ use serde_json::json;
 use super::exit::ExitCode;
 use super::{Global, status_line};
 
-/// Interval at which the clocks on a screen move on while nothing happens.
-const CLOCK_TICK: Duration = Duration::from_secs(1);
-/// So many lines of each worker's log are shown.
-const LOG_TAIL: usize = 3;
+/// Redraw interval for the durations on a screen.
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
+/// Lines shown of each worker's log.
+const LOG_LINES: usize = 3;
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -75,8 +75,8 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
             return Ok(ExitCode::Done);
         }
         match &changes {
-            Some(changes) => changes.wait(ui.has_screen().then_some(CLOCK_TICK)),
-            // Watched before it is looked at once more, so that no change is missed.
+            Some(changes) => changes.wait(ui.has_screen().then_some(REDRAW_INTERVAL)),
+            // Start watching before the next look, so that no change is missed.
             None => changes = Some(watch::feature_changes(place.paths.dir())?),
         }
     }
@@ -84,18 +84,18 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
 
 struct Look {
     text: String,
-    /// A process is at it, so that more is to come.
+    /// A process or session drives the run, so more changes follow.
     driven: bool,
 }
 
-/// For a screen, what matters most comes first: what is below its last line is cut off.
+/// Returns the status. For a screen, the most important part is first, since a screen cuts off the end.
 fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
-    // Asked first: where it is not driven, nothing comes after what is read then.
+    // Read first: if the run is not driven, the state read below is final.
     let driven = control::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
-    let standing = planning::approval_status(&place.project, &place.paths)?;
+    let approval_status = planning::approval_status(&place.project, &place.paths)?;
     let setup = costs::total(&place.project.setup_costs())?;
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {
-        return Ok(Look { text: not_run_yet(place, ui, standing, setup)?, driven: false });
+        return Ok(Look { text: not_run_yet(place, ui, approval_status, setup)?, driven: false });
     };
     let view = control::view(place, &run, driven)?;
     let doing = doing(place, &view);
@@ -104,8 +104,8 @@ fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
     let gate = RunningGate::find(&place.paths)?.map(|gate| gate.progress(now));
     if ui.json() {
         let mut status = status_json(&view, &doing, gate.as_ref(), list.as_ref());
-        if standing != ApprovalStatus::Missing {
-            status["requirements"] = json!(standing);
+        if approval_status != ApprovalStatus::Missing {
+            status["requirements"] = json!(approval_status);
         }
         status["setup"] = json!(setup);
         return Ok(Look { text: status.to_string(), driven });
@@ -122,19 +122,19 @@ fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
         paint: ui.paint(),
     };
     let mut text = status_text(&view, show);
-    if standing == ApprovalStatus::Changed {
-        text.push_str(&format!("\nRequirements: {standing}.\n"));
+    if approval_status == ApprovalStatus::Changed {
+        text.push_str(&format!("\nRequirements: {approval_status}.\n"));
     }
     text.push_str(&setup_line(setup));
     Ok(Look { text, driven })
 }
 
-/// Shows a feature that is planned or designed; an error where nothing is known of it.
-fn not_run_yet(place: &Place, ui: &Ui, standing: ApprovalStatus, setup: Cost) -> Result<String> {
+/// Formats a feature that is planned or designed; an error if nothing is known about it.
+fn not_run_yet(place: &Place, ui: &Ui, approval_status: ApprovalStatus, setup: Cost) -> Result<String> {
     let planning = place.paths.planning_cost()?;
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let design = specs::find_design(&place.paths, &start)?;
-    let has_requirements = standing != ApprovalStatus::Missing;
+    let has_requirements = approval_status != ApprovalStatus::Missing;
     let graph = match &design {
         specs::FoundDesign::Valid(graph) => Some(&**graph),
         specs::FoundDesign::Missing if !has_requirements && planning.is_zero() => return Err(control::no_run(place)),
@@ -146,22 +146,22 @@ fn not_run_yet(place: &Place, ui: &Ui, standing: ApprovalStatus, setup: Cost) ->
         view.blockers.push(Blocker { what: "design".to_string(), cause, resolution });
     }
     if ui.json() {
-        // A run has these too.
+        // Fields that the status of a run has too.
         let mut status = extended(json!({ "level": null, "workers": [], "mismatches": [] }), view);
-        status["requirements"] = json!(has_requirements.then_some(standing));
+        status["requirements"] = json!(has_requirements.then_some(approval_status));
         status["setup"] = json!(setup);
         return Ok(status.to_string());
     }
-    let requirements = has_requirements.then(|| standing.to_string());
+    let requirements = has_requirements.then(|| approval_status.to_string());
     Ok(planned_text(&view, requirements.as_deref(), ui.columns(), ui.paint()) + &setup_line(setup))
 }
 
-/// What `init --agent` has cost, which is no feature's; nothing where it was not asked.
+/// Formats the cost of `init --agent`, which belongs to no feature; empty if it was not used.
 fn setup_line(setup: Cost) -> String {
     cost_fact(setup).map(|cost| format!("\nSetting up the project (init --agent): {cost}.\n")).unwrap_or_default()
 }
 
-/// Nothing where it is not kept.
+/// Returns the state of the feature's task list; `None` if there is none.
 fn list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListView> {
     let id = place.feature.to_string();
     let trouble = |error: Error| ListView { id: id.clone(), trouble: Some(error.to_string()), ..ListView::default() };
@@ -176,7 +176,7 @@ fn list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListVi
     })
 }
 
-/// What the agents at work do now, by worker, where they tell.
+/// Returns the current activity of running agents that report it, by worker.
 fn doing(place: &Place, view: &RunView) -> BTreeMap<u32, Doing> {
     let mut doing = BTreeMap::new();
     for worker in view.workers.iter().filter(|worker| worker.status == "running") {
@@ -189,7 +189,7 @@ fn doing(place: &Place, view: &RunView) -> BTreeMap<u32, Doing> {
     doing
 }
 
-/// What is known of each worker besides: the ports of its latest job, the end of its log.
+/// Returns more about each worker: the ports of its latest job and the end of its log.
 fn details(place: &Place, view: &RunView) -> Result<Details> {
     let mut details = Details::default();
     let attempts = view.tasks.iter().flat_map(|task| task.attempts.iter().map(move |attempt| (&task.id, attempt)));
@@ -205,7 +205,7 @@ fn details(place: &Place, view: &RunView) -> Result<Details> {
         if let Some(worker) = record.worker {
             let tail = details.logs.entry(worker).or_default();
             tail.push(record);
-            if tail.len() > LOG_TAIL {
+            if tail.len() > LOG_LINES {
                 tail.remove(0);
             }
         }

@@ -1,7 +1,7 @@
 //! `status --line`: a feature's state in one line, for Claude Code's status line and for shell prompts.
 //!
-//! It reads one file and starts no process, so that it answers within milliseconds. Claude Code starts it in the session's
-//! directory with a description of the session on stdin, which is not read: nothing may keep a prompt waiting.
+//! It reads one file and starts no process, so it answers within milliseconds. Claude Code starts it in the session's
+//! directory with a description of the session on stdin, which it must not read: a prompt must never wait.
 
 use mahabharatha_engine::report::status_line::{StatusLine, text};
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Global;
 use super::exit::ExitCode;
 
-/// Prints nothing where there is no project, no feature or no run: a prompt is no place for errors.
+/// Prints the line, or nothing without a project, feature or run: a prompt should not show errors.
 pub fn run(global: &Global, ui: &Ui, named: Option<&str>) -> ExitCode {
     let line = read(global, named.or(global.feature.as_deref()));
     if ui.json() {

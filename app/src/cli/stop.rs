@@ -1,4 +1,4 @@
-//! `stop`: end a run, or what a run that died left running. When it returns, nothing runs.
+//! `stop`: stops a run, or the orphans of a run that died. When it returns, nothing is running.
 
 use std::time::Duration;
 
@@ -56,10 +56,10 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
             true
         }
         (Asked::Answered(_), None) => {
-            // The run lets go of its lock when the last of its processes is gone.
+            // The run releases its lock after its last process has exited.
             let lock = FeatureLock::wait(place.paths.dir(), &place.paths.holder_file())?;
             if Lease::driving(place.paths.dir()).is_some() {
-                // It was one of the session's own calls.
+                // The lock was held by a command of the session.
                 give_up_held(&place, &lock, None)?;
             }
             end_survivors(&place, &lock, None, grace)?;
@@ -75,12 +75,12 @@ pub fn run(global: &Global, ui: &Ui, args: &StopArgs) -> Result<ExitCode> {
             &serde_json::json!({ "feature": place.feature.as_str(), "worker": worker, "stopped": stopped }).to_string(),
         );
     } else {
-        ui.note(&what_became(&place, worker, stopped)?);
+        ui.note(&result_text(&place, worker, stopped)?);
     }
     Ok(ExitCode::Done)
 }
 
-fn what_became(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result<String> {
+fn result_text(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result<String> {
     let feature = &place.feature;
     Ok(match worker {
         _ if !stopped => format!("nothing runs for {feature}"),
@@ -92,7 +92,7 @@ fn what_became(place: &Place, worker: Option<WorkerId>, stopped: bool) -> Result
     })
 }
 
-/// The run's process has called the worker off; we wait for its end.
+/// Waits for the end of a worker that the run's process has cancelled.
 fn wait_for_worker(place: &Place, worker: WorkerId) -> Result<()> {
     let run = control::read_run(place)?;
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
@@ -103,7 +103,7 @@ fn wait_for_worker(place: &Place, worker: WorkerId) -> Result<()> {
     Ok(())
 }
 
-/// Ends the sessions, and the attempts that they hold; whether there was any. What they did is kept by who comes next.
+/// Ends the sessions and the attempts they hold; returns whether there were any. The next attempt saves their work.
 fn give_up_held(place: &Place, lock: &FeatureLock, only: Option<WorkerId>) -> Result<bool> {
     let sessions = Lease::all_alive(place.paths.dir());
     if only.is_none() {
@@ -114,7 +114,7 @@ fn give_up_held(place: &Place, lock: &FeatureLock, only: Option<WorkerId>) -> Re
     Ok(held || (only.is_none() && !sessions.is_empty()))
 }
 
-/// Ends workers that outlived their orchestrator. The lock shows that none is alive.
-fn end_survivors(place: &Place, _nobody_drives: &FeatureLock, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
+/// Ends workers that outlived their orchestrator. The lock proves that no orchestrator is running.
+fn end_survivors(place: &Place, _lock: &FeatureLock, only: Option<WorkerId>, grace: Duration) -> Result<bool> {
     jobs::end_survivors(&place.paths, Some(&control::read_run(place)?), only, grace)
 }

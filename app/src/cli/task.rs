@@ -1,4 +1,5 @@
-//! `task`: the protocol by which a session runs tasks itself. The session does the work, the program keeps track.
+//! `task`: the protocol by which a session runs tasks itself. The session does the work; this program assigns, checks
+//! and records it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -83,12 +84,12 @@ enum Verb {
 }
 
 impl TaskArgs {
-    /// Whether it names a session, rather than being the one that it is called from.
+    /// Tells whether the call names a session instead of acting as its own.
     pub fn acts_as_another(&self) -> bool {
         self.session.is_some()
     }
 
-    /// Whether a subagent may call it for the task that it works on.
+    /// Tells whether a subagent may call it for its own task.
     pub fn is_for_subagents(&self) -> bool {
         matches!(self.verb, Verb::Prompt { .. } | Verb::Verify { .. } | Verb::List)
     }
@@ -135,7 +136,7 @@ impl Call<'_> {
         if self.ui.json() {
             self.ui.data(&(serde_json::to_string_pretty(&next).expect("a step has string keys only") + "\n"));
         } else {
-            self.ui.data(&say(&next));
+            self.ui.data(&next_text(&next));
         }
         Ok(match (next.step, run.current_level().map(|level| &level.status)) {
             (Step::Failed, Some(LevelStatus::Failed { failure: LevelFailure::Obstacle(obstacle) })) => match obstacle {
@@ -264,7 +265,7 @@ impl Call<'_> {
     }
 }
 
-fn say(next: &Next) -> String {
+fn next_text(next: &Next) -> String {
     let level = next.level.map(|level| format!("level {level}: ")).unwrap_or_default();
     let tasks: Vec<&str> = next.tasks.iter().map(TaskId::as_str).collect();
     let under_way: Vec<&str> = next.in_progress.iter().map(TaskId::as_str).collect();

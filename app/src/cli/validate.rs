@@ -1,4 +1,4 @@
-//! `design --validate-only`: every problem of a task graph.
+//! `design --validate-only`: lists every problem of a task graph.
 
 use mahabharatha_core::graph::{Severity, TaskGraph, trace};
 use mahabharatha_core::spec::Requirements;
@@ -61,7 +61,7 @@ fn invalid(paths: &FeaturePaths, errors: usize) -> Error {
     Error::new(Kind::Invalid, format!("{} has {}", source(paths), count(errors, "error")))
 }
 
-/// What the graph was read from.
+/// Describes where the graph was read from.
 fn source(paths: &FeaturePaths) -> String {
     let graph = paths.graph();
     if graph.exists() {
@@ -71,7 +71,7 @@ fn source(paths: &FeaturePaths) -> String {
     }
 }
 
-/// `3 tasks on 2 levels`
+/// Formats the size of a graph: `3 tasks on 2 levels`.
 pub fn size(graph: &TaskGraph) -> String {
     format!("{} on {}", count(graph.tasks().len(), "task"), count(graph.levels().len(), "level"))
 }

@@ -1,4 +1,4 @@
-//! `validate-commands`: whether slash commands and agents hold together.
+//! `validate-commands`: checks that slash commands and agents are consistent and call this program correctly.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub fn run(global: &Global, ui: &Ui, args: &ValidateCommandsArgs) -> Result<Exit
     Ok(ExitCode::Done)
 }
 
-/// Where nothing is installed, both sets that `install` can write.
+/// Returns the installed files; if there are none, both sets that `install` can write.
 fn find(global: &Global, args: &ValidateCommandsArgs) -> Result<(String, Vec<Files>)> {
     let named = args.dir.as_ref().map(|dir| global.directory.join(dir));
     let dirs = match &named {
@@ -57,7 +57,7 @@ fn find(global: &Global, args: &ValidateCommandsArgs) -> Result<(String, Vec<Fil
     }
 }
 
-/// Words in capitals stand for something: what they stand for is put in their place.
+/// Checks that a call can be parsed, with placeholders in capitals replaced by values.
 fn parses(words: &[String]) -> Result<(), String> {
     let filled = words.iter().map(|word| match word.as_str() {
         "FEATURE" | "NAME" => "feature",
@@ -66,15 +66,15 @@ fn parses(words: &[String]) -> Result<(), String> {
     });
     match Cli::try_parse_from(filled) {
         Ok(_) => Ok(()),
-        // `mahabharatha skip`, where a text only names a command.
-        Err(error) if is_a_name(words) && error.kind() == ErrorKind::MissingRequiredArgument => Ok(()),
+        // A text that only names a command, such as `mahabharatha skip`.
+        Err(error) if is_command_name(words) && error.kind() == ErrorKind::MissingRequiredArgument => Ok(()),
         Err(error) => {
             Err(error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
         }
     }
 }
 
-fn is_a_name(words: &[String]) -> bool {
+fn is_command_name(words: &[String]) -> bool {
     words.len() <= 3 && words.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase()))
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_in_our_own_commands_can_be_made() {
+    fn every_call_in_our_own_commands_is_valid() {
         for files in [Files::embedded(), Files::embedded_plugins()] {
             let problems = validate(&files, &|words| parses(words));
             assert!(problems.is_empty(), "{problems:#?}");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_cannot_be_made_is_noticed() {
+    fn an_invalid_call_is_reported() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         for good in [
             "mahabharatha merge --level N",

@@ -1,4 +1,4 @@
-//! `watchdog`: ends what an asked agent left running when the command that asked it was killed.
+//! `watchdog`: kills the agent of `plan` or `design` if that command is killed. Started by the command itself.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub struct WatchdogArgs {
 }
 
 pub fn run(ui: &Ui, args: &WatchdogArgs) -> Result<ExitCode> {
-    // Its other end is closed by the death of who asked, however that came.
+    // Returns at the end of stdin, which is closed when the command that started this process exits for any reason.
     let _ = ui.input(0);
     jobs::end_escaped(&args.mark);
     Ok(ExitCode::Done)

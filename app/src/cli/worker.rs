@@ -1,4 +1,4 @@
-//! `worker`: one attempt at one task, as its job spec says.
+//! `worker`: runs one attempt at one task, as its job spec says. Started by the orchestrator.
 
 use std::path::PathBuf;
 
@@ -24,6 +24,6 @@ pub fn run(_global: &Global, _ui: &Ui, args: &WorkerArgs) -> Result<ExitCode> {
         return Err(Error::new(Kind::Usage, "a worker is started by `mahabharatha run`, which writes its job spec")
             .hint(format!("To have {} done: mahabharatha run", args.task)));
     };
-    // Its codes are its own: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalation.
+    // A worker has exit codes of its own: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalated.
     std::process::exit(worker::run_job(dir))
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::spec::GraphFile;
 
-/// `(id, level, minutes, dependencies)`
+/// Builds a graph from `(id, level, minutes, dependencies)`.
 fn graph(tasks: &[(&str, u32, f64, &[&str])]) -> TaskGraph {
     let tasks: Vec<Value> = tasks
         .iter()
@@ -28,7 +28,7 @@ fn minutes(count: u64) -> Duration {
 }
 
 #[test]
-fn the_longest_goes_first_and_the_free_worker_takes_the_next() {
+fn the_free_worker_takes_the_longest_remaining_task() {
     let graph = graph(&[("a", 1, 2.0, &[]), ("b", 1, 5.0, &[]), ("c", 1, 3.0, &[]), ("d", 1, 3.0, &[])]);
     let plan = Plan::new(&graph, 2);
     let rows: Vec<String> = plan.levels[0]
@@ -77,13 +77,13 @@ fn an_estimate_comes_from_minutes_then_tokens_then_the_default() {
         assert_eq!(estimate_of(none), DEFAULT_ESTIMATE);
     }
     for absurd in [json!({ "estimate_minutes": 1e300 }), json!({ "estimate_tokens": u64::MAX })] {
-        assert_eq!(estimate_of(absurd), LONGEST_ESTIMATE);
+        assert_eq!(estimate_of(absurd), MAX_ESTIMATE);
     }
     assert_eq!(estimate_of(json!({ "estimate_minutes": 1e-9 })), Duration::from_millis(1));
 }
 
 #[test]
-fn foreground_tasks_are_named_and_given_to_nobody() {
+fn foreground_tasks_are_listed_but_not_assigned() {
     let graph = checked(json!({ "feature": "x", "tasks": [
         { "id": "a", "title": "a", "level": 0, "foreground": true, "estimate_minutes": 60,
           "files": { "create": ["a.txt"] } },
@@ -184,7 +184,7 @@ fn a_plan_as_json_counts_in_seconds() {
 }
 
 prop_compose! {
-    /// Up to 30 tasks on up to 4 levels, each needing some of the levels below.
+    /// Up to 30 tasks on up to 4 levels, each depending on some tasks of lower levels.
     fn any_graph()(tasks in prop::collection::vec((0u32..4, 1u32..200, any::<u64>(), prop::bool::weighted(0.1)), 1..30))
         -> TaskGraph
     {
@@ -202,7 +202,7 @@ prop_compose! {
     }
 }
 
-/// By trying everything.
+/// Returns the shortest time, by trying all assignments.
 fn optimum(lengths: &[u32], loads: &mut Vec<u64>) -> u64 {
     let Some((&first, rest)) = lengths.split_first() else { return loads.iter().max().copied().unwrap_or(0) };
     let mut best = u64::MAX;
@@ -216,7 +216,7 @@ fn optimum(lengths: &[u32], loads: &mut Vec<u64>) -> u64 {
 
 proptest! {
     #[test]
-    fn plans_hold_what_they_promise(graph in any_graph(), workers in 1u32..9) {
+    fn plans_are_consistent(graph in any_graph(), workers in 1u32..9) {
         let plan = Plan::new(&graph, workers);
         prop_assert_eq!(&plan, &Plan::new(&graph, workers));
 
@@ -234,7 +234,7 @@ proptest! {
             }
             let makespan = free.iter().max().copied().unwrap_or_default();
             prop_assert_eq!(level.makespan, makespan);
-            // Nobody is idle before the last task starts, so that starts by the time the work shared evenly takes.
+            // No worker is idle before the last task starts, so it starts no later than the evenly shared work ends.
             let work: Duration = level.assignments.iter().map(|a| a.end - a.start).sum();
             let last = level.assignments.iter().filter(|a| a.end == makespan).map(|a| a.end - a.start).min();
             prop_assert!(makespan <= work / workers + last.unwrap_or_default());

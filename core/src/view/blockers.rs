@@ -1,4 +1,4 @@
-//! What keeps a run from going on, why, and the way out.
+//! Blockers of a run: what keeps it from continuing, why, and what the user can do.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
 pub struct Blocker {
     /// The task or level, or `run`.
     pub what: String,
-    /// In one line.
+    /// The cause in one line.
     pub cause: String,
-    /// What a person can do.
+    /// What the user can do.
     pub resolution: String,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Blocker {
     }
 }
 
-/// One sentence, as programs read it.
+/// Serializes as one sentence.
 impl Serialize for Blocker {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -82,7 +82,7 @@ fn waiting_task(id: &str) -> Blocker {
 fn failed_level(level: Level, failure: &LevelFailure) -> Blocker {
     let (cause, resolution) = match failure {
         LevelFailure::Gate { failure, why } => failed_gate(failure, why),
-        LevelFailure::Obstacle(obstacle) => (obstacle.to_string(), way_around(obstacle)),
+        LevelFailure::Obstacle(obstacle) => (obstacle.to_string(), resolution_of(obstacle)),
     };
     Blocker { what: format!("level {level}"), cause, resolution }
 }
@@ -96,8 +96,8 @@ fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
     (cause, resolution.to_string())
 }
 
-/// What a person can do about it.
-pub(super) fn way_around(obstacle: &Obstacle) -> String {
+/// Returns what the user can do about an obstacle.
+pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::BaseMoved => "`mahabharatha run` when it has come to rest".to_string(),
         Obstacle::BaseRewritten { was, now: None } => {
@@ -122,7 +122,7 @@ pub(super) fn way_around(obstacle: &Obstacle) -> String {
     }
 }
 
-/// What stopped the run as a whole, where no task and no level tells it.
+/// Returns what stopped the run as a whole, if no level failed.
 fn stopped_run(end: &End) -> Option<Blocker> {
     let (cause, resolution) = match end {
         End::Paused { why } => (

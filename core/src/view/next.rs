@@ -1,8 +1,8 @@
-//! What a session that runs the tasks itself is to do next.
+//! Next step for a session that runs the tasks itself.
 
 use serde::Serialize;
 
-use super::blockers::{blockers_of, way_around};
+use super::blockers::{blockers_of, resolution_of};
 use crate::ids::{Level, TaskId};
 use crate::run::effect::Effect;
 use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
@@ -12,15 +12,15 @@ pub struct Next {
     pub feature: String,
     pub level: Option<Level>,
     pub step: Step,
-    /// The tasks that the step is about.
+    /// Tasks that the step applies to.
     pub tasks: Vec<TaskId>,
-    /// Those of them that need a person, or tools that only the session itself has.
+    /// Those of them that need the user, or tools that only the session itself has.
     pub foreground: Vec<TaskId>,
     pub in_progress: Vec<TaskId>,
-    /// How many at once.
+    /// Most tasks at once.
     pub workers: u32,
     pub why: Option<String>,
-    /// What to call for it.
+    /// Command for the step.
     pub command: Option<String>,
 }
 
@@ -33,9 +33,9 @@ pub enum Step {
     Claim,
     /// Nothing more can be claimed before something in progress has ended.
     Wait,
-    /// The level is done, or was fixed.
+    /// Merge the level, which is completed or fixed.
     Merge,
-    /// A gate failed: claim the task that is to fix it.
+    /// A gate failed: claim the task that must fix it.
     Fix,
     Completed,
     /// Only blocked tasks are left in the level.
@@ -64,7 +64,7 @@ impl Next {
             feature,
         };
         let Some(level) = run.current_level() else {
-            // What is left is to close the run, which a merge does.
+            // Only closing the run remains, which a merge does.
             next.step = if run.ended() == Some(&End::Completed) { Step::Completed } else { Step::Merge };
             next.level = run.levels().last().map(|level| level.level);
             return next.with_command();
@@ -87,7 +87,7 @@ impl Next {
                     }
                     LevelFailure::Obstacle(obstacle) => {
                         next.command = Some(format!("mahabharatha merge --retry -f {}", next.feature));
-                        format!("{obstacle}; {}", way_around(obstacle))
+                        format!("{obstacle}; {}", resolution_of(obstacle))
                     }
                 });
             }

@@ -1,4 +1,4 @@
-//! A feature that has not been run yet, as people and programs see it.
+//! View of a feature that has not been run yet, for users and programs.
 
 use serde::Serialize;
 
@@ -6,11 +6,11 @@ use super::{Blocker, LevelView, TaskView};
 use crate::cost::Cost;
 use crate::graph::{Task, TaskGraph};
 
-/// The same fields as those of a run, as far as they make sense before one.
+/// Has the fields of a run's view that apply before a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlannedView {
     pub feature: String,
-    /// `planned`, or `designed` where there is a graph to run.
+    /// `designed` if there is a task graph, otherwise `planned`.
     pub status: &'static str,
     pub levels: Vec<LevelView>,
     pub tasks: Vec<TaskView>,

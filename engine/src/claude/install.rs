@@ -1,4 +1,4 @@
-//! Puts commands, agents and hooks in place, or takes them out again, and never touches what the user changed.
+//! Installs commands, agents and hooks for Claude Code, or removes them. Must never touch what the user changed.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -13,23 +13,23 @@ use super::groups::{Action, Group, Placed, Selection};
 use super::plugin;
 use super::settings::{self, Added, Edit, Edited, Entries};
 
-/// As commands and hooks call it.
+/// Program name that commands and hooks call.
 pub const PROGRAM: &str = "mahabharatha";
 const SETTINGS: &str = "settings.json";
-/// The settings of one user in a project.
+/// Settings of one user in a project.
 const LOCAL_SETTINGS: &str = "settings.local.json";
 
-/// A directory that files of ours are installed in.
+/// Directory that our files are installed in.
 struct Target {
-    /// What paths are shown from.
+    /// Paths are shown relative to this directory.
     root: PathBuf,
-    /// From the root to the directory, empty or without a final `/`.
+    /// Path from the root to the directory, empty or without a final `/`.
     prefix: &'static str,
-    /// What we wrote, by its name below the directory.
+    /// Path of the manifest below the directory.
     manifest: &'static str,
-    /// The only places below the directory that a manifest may name.
+    /// The only folders below the directory in which a manifest may name files.
     folders: Vec<&'static str>,
-    /// Whether nothing may be written out of the directory through a link.
+    /// Forbids writing outside the root through a symbolic link.
     is_confined: bool,
 }
 
@@ -63,14 +63,14 @@ impl Target {
         self.root.join(self.prefix).join(name)
     }
 
-    /// Anybody can change a manifest: it names nothing outside of our folders.
+    /// Tells whether a file is in our folders. A manifest may have been tampered with, so others are ignored.
     fn may_hold(&self, name: &Path) -> bool {
         let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
         is_plain && self.folders.iter().any(|folder| name.starts_with(folder))
     }
 }
 
-/// What we wrote, so that it can be told from what the user changed since.
+/// Record of what we wrote, which tells our files from those that the user has changed since.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Manifest {
     files: BTreeMap<PathBuf, String>,
@@ -78,7 +78,7 @@ struct Manifest {
     settings: Added,
 }
 
-/// What is to be done, all of it or nothing.
+/// Changes to make, all of them or none.
 #[derive(Debug)]
 pub struct Plan {
     root: PathBuf,
@@ -96,7 +96,7 @@ impl Plan {
         self.changes.is_empty()
     }
 
-    /// The changes, for whoever makes them together with others.
+    /// Returns the changes, for a caller that applies them together with others.
     pub fn changes(&self) -> &FileSet {
         &self.changes
     }
@@ -107,21 +107,21 @@ impl Plan {
         Ok(())
     }
 
-    /// Also removes a file, by its path from the root.
+    /// Adds the removal of a file, by its path from the root.
     pub fn remove(&mut self, group: Group, path: &str) -> Result<()> {
         self.changes.remove(self.root.join(path))?;
         self.files.push(Placed { group, path: path.to_owned(), action: Action::Removed, beside: None });
         Ok(())
     }
 
-    /// Also takes our part out of a file.
+    /// Adds a rewrite of a file without our part of it.
     pub fn rewrite(&mut self, group: Group, path: &str, text: String) -> Result<()> {
         self.changes.write(self.root.join(path), text)?;
         self.files.push(Placed { group, path: path.to_owned(), action: Action::Merged, beside: None });
         Ok(())
     }
 
-    /// Says that a file stays since the user changed it.
+    /// Notes that a file stays because the user changed it.
     pub fn keep(&mut self, group: Group, path: &str) {
         self.files.push(Placed { group, path: path.to_owned(), action: Action::Kept, beside: None });
     }
@@ -131,7 +131,7 @@ impl Plan {
     }
 }
 
-/// Plans to bring a `.claude` directory up to date. Done twice it changes nothing.
+/// Plans to bring a `.claude` directory up to date. A second run changes nothing.
 pub fn plan(home: &Home, split: bool, selection: &Selection) -> Result<Plan> {
     let mut draft = Draft::begin(Target::home(home))?;
     draft.install_files(commands::files(home, split), selection)?;
@@ -139,14 +139,14 @@ pub fn plan(home: &Home, split: bool, selection: &Selection) -> Result<Plan> {
     draft.finish()
 }
 
-/// Plans to write our plugins into a directory, whatever else is in it.
+/// Plans to write our plugins into a directory that may have other files.
 pub fn plan_plugins(dir: &Path) -> Result<Plan> {
     let mut draft = Draft::begin(Target::plugins(dir))?;
     draft.install_files(plugin::files(), &Selection::all())?;
     draft.finish()
 }
 
-/// Plans to take out of a `.claude` directory what `plan` puts there.
+/// Plans to remove from a `.claude` directory what `plan` adds.
 pub fn plan_removal(home: &Home, selection: &Selection) -> Result<Plan> {
     let mut draft = Draft::begin(Target::home(home))?;
     draft.remove_files(selection)?;
@@ -162,7 +162,7 @@ pub fn plan_plugin_removal(dir: &Path) -> Result<Plan> {
 
 struct Draft {
     target: Target,
-    /// As it was found.
+    /// The manifest as it was found.
     known: Manifest,
     manifest: Manifest,
     changes: FileSet,
@@ -189,7 +189,7 @@ impl Draft {
 
     fn install_files(&mut self, files: Vec<(PathBuf, String)>, selection: &Selection) -> Result<()> {
         let is_selected = |name: &Path| selection.has(Group::of_claude_file(&name.to_string_lossy()));
-        // What we wrote once and write no more is obsolete. The files of groups left out stay as they are.
+        // Files that an earlier version wrote and this one does not are obsolete. Files of unselected groups stay.
         let mut obsolete: Vec<PathBuf> = self.known.files.keys().filter(|name| is_selected(name)).cloned().collect();
         for (name, text) in files.into_iter().filter(|(name, _)| is_selected(name)) {
             obsolete.retain(|other| *other != name);
@@ -270,7 +270,7 @@ impl Draft {
         self.edit_settings(&path, edit, Action::Merged)
     }
 
-    /// The file, what is in it, and which of our entries are selected; nothing where none is.
+    /// Returns the settings file, its text and the selected entries; `None` if no entry is selected.
     fn settings(&self, selection: &Selection) -> Result<Option<(PathBuf, Option<String>, Entries)>> {
         let entries = Entries::selected(selection);
         if entries == Entries::default() {
@@ -284,9 +284,9 @@ impl Draft {
         Ok(Some((path, old, entries)))
     }
 
-    /// `action` is what becomes of a file that has text after the edit.
+    /// Applies an edit of the settings. `action` is reported for a file that still has text after it.
     fn edit_settings(&mut self, path: &Path, edit: Edit, action: Action) -> Result<()> {
-        // The target of a link, such as into a collection of settings, is written; the link stays.
+        // Writes the target of a symbolic link, such as one into a dotfiles repository; the link stays.
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let action = match edit.result {
             Edited::Unchanged => return Ok(()),
@@ -303,7 +303,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The file has the entries of two groups, and is listed under each.
+    /// Lists the settings file under each of the groups whose entries it has.
     fn place_settings(&mut self, groups: Vec<Group>, action: Action) {
         let path = self.target.shown(Path::new(SETTINGS));
         self.files.extend(groups.into_iter().map(|group| Placed { group, path: path.clone(), action, beside: None }));
@@ -336,7 +336,7 @@ impl Draft {
     }
 }
 
-/// Whether Claude Code shows a status line already, by these settings or by those of the user.
+/// Tells whether Claude Code already has a status line, by these settings or by those of the user.
 pub fn has_status_line(home: &Home) -> bool {
     let dirs = [Some(home.dir()), Home::of_user().ok().map(|home| home.dir())];
     let paths = dirs.into_iter().flatten().flat_map(|dir| [SETTINGS, LOCAL_SETTINGS].map(|name| dir.join(name)));
@@ -345,7 +345,7 @@ pub fn has_status_line(home: &Home) -> bool {
     settings.any(|settings| settings.get("statusLine").is_some())
 }
 
-/// What the user should know before the first use; `on_path` is where the program was found.
+/// Returns a warning for the user if the program is not on the PATH; `on_path` is where it was found.
 pub fn warning(on_path: Option<&Path>) -> Option<String> {
     on_path.is_none().then(|| {
         format!(
@@ -354,7 +354,7 @@ pub fn warning(on_path: Option<&Path>) -> Option<String> {
     })
 }
 
-/// `init.md.new`, which the client does not take for a command.
+/// Returns the name of the new version beside a changed file: `init.md.new`, which the client does not load.
 fn beside(name: &Path) -> PathBuf {
     let mut name = name.as_os_str().to_owned();
     name.push(".new");

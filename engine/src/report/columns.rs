@@ -1,10 +1,10 @@
-//! Tables for a terminal: columns aligned, cut to the width there is.
+//! Tables for a terminal, with aligned columns cut to the available width.
 
 use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
 
 const GAP: usize = 2;
-/// No column that may shrink gets narrower.
-const NARROWEST: usize = 8;
+/// Columns are not shrunk below this width.
+const MIN_WIDTH: usize = 8;
 
 pub struct Cell {
     text: String,
@@ -19,7 +19,7 @@ pub fn styled(style: Style, text: impl ToString) -> Cell {
     Cell { text: one_line(&text.to_string()), style }
 }
 
-/// A table in so many columns of a terminal; without a limit nothing is cut. `shrinking` are the columns that may be cut.
+/// Formats a table for a terminal of `limit` columns; without a limit nothing is cut. `shrinking` may be cut.
 pub fn columns(head: &[&str], rows: &[Vec<Cell>], shrinking: &[usize], limit: Option<usize>, paint: Paint) -> String {
     let mut widths: Vec<usize> = head.iter().map(|title| width(title)).collect();
     for row in rows {
@@ -35,13 +35,13 @@ pub fn columns(head: &[&str], rows: &[Vec<Cell>], shrinking: &[usize], limit: Op
     lines.collect()
 }
 
-/// Takes from the widest of the columns that may shrink until all fit.
+/// Narrows the widest of the shrinking columns until the table fits.
 fn shrink(widths: &mut [usize], shrinking: &[usize], limit: usize) {
     let gaps = GAP * widths.len().saturating_sub(1);
     let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(limit);
     while excess > 0 {
         let widest = shrinking.iter().copied().max_by_key(|&index| widths[index]);
-        let Some(widest) = widest.filter(|&index| widths[index] > NARROWEST) else { return };
+        let Some(widest) = widest.filter(|&index| widths[index] > MIN_WIDTH) else { return };
         widths[widest] -= 1;
         excess -= 1;
     }
@@ -49,16 +49,16 @@ fn shrink(widths: &mut [usize], shrinking: &[usize], limit: usize) {
 
 fn line(row: &[Cell], widths: &[usize], paint: Paint) -> String {
     let mut text = String::new();
-    let mut owed = 0;
+    let mut padding = 0;
     for (cell, &columns) in row.iter().zip(widths) {
         let fitted = fit(&cell.text, columns);
         let used = width(&fitted);
         if used > 0 {
-            text.push_str(&" ".repeat(owed));
+            text.push_str(&" ".repeat(padding));
             text.push_str(&paint.apply(cell.style, &fitted));
-            owed = 0;
+            padding = 0;
         }
-        owed += columns - used + GAP;
+        padding += columns - used + GAP;
     }
     text.push('\n');
     text
@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_fits_where_it_can(limit in 30usize..100) {
+        fn a_table_fits_the_width(limit in 30usize..100) {
             prop_assert!(table(Some(limit)).lines().all(|line| width(line) <= limit));
         }
     }

@@ -1,4 +1,4 @@
-//! `COMPLETION.md`: what a feature became and how it got there.
+//! `COMPLETION.md`: the result of a finished feature and how the run reached it.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use super::markdown::{block, code, inline, table};
 use super::text::{amount, branch_name, count, feature_cost, few, gate_gist, headline, outcome, report_lines, worked};
 use super::timeline::timeline;
 
-/// Lines that are quoted of an attempt that failed.
-const QUOTED_LINES: usize = 8;
-/// Changed files that are listed one by one.
-const LISTED_FILES: usize = 100;
+/// Most lines quoted from the output of a failed attempt or gate.
+const MAX_QUOTED_LINES: usize = 8;
+/// Most changed files that are listed by name.
+const MAX_LISTED_FILES: usize = 100;
 
-/// A gate, or a task's verification on the merged tree, and what came of its last run at a level.
+/// Result of the last run of a gate, or of a task's verification on the merged tree, at a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateResult {
     pub name: String,
@@ -32,35 +32,35 @@ pub enum GateStatus {
     Passed,
     Failed,
     NotRequired,
-    /// It was red before the run began, which was allowed.
+    /// Failed before the run began, which the policy allowed.
     RedBefore,
 }
 
 /// One run of a gate that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedGate {
-    /// None: on the base, before the first level.
+    /// `None`: on the base, before the first level.
     pub level: Option<Level>,
     pub failure: GateFailure,
     /// It passed at the same level afterwards.
     pub passed_later: bool,
 }
 
-/// What the run's commits changed in a file.
+/// Change to a file by the run's commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
     pub path: String,
-    /// Lines added and removed; none of a binary file.
+    /// Lines added and removed; `None` for a binary file.
     pub lines: Option<(u64, u64)>,
 }
 
-/// What the report is made from, besides the run itself.
+/// Input of the report, besides the run itself.
 #[derive(Debug, Clone, Default)]
 pub struct Findings {
     pub gates: Vec<GateResult>,
-    /// Every run of a gate that failed, the oldest first.
+    /// Every failed run of a gate, oldest first.
     pub failed_gates: Vec<FailedGate>,
-    /// Commits that the run put onto the base branch, one line each, the newest first.
+    /// Commits that the run added to the base branch, one line each, newest first.
     pub commits: Vec<String>,
     pub changes: Vec<FileChange>,
     pub criteria: Vec<TracedCriterion>,
@@ -86,7 +86,7 @@ pub fn render_completion(view: &RunView, findings: &Findings) -> String {
     sections.join("\n")
 }
 
-/// A criterion with the tasks that serve it. What shows that a task is done is its verification, so nothing is ticked here.
+/// Lists a criterion with its tasks. Only verification shows that a task is done, so nothing is ticked here.
 fn acceptance(view: &RunView, criterion: &TracedCriterion) -> String {
     let task = |id: &String| {
         let task = view.tasks.iter().find(|task| task.id.as_str() == id);
@@ -102,12 +102,12 @@ fn failed_gate(failed: &FailedGate) -> String {
     let FailedGate { level, failure, passed_later } = failed;
     let at = level.map_or("On the base".to_string(), |level| format!("Level {level}"));
     let later = if *passed_later { "; passed later" } else { "" };
-    let lines = key_lines(failure.output_and_end().0, QUOTED_LINES).0;
+    let lines = key_lines(failure.output_and_end().0, MAX_QUOTED_LINES).0;
     let quoted = if lines.len() > 1 { indented_block(&lines) } else { String::new() };
     format!("{at}, {}: {}{later}{quoted}", inline(&failure.gate), inline(&gate_gist(failure)))
 }
 
-/// A code block below an item of a list.
+/// Formats a code block below a list item.
 fn indented_block(lines: &[String]) -> String {
     let block = block(&lines.join("\n"));
     format!("\n\n{}", block.trim_end().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n"))
@@ -122,8 +122,8 @@ fn diffstat(changes: &[FileChange]) -> String {
             change.lines.map_or(("binary".to_string(), String::new()), |(a, r)| (a.to_string(), r.to_string()));
         vec![code(&change.path), added, removed]
     };
-    let rows: Vec<Vec<String>> = changes.iter().take(LISTED_FILES).map(row).collect();
-    let more = changes.len().saturating_sub(LISTED_FILES);
+    let rows: Vec<Vec<String>> = changes.iter().take(MAX_LISTED_FILES).map(row).collect();
+    let more = changes.len().saturating_sub(MAX_LISTED_FILES);
     let more = if more > 0 { format!("\nAnd {} more.\n", count(more, "file")) } else { String::new() };
     if rows.is_empty() { head } else { format!("{head}\n{}{more}", table(&["File", "Added", "Removed"], &rows)) }
 }
@@ -153,7 +153,7 @@ fn facts(view: &RunView) -> String {
     facts.iter().map(|(name, value)| format!("- **{name}:** {value}\n")).collect()
 }
 
-/// Each item with its true value: nothing is ticked that the data do not show.
+/// Lists each item with its actual value. Ticks only what the data show.
 fn checklist(view: &RunView, gates: &[GateResult]) -> String {
     let landed_on = code(branch_name(&view.landing_branch));
     let (total, completed, blocked) = (view.tasks.len(), of_status(view, "completed"), of_status(view, "blocked"));
@@ -184,7 +184,7 @@ fn checklist(view: &RunView, gates: &[GateResult]) -> String {
     items.iter().map(item).collect()
 }
 
-/// How many of the gates that count passed.
+/// Number of required gates that passed.
 struct Tally {
     passed: usize,
     counted: usize,
@@ -204,7 +204,7 @@ impl Tally {
         tally
     }
 
-    /// What was not run at all did not pass.
+    /// Returns `false` if no gate was run.
     fn all_passed(&self) -> bool {
         self.counted > 0 && self.passed == self.counted
     }
@@ -281,7 +281,7 @@ fn skipped(task: &TaskView) -> Option<String> {
     (task.status == "skipped").then(|| format!("{}: {}", task.id, inline(&reason)))
 }
 
-/// What did not go straight: failures, strays, interruptions, warnings.
+/// Lists failed and cancelled attempts, strays, fixes and warnings.
 fn detours(task: &TaskView) -> Vec<String> {
     let mut detours = Vec::new();
     for attempt in &task.attempts {
@@ -297,9 +297,9 @@ fn detours(task: &TaskView) -> Vec<String> {
     detours
 }
 
-/// The lines of a failed attempt's output that matter, as a block below its item.
+/// Formats the key lines of a failed attempt's output as a block below its item.
 fn quoted(attempt: &AttemptView) -> Option<String> {
-    let lines = report_lines(attempt.detail.as_deref().filter(|_| attempt.strays.is_empty())?, QUOTED_LINES);
+    let lines = report_lines(attempt.detail.as_deref().filter(|_| attempt.strays.is_empty())?, MAX_QUOTED_LINES);
     (lines.len() > 1).then(|| indented_block(&lines))
 }
 
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_ticked_that_does_not_hold() {
+    fn only_what_holds_is_ticked() {
         let mut story = Story::stuck();
         story.asked(Command::Skip {
             tasks: vec![id("TASK-003")],

@@ -1,4 +1,4 @@
-//! `debug`: what stands in the way, what was kept, in which state everything is, and what the cause may be.
+//! `debug`: the state of a feature's files and processes, its blockers, its saved work, and possible causes.
 
 use std::path::PathBuf;
 
@@ -11,22 +11,23 @@ use super::failure::wip_ref;
 use super::hypotheses::Hypothesis;
 use super::text::{body_of, count, headline, outcome};
 
-/// Of an attempt's output so many lines are shown, the last ones.
-const SHOWN_LINES: usize = 6;
-const SHOWN_OF_ONE_TASK: usize = 60;
+/// Most lines shown of an attempt's output.
+const MAX_LINES: usize = 6;
+/// Most lines shown of an attempt's output when the user asks about a single task.
+const MAX_LINES_OF_ONE_TASK: usize = 60;
 
-/// Everything that was found out about a feature.
+/// Everything found out about a feature.
 #[derive(Debug, Serialize)]
 pub struct Findings {
     pub feature: String,
-    /// In one word; nothing where no run can be made out.
+    /// Status of the run in one word; `None` if the journal has no readable run.
     pub status: Option<&'static str>,
     pub journal: JournalState,
     pub lock: LockState,
     pub sessions: Vec<SessionState>,
     /// `current`, `outdated`, `missing`, `unreadable` or `in use`.
     pub projection: &'static str,
-    /// What keeps us from writing, where the disk is full.
+    /// Error message of a test write, if the disk is full.
     pub lack_of_space: Option<String>,
     pub workers: Vec<Alive>,
     pub worktrees: Vec<WorktreeState>,
@@ -43,7 +44,7 @@ pub struct JournalState {
     pub health: &'static str,
     pub problem: Option<String>,
     pub records: usize,
-    /// Where the good part ends.
+    /// Length of the part that can be read.
     pub good_bytes: u64,
     pub bytes: u64,
 }
@@ -52,13 +53,13 @@ pub struct JournalState {
 pub struct LockState {
     pub held: bool,
     pub pid: Option<u32>,
-    /// For people.
+    /// The holder in words, for the user.
     pub holder: Option<String>,
-    /// The file that shows the holder to people is there, though nobody holds the feature.
+    /// The file that shows the holder to the user exists, although the feature is not held.
     pub stale_sign: bool,
 }
 
-/// A session that is alive and holds tasks.
+/// Live session that holds tasks.
 #[derive(Debug, Serialize)]
 pub struct SessionState {
     pub session: String,
@@ -66,7 +67,7 @@ pub struct SessionState {
     pub drives: bool,
 }
 
-/// A worker that is at work now.
+/// Worker that is running now.
 #[derive(Debug, Serialize)]
 pub struct Alive {
     /// `<task>.<attempt>`
@@ -77,7 +78,7 @@ pub struct Alive {
 #[derive(Debug, Serialize)]
 pub struct WorktreeState {
     pub path: PathBuf,
-    /// Its files are there, and git knows it.
+    /// Its files exist.
     pub files: bool,
     pub known_to_git: bool,
     /// Why it must not be removed.
@@ -91,7 +92,7 @@ pub struct KeptWork {
     pub task: String,
 }
 
-/// A task that did not simply go well.
+/// Task that is blocked or had a failed attempt or a warning.
 #[derive(Debug, Serialize)]
 pub struct TroubledTask {
     pub id: String,
@@ -109,7 +110,7 @@ pub struct BlockerState {
 }
 
 impl TroubledTask {
-    /// Whether there is anything to tell of it.
+    /// Tells whether there is anything to report about a task.
     pub fn is_troubled(task: &TaskView) -> bool {
         let went_wrong =
             |attempt: &AttemptView| !matches!(attempt.outcome, "done" | "running") || !attempt.warnings.is_empty();
@@ -126,7 +127,7 @@ pub fn blockers_of(view: &RunView) -> Vec<BlockerState> {
     view.blockers.iter().map(state).collect()
 }
 
-/// `one` says that a single task is asked about, so that all of it is shown.
+/// Formats the findings. `one`: the user asked about a single task, so show more of its output.
 pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
     let mut text = format!(
         "{}: {}\n",
@@ -214,7 +215,7 @@ fn about_task(findings: &Findings, task: &TroubledTask, one: bool, paint: Paint)
     text
 }
 
-/// The summary of an attempt's report and the lines of it that matter; of one task that is asked about, all that fits.
+/// Formats the summary and the key lines of an attempt's report; with `one`, its last lines instead.
 fn output_lines(detail: &str, one: bool) -> String {
     let mut lines: Vec<String> = detail.split("\n\n").next().into_iter().map(headline).collect();
     let others = if one {
@@ -224,11 +225,11 @@ fn output_lines(detail: &str, one: bool) -> String {
             .map(|line| line.trim_end().to_string())
             .filter(|line| !line.is_empty())
             .collect();
-        let cut = body.len().saturating_sub(SHOWN_OF_ONE_TASK);
+        let cut = body.len().saturating_sub(MAX_LINES_OF_ONE_TASK);
         lines.extend_from_slice(&body[cut..]);
         cut
     } else {
-        let (key, others) = key_lines(body_of(detail), SHOWN_LINES);
+        let (key, others) = key_lines(body_of(detail), MAX_LINES);
         lines.extend(key.iter().map(|line| clean(line)));
         others
     };

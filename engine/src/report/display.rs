@@ -1,7 +1,6 @@
-//! Prints a run's log lines and its live progress, or its events for programs, on a thread of its own.
+//! Prints a run's log lines and live progress, or its events for programs, on a thread of its own.
 //!
-//! A terminal or pipe whose reader has stopped reading holds up this thread and nothing else: the run, its files and its
-//! end do not wait for it.
+//! A terminal or pipe whose reader has stopped reading blocks only this thread, never the run.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +14,13 @@ use super::log_lines::Line;
 use super::progress::Progress;
 use super::running_gate::GateProgress;
 
-/// Time that a slow reader has at the end of a run to take what is still to be printed.
+/// Time for a slow reader at the end of a run to read the remaining output.
 const READER_GRACE: Duration = Duration::from_secs(2);
 
 pub struct Display {
     output: Sender<Output>,
     streams: bool,
-    /// The newest view that is not shown yet: a reader that falls behind is shown only that.
+    /// The newest view that is not shown yet; a slow reader skips older ones.
     view: Arc<Mutex<Option<RunView>>>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -32,7 +31,7 @@ enum Output {
     /// A line for programs.
     Event(String),
     Warning(String),
-    /// How far the gate is that runs now.
+    /// Progress of the gate that is running now.
     Gate(Option<GateProgress>),
     /// There is a newer view.
     View,
@@ -40,7 +39,7 @@ enum Output {
 }
 
 impl Display {
-    /// With `streams` it prints events on stdout, and no log lines elsewhere.
+    /// Starts the thread. With `streams` it prints events to stdout and no log lines.
     pub fn start(ui: &Arc<Ui>, streams: bool) -> Display {
         let (output, inbox) = mpsc::channel();
         let (running, ended) = mpsc::channel::<()>();
@@ -53,7 +52,7 @@ impl Display {
         Display { output, streams, view, ended }
     }
 
-    /// Whether it prints events for programs.
+    /// Tells whether it prints events for programs.
     pub fn streams(&self) -> bool {
         self.streams
     }
@@ -80,8 +79,7 @@ impl Display {
         }
     }
 
-    /// Leaves the lines and takes the progress bars away; whether the reader took everything. One that does not read is
-    /// left behind.
+    /// Removes the progress bars and keeps the lines. Returns `false` if the reader did not read everything in time.
     pub fn finish(self) -> bool {
         let _ = self.output.send(Output::Finish);
         self.ended.recv_timeout(READER_GRACE) != Err(RecvTimeoutError::Timeout)

@@ -1,4 +1,4 @@
-//! Why a task is blocked: the body of `## Failure Analysis` in its task file.
+//! Failure analysis of a blocked task: the body of `## Failure Analysis` in its task file.
 
 use mahabharatha_core::view::{AttemptView, TaskView};
 
@@ -38,7 +38,7 @@ fn about_attempt(feature: &str, task: &TaskView, attempt: &AttemptView) -> Strin
     text
 }
 
-/// Where work is kept that was not verified.
+/// Returns the ref of an attempt's wip.
 pub fn wip_ref(feature: &str, task: &str, attempt: u32) -> String {
     format!("refs/mahabharatha/{feature}/wip/{task}/{attempt}")
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_attempt_is_told_with_its_output() {
+    fn each_attempt_is_shown_with_its_output() {
         let mut story = Story::unattended();
         story.after(2.0).base_is_green().starts("TASK-001").after(12.0);
         story.ends("TASK-001", failed(FailCause::Strays, "Undo these:\n```\nsrc/b.rs", &["src/b.rs", "a `b`.rs"]));

@@ -1,4 +1,4 @@
-//! The files that are made from a run and can be made again at any time.
+//! Writes the files that are derived from a run and can be rebuilt at any time.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,23 +21,23 @@ use super::state_md::{self, StateSection};
 use super::text::cost_fact;
 use crate::claude::tasks;
 
-/// Returns the run with what planning has cost by now: an agent may have been asked since the run was last resumed.
+/// Returns the view of a run with the current cost of planning, which may have grown since the run was last resumed.
 pub fn view(paths: &FeaturePaths, run: &Run) -> Result<RunView> {
     let (view, planning) = (RunView::of(run), paths.planning_cost()?);
     Ok(if planning.is_zero() { view } else { view.with_planning(run, planning) })
 }
 
-/// Everything, as it is where nobody drives the run.
+/// Writes all files, for a run that no process drives.
 pub fn write_all(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
     write_files(project, paths, run)?;
     if let Some(Ok(list)) = tasks::list_of(project, paths.feature()) {
-        // `status` says where it differs.
+        // Errors are ignored: `status` shows where the list differs.
         let _ = list.write(&RunView::of(run), run.graph());
     }
     Ok(())
 }
 
-/// As `write_all`, without the task list in Claude Code.
+/// Writes all files except the task list in Claude Code.
 pub fn write_files(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
     write_costs(project, paths, run)?;
     write_tasks(paths, run)
@@ -57,7 +57,7 @@ pub fn write_projection(paths: &FeaturePaths, view: &RunView) -> Result<()> {
     mahabharatha_sys::store::projection::write_projection(&paths.projection(), &projection(view))
 }
 
-/// This feature's section of `STATE.md`; those of others stay as they are.
+/// Writes this feature's section of `STATE.md`; other sections stay as they are.
 pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result<()> {
     let (path, feature) = (project.state_file(), paths.feature().as_str());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
@@ -71,7 +71,7 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
     write_projected(&path, &after)
 }
 
-/// As bytes: whatever a person wrote there, in whatever encoding, stays.
+/// Reads bytes, so that text the user added in any encoding is preserved.
 fn read_state(path: &Path) -> Result<Vec<u8>> {
     match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -79,14 +79,14 @@ fn read_state(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// How far a feature is that has not been run yet.
+/// Progress of a feature that has not been run yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Checkpoint<'a> {
     pub phase: &'a str,
     pub status: &'a str,
 }
 
-/// This feature's section of `STATE.md`, as long as no run has one to tell of.
+/// Writes this feature's section of `STATE.md`, unless it has a run.
 pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Checkpoint<'_>) -> Result<()> {
     if paths.journal().exists() {
         return Ok(());
@@ -105,7 +105,7 @@ pub fn write_checkpoint(project: &Project, paths: &FeaturePaths, checkpoint: &Ch
     write_projected(&path, &after)
 }
 
-/// `tasks/<id>.md`, with the failure analysis of a task that is blocked, or the note of one that is to be continued.
+/// Writes `tasks/<id>.md`, with the failure analysis of a blocked task or the note of a task to be continued.
 fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
     let Some(task) = run.graph().task(&view.id) else { return Ok(()) };
     let analysis = (view.status == "blocked").then(|| failure_analysis(paths.feature().as_str(), view));

@@ -1,4 +1,4 @@
-//! What the cause of trouble may be, told from what was found: the likely ones, each with what to do next.
+//! Likely causes of a feature's problems, derived from the findings of `debug`, each with what to do next.
 
 use mahabharatha_core::run::event::FailCause;
 use mahabharatha_core::view::AttemptView;
@@ -10,7 +10,7 @@ use super::text::{few, headline};
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Hypothesis {
-    /// What may be wrong, in a sentence.
+    /// What may be wrong, in one sentence.
     pub cause: String,
     /// What to do about it, or how to find out.
     pub next: String,
@@ -20,7 +20,7 @@ fn because(cause: impl Into<String>, next: impl Into<String>) -> Hypothesis {
     Hypothesis { cause: cause.into(), next: next.into() }
 }
 
-/// The most urgent first.
+/// Returns the likely causes, most urgent first.
 pub fn hypotheses(findings: &Findings) -> Vec<Hypothesis> {
     let mut found = about_state(findings);
     found.extend(about_all_tasks(findings));
@@ -30,7 +30,7 @@ pub fn hypotheses(findings: &Findings) -> Vec<Hypothesis> {
     found
 }
 
-/// What else keeps the run from going on: a level, a task that waits for a person, the run as a whole.
+/// Covers the blockers that are not blocked tasks: a level, a task that waits for the user, the run as a whole.
 fn about_other_blockers(findings: &Findings) -> impl Iterator<Item = Hypothesis> {
     let is_blocked = |id: &str| findings.tasks.iter().any(|task| task.id == id && task.status == "blocked");
     let others = findings.blockers.iter().filter(move |blocker| !is_blocked(&blocker.what));
@@ -84,7 +84,7 @@ fn about_state(findings: &Findings) -> Vec<Hypothesis> {
     found
 }
 
-/// The same trouble in several tasks has one cause, and not one in each.
+/// Covers several tasks that failed in the same way, which likely have one common cause.
 fn about_all_tasks(findings: &Findings) -> Option<Hypothesis> {
     let blocked: Vec<&TroubledTask> = findings.tasks.iter().filter(|task| task.status == "blocked").collect();
     let last = |task: &&TroubledTask| task.attempts.last().map(|attempt| (attempt.outcome, attempt.cause));

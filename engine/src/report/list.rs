@@ -1,4 +1,4 @@
-//! `list`: every feature in one line.
+//! `list`: one line per feature.
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Time;
@@ -15,7 +15,7 @@ use super::text::{amount, headline};
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Listed {
     pub feature: String,
-    /// As of a run, else `empty`, `planned`, `designed` or `invalid`.
+    /// Status of the run; without a run `empty`, `planned`, `designed` or `invalid`.
     pub status: &'static str,
     pub total: usize,
     pub completed: usize,
@@ -27,9 +27,9 @@ pub struct Listed {
     pub created_at: Option<Stamp>,
     /// When the run last changed; without one, when the newest file of the spec was written.
     pub updated_at: Option<Stamp>,
-    /// The first thing that keeps it from going on.
+    /// The first blocker.
     pub problem: Option<String>,
-    /// Whether commands that name no feature mean this one.
+    /// Commands that name no feature act on this one.
     #[serde(rename = "current")]
     pub is_current: bool,
 }

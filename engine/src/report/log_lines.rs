@@ -1,4 +1,4 @@
-//! A run in plain lines, told as it happens. Nothing is said before it happened, and nothing that changed nothing.
+//! Turns the events of a run into log lines. Reports only what has happened, and no events without effect.
 
 mod jobs;
 mod levels;
@@ -27,28 +27,28 @@ pub enum Severity {
     Error,
 }
 
-/// Tells what each event changed. What it remembers of the run does not grow with the number of tasks.
+/// Reports what each event changed. Its memory does not grow with the number of tasks.
 #[derive(Debug, Default)]
 pub struct LogLines {
     before: Glimpse,
     requests: BTreeSet<RequestId>,
 }
 
-/// As much of a run as is needed to see what an event changed.
+/// The part of a run that is needed to see what an event changed.
 #[derive(Debug, Default)]
 struct Glimpse {
     outstanding: Vec<EffectId>,
-    jobs: Vec<GlimpsedJob>,
+    jobs: Vec<JobGlimpse>,
     merged_levels: usize,
     running_level: Option<Level>,
     breaker: Option<Breaker>,
-    /// The pause that the agents' service asks for.
+    /// Pause until the API limit resets.
     pause: Option<Pause>,
     ended: bool,
 }
 
 #[derive(Debug)]
-struct GlimpsedJob {
+struct JobGlimpse {
     effect: EffectId,
     task: TaskId,
     attempt: Attempt,
@@ -56,8 +56,8 @@ struct GlimpsedJob {
 }
 
 impl Glimpse {
-    /// Whether there was one before the event.
-    fn is_of_a_run(&self) -> bool {
+    /// Tells whether there was a run before the event.
+    fn has_run(&self) -> bool {
         self.breaker.is_some()
     }
 
@@ -66,7 +66,7 @@ impl Glimpse {
             Effect::RunJob(job) => {
                 let record = run.task(&job.task).and_then(|task| task.attempts.last());
                 let pid = record.filter(|record| record.attempt == job.attempt).and_then(|record| record.pid);
-                Some(GlimpsedJob { effect, task: job.task.clone(), attempt: job.attempt, pid })
+                Some(JobGlimpse { effect, task: job.task.clone(), attempt: job.attempt, pid })
             }
             _ => None,
         };
@@ -87,15 +87,15 @@ impl Glimpse {
 }
 
 impl LogLines {
-    /// For a run that was told, up to here, by an earlier process.
+    /// For a run that an earlier process has reported up to here.
     pub fn of(run: &Run) -> Self {
         LogLines { before: Glimpse::of(run), requests: BTreeSet::new() }
     }
 
-    /// What the event changed; `run` is as it stands after it.
+    /// Returns lines for what the event changed; `run` is the state after the event.
     pub fn tell(&mut self, event: &Event, run: &Run) -> Vec<Line> {
         if matches!(event, Event::Resumed { .. }) {
-            // By another process, which tells where it begins and how it ends.
+            // Resumed by another process, which reports its own beginning and end.
             self.before.running_level = None;
             self.before.ended = false;
             self.before.pause = None;
@@ -114,7 +114,7 @@ impl LogLines {
         telling.pause(event);
         telling.empty_levels(event);
         telling.level_begun();
-        // Between two processes the run is still as the earlier one left it.
+        // Between two processes the run is still in the state that the earlier one left.
         if !matches!(event, Event::Started(_) | Event::Replanned { .. }) {
             telling.end();
         }
@@ -124,7 +124,7 @@ impl LogLines {
     }
 }
 
-/// One event being told.
+/// Builds the lines for one event.
 struct Telling<'a> {
     run: &'a Run,
     before: &'a Glimpse,
@@ -139,7 +139,7 @@ impl Telling<'_> {
 
     fn event(&mut self, event: &Event) {
         match event {
-            Event::Started(_) if self.before.is_of_a_run() => self.started_again(),
+            Event::Started(_) if self.before.has_run() => self.started_again(),
             Event::Started(_) => self.started(),
             Event::Resumed { .. } => self.resumed(),
             Event::Replanned { .. } => self.replanned(),
@@ -147,8 +147,8 @@ impl Telling<'_> {
             Event::Noted { level, note } => self.noted(*level, note),
             Event::OutOfSpace { why } => self.effect_failed(why),
             Event::Woke | Event::SlotReady { .. } | Event::Closed { .. } | Event::Asked { .. } => {}
-            // The others answer an effect; one that answers none came late and was not heeded.
-            _ if !self.is_heeded() => {}
+            // The others answer an effect; one that answers none came late and was ignored.
+            _ if !self.answers_effect() => {}
             Event::BaseChecked { red, .. } => self.base_checked(red),
             Event::JobEnded { task, attempt, report, .. } => self.job_ended(task, *attempt, report),
             Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits.len()),
@@ -162,8 +162,8 @@ impl Telling<'_> {
         }
     }
 
-    /// Whether the event answered something that was under way.
-    fn is_heeded(&self) -> bool {
+    /// Tells whether the event answered an outstanding effect.
+    fn answers_effect(&self) -> bool {
         self.before.outstanding.iter().any(|id| !self.after.outstanding.contains(id))
     }
 
@@ -175,7 +175,7 @@ impl Telling<'_> {
         branch_name(&self.run.landing_branch()).to_string()
     }
 
-    /// Whether this process starts nothing more.
+    /// Tells whether this process starts nothing more.
     fn is_winding_down(&self) -> bool {
         matches!(self.run.phase(), Phase::Draining { .. } | Phase::Ended { .. })
     }
@@ -255,7 +255,7 @@ impl Telling<'_> {
     fn asked(&mut self, request: &str, command: &Command) {
         let Some(answer) = self.run.answer(request) else { return };
         if let Command::Finish { task, attempt, report } = command {
-            if self.is_heeded() {
+            if self.answers_effect() {
                 self.job_ended(task, *attempt, report);
             }
             return;

@@ -1,4 +1,4 @@
-//! The logs of workers and tasks: one record a line, merged by time when they are read.
+//! Reads the logs of workers, tasks and gates: one record per line, merged by time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,13 @@ pub struct LogRecord {
     pub attempt: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// What a gate ran on: a level, `base`, or `blame` where it was tried on a part of a level.
+    /// What a gate ran on: a level, `base`, or `blame` for a part of a level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// Which run of the gate there, counted from 1.
+    /// Number of the gate's run there, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<u32>,
-    /// What kind of record it is: `agent_started`, `output` …
+    /// Kind of record: `agent_started`, `output`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
     pub message: String,
@@ -46,22 +46,22 @@ pub enum LogLevel {
 }
 
 impl LogRecord {
-    /// As it stands in the file, with its line break.
+    /// Returns the record as a line of the file, with its line break.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self).map(|line| line + "\n")
     }
 }
 
-/// What `logs` was asked for.
+/// Filter options of `logs`.
 #[derive(Debug, Clone, Default)]
 pub struct LogFilter {
     pub worker: Option<u32>,
     pub task: Option<String>,
     pub gate: Option<String>,
     pub since: Option<Timestamp>,
-    /// The least level.
+    /// Lowest level shown.
     pub level: LogLevel,
-    /// In the message, in upper or lower case.
+    /// Text that the message must contain, ignoring case.
     pub search: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl LogFilter {
     }
 }
 
-/// A time, or how long ago: `2026-01-26T10:30:00Z`, `2026-01-26 10:30`, `90s`, `10m`, `2h`, `1d`.
+/// Parses a time or an age: `2026-01-26T10:30:00Z`, `2026-01-26 10:30`, `90s`, `10m`, `2h`, `1d`.
 pub fn parse_since(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, String> {
     let text = text.trim();
     let ago = |span: Span| now.to_zoned(zone.clone()).checked_sub(span.abs()).ok().map(|time| time.timestamp());
@@ -91,15 +91,15 @@ pub fn parse_since(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timest
     })
 }
 
-/// What was read, oldest first.
+/// Records that were read, oldest first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Logs {
     pub records: Vec<LogRecord>,
-    /// How many lines could not be read as records.
+    /// Number of lines that are not valid records.
     pub unreadable: usize,
 }
 
-/// The records under a feature's log directory that the filter accepts. A directory that is not there holds none.
+/// Reads the records in a feature's log directory that the filter accepts; none if the directory does not exist.
 pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
     let mut workers = Logs::default();
     let mut tasks = Logs::default();
@@ -115,11 +115,11 @@ pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
     Ok(Logs { records: merge(workers.records, tasks.records), unreadable: workers.unreadable + tasks.unreadable })
 }
 
-/// Reads what the logs of workers and gates gain from one call to the next. Every record stands in one of them, and only once.
+/// Reads what was added to the logs of workers and gates since the last call. Every record is in exactly one of them.
 pub struct Tail {
     directory: PathBuf,
     filter: LogFilter,
-    /// How far each file was read.
+    /// Bytes read of each file.
     read: BTreeMap<PathBuf, u64>,
 }
 
@@ -128,7 +128,7 @@ impl Tail {
         Tail { directory: directory.to_owned(), filter, read: BTreeMap::new() }
     }
 
-    /// Where it looks.
+    /// Returns the feature's log directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -142,7 +142,7 @@ impl Tail {
             file.seek(SeekFrom::Start(*from))?;
             let mut reader = BufReader::new(file);
             let mut line = Vec::new();
-            // A line without its end is still being written.
+            // A line without a line break is still being written.
             while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
                 *from += line.len() as u64;
                 take_line(&line, &self.filter, &mut logs);
@@ -182,7 +182,7 @@ fn take_line(line: &[u8], filter: &LogFilter, logs: &mut Logs) {
     }
 }
 
-/// By time; what stands in a worker's and in a task's log alike is taken once.
+/// Merges by time; a record that is in both a worker's and a task's log is taken once.
 fn merge(workers: Vec<LogRecord>, tasks: Vec<LogRecord>) -> Vec<LogRecord> {
     let mut seen: BTreeMap<&LogRecord, usize> = BTreeMap::new();
     for record in &workers {
@@ -201,7 +201,7 @@ fn merge(workers: Vec<LogRecord>, tasks: Vec<LogRecord>) -> Vec<LogRecord> {
     merged
 }
 
-/// `01-26 10:30:00 WARN  worker 0 TASK-001 (attempt 2): agent ended: what it says`
+/// Formats a record: `01-26 10:30:00 WARN  worker 0 TASK-001 (attempt 2): agent ended: the message`.
 pub fn render_record(record: &LogRecord, zone: &TimeZone, paint: Paint) -> String {
     let time = record.ts.to_zoned(zone.clone()).strftime("%m-%d %H:%M:%S").to_string();
     let (name, style) = match record.level {
@@ -222,7 +222,7 @@ pub fn render_record(record: &LogRecord, zone: &TimeZone, paint: Paint) -> Strin
     format!("{} {} {origin}{message}", paint.apply(Style::Dim, &time), paint.apply(style, &format!("{name:<5}")))
 }
 
-/// Where a gate ran, in words.
+/// Formats what a gate ran on.
 fn on(at: &str) -> String {
     if at.bytes().all(|byte| byte.is_ascii_digit()) {
         format!("level {at}")
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn since_is_a_time_or_a_length() {
+    fn since_is_a_time_or_an_age() {
         let now: Timestamp = "2026-01-26T10:30:00Z".parse().unwrap();
         let zone = TimeZone::fixed(jiff::tz::offset(1));
         let at = |text: &str| parse_since(text, now, &zone).map(|time| time.to_string());
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_shows_every_record_once_however_late_it_comes() {
+    fn a_tail_shows_every_record_once_even_late_ones() {
         let dir = tempfile::tempdir().unwrap();
         let all = sample();
         let append = |worker: u32, text: &str| {
@@ -319,14 +319,14 @@ mod tests {
         let (begin, end) = all[2].to_line().map(|line| (line[..20].to_string(), line[20..].to_string())).unwrap();
         append(0, &begin);
         assert_eq!(tail.read_on().unwrap().records, [all[3].clone()]);
-        // Older than what was shown already, and its line was half written then.
+        // Older than what was shown already; its line was incomplete then.
         append(0, &end);
         assert_eq!(tail.read_on().unwrap(), Logs { records: vec![all[2].clone()], unreadable: 0 });
         assert_eq!(tail.read_on().unwrap(), Logs::default());
     }
 
     #[test]
-    fn for_people() {
+    fn records_are_formatted_for_users() {
         let lines: Vec<String> =
             sample().iter().map(|record| render_record(record, &TimeZone::UTC, Paint::OFF)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"

@@ -1,13 +1,14 @@
-//! Text of others inside Markdown: it stays text, whatever is in it.
+//! Escapes untrusted text for Markdown, so that it stays text.
 
 use mahabharatha_sys::ui::{clean, one_line};
 
-/// Of a long output so many lines are kept from its beginning and its end.
-const HEAD: usize = 20;
-const TAIL: usize = 40;
-const LONGEST_LINE: usize = 400;
+/// Lines kept from the beginning of a long output.
+const HEAD_LINES: usize = 20;
+/// Lines kept from the end of a long output.
+const TAIL_LINES: usize = 40;
+const MAX_LINE_COLUMNS: usize = 400;
 
-/// One line of text.
+/// Formats one line of text.
 pub fn inline(text: &str) -> String {
     let mut escaped = String::new();
     for c in one_line(text).chars() {
@@ -19,7 +20,7 @@ pub fn inline(text: &str) -> String {
     escaped
 }
 
-/// One line of code.
+/// Formats one line of code.
 pub fn code(text: &str) -> String {
     let text = one_line(text);
     if text.is_empty() {
@@ -30,28 +31,28 @@ pub fn code(text: &str) -> String {
     format!("{fence}{space}{text}{space}{fence}")
 }
 
-/// An output as a block that nothing inside it can end, with its middle left out where it is long.
+/// Formats output as a code block that its text cannot end; omits the middle of a long output.
 pub fn block(text: &str) -> String {
     let cleaned = clean(text);
     let lines: Vec<&str> = cleaned.trim_end().lines().collect();
     let mut kept: Vec<String> = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        if index < HEAD || index + TAIL >= lines.len() {
-            kept.push(mahabharatha_sys::ui::fit(line, LONGEST_LINE));
-        } else if index == HEAD {
-            kept.push(format!("… {} lines left out …", lines.len() - HEAD - TAIL));
+        if index < HEAD_LINES || index + TAIL_LINES >= lines.len() {
+            kept.push(mahabharatha_sys::ui::fit(line, MAX_LINE_COLUMNS));
+        } else if index == HEAD_LINES {
+            kept.push(format!("… {} lines left out …", lines.len() - HEAD_LINES - TAIL_LINES));
         }
     }
     let fence = "`".repeat(longest_run(&cleaned, '`').max(2) + 1);
     format!("{fence}text\n{}\n{fence}\n", kept.join("\n"))
 }
 
-/// The rows are cells that were made with `inline` or `code`.
+/// Formats a table; the cells must come from `inline` or `code`.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let rule: Vec<String> = head.iter().map(|title| "-".repeat(title.len() + 2)).collect();
     let mut text = format!("| {} |\n|{}|\n", head.join(" | "), rule.join("|"));
     for row in rows {
-        // A table is split at `|` before anything else is looked for in it.
+        // Markdown splits a row at `|` before it parses anything else.
         let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
@@ -96,7 +97,7 @@ mod tests {
         assert_eq!(code(" \n"), "");
     }
 
-    /// What a reader of Markdown makes of escaped text.
+    /// Returns escaped text as a Markdown reader shows it.
     fn unescaped(text: &str) -> String {
         let mut plain = String::new();
         let mut chars = text.chars();
@@ -106,7 +107,7 @@ mod tests {
         plain
     }
 
-    /// Where a table is split.
+    /// Counts the places where a row is split.
     fn bars(row: &str) -> usize {
         row.matches('|').count() - row.matches("\\|").count()
     }

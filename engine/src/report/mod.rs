@@ -1,4 +1,4 @@
-//! What people and programs are shown of a run.
+//! Output about runs and features for users and programs: terminal text, JSON, logs and report files.
 
 mod columns;
 pub mod completion_md;
@@ -34,7 +34,7 @@ pub use reporter::{Opening, Reporter};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Returns the object with the fields of another one added.
+/// Returns the object with the fields of another object added.
 pub fn extended(mut object: Value, fields: impl Serialize) -> Value {
     if let (Value::Object(object), Value::Object(fields)) = (&mut object, json!(fields)) {
         object.extend(fields);
@@ -42,7 +42,7 @@ pub fn extended(mut object: Value, fields: impl Serialize) -> Value {
     object
 }
 
-/// As people say it: `0.4s`, `12s`, `2m 34s`, `1h 05m`. A second unit of nothing is left out.
+/// Formats a duration for users: `0.4s`, `12s`, `2m 34s`, `1h 05m`. Omits a second unit of zero.
 pub fn human_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let pair = |large: u64, unit: &str, small: u64, small_unit: &str| match small {

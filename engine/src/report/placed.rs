@@ -1,4 +1,4 @@
-//! What `init` and `install` write or remove, shown by group before and after, and the question in between.
+//! Shows by group which files `init` and `install` write or remove, before and after, and asks for confirmation.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use mahabharatha_sys::ui::Ui;
 use super::text::count;
 use crate::claude::groups::{Action, Group, Placed, count_files};
 
-/// Up to this many files of one directory are named one by one.
-const LISTED_ALONE: usize = 2;
+/// Most files of one directory that are named individually.
+const MAX_LISTED_PER_DIR: usize = 2;
 
 /// What a command does with our files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub enum Tense {
     Done,
 }
 
-/// Whether to go on. Where a user can be asked they see the plan first; without a terminal the command itself is the
-/// answer, since nothing is written that cannot be removed again.
+/// Asks the user whether to proceed, after showing the plan. Without a terminal the answer is yes, since everything
+/// written can be removed again.
 pub fn confirm(ui: &Ui, operation: Operation, root: &Path, files: &[Placed]) -> Result<bool> {
     if ui.yes() || !ui.can_ask() || files.iter().all(|file| file.action == Action::Unchanged) {
         return Ok(true);
@@ -54,7 +54,7 @@ pub fn show_plan(ui: &Ui, operation: Operation, root: &Path, files: &[Placed]) {
     }
 }
 
-/// A line for each group and action, with counts and paths; `every` names each file.
+/// Returns a line for each group and action, with counts and paths; with `every`, a line for each file.
 pub fn lines(files: &[Placed], operation: Operation, tense: Tense, every: bool) -> Vec<String> {
     let mut groups: Vec<Group> = files.iter().map(|file| file.group).collect();
     groups.sort();
@@ -99,7 +99,7 @@ fn word(action: Action, operation: Operation, tense: Tense) -> &'static str {
     }
 }
 
-/// A file that is kept, with the reason or the place of the new version.
+/// Formats a file's path; for a kept file with the reason or the path of the new version.
 pub fn shown(file: &Placed) -> String {
     match (&file.beside, file.action) {
         (Some(beside), _) => format!("{} → {beside}", file.path),
@@ -108,14 +108,14 @@ pub fn shown(file: &Placed) -> String {
     }
 }
 
-/// Directories with many of the files by their number, in the order of the first.
+/// Replaces many files of one directory by the directory and their number, in the order of the first file.
 fn gathered(files: &[&Placed]) -> Vec<String> {
     let dir = |file: &Placed| file.path.rsplit_once('/').map(|(dir, _)| dir.to_owned());
     let mut places: Vec<String> = Vec::new();
     for file in files {
         let together = files.iter().filter(|other| dir(other).is_some() && dir(other) == dir(file)).count();
         let place = match dir(file) {
-            Some(dir) if together > LISTED_ALONE => format!("{dir}/ ({together})"),
+            Some(dir) if together > MAX_LISTED_PER_DIR => format!("{dir}/ ({together})"),
             _ => file.path.clone(),
         };
         if !places.contains(&place) {

@@ -1,4 +1,4 @@
-//! A plan as `run --dry-run` shows it.
+//! Formats the plan that `run --dry-run` shows.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use mahabharatha_sys::ui::{clean, one_line};
 
 use super::human_duration;
 
-/// Every task, a chart for each level, what other numbers of workers would take, and every command of the repository
-/// that a run would execute, each with where it stands.
+/// Formats every task, a chart per level, estimates for other numbers of workers, and every command of the repository
+/// that a run would execute, each with where it is defined.
 pub fn render_plan(plan: &Plan, graph: &TaskGraph, commands: &[(String, String)], width: usize) -> String {
     let width = width.clamp(60, 160);
     let mut out = String::new();
@@ -56,7 +56,7 @@ fn write_level(out: &mut String, level: &LevelPlan, graph: &TaskGraph, width: us
     }
 }
 
-/// One row for each worker that has something to do, its tasks one after the other.
+/// Writes one row per worker that has tasks, with its tasks in order.
 fn write_chart(out: &mut String, level: &LevelPlan, width: usize) {
     let mut rows: Vec<Vec<&PlannedTask>> = Vec::new();
     for planned in &level.assignments {
@@ -138,7 +138,7 @@ fn write_commands(out: &mut String, commands: &[(String, String)]) {
     }
 }
 
-/// Joined by `separator`, with a new line where `width` would be passed.
+/// Joins words with `separator` and breaks lines at `width`.
 fn wrap(words: &[&str], separator: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_for_more_workers_than_tasks_says_that_fewer_do() {
+    fn a_plan_with_too_many_workers_says_so() {
         let graph = graph(json!([task("a", 0, 1.0, &[], "a"), task("b", 3, 1.0, &["a"], "b")]));
         let text = render_plan(&Plan::new(&graph, 4), &graph, &[], 0);
         assert!(text.contains("   1 worker        2m  more workers would not be faster\n"), "{text}");

@@ -1,4 +1,4 @@
-//! `status` of a feature that has not been run yet.
+//! Text of `status` for a feature that has not been run yet.
 
 use mahabharatha_core::view::{PlannedView, TaskView};
 use mahabharatha_sys::ui::{Paint, Style, one_line};
@@ -6,14 +6,14 @@ use mahabharatha_sys::ui::{Paint, Style, one_line};
 use super::columns::{cell, columns};
 use super::text::{cost_phrase, count, few};
 
-/// `requirements` says how they stand, where there are any.
+/// Formats the status. `requirements`: status of the requirements, if there are any.
 pub fn planned_text(view: &PlannedView, requirements: Option<&str>, limit: Option<usize>, paint: Paint) -> String {
     let mut facts = vec![format!("{}, not run yet", view.status)];
     if !view.tasks.is_empty() {
         let (tasks, levels) = (count(view.tasks.len(), "task"), count(view.levels.len(), "level"));
         facts.push(format!("{tasks} on {levels}"));
     }
-    facts.extend(requirements.map(|standing| format!("the requirements are {standing}")));
+    facts.extend(requirements.map(|approval_status| format!("the requirements are {approval_status}")));
     facts.extend(cost_phrase(view.cost));
     let mut parts = vec![format!("{}: {}\n", paint.apply(Style::Strong, &view.feature), facts.join("; "))];
     if !view.tasks.is_empty() {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_design_it_is_one_line_and_what_is_in_the_way() {
+    fn without_a_design_only_a_summary_and_blockers_are_shown() {
         let mut view = PlannedView::of("tables", None, Cost::unknown());
         assert_eq!(
             shown(&view, Some("a draft")),

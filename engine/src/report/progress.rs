@@ -1,4 +1,4 @@
-//! A run while it is on: a live display on a terminal, plain lines elsewhere.
+//! Shows a run in progress: a live display on a terminal, plain lines otherwise.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use super::running_gate::GateProgress;
 use super::stream::log_event;
 use super::text::amount;
 
-/// More workers than these are counted, not shown.
-const SHOWN_WORKERS: usize = 12;
-/// Only the elapsed time changes by itself.
-const TICK: Duration = Duration::from_secs(1);
+/// Most workers that get a bar of their own.
+const MAX_SHOWN_WORKERS: usize = 12;
+/// Redraw interval for the elapsed time.
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A gate that takes longer is told of, and again after each such time.
-const GATE_LINE_PAUSE: Duration = Duration::from_secs(20);
+/// Interval between log lines about a gate that is still running.
+const GATE_LINE_INTERVAL: Duration = Duration::from_secs(20);
 
 pub enum Progress<'ui> {
     Live(Live<'ui>),
     Lines(Lines<'ui>, GateLines),
-    /// Only what went wrong.
+    /// Only warnings and errors.
     Quiet(Lines<'ui>),
     /// Lines as events for programs.
     Events(&'ui Ui),
@@ -39,24 +39,24 @@ pub struct Lines<'ui> {
     zone: TimeZone,
 }
 
-/// Which gate was told of last, and how often.
+/// The gate that was reported last, and for how many intervals.
 #[derive(Debug, Default)]
 pub struct GateLines {
     of: Option<(String, Time)>,
-    told: u32,
+    reported: u32,
 }
 
 impl GateLines {
-    /// Returns the line that is due.
+    /// Returns the line that is due, if any.
     fn next(&mut self, gate: &GateProgress) -> Option<Line> {
         let of = Some((gate.running.gate.clone(), gate.running.started_at));
         if self.of != of {
-            (self.of, self.told) = (of, 0);
+            (self.of, self.reported) = (of, 0);
         }
-        if gate.elapsed < GATE_LINE_PAUSE * (self.told + 1) {
+        if gate.elapsed < GATE_LINE_INTERVAL * (self.reported + 1) {
             return None;
         }
-        self.told = (gate.elapsed.as_secs() / GATE_LINE_PAUSE.as_secs()) as u32;
+        self.reported = (gate.elapsed.as_secs() / GATE_LINE_INTERVAL.as_secs()) as u32;
         Some(Line { at: gate.running.started_at + gate.elapsed, severity: Severity::Info, text: gate.text() })
     }
 }
@@ -65,12 +65,12 @@ impl GateLines {
 pub struct Live<'ui> {
     lines: Lines<'ui>,
     bars: MultiProgress,
-    /// An empty line. A terminal that echoes `^C` moves all of this down by one, and one line stays behind.
+    /// An empty line: a terminal that echoes `^C` moves the bars down by one and leaves one line behind.
     gap: ProgressBar,
     head: ProgressBar,
-    /// One for each busy worker that is shown.
+    /// One bar per busy worker, up to the maximum.
     workers: Vec<ProgressBar>,
-    /// While a gate runs.
+    /// Present while a gate runs.
     gate: Option<ProgressBar>,
 }
 
@@ -93,23 +93,25 @@ impl<'ui> Progress<'ui> {
         }
     }
 
-    /// Costs as much as the run has tasks: a few times a second is often enough.
+    /// Updates the bars. Its cost grows with the number of tasks, so call it only a few times a second.
     pub fn update(&mut self, view: &RunView) {
         if let Progress::Live(live) = self {
             live.update(view);
         }
     }
 
-    /// Shows which gate runs, for how long, and what it printed last.
+    /// Shows which gate is running, for how long, and its last line of output.
     pub fn gate(&mut self, gate: Option<&GateProgress>) {
         match (self, gate) {
             (Progress::Live(live), gate) => live.update_gate(gate),
-            (Progress::Lines(lines, told), Some(gate)) => told.next(gate).iter().for_each(|line| lines.print(line)),
+            (Progress::Lines(lines, reported), Some(gate)) => {
+                reported.next(gate).iter().for_each(|line| lines.print(line))
+            }
             _ => {}
         }
     }
 
-    /// Leaves the lines and takes the bars away.
+    /// Removes the bars and keeps the lines.
     pub fn finish(self) {
         if let Progress::Live(live) = self {
             live.finish();
@@ -128,7 +130,7 @@ impl Lines<'_> {
     }
 }
 
-/// `12:03:44 what happened`
+/// Formats a line with its time: `12:03:44 the text`.
 fn stamped(line: &Line, zone: &TimeZone) -> String {
     format!("{} {}", time_of_day(line.at, zone), line.text)
 }
@@ -145,7 +147,7 @@ impl<'ui> Live<'ui> {
         gap.tick();
         let head = bars.add(ProgressBar::no_length());
         head.set_style(style("{prefix} {bar:20} {pos}/{len} {wide_msg} {took}").progress_chars("█▌░"));
-        head.enable_steady_tick(TICK);
+        head.enable_steady_tick(TICK_INTERVAL);
         Live { lines, bars, gap, head, workers: Vec::new(), gate: None }
     }
 
@@ -153,7 +155,7 @@ impl<'ui> Live<'ui> {
         let done = view.tasks.iter().filter(|task| matches!(task.status, "completed" | "skipped")).count();
         self.head.set_elapsed(view.elapsed);
         self.head.set_length(view.tasks.len() as u64);
-        // The position is drawn with what is set after it.
+        // Before the prefix and the message, whose calls draw it.
         self.head.set_position(done as u64);
         self.head.set_prefix(stage(view));
         self.head.set_message(counts(view));
@@ -166,7 +168,7 @@ impl<'ui> Live<'ui> {
             .iter()
             .filter_map(|worker| Some((worker.id, worker.task.as_ref()?)))
             .filter_map(|(worker, id)| Some((worker, view.tasks.iter().find(|task| task.id == *id)?)))
-            .take(SHOWN_WORKERS)
+            .take(MAX_SHOWN_WORKERS)
             .collect();
         while self.workers.len() > busy.len() {
             if let Some(bar) = self.workers.pop() {
@@ -176,7 +178,7 @@ impl<'ui> Live<'ui> {
         while self.workers.len() < busy.len() {
             let bar = self.bars.add(ProgressBar::no_length());
             bar.set_style(style("  {prefix:<9} {took:>7}  {wide_msg}"));
-            bar.enable_steady_tick(TICK);
+            bar.enable_steady_tick(TICK_INTERVAL);
             self.workers.push(bar);
         }
         for (bar, (worker, task)) in self.workers.iter().zip(busy) {
@@ -196,7 +198,7 @@ impl<'ui> Live<'ui> {
         let bar = self.gate.get_or_insert_with(|| {
             let bar = self.bars.add(ProgressBar::no_length());
             bar.set_style(style("  gate {prefix} {took:>7}  {wide_msg}"));
-            bar.enable_steady_tick(TICK);
+            bar.enable_steady_tick(TICK_INTERVAL);
             bar
         });
         bar.set_elapsed(*elapsed);
@@ -214,7 +216,7 @@ impl<'ui> Live<'ui> {
 
 fn style(template: &str) -> ProgressStyle {
     let took = |state: &ProgressState, text: &mut dyn Write| {
-        // A text in memory takes whatever is written.
+        // Writing to a string in memory cannot fail.
         let _ = text.write_str(&human_duration(Duration::from_secs(state.elapsed().as_secs())));
     };
     ProgressStyle::with_template(template).expect("the templates are constants of this file").with_key("took", took)
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_takes_long_is_told_of_again_and_again() {
+    fn a_slow_gate_is_reported_at_intervals() {
         let running = RunningGate {
             gate: "test".to_string(),
             command: "npm test".to_string(),
@@ -316,7 +318,7 @@ mod tests {
         let gate = screen(&story, &mut live, &term);
         live.update_gate(None);
         let none = screen(&story, &mut live, &term);
-        // Times move on while the test runs.
+        // Times change while the test runs.
         insta::with_settings!({filters => vec![(r" *(\d+m )?\d+s", " [time]")]}, {
             insta::assert_snapshot!([both, one, gate, none].join("\n\n"));
         });

@@ -1,4 +1,4 @@
-//! A run as `.mahabharatha/state/<feature>.json` shows it: maps by name, with the words that readers of that file know.
+//! Builds `.mahabharatha/state/<feature>.json` from a run: maps by name, with the status words that its readers know.
 
 use mahabharatha_core::view::{LevelView, RunView, TaskView, WorkerView};
 use serde_json::{Map, Value, json};
@@ -29,7 +29,7 @@ pub fn projection(view: &RunView) -> Value {
     extended(run, view.cost)
 }
 
-/// Whatever is under way is `in_progress` here.
+/// Maps every status of active work to `in_progress`.
 fn word(status: &'static str) -> &'static str {
     match status {
         "running" | "merging" | "gating" => "in_progress",
@@ -70,7 +70,7 @@ fn level_entry(level: &LevelView) -> Value {
     })
 }
 
-/// Null until the whole feature is completed.
+/// Returns null until the whole feature is completed.
 fn completion(view: &RunView) -> Value {
     if view.status != "completed" {
         return Value::Null;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_merges_or_is_gated_is_in_progress() {
+    fn merging_and_gating_are_in_progress() {
         assert_eq!(
             ["running", "merging", "gating", "merged", "pending", "failed"].map(word),
             ["in_progress", "in_progress", "in_progress", "merged", "pending", "failed"]

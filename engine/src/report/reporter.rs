@@ -1,7 +1,7 @@
-//! Follows a run on a thread of its own and keeps the files that are made from it.
+//! Follows a run on a thread of its own and keeps the files that are derived from it up to date.
 //!
-//! It replays the same events, so it has the run without slowing down the loop that decides. What people see goes through
-//! a `Display`, which may be held up by its reader; nothing here waits for it.
+//! It replays the same events, so it has its own copy of the run and does not slow down the orchestrator's loop. Output
+//! for users is sent to a `Display`, which its reader may block; nothing here waits for it.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
@@ -22,12 +22,12 @@ use super::running_gate::RunningGate;
 use super::stream::Stream;
 use crate::claude::tasks::Mirror;
 
-/// Least time between two writes of the projection.
-const PROJECTION_PAUSE: Duration = Duration::from_millis(250);
-/// Least time between two writes of the files that people read.
-const REPORT_PAUSE: Duration = Duration::from_secs(1);
-/// Time between two looks at the gate that runs.
-const GATE_PAUSE: Duration = Duration::from_secs(1);
+/// Shortest time between two writes of the projection.
+const PROJECTION_INTERVAL: Duration = Duration::from_millis(250);
+/// Shortest time between two writes of `STATE.md`.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Poll interval for the progress of the running gate.
+const GATE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct Reporter {
     messages: Sender<Message>,
@@ -40,7 +40,7 @@ enum Message {
     Finish,
 }
 
-/// What this process did to the run before there was anybody to follow it.
+/// Log lines of events that this process recorded before the reporter started.
 #[derive(Debug, Default)]
 pub struct Opening {
     log_lines: LogLines,
@@ -48,7 +48,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Of a run that an earlier process told up to here.
+    /// For a run that an earlier process has reported up to here.
     pub fn of(run: &Run) -> Opening {
         Opening { log_lines: LogLines::of(run), lines: Vec::new() }
     }
@@ -75,11 +75,11 @@ impl Reporter {
             stream,
             display,
             run: run.clone(),
-            projection: Due::at_once(PROJECTION_PAUSE),
-            reports: Due::at_once(REPORT_PAUSE),
-            gate: Due { wanted: runs_gates(run), ..Due::at_once(GATE_PAUSE) },
+            projection: Due::at_once(PROJECTION_INTERVAL),
+            reports: Due::at_once(REPORT_INTERVAL),
+            gate: Due { wanted: runs_gates(run), ..Due::at_once(GATE_POLL_INTERVAL) },
             mirror: None,
-            complained: false,
+            warned: false,
         };
         let thread = thread::spawn(move || follower.follow(&inbox));
         Reporter { messages, thread: Mutex::new(Some(thread)) }
@@ -89,12 +89,12 @@ impl Reporter {
         let _ = self.messages.send(Message::Recorded(now, Box::new(event.clone())));
     }
 
-    /// Keeps the feature's task list in Claude Code too, from now on.
+    /// Also keeps the feature's task list in Claude Code up to date from now on.
     pub fn mirror(&self, mirror: Mirror) {
         let _ = self.messages.send(Message::Mirror(Box::new(mirror)));
     }
 
-    /// Brings every file up to date and takes the display down; whether its reader took everything.
+    /// Brings every file up to date and closes the display. Returns `false` if its reader did not read everything.
     pub fn finish(&self) -> bool {
         let _ = self.messages.send(Message::Finish);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -107,19 +107,19 @@ struct Follower {
     paths: FeaturePaths,
     run: Run,
     log_lines: LogLines,
-    /// Where programs are told of every change.
+    /// Stream of changes for programs.
     stream: Option<Stream>,
     display: Display,
     projection: Due,
     reports: Due,
-    /// A look at the gate that runs, while one does.
+    /// Polls the running gate, while there is one.
     gate: Due,
     mirror: Option<Box<Mirror>>,
-    /// A file that cannot be written is told once, not four times a second.
-    complained: bool,
+    /// A write error was shown; it is shown only once.
+    warned: bool,
 }
 
-/// Something to be done soon, but not too often.
+/// Rate limit for a recurring action.
 struct Due {
     pause: Duration,
     wanted: bool,
@@ -201,7 +201,7 @@ impl Follower {
     fn write_what_is_due(&mut self) {
         if self.projection.is_due() {
             self.projection.done();
-            // `status` reports a file of costs that cannot be read.
+            // `status` reports an unreadable cost file.
             let view = files::view(&self.paths, &self.run).unwrap_or_else(|_| RunView::of(&self.run));
             if let Some(mirror) = &self.mirror {
                 mirror.update(&view, &self.run);
@@ -225,25 +225,25 @@ impl Follower {
         }
     }
 
-    /// These files can be made again from the journal: that one cannot be written does not stop the run.
+    /// Writes a file and warns once on error. The files can be rebuilt from the journal, so errors do not stop the run.
     fn write(&mut self, write: impl FnOnce(&Follower) -> Result<()>) {
         if let Err(error) = write(self)
-            && !self.complained
+            && !self.warned
         {
-            self.complained = true;
+            self.warned = true;
             self.display.warn(error.to_string());
         }
     }
 }
 
-/// Whether commands of the repository run on what is merged.
+/// Tells whether gates are running.
 fn runs_gates(run: &Run) -> bool {
     let is_gating =
         |effect: &Effect| matches!(effect, Effect::CheckBase { .. } | Effect::Gate { .. } | Effect::Blame { .. });
     run.outstanding().any(|(_, effect)| is_gating(effect))
 }
 
-/// By an agent or a session.
+/// Returns the job that ended, whether an agent or a session performed it.
 fn ended_job(event: &Event) -> Option<(&TaskId, &JobReport)> {
     match event {
         Event::JobEnded { task, report, .. } => Some((task, report)),

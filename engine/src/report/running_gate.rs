@@ -1,4 +1,4 @@
-//! The gate that runs now, in a file for those who look.
+//! The gate that is running now, in a file that `status` and the run's display read.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 use super::human_duration;
 use super::logs::LogRecord;
 
-/// Bytes at the end of a log that hold its last line.
-const TAIL: u64 = 16 << 10;
-/// The event of a log record that holds a line of output.
+/// Bytes at the end of a log that are searched for its last line.
+const TAIL_BYTES: u64 = 16 << 10;
+/// Event name of log records that hold a line of output.
 pub const OUTPUT: &str = "gate_output";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningGate {
     pub gate: String,
     pub command: String,
-    /// The level, or what else it runs on.
+    /// What it runs on: a level, `base` or `blame`.
     pub at: String,
     pub started_at: Time,
     /// The process that runs it.
@@ -33,7 +33,7 @@ pub struct RunningGate {
     pub log: PathBuf,
 }
 
-/// How far a gate is.
+/// Progress of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateProgress {
     pub running: RunningGate,
@@ -42,20 +42,20 @@ pub struct GateProgress {
 }
 
 impl RunningGate {
-    /// For people: where it cannot be written the gate runs all the same.
+    /// Writes the file. Errors are ignored, because it is only for display.
     pub fn show(&self, paths: &FeaturePaths) {
         let path = paths.running_gate();
         let _ = path.parent().map(fs::create_dir_all);
         let _ = serde_json::to_vec(self).map(|bytes| write_projected(&path, &bytes));
     }
 
-    /// Returns the gate that the process `pid` runs. What a killed process left says nothing.
+    /// Returns the gate that the process `pid` runs. Ignores a file that a killed process left.
     pub fn of_process(paths: &FeaturePaths, pid: u32) -> Option<RunningGate> {
         let shown: RunningGate = serde_json::from_slice(&fs::read(paths.running_gate()).ok()?).ok()?;
         (shown.pid == pid).then_some(shown)
     }
 
-    /// Returns the gate that runs now, if any.
+    /// Returns the gate that is running now, if any.
     pub fn find(paths: &FeaturePaths) -> Result<Option<RunningGate>> {
         let holder = FeatureLock::holder(paths.dir())?.and_then(|holder| holder.pid);
         Ok(holder.and_then(|pid| RunningGate::of_process(paths, pid)))
@@ -68,9 +68,9 @@ impl RunningGate {
     fn last_line(&self) -> Option<String> {
         let mut file = File::open(&self.log).ok()?;
         let length = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
         let mut tail = Vec::new();
-        file.take(TAIL).read_to_end(&mut tail).ok()?;
+        file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
         let records =
             tail.split(|&byte| byte == b'\n').rev().filter_map(|line| serde_json::from_slice::<LogRecord>(line).ok());
         let mut output = records.filter(|record| record.event.as_deref() == Some(OUTPUT));
@@ -87,7 +87,7 @@ impl GateProgress {
         })
     }
 
-    /// `gate test has been running for 2m 10s: what it printed last`
+    /// Formats the progress: `gate test has been running for 2m 10s: its last line`.
     pub fn text(&self) -> String {
         let last = self.last_line.as_deref().map(one_line).unwrap_or_else(|| "it has printed nothing".to_string());
         format!("gate {} has been running for {}: {last}", one_line(&self.running.gate), human_duration(self.elapsed))

@@ -1,4 +1,4 @@
-//! `.gsd/STATE.md`: where each feature stands, one section for each. What a person wrote outside of them stays.
+//! `.gsd/STATE.md`: one section per feature with its state. Must keep everything that the user wrote outside of them.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::text::{blocked_tasks, branch_name, count, feature_cost, note, task_co
 const HEADING: &str = "# MAHABHARATHA State: ";
 const DECISIONS: &str = "## Decisions";
 
-/// What one feature's section says.
+/// Contents of one feature's section.
 #[derive(Debug, Clone)]
 pub struct StateSection {
     feature: String,
@@ -51,7 +51,7 @@ impl StateSection {
 }
 
 impl StateSection {
-    /// Of a feature that has not been run yet.
+    /// Returns the section of a feature that has not been run yet.
     pub fn before_a_run(feature: &str, facts: Vec<(&'static str, String)>, decisions: Vec<String>) -> Self {
         StateSection { feature: feature.to_owned(), facts, tasks: Vec::new(), decisions, blockers: Vec::new() }
     }
@@ -86,7 +86,7 @@ fn with_attempts(task: &TaskView, note: String) -> String {
     }
 }
 
-/// From its heading to its last line.
+/// Formats the section, from its heading to its last line.
 pub fn render_section(section: &StateSection) -> String {
     let mut text = format!("{HEADING}{}\n\n## Current Phase\n", section.feature);
     for (name, value) in &section.facts {
@@ -107,21 +107,21 @@ pub fn render_section(section: &StateSection) -> String {
             "- {}\n  - Root cause: {}\n  - Resolution: {}\n",
             inline(&blocker.what),
             inline(&blocker.cause),
-            // Made by us, with commands in it; only what was put into it must be kept on its line.
+            // Our own text with commands in it, so it is not escaped; inserted text must stay on the line.
             one_line(&blocker.resolution)
         ));
     }
     text
 }
 
-/// Pieces of the file in their order: our sections, and bytes that are not ours. Together they are the whole file.
+/// Splits the file into our sections and other bytes, in order. Together the pieces are the whole file.
 fn pieces(existing: &[u8]) -> Vec<(Option<&str>, &[u8])> {
     let mut pieces = Vec::new();
     let mut start = 0;
     let mut feature = None;
     let mut at = 0;
     for line in existing.split_inclusive(|&byte| byte == b'\n') {
-        // Any heading of the first order ends a section.
+        // Any top-level heading ends a section.
         if line.starts_with(b"# ") {
             pieces.push((feature, &existing[start..at]));
             start = at;
@@ -135,13 +135,13 @@ fn pieces(existing: &[u8]) -> Vec<(Option<&str>, &[u8])> {
     pieces
 }
 
-/// A line that is not UTF-8 is taken for Latin-1, in which every byte is a character: none gets lost.
+/// Decodes a line as UTF-8, otherwise as Latin-1, in which every byte is a character, so none is lost.
 fn decode(line: &[u8]) -> String {
     String::from_utf8(line.to_vec()).unwrap_or_else(|_| line.iter().copied().map(char::from).collect())
 }
 
-/// What is noted under `## Decisions` in a feature's section, by us or by hand, so that it is not lost when the section
-/// is rendered anew.
+/// Returns the entries under `## Decisions` in a feature's section, ours and the user's, so that they survive when the
+/// section is rendered again.
 pub fn decisions_in(existing: &[u8], feature: &str) -> Vec<String> {
     let pieces = pieces(existing);
     let Some((_, section)) = pieces.iter().find(|(name, _)| *name == Some(feature)) else { return Vec::new() };
@@ -161,8 +161,8 @@ pub fn decisions_in(existing: &[u8], feature: &str) -> Vec<String> {
     decisions
 }
 
-/// What counts as decided: what the run's agents decided, and what people noted. A line of ours that the run no longer has,
-/// because the task was done again, is dropped; every other line of the file stays, in its order.
+/// Returns the current decisions: those of the run's agents and those the user noted. Drops our lines that the run no
+/// longer has because the task was done again; every other line of the file stays, in its order.
 pub fn decisions(existing: &[u8], run: &Run) -> Vec<String> {
     let line = |task: &TaskId, text: &str| one_line(&format!("{task}: {text}"));
     let current: Vec<String> = decisions_of(run).iter().map(|it| line(&it.task, &it.text)).collect();
@@ -181,7 +181,7 @@ pub fn decisions(existing: &[u8], run: &Run) -> Vec<String> {
     decisions
 }
 
-/// The file with this feature's section put in its place, or added in its place by name. Everything else stays as it is.
+/// Returns the file with this feature's section replaced, or inserted in order of names. Everything else is unchanged.
 pub fn replace_section(existing: &[u8], feature: &str, new_text: &str) -> Vec<u8> {
     let pieces = pieces(existing);
     let is_ours = |piece: &&(Option<&str>, &[u8])| piece.0 == Some(feature);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf_8_stays_byte_for_byte() {
+    fn bytes_that_are_not_utf_8_are_preserved() {
         let notes = b"caf\xe9\n\n# \xff\xfe\n";
         let section = b"# MAHABHARATHA State: a\n## Decisions\n- caf\xe9\n- caf\xc3\xa9\n";
         let file = [&notes[..], section].concat();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_wrote_around_the_sections_stays() {
+    fn text_around_the_sections_is_preserved() {
         let file = "My notes.\n\n# MAHABHARATHA State: b\nold\n# More notes\nkept";
         let first = replaced(file, "a", "# MAHABHARATHA State: a\nnew");
         assert_eq!(
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_stands_twice_stands_once_afterwards() {
+    fn a_duplicate_section_is_removed() {
         let file = "# MAHABHARATHA State: a\n1\n# MAHABHARATHA State: b\r\nb\r\n# MAHABHARATHA State: a\n2\n";
         let text = replaced(file, "a", "# MAHABHARATHA State: a\n3\n");
         assert_eq!(text, "# MAHABHARATHA State: a\n3\n\n# MAHABHARATHA State: b\r\nb\r\n");
@@ -312,7 +312,7 @@ mod tests {
             let (before, after) = (others(&file, &feature), others(&after, &feature));
             prop_assert_eq!(before.len(), after.len());
             for (before, after) in before.iter().zip(&after) {
-                // Only the end of a piece that our section now follows may get line breaks.
+                // Only a piece that our section now follows may gain line breaks at its end.
                 prop_assert!(after == before || after.strip_prefix(before.as_str()).is_some_and(|added| added.trim_matches('\n').is_empty()));
             }
         }

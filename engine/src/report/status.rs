@@ -1,4 +1,4 @@
-//! `status`: where a run stands, for people and for programs.
+//! `status`: the state of a run, as text for users and as JSON for programs.
 
 use std::collections::BTreeMap;
 
@@ -20,29 +20,29 @@ use super::text::{
 };
 use crate::claude::tasks::Mismatch;
 
-/// So many are named.
-const SHOWN_MISMATCHES: usize = 10;
+/// Most mismatches that are named.
+const MAX_SHOWN_MISMATCHES: usize = 10;
 
-/// What `-v` adds to a view, by worker.
+/// Details that `-v` adds, by worker.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
     pub ports: BTreeMap<u32, Vec<u16>>,
-    /// The last of each worker's log.
+    /// Last records of each worker's log.
     pub logs: BTreeMap<u32, Vec<LogRecord>>,
 }
 
-/// The feature's task list in Claude Code, held against the run.
+/// The feature's task list in Claude Code, compared with the run.
 #[derive(Debug, Clone, Default)]
 pub struct ListView {
     pub id: String,
     pub mismatches: Vec<Mismatch>,
-    /// The list that is shown instead in the session that asks.
+    /// The list that the calling session shows instead.
     pub shown_instead: Option<String>,
-    /// Why it cannot be read.
+    /// Why the list cannot be read.
     pub trouble: Option<String>,
 }
 
-/// What an agent is at, and what it has used so far, which no total has yet.
+/// Current activity of an agent, and the tokens it has used so far, which no total includes yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doing {
     /// Such as `editing src/x.rs`.
@@ -54,22 +54,22 @@ pub struct Doing {
 #[derive(Debug, Clone, Copy)]
 pub struct Show<'a> {
     pub now: Time,
-    /// Where it is kept.
+    /// `None` if the feature has no task list.
     pub list: Option<&'a ListView>,
-    /// What the workers' agents do, by worker.
+    /// Activity of the agents, by worker.
     pub doing: &'a BTreeMap<u32, Doing>,
-    /// The gate that runs now.
+    /// The gate that is running now.
     pub gate: Option<&'a GateProgress>,
-    /// With it, every attempt is shown too, with what is kept of it.
+    /// If given, every attempt is shown too, with its saved work.
     pub details: Option<&'a Details>,
-    /// The terminal's columns, where there is one.
+    /// Columns of the terminal, if there is one.
     pub columns: Option<usize>,
-    /// Blockers and workers come first, since what does not fit on the screen is cut off at its end.
+    /// Shows blockers and workers first, since a screen cuts off what does not fit at the end.
     pub for_screen: bool,
     pub paint: Paint,
 }
 
-/// As the contract has it.
+/// Returns the status in the documented JSON format.
 pub fn status_json(
     view: &RunView,
     doing: &BTreeMap<u32, Doing>,
@@ -148,8 +148,8 @@ pub(super) fn status_cell(status: &str) -> Cell {
     styled(style_of(status), status)
 }
 
-/// Nothing rather than a nought, so that what there is stands out.
-fn some(number: usize) -> Cell {
+/// Shows zero as an empty cell, so that other numbers stand out.
+fn nonzero(number: usize) -> Cell {
     cell(if number == 0 { String::new() } else { number.to_string() })
 }
 
@@ -159,8 +159,8 @@ fn levels(view: &RunView, show: Show<'_>) -> String {
             cell(level.level),
             status_cell(level.status),
             cell(format!("{}/{}", level.completed, level.total)),
-            some(level.blocked),
-            some(level.skipped),
+            nonzero(level.blocked),
+            nonzero(level.skipped),
             cell(level.commit.as_ref().map(|commit| commit.short()).unwrap_or_default()),
         ];
         row.extend(cost_cell(view, level.cost));
@@ -172,7 +172,7 @@ fn levels(view: &RunView, show: Show<'_>) -> String {
     columns(&head, &rows, &[], show.columns, show.paint)
 }
 
-/// A column that says `unknown` in every row would be noise.
+/// Tells whether any cost is known; a column with `unknown` in every row would be noise.
 fn has_cost_column(view: &RunView) -> bool {
     view.levels.iter().any(|level| level.cost.known_usd() > 0.0)
 }
@@ -190,7 +190,7 @@ fn tasks(view: &RunView, show: Show<'_>) -> String {
             cell(&task.title),
             status_cell(task.status),
             cell(task.worker.map(|worker| worker.to_string()).unwrap_or_default()),
-            some(task.attempt as usize),
+            nonzero(task.attempt as usize),
             cell(took),
         ];
         row.extend(show.details.and_then(|_| cost_cell(view, task.cost)));
@@ -283,7 +283,7 @@ fn about_attempt(view: &RunView, task: &TaskView, attempt: &AttemptView, show: S
     text
 }
 
-/// Nothing where all is well.
+/// Formats the problems of the task list; `None` if there are none.
 fn task_list(list: &ListView, show: Show<'_>) -> Option<String> {
     let mut lines: Vec<String> = list.trouble.iter().map(|trouble| one_line(trouble)).collect();
     lines.extend(list.shown_instead.as_ref().map(|other| {
@@ -294,8 +294,8 @@ fn task_list(list: &ListView, show: Show<'_>) -> Option<String> {
         let Mismatch { task, ours, claude } = mismatch;
         format!("{task} is {} there, {ours} here", one_line(claude))
     };
-    lines.extend(list.mismatches.iter().take(SHOWN_MISMATCHES).map(differs));
-    let more = list.mismatches.len().saturating_sub(SHOWN_MISMATCHES);
+    lines.extend(list.mismatches.iter().take(MAX_SHOWN_MISMATCHES).map(differs));
+    let more = list.mismatches.len().saturating_sub(MAX_SHOWN_MISMATCHES);
     lines.extend((more > 0).then(|| format!("and {more} more")));
     lines.extend((!list.mismatches.is_empty()).then(|| "what drives the run puts that right".to_string()));
     let head = show.paint.apply(Style::Strong, "Task list in Claude Code");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn for_people() {
+    fn text_for_users() {
         insta::assert_snapshot!(shown(&mut Story::stuck(), None, Some(80)));
     }
 
@@ -361,7 +361,7 @@ mod tests {
         assert!(order.is_sorted(), "{text}");
     }
 
-    /// The example of the contract, with one value of each alternative.
+    /// The documented example, with one value of each alternative.
     const CONTRACT: &str = r#"
         {"feature":"x","status":"running","mode":"subprocess","level":1,
          "levels":[{"level":1,"status":"pending","total":8,"completed":3,"blocked":0,"commit":null}],
@@ -371,7 +371,7 @@ mod tests {
          "mismatches":[{"task":"TASK-001","ours":"in_progress","claude":"completed"}],
          "cost_usd":0.0,"blockers":["…"]}"#;
 
-    /// Every field of the contract is there, with a value of its kind or null.
+    /// Asserts that every documented field exists, with a value of the same type or null.
     fn assert_holds(contract: &Value, ours: &Value, at: &str) {
         match (contract, ours) {
             (Value::Object(fields), Value::Object(_)) => {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn for_programs_as_the_contract_has_it() {
+    fn json_has_all_documented_fields() {
         let contract: Value = serde_json::from_str(CONTRACT).unwrap();
         let mut running = Story::unattended();
         running.base_is_green().starts("TASK-001").done("TASK-002");
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_cancelled_is_not_under_way() {
+    fn a_cancelled_attempt_is_not_running() {
         let mut story = Story::unattended();
         story.base_is_green().starts("TASK-001");
         let (effect, _) = story.attempt("TASK-001");

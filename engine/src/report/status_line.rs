@@ -1,4 +1,4 @@
-//! A run in one short line, made from its projection.
+//! One short line about a run for status bars, made from its projection.
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Feature;
@@ -21,7 +21,7 @@ pub struct StatusLine {
 }
 
 impl StatusLine {
-    /// Whatever the projection lacks counts as unknown.
+    /// Reads the projection; missing fields count as unknown.
     pub fn of(feature: &Feature, projection: &Value) -> StatusLine {
         let tasks = projection["tasks"].as_object();
         let with =
@@ -38,7 +38,7 @@ impl StatusLine {
     }
 }
 
-/// Such as `auth 5/12, level 2, 0.84 USD, 1 blocked`.
+/// Formats the line, such as `auth 5/12, level 2, 0.84 USD, 1 blocked`.
 pub fn text(line: &StatusLine) -> String {
     let mut parts = vec![format!("{} {}/{}", line.feature, line.completed, line.total)];
     match (line.status.as_str(), line.level) {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_blocked_unknown_or_over_is_said() {
+    fn blocked_tasks_status_and_unknown_cost_are_shown() {
         let task = |status: &str| json!({ "status": status });
         let tasks = json!({ "A": task("completed"), "B": task("blocked"), "C": task("pending") });
         let run = |status: &str, cost: Value| json!({ "status": status, "current_level": 2, "cost_usd": cost, "tasks": tasks });

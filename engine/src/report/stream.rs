@@ -1,4 +1,4 @@
-//! A run as lines of JSON (`run --json`, `merge --json`): one object for each change, in the words of `status --json`.
+//! A run as lines of JSON (`run --json`, `merge --json`): one object per change, with the words of `status --json`.
 //!
 //! `docs/json.md` describes them. A change that breaks a reader raises `VERSION`.
 
@@ -16,12 +16,12 @@ use super::log_lines::{Line, Severity};
 
 const VERSION: u32 = 1;
 
-/// One line of the stream, with the line break left to who prints it.
+/// Returns one line of the stream, without the line break.
 pub fn event_line(at: Time, event: &str, fields: impl Serialize) -> String {
     extended(json!({ "version": VERSION, "at": Stamp(at), "event": event }), fields).to_string()
 }
 
-/// A log line as an event.
+/// Returns a log line as an event.
 pub fn log_event(line: &Line) -> String {
     let severity = match line.severity {
         Severity::Info => "info",
@@ -31,7 +31,7 @@ pub fn log_event(line: &Line) -> String {
     event_line(line.at, "log", json!({ "severity": severity, "message": line.text }))
 }
 
-/// Finds out what each event changed. Remembers only as much of the run as that takes.
+/// Finds out what each event changed. Remembers only the part of the run that this needs.
 #[derive(Debug)]
 pub struct Stream {
     tasks: Vec<TaskMark>,
@@ -57,7 +57,7 @@ impl TaskMark {
 }
 
 impl Stream {
-    /// Starts with the whole run as it stands.
+    /// Returns the stream and its first line, which has the whole run.
     pub fn open(run: &Run) -> (Stream, String) {
         (Stream::of(run), whole_run(run))
     }
@@ -70,7 +70,7 @@ impl Stream {
         }
     }
 
-    /// Returns the lines for what the event changed; `run` is as it stands after it.
+    /// Returns the lines for what the event changed; `run` is the state after the event.
     pub fn lines(&mut self, event: &Event, run: &Run) -> Vec<String> {
         let before = std::mem::replace(self, Stream::of(run));
         let at = run.updated_at();
@@ -123,7 +123,7 @@ mod tests {
     use super::super::support::{Story, failure};
     use super::*;
 
-    /// The event, what it is about, and the status that it tells, of each line.
+    /// Returns the event, its subject and its status for each line.
     fn gist(story: &Story) -> String {
         let one = |line: &String| {
             let event: Value = serde_json::from_str(line).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_fails_is_told_with_its_output() {
+    fn a_failed_gate_is_reported_with_its_output() {
         let mut story = Story::new();
         story.answers(|effect| Event::BaseChecked { effect, red: vec![failure("lint")] });
         let event: Value = serde_json::from_str(&story.streamed[1]).unwrap();

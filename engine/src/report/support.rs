@@ -1,4 +1,4 @@
-//! A run told by hand, for tests: events as a host would send them, and what follows from them.
+//! Scripted runs for tests: events as a host would send them, and their log lines and stream.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Story {
     pub run: Run,
     pub now: Time,
     pub lines: Vec<Line>,
-    /// As programs are told.
+    /// Lines of the stream for programs.
     pub streamed: Vec<String>,
     stream: Stream,
     log_lines: LogLines,
@@ -71,14 +71,14 @@ fn tasks() -> Vec<Value> {
 }
 
 impl Story {
-    /// Two tasks on level 1, two on level 2, the last of which needs a person.
+    /// Two tasks on level 1, two on level 2, the last of which waits for the user.
     pub fn new() -> Self {
         let mut tasks = tasks();
         tasks.push(json!({"id": "TASK-004", "title": "Look at it", "level": 2, "foreground": true}));
         Story::of(policy(), &tasks)
     }
 
-    /// Without the task that needs a person.
+    /// Without the task that waits for the user.
     pub fn unattended() -> Self {
         Story::of(policy(), &tasks())
     }
@@ -111,7 +111,7 @@ impl Story {
         self
     }
 
-    /// One event, then every worktree that is asked for.
+    /// Applies one event, then reports every requested worktree as ready.
     pub fn happens(&mut self, event: Event) -> &mut Self {
         self.run.step(self.now, &event);
         self.lines.extend(self.log_lines.tell(&event, &self.run));
@@ -126,7 +126,7 @@ impl Story {
         }
     }
 
-    /// Answers the outstanding effect that is not a job; where there is none, the answer comes late.
+    /// Answers the outstanding effect that is not a job; if there is none, sends a late answer.
     pub fn answers(&mut self, event: impl FnOnce(EffectId) -> Event) -> &mut Self {
         let asked = self.run.outstanding().find(|(_, effect)| !matches!(effect, Effect::RunJob(_)));
         let effect = asked.map_or(EffectId(u64::MAX), |(id, _)| id);
@@ -204,7 +204,7 @@ impl Story {
         self.happens(Event::Resumed { policy: policy(), intent: Intent::Complete, planning: self.run.planning() })
     }
 
-    /// A whole run with a failure, strays and a retry on its way; ends before the closing.
+    /// A whole run with a failure, strays and a retry; ends before `Closed`.
     pub fn eventful() -> Self {
         let mut story = Story::unattended();
         story.after(2.0).base_is_green().starts("TASK-001").starts("TASK-002");
@@ -219,7 +219,7 @@ impl Story {
         story
     }
 
-    /// A level with a blocked task and one that rests before its next attempt.
+    /// A level with a blocked task and one that waits for its next attempt.
     pub fn stuck() -> Self {
         let mut story = Story::unattended();
         story.after(2.0).base_is_green().starts("TASK-001").starts("TASK-002");
@@ -230,7 +230,7 @@ impl Story {
         story
     }
 
-    /// All that was told so far.
+    /// Returns all log lines so far.
     pub fn told(&self) -> String {
         let lines = self.lines.iter().map(|line| format!("{:<5} {}", format!("{:?}", line.severity), line.text));
         lines.collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! Small pieces of text that several reports share.
+//! Small text helpers that several reports share.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use mahabharatha_core::run::event::{FailCause, GateFailure};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 use mahabharatha_sys::ui::{clean, fit, one_line};
 
-/// No line that is made from the text of others is longer, in columns.
-const LONGEST: usize = 200;
+/// Most columns of a line that quotes untrusted text.
+const MAX_COLUMNS: usize = 200;
 
-/// `1 task`, `2 tasks`.
+/// Formats a number with its noun: `1 task`, `2 tasks`.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `1.20 USD`, `at least 1.20 USD` where a part is unknown, or `unknown`.
+/// Formats a cost: `1.20 USD`, `at least 1.20 USD` if a part is unknown, or `unknown`.
 pub fn amount(cost: Cost) -> String {
     match (cost.usd(), cost.known_usd()) {
         (Some(usd), _) => format!("{usd:.2} USD"),
@@ -27,7 +27,7 @@ pub fn amount(cost: Cost) -> String {
     }
 }
 
-/// `1.20 USD, 7500 tokens`; none where nothing was spent.
+/// Formats a cost with tokens: `1.20 USD, 7500 tokens`; `None` if it is zero.
 pub fn cost_fact(cost: Cost) -> Option<String> {
     match cost.tokens() {
         _ if cost.is_zero() => None,
@@ -36,12 +36,12 @@ pub fn cost_fact(cost: Cost) -> Option<String> {
     }
 }
 
-/// As `cost_fact`, for the middle of a sentence: `cost unknown`.
+/// Formats a cost like `cost_fact`, but for the middle of a sentence: `cost unknown`.
 pub fn cost_phrase(cost: Cost) -> Option<String> {
     cost_fact(cost).map(|fact| in_sentence(cost, fact))
 }
 
-/// As `cost_phrase`, without the tokens.
+/// Formats a cost like `cost_phrase`, without the tokens.
 pub fn usd_phrase(cost: Cost) -> Option<String> {
     (cost.usd() != Some(0.0)).then(|| in_sentence(cost, amount(cost)))
 }
@@ -50,18 +50,18 @@ fn in_sentence(cost: Cost, fact: String) -> String {
     if cost.usd().is_none() && cost.known_usd() == 0.0 { format!("cost {fact}") } else { fact }
 }
 
-/// What the feature has cost, and how much of that is planning.
+/// Formats the cost of the feature, and the part of it that planning cost.
 pub fn feature_cost(view: &RunView) -> Option<String> {
     let planning = cost_fact(view.planning).map(|planning| format!(" (planning: {planning})"));
     Some(format!("{}{}", cost_fact(view.cost)?, planning.unwrap_or_default()))
 }
 
-/// A branch as people call it.
+/// Returns the short name of a branch.
 pub fn branch_name(full_ref: &str) -> &str {
     full_ref.strip_prefix("refs/heads/").unwrap_or(full_ref)
 }
 
-/// How an attempt ended, as the end of a sentence that begins with its task.
+/// Describes how an attempt ended, as the end of a sentence that begins with its task.
 pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
     match (outcome, cause) {
         ("running", _) => "is under way",
@@ -83,42 +83,42 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
     }
 }
 
-/// The first paragraph, which sums up a reason or a report, as one line.
+/// Returns the first paragraph, which summarizes a reason or a report, as one line.
 pub fn headline(text: &str) -> String {
     let summary = one_line(&excerpt::summary(text));
-    fit(if summary.is_empty() { "no reason was given" } else { &summary }, LONGEST)
+    fit(if summary.is_empty() { "no reason was given" } else { &summary }, MAX_COLUMNS)
 }
 
-/// The key lines of what a gate printed, as one line, and how it ended.
+/// Returns the key line of a gate's output and how the gate ended, as one line.
 pub fn gate_gist(failure: &GateFailure) -> String {
     let (output, end) = failure.output_and_end();
     let end = end.map(|end| format!(" {end}")).unwrap_or_default();
     let line = excerpt::key_line(output).map(|line| one_line(&line));
-    format!("{}{}", fit(line.as_deref().unwrap_or("it printed nothing"), LONGEST), end)
+    format!("{}{}", fit(line.as_deref().unwrap_or("it printed nothing"), MAX_COLUMNS), end)
 }
 
-/// A report without the summary that it begins with.
+/// Returns a report without the summary that it begins with.
 pub fn body_of(report: &str) -> &str {
     report.trim_start().split_once("\n\n").map_or("", |(_, body)| body)
 }
 
-/// Key lines of a failed attempt's report, without the summary; nothing where that tells it all.
+/// Returns the key lines of a failed attempt's report, without the summary; empty if it is only a summary.
 pub fn report_lines(report: &str, max: usize) -> Vec<String> {
     excerpt::key_lines(body_of(report), max)
         .0
         .iter()
-        .map(|line| fit(&clean(line).replace('\t', "    "), LONGEST))
+        .map(|line| fit(&clean(line).replace('\t', "    "), MAX_COLUMNS))
         .collect()
 }
 
-/// The command that shows what a gate printed.
+/// Returns the command that shows a gate's output.
 pub fn gate_logs(feature: &Feature, gate: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let gate = if gate.chars().all(plain) { gate.to_string() } else { format!("'{}'", gate.replace('\'', "'\\''")) };
     format!("`mahabharatha logs -f {feature} --gate {gate}`")
 }
 
-/// How long a task was worked on by now, over all its attempts.
+/// Returns the total duration of a task's attempts until now.
 pub fn worked(view: &RunView, task: &TaskView, now: Time) -> Duration {
     task.attempts.iter().map(|attempt| attempt_took(view, attempt, now)).sum()
 }
@@ -128,16 +128,16 @@ pub fn attempt_took(view: &RunView, attempt: &AttemptView, now: Time) -> Duratio
     attempt.elapsed + since
 }
 
-/// `a, b and 3 more`.
+/// Formats a list: `a, b and 3 more`.
 pub fn few(items: &[String]) -> String {
-    excerpt::few(&items.iter().map(|item| fit(&one_line(item), LONGEST)).collect::<Vec<_>>())
+    excerpt::few(&items.iter().map(|item| fit(&one_line(item), MAX_COLUMNS)).collect::<Vec<_>>())
 }
 
 pub fn blocked_tasks(view: &RunView) -> BTreeSet<&TaskId> {
     view.tasks.iter().filter(|task| task.status == "blocked").map(|task| &task.id).collect()
 }
 
-/// `3 of 8 completed, 1 blocked`.
+/// Formats the number of tasks by status: `3 of 8 completed, 1 blocked`.
 pub fn task_counts(view: &RunView) -> String {
     let of = |status: &str| view.tasks.iter().filter(|task| task.status == status).count();
     let mut text = format!("{} of {} completed", of("completed"), view.tasks.len());
@@ -149,7 +149,7 @@ pub fn task_counts(view: &RunView) -> String {
     text
 }
 
-/// Why a task stands where it stands, where that needs words.
+/// Returns the reason for a task's status, if the status needs one.
 pub fn note(task: &TaskView, blocked: &BTreeSet<&TaskId>) -> String {
     let reason = || task.reason.as_deref().map(headline).unwrap_or_default();
     match task.status {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_not_called_nothing() {
+    fn unknown_cost_is_not_shown_as_zero() {
         let known = Cost::of(Some(1.2), 7_500);
         let all = [known, known + Cost::unknown(), Cost::of(None, 12), Cost::unknown(), Cost::default()];
         let facts = all.map(|cost| cost_fact(cost).unwrap_or_default());
@@ -187,11 +187,11 @@ mod tests {
         let items: Vec<String> = (1..=7).map(|number| format!("f{number}")).collect();
         assert_eq!(few(&items[..2]), "f1, f2");
         assert_eq!(few(&items), "f1, f2, f3, f4, f5 and 2 more");
-        assert_eq!(headline(&"x".repeat(5_000)).chars().count(), LONGEST);
+        assert_eq!(headline(&"x".repeat(5_000)).chars().count(), MAX_COLUMNS);
     }
 
     #[test]
-    fn a_gate_is_told_by_its_key_lines_and_how_it_ended() {
+    fn the_gist_of_a_gate_is_its_key_line_and_end() {
         let gist = |output: &str| {
             let staging = Oid::new("0".repeat(40)).unwrap();
             let (gate, command, output) = ("lint".to_string(), "lint".to_string(), output.to_string());
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_paragraph_sums_up() {
+    fn the_headline_is_the_first_paragraph() {
         assert_eq!(headline("\x1b[0m\n  \nfirst\nline\n\nlast"), "first line");
         assert_eq!(headline(" \n"), "no reason was given");
     }

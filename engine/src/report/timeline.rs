@@ -1,13 +1,13 @@
-//! What ran when, as a mermaid Gantt chart.
+//! Timeline of a run as a mermaid Gantt chart.
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
 use mahabharatha_sys::ui::{fit, one_line};
 
-const LONGEST_LABEL: usize = 60;
+const MAX_LABEL_COLUMNS: usize = 60;
 
-/// One bar for each attempt, one section for each level.
+/// Returns a chart with one bar per attempt and one section per level.
 pub fn timeline(view: &RunView) -> String {
     let mut text = String::from("```mermaid\ngantt\n");
     text.push_str(&format!("    title {} (UTC)\n", label(&view.feature)));
@@ -40,20 +40,20 @@ fn bar(task: &TaskView, attempt: &AttemptView, now: Time) -> String {
         (None, "running") => now.since(attempt.started_at.0),
         (None, _) => std::time::Duration::ZERO,
     };
-    // The worker comes first, as a task may be called like a word of the chart's language.
-    let name = fit(&label(&format!("{} {}", task.id, task.title)), LONGEST_LABEL);
+    // The worker comes first, because a task may be named like a keyword of the chart's language.
+    let name = fit(&label(&format!("{} {}", task.id, task.title)), MAX_LABEL_COLUMNS);
     let start = moment(attempt.started_at.0);
     format!("    w{} {name}{number} :{kind}{start}, {}ms\n", attempt.worker, lasted.as_millis().max(1))
 }
 
-/// Without the signs that mean something in a chart.
+/// Removes characters that have a meaning in a chart.
 fn label(text: &str) -> String {
     let is_sign = |c: char| matches!(c, ':' | ';' | '#' | '%' | '{' | '}' | '<' | '>' | '"' | '`' | '\\' | '&');
     one_line(&one_line(text).replace(is_sign, " "))
 }
 
 fn moment(time: Time) -> String {
-    // A time that no calendar holds cannot be drawn anywhere else either.
+    // A time outside the calendar cannot be drawn correctly anyway.
     let timestamp = Timestamp::from_millisecond(time.0).unwrap_or_default();
     timestamp.strftime("%Y-%m-%d %H:%M:%S.%3f").to_string()
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::super::support::{Story, policy};
     use super::*;
 
-    /// A line of the chart split as mermaid splits it: text up to the first colon, then data.
+    /// Parses a line as mermaid does: text up to the first colon, then data.
     fn reads_as_a_bar(line: &str) -> bool {
         let Some((text, data)) = line.split_once(':') else { return false };
         let parts: Vec<&str> = data.split(", ").collect();

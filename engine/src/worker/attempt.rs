@@ -1,4 +1,5 @@
-//! One attempt, step by step.
+//! One attempt, step by step: set up the worktree, run the agent, check what it changed, verify, commit.
+//! Called by `run_job`, and by `held` for attempts that a session performs.
 
 use std::fs;
 use std::path::Path;
@@ -36,10 +37,10 @@ pub struct Attempt<'a> {
     pub decisions: Vec<String>,
 }
 
-/// How the agent's part ended.
+/// How the agent's run ended.
 pub enum AgentEnd {
     Finished(AgentOutcome),
-    /// With its last words.
+    /// Carries the agent's last words.
     TimedOut(Option<String>),
     Stalled(Option<String>),
     Cancelled,
@@ -69,7 +70,7 @@ impl<'a> Attempt<'a> {
         self.conclude(agent_end, &pristine, &guard)
     }
 
-    /// Looks at what the agent, or whoever did the work, has left.
+    /// Checks what the agent or session left, then commits it or saves it as wip.
     pub fn conclude(
         &mut self,
         agent_end: AgentEnd,
@@ -100,13 +101,13 @@ impl<'a> Attempt<'a> {
             None => self.verify_and_commit(&git, guard, &changes)?,
         };
         if end == Err(JobEnd::Cancelled) && matches!(self.spec.job.performer, Performer::Session(_)) {
-            // Who holds the task goes on with it.
+            // The session still holds the task and continues it.
             return Err(Error::new(Kind::Stopped, "cancelled; the task is held as before"));
         }
         let (end, wip) = match end {
             Ok(commit) => (JobEnd::Done { commit }, None),
             Err(end) => {
-                let wip = self.keep(pristine, &changes)?;
+                let wip = self.save_wip(pristine, &changes)?;
                 crash::point(|| "with the work kept");
                 (end, wip)
             }
@@ -150,7 +151,7 @@ impl<'a> Attempt<'a> {
         }
         let failed = |error: std::io::Error| Error::caused("the agent")(error);
         let command = agent.command(session)?;
-        // Until the agent has told.
+        // Used until the agent reports its cost.
         self.cost = spec.agent.unreported_cost();
         let running = command
             .timeout(spec.limits.attempt())
@@ -178,7 +179,7 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// How the attempt ends, if not with verification.
+    /// Returns how the attempt ends, or `None` if it is ready for verification.
     fn judge(
         &mut self,
         agent_end: AgentEnd,
@@ -263,7 +264,7 @@ impl<'a> Attempt<'a> {
         text
     }
 
-    /// Files that the task was to create, and that would not be in the commit.
+    /// Returns the files that the task should have created but that would not be in the commit.
     pub fn missing(&self, git: &Git, changes: &Changes) -> Result<Vec<String>> {
         let root = &self.spec.worktree;
         let on_disk = |path: &str| fs::symlink_metadata(root.join(path)).is_ok_and(|found| !found.is_dir());
@@ -272,14 +273,14 @@ impl<'a> Attempt<'a> {
         let mut missing: Vec<&str> =
             paths.filter(|&path| !on_disk(path) || !changes.owned.contains(&path.into())).collect();
         if missing.iter().any(|path| on_disk(path)) {
-            // There and not changed: in the base already, or where git does not look, as in a submodule.
+            // On disk but unchanged: already in the base, or in a place that git does not look at, such as a submodule.
             let base = git.ls_tree(&self.spec.job.base)?;
             missing.retain(|&path| !on_disk(path) || base.iter().all(|entry| entry.path.as_str() != Some(path)));
         }
         Ok(missing.into_iter().map(str::to_owned).collect())
     }
 
-    /// The commit, or how the attempt ends without one.
+    /// Returns the commit, or how the attempt ends without one.
     fn verify_and_commit(&mut self, git: &Git, guard: &Guard<'_>, changes: &Changes) -> Result<Result<Oid, JobEnd>> {
         let spec = self.spec;
         for path in &changes.left_out {
@@ -292,7 +293,7 @@ impl<'a> Attempt<'a> {
             return Ok(Err(JobEnd::Failed { cause: FailCause::Unchanged, feedback, strays: Vec::new() }));
         }
         let verdict = verify::verify(spec, git, self.cancel, self.log)?;
-        // What an agent wrote ran just now, so again: nothing that it left is executed.
+        // The verification ran code that the agent wrote, so restore again before git runs.
         let planted = guard.restore(git, self.job_dir)?;
         match verdict {
             Verdict::Cancelled => return Ok(Err(JobEnd::Cancelled)),
@@ -324,8 +325,8 @@ impl<'a> Attempt<'a> {
         Ok(git.rev_parse(&format!("{}^{{tree}}", self.spec.job.base))?.as_ref() == Some(tree))
     }
 
-    /// Keeps everything that was changed, the task's own part first.
-    fn keep(&mut self, pristine: &Pristine, changes: &Changes) -> Result<Option<Oid>> {
+    /// Saves everything that was changed as wip, the task's own files first.
+    fn save_wip(&mut self, pristine: &Pristine, changes: &Changes) -> Result<Option<Oid>> {
         let index = self.spec.slot_file("scratch");
         pristine.write(&index)?;
         let git = private_git(self.spec)?.index(&index);
@@ -363,7 +364,7 @@ fn message(spec: &JobSpec) -> String {
     )
 }
 
-/// Anything that kept an attempt from being made.
+/// Ends an attempt that could not be carried out.
 pub fn setup_failure(error: &Error) -> JobEnd {
     JobEnd::Failed { cause: FailCause::Setup, feedback: error.to_string(), strays: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! Handling files that somebody hostile may have left: never through a symbolic link.
+//! File operations for worktrees that hostile code may have written to. They never follow a symbolic link.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, Permissions};
@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 
-/// Visits everything below `dir`, with the path relative to it; a directory is entered if the visitor says so.
-/// What cannot be read is passed over.
+/// Visits everything below `dir`, with the path relative to it; enters a directory if `visit` returns `true`.
+/// Skips what cannot be read.
 pub fn walk(dir: &Path, mut visit: impl FnMut(&Path, &DirEntry) -> bool) {
     let mut open = vec![PathBuf::new()];
     while let Some(place) = open.pop() {
@@ -22,7 +22,7 @@ pub fn walk(dir: &Path, mut visit: impl FnMut(&Path, &DirEntry) -> bool) {
     }
 }
 
-/// The part of a relative path that is a symbolic link with something behind it.
+/// Returns the parent directory of a relative path that is a symbolic link, if any.
 pub fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
     let parent = path.parent()?;
     parent
@@ -32,7 +32,7 @@ pub fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Why a symbolic link at `path` must not be taken into the repository.
+/// Returns why a symbolic link at `path` must not be committed, or `None` if it may be.
 pub fn bad_link(root: &Path, path: &Path, target: &Path) -> Option<&'static str> {
     let mut place: Vec<&OsStr> = path.parent().into_iter().flat_map(|parent| parent.iter()).collect();
     for part in target.components() {
@@ -46,7 +46,7 @@ pub fn bad_link(root: &Path, path: &Path, target: &Path) -> Option<&'static str>
     if place.first().is_some_and(|name| is_dot_git(name)) {
         return Some("a symbolic link into .git");
     }
-    // Through other links it may still lead elsewhere.
+    // It may still lead out of the repository through other links.
     match (fs::canonicalize(root), fs::canonicalize(root.join(path))) {
         (Ok(root), Ok(end)) if !end.starts_with(&root) => Some("a symbolic link that leads out"),
         (Ok(root), Ok(end)) if end.starts_with(root.join(".git")) => Some("a symbolic link into .git"),
@@ -54,12 +54,12 @@ pub fn bad_link(root: &Path, path: &Path, target: &Path) -> Option<&'static str>
     }
 }
 
-/// As systems that do not tell case see it.
+/// Compares without case, as case-insensitive file systems do.
 pub fn is_dot_git(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".git")
 }
 
-/// Moves what stands at `path` into the quarantine, whatever it is; nothing if there is nothing.
+/// Moves whatever is at `path` into the quarantine; does nothing if the path does not exist.
 pub fn displace(path: &Path, quarantine: &Path, name: &str) -> Result<()> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(());
@@ -71,13 +71,13 @@ pub fn displace(path: &Path, quarantine: &Path, name: &str) -> Result<()> {
         .find(|place| fs::symlink_metadata(place).is_err())
         .unwrap_or_else(|| quarantine.join(&name));
     if fs::rename(path, &place).is_err() {
-        // On another file system, or not allowed: out of the way is what counts.
+        // On another file system, or not permitted: what matters is that it is gone from `path`.
         remove(path)?;
     }
     Ok(())
 }
 
-/// Removes a file, link or directory, also one that its owner made unwritable.
+/// Removes a file, link or directory, even one without write permission.
 pub fn remove(path: &Path) -> Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if !found.is_dir() {
@@ -87,12 +87,12 @@ pub fn remove(path: &Path) -> Result<()> {
         return Ok(());
     }
     let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
-    walk_opening(path);
+    make_writable(path);
     fs::remove_dir_all(path).map_err(io("remove", path))
 }
 
-/// Gives the owner back the right to enter and change every directory.
-fn walk_opening(dir: &Path) {
+/// Makes every directory below `dir` readable and writable for its owner.
+fn make_writable(dir: &Path) {
     walk(dir, |path, entry| {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let _ = fs::set_permissions(dir.join(path), Permissions::from_mode(0o700));
@@ -101,7 +101,7 @@ fn walk_opening(dir: &Path) {
     });
 }
 
-/// Empties a worktree, but for the file that says whose it is.
+/// Empties a worktree, except for its `.git` file.
 pub fn wipe(worktree: &Path) -> Result<()> {
     let _ = fs::set_permissions(worktree, Permissions::from_mode(0o755));
     let entries = fs::read_dir(worktree).map_err(io("read", worktree))?;
@@ -111,7 +111,7 @@ pub fn wipe(worktree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a file hold exactly this; anything else in its place goes into the quarantine.
+/// Makes a file hold exactly `text`; moves anything at `path` that is not a regular file into the quarantine.
 pub fn ensure(path: &Path, text: &str, quarantine: &Path) -> Result<()> {
     let regular = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     if regular && fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
@@ -124,7 +124,7 @@ pub fn ensure(path: &Path, text: &str, quarantine: &Path) -> Result<()> {
     mahabharatha_sys::store::atomic::write_projected(path, text.as_bytes())
 }
 
-/// Refuses a directory that is reached through a symbolic link below `root`, or that is not below it at all.
+/// Refuses a directory that is not below `root`, or is reached through a symbolic link below it.
 pub fn check_inside(root: &Path, dir: &Path) -> Result<()> {
     let refuse = |why: String| Err(Error::new(Kind::Failed, why));
     let Some(relative) = dir.strip_prefix(root).ok().filter(|relative| !relative.as_os_str().is_empty()) else {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_may_stay_inside_and_nowhere_else() {
+    fn symbolic_links_must_stay_inside_the_worktree() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         fs::create_dir_all(root.join("a/b")).unwrap();
@@ -164,7 +164,7 @@ mod tests {
         ] {
             assert!(bad(path, target).is_some(), "{path} -> {target}");
         }
-        // `deep` is a link, so `..` behind it is not where it seems to be.
+        // `up` is a link, so `..` after it does not lead where it seems to.
         fs::create_dir_all(root.join("a/b/c")).unwrap();
         std::os::unix::fs::symlink("..", root.join("a/up")).unwrap();
         assert!(bad("a/l", "up/../x/..").is_none(), "dangling");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_behind_a_link_is_refused() {
+    fn a_directory_behind_a_symbolic_link_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         fs::create_dir_all(root.join("real/w")).unwrap();

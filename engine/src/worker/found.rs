@@ -1,4 +1,4 @@
-//! A task that is said to be done: what there is of it, in the main checkout or kept from its last attempt.
+//! Collects the work of a task that the user reports as done: from the main checkout, or from its last attempt's wip.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::job_spec::JobSpec;
 use super::ownership;
 use super::start::{self, private_git};
 
-/// Brings the task's own files into its worktree, as they lie in the main checkout where something was changed there.
+/// Copies the task's changed files from the main checkout into its worktree; without any, restores the task's wip.
 pub fn take(spec: &JobSpec, job_dir: &Path) -> Result<()> {
     let index = job_dir.join("found.index");
     let git = private_git(spec)?.index(&index);

@@ -1,5 +1,5 @@
-//! What stands in `.git` and would be executed, or believed, by the next git command of the user: it must be after
-//! an attempt what it was before.
+//! Protects the files in `.git` that the user's next git command would execute or trust: hooks, configuration, links
+//! between worktrees. After an attempt they must be as they were before it.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,8 @@ use super::files;
 use super::guard_config;
 use super::job_spec::JobSpec;
 
-/// A larger hook is known by its inode and times only, and cannot be put back.
-const MAX_BYTES: u64 = 1 << 20;
+/// Largest hook that is restored; a larger one is compared by inode, size and change time only.
+const MAX_HOOK_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Entry {
@@ -35,7 +35,7 @@ enum Entry {
         changed: (i64, i64),
     },
     Link(String),
-    /// A directory where there should be a file, a socket, …
+    /// A directory in place of a file, a socket, …
     Other,
 }
 
@@ -49,29 +49,30 @@ impl Entry {
             return Entry::Other;
         }
         match fs::read(path) {
-            Ok(bytes) if found.size() <= MAX_BYTES => Entry::File { mode: found.mode() & 0o777, bytes },
+            Ok(bytes) if found.size() <= MAX_HOOK_BYTES => Entry::File { mode: found.mode() & 0o777, bytes },
             _ => Entry::Large { inode: found.ino(), size: found.size(), changed: (found.ctime(), found.ctime_nsec()) },
         }
     }
 }
 
-/// What was there when an attempt began, for the case that its worker cannot look again.
+/// State of the guarded files at the start of an attempt, stored in case its worker is killed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Snapshot(Vec<(String, Entry)>);
 
-/// The state of everything that is watched.
+/// State of all guarded files at one time.
 pub struct Guard<'a> {
     spec: &'a JobSpec,
     entries: BTreeMap<PathBuf, Entry>,
-    /// What a person may change as well, and is only told. Nobody can set the time of a change.
-    told: BTreeMap<PathBuf, Option<Sign>>,
+    /// Files that the user may change as well, so changes only cause a warning. Compared by change time, which programs
+    /// cannot set.
+    warn_only: BTreeMap<PathBuf, Option<Stamp>>,
 }
 
-/// Inode, size and time of change.
-type Sign = (u64, u64, i64, i64);
+/// Inode, size and change time.
+type Stamp = (u64, u64, i64, i64);
 
-fn sign(path: &Path) -> Option<Sign> {
+fn stamp(path: &Path) -> Option<Stamp> {
     let found = fs::symlink_metadata(path).ok()?;
     Some((found.ino(), found.size(), found.ctime(), found.ctime_nsec()))
 }
@@ -93,7 +94,7 @@ impl<'a> Guard<'a> {
             spec.worktree.join(".git"),
         ]
         .into();
-        paths.extend(administrations(common).map(|dir| dir.join("commondir")));
+        paths.extend(worktree_git_dirs(common).map(|dir| dir.join("commondir")));
         let configured = spec.pinned.hooks_path().map(PathBuf::from).filter(|path| path.is_absolute());
         for dir in [Some(common.join("hooks")), configured].into_iter().flatten() {
             files::walk(&dir, |path, entry| {
@@ -106,7 +107,7 @@ impl<'a> Guard<'a> {
         }
         let entries = paths.into_iter().map(|path| (path.clone(), Entry::read(&path))).collect();
         let context = &spec.context;
-        let told = [
+        let warn_only = [
             spec.spec_dir.join("task-graph.json"),
             context.requirements.clone(),
             context.design.clone(),
@@ -115,7 +116,7 @@ impl<'a> Guard<'a> {
             common.join("info/exclude"),
             common.join("shallow"),
         ];
-        Guard { spec, entries, told: told.into_iter().map(|path| (path.clone(), sign(&path))).collect() }
+        Guard { spec, entries, warn_only: warn_only.into_iter().map(|path| (path.clone(), stamp(&path))).collect() }
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -125,13 +126,13 @@ impl<'a> Guard<'a> {
 
     pub fn from_snapshot(spec: &'a JobSpec, snapshot: Snapshot) -> Guard<'a> {
         let entries = snapshot.0.into_iter().map(|(path, entry)| (path.into(), entry)).collect();
-        Guard { spec, entries, told: BTreeMap::new() }
+        Guard { spec, entries, warn_only: BTreeMap::new() }
     }
 
-    /// Puts back what was changed since; the planted things go into the quarantine.
+    /// Restores what was changed since; moves what the agent planted into the quarantine.
     pub fn restore(&self, git: &Git, job_dir: &Path) -> Result<Planted> {
         let now = Guard::look(self.spec);
-        let changed = self.told.iter().filter(|(path, before)| now.told.get(*path) != Some(*before));
+        let changed = self.warn_only.iter().filter(|(path, before)| now.warn_only.get(*path) != Some(*before));
         let changed: Vec<&PathBuf> = changed.map(|(path, _)| path).collect();
         if changed.is_empty() && now.entries == self.entries {
             return Ok(Planted::default());
@@ -141,25 +142,25 @@ impl<'a> Guard<'a> {
         let path = dir.join("lock");
         let lock = File::options().write(true).create(true).truncate(false).open(&path).map_err(io("open", &path))?;
         lock.lock().map_err(io("lock", &path))?;
-        // Another worker may have put it right while we waited.
+        // Another worker may have restored it while this one waited for the lock.
         let now = Guard::look(self.spec);
         let quarantine = job_dir.join("quarantine");
         let mut restorer = Restorer { git, repairs: &dir, quarantine, planted: Planted::default() };
         for path in changed {
-            restorer.tell(path, &shown(self.spec, path), now.told.get(path))?;
+            restorer.warn_once(path, &shown(self.spec, path), now.warn_only.get(path))?;
         }
         for path in self.entries.keys().chain(now.entries.keys()).collect::<BTreeSet<_>>() {
             let before = self.entries.get(path).unwrap_or(&Entry::Absent);
             let after = now.entries.get(path).unwrap_or(&Entry::Absent);
-            if before != after && !self.came_or_went(path, before, after) {
-                restorer.put_right(self.spec, path, before, after)?;
+            if before != after && !self.worktree_came_or_went(path, before, after) {
+                restorer.restore(self.spec, path, before, after)?;
             }
         }
         Ok(restorer.planted)
     }
 
-    /// Other worktrees are made and removed meanwhile; one may have been half made when the attempt began, or be half gone.
-    fn came_or_went(&self, path: &Path, before: &Entry, after: &Entry) -> bool {
+    /// Tells whether a change comes from another worktree being created or removed, perhaps not completely yet.
+    fn worktree_came_or_went(&self, path: &Path, before: &Entry, after: &Entry) -> bool {
         let others = |dir: &&Path| {
             dir.starts_with(self.spec.common_dir.join("worktrees")) && **dir != *self.spec.worktree_git_dir
         };
@@ -173,34 +174,34 @@ impl<'a> Guard<'a> {
     }
 }
 
-/// What the repository keeps of each of its worktrees.
-fn administrations(common: &Path) -> impl Iterator<Item = PathBuf> {
+/// Returns the repository's own directory of each of its worktrees.
+fn worktree_git_dirs(common: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// What was found changed.
+/// Changes that `Guard::restore` found.
 #[derive(Debug, Default)]
 pub struct Planted {
-    /// Could have been executed or believed; put back.
+    /// Could have been executed or trusted by git; restored.
     pub strays: Vec<String>,
-    /// Of no effect on us, and perhaps a person's doing.
+    /// Have no effect on the attempt, and may be the user's own changes.
     pub warnings: Vec<String>,
 }
 
 pub(super) struct Restorer<'a> {
     pub git: &'a Git,
-    /// Remembers what was put back: an attempt that began before sees that as a change, and it is none.
+    /// Directory that records what was restored, so an attempt that began earlier does not take that for a change.
     repairs: &'a Path,
     quarantine: PathBuf,
     pub planted: Planted,
 }
 
 impl Restorer<'_> {
-    fn put_right(&mut self, spec: &JobSpec, path: &Path, before: &Entry, after: &Entry) -> Result<()> {
+    fn restore(&mut self, spec: &JobSpec, path: &Path, before: &Entry, after: &Entry) -> Result<()> {
         let name = shown(spec, path);
         if let (Entry::File { bytes: old, .. }, Entry::File { bytes: new, .. }) = (before, after)
             && path.file_name().is_some_and(|file| file.as_bytes().starts_with(b"config"))
-            && guard_config::put_right(self, spec, path, &name, old, new)?
+            && guard_config::restore(self, spec, path, &name, old, new)?
         {
             return Ok(());
         }
@@ -218,8 +219,8 @@ impl Restorer<'_> {
         self.remember_repair(path, after, before)
     }
 
-    /// Once, by whichever of the attempts that ran meanwhile ends first.
-    fn tell(&mut self, path: &Path, name: &str, now: impl Hash) -> Result<()> {
+    /// Warns of a change once, in whichever of the concurrent attempts ends first.
+    fn warn_once(&mut self, path: &Path, name: &str, now: impl Hash) -> Result<()> {
         if !self.is_repair(path, "told", &now) {
             self.planted.warnings.push(format!("{name} was changed while the attempt ran, by a person or the agent"));
             self.remember_repair(path, "told", &now)?;
@@ -227,7 +228,7 @@ impl Restorer<'_> {
         Ok(())
     }
 
-    /// Copies the planted text into the quarantine, its file stays where it is.
+    /// Copies the planted text into the quarantine; the file itself stays in place.
     pub(super) fn keep_copy(&self, name: &str, bytes: &[u8]) -> Result<()> {
         make_dir(&self.quarantine)?;
         let place = self.quarantine.join(name.replace('/', "%"));
@@ -260,7 +261,7 @@ fn write_back(path: &Path, entry: &Entry) -> Result<bool> {
     Ok(true)
 }
 
-/// Each byte as the character with its number: short for text, possible for all.
+/// Serializes each byte as the character with that code: short for text, and works for any bytes.
 mod bytes_as_text {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -280,7 +281,7 @@ fn digest(place: impl Hash, from: impl Hash, to: impl Hash) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// As people write it: `.git/hooks/pre-commit`.
+/// Formats a path for messages, such as `.git/hooks/pre-commit`.
 fn shown(spec: &JobSpec, path: &Path) -> String {
     let text = match path.strip_prefix(&spec.common_dir) {
         Ok(rest) => Path::new(".git").join(rest),

@@ -1,4 +1,5 @@
-//! Of a configuration file only what can execute or redirect is put back: somebody may have added a remote meanwhile.
+//! Restores git configuration files setting by setting. Only settings that can run or redirect something are restored:
+//! the user may have added a remote meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,28 +14,28 @@ use super::job_spec::JobSpec;
 
 type Settings = BTreeMap<String, Vec<String>>;
 
-/// Sections whose settings neither run nor read anything else.
+/// Sections whose settings neither run a program nor read another file.
 const HARMLESS_SECTIONS: [&str; 16] = [
     "advice", "branch", "color", "column", "commit", "fetch", "help", "init", "log", "pull", "push", "rebase",
     "rerere", "status", "tag", "user",
 ];
-const HARMLESS_OF_REMOTES: [&str; 6] = ["url", "pushurl", "fetch", "push", "tagopt", "prune"];
-const HARMLESS_OF_SUBMODULES: [&str; 4] = ["url", "active", "branch", "ignore"];
-const HARMLESS_OF_LFS: [&str; 3] = ["repositoryformatversion", "access", "locksverify"];
+const HARMLESS_REMOTE_KEYS: [&str; 6] = ["url", "pushurl", "fetch", "push", "tagopt", "prune"];
+const HARMLESS_SUBMODULE_KEYS: [&str; 4] = ["url", "active", "branch", "ignore"];
+const HARMLESS_LFS_KEYS: [&str; 3] = ["repositoryformatversion", "access", "locksverify"];
 
 fn is_harmless(key: &str, value: &str) -> bool {
     let (section, name) = (key.split('.').next().unwrap_or(""), key.rsplit('.').next().unwrap_or(""));
-    // `ext::` and other helpers run programs; so does a template, by the hooks in it.
+    // `ext::` and other remote helpers run programs; a template does so through its hooks.
     let plain = !value.contains("::") && name != "template" && name != "templatedir";
     plain
         && (HARMLESS_SECTIONS.contains(&section)
-            || section == "remote" && HARMLESS_OF_REMOTES.contains(&name)
-            || section == "submodule" && HARMLESS_OF_SUBMODULES.contains(&name)
-            || section == "lfs" && HARMLESS_OF_LFS.contains(&name))
+            || section == "remote" && HARMLESS_REMOTE_KEYS.contains(&name)
+            || section == "submodule" && HARMLESS_SUBMODULE_KEYS.contains(&name)
+            || section == "lfs" && HARMLESS_LFS_KEYS.contains(&name))
 }
 
-/// `false` if the file can no longer be read as a configuration, so that it must be put back whole.
-pub fn put_right(
+/// Restores the dangerous settings of one file. Returns `false` if git cannot parse it, so it must be restored whole.
+pub fn restore(
     restorer: &mut Restorer<'_>,
     spec: &JobSpec,
     path: &Path,
@@ -78,7 +79,7 @@ fn set(git: &Git, path: &Path, key: &str, values: &[String]) -> Result<()> {
     loop {
         match git.set_config_file(path, key, values) {
             Ok(()) => return Ok(()),
-            // Somebody else is writing it, for a moment.
+            // Another process is writing the file; retry.
             Err(GitError::Failed { stderr, .. }) if stderr.contains("lock") && attempts < 20 => {
                 attempts += 1;
                 std::thread::sleep(Duration::from_millis(50));
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_settings_that_do_nothing_are_harmless() {
+    fn settings_that_run_or_redirect_are_not_harmless() {
         for (key, value) in [
             ("remote.origin.url", "git@example.org:x/y.git"),
             ("branch.main.merge", "refs/heads/main"),

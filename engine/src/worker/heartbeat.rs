@@ -1,4 +1,4 @@
-//! Signs of life: a worker that was stopped, or hangs, is told from one whose agent takes its time.
+//! Worker heartbeat: tells a worker that is suspended or hangs from one whose agent is just slow.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,20 +9,21 @@ use std::time::{Duration, SystemTime};
 use mahabharatha_sys::error::{Result, io};
 
 const FILE: &str = "heartbeat";
-/// So often a watcher looks within the time that a worker may be silent, and so often a worker gives a sign.
-const LOOKS: u32 = 8;
-const BEATS: u32 = 4;
-/// On a busy machine a worker may not get to it in less.
-const LEAST: Duration = Duration::from_secs(2);
+/// Checks by the watcher within one heartbeat limit.
+const CHECKS_PER_LIMIT: u32 = 8;
+/// Heartbeats by the worker within one heartbeat limit.
+const BEATS_PER_LIMIT: u32 = 4;
+/// Shortest heartbeat limit: on a busy machine a worker may not get to run more often.
+const MIN_LIMIT: Duration = Duration::from_secs(2);
 
-/// Gives signs of life until this process ends.
+/// Starts a thread that writes heartbeats until this process ends.
 pub fn beat(job_dir: &Path, limit: Duration) -> Result<()> {
     let path = job_dir.join(FILE);
     let file = File::create(&path).map_err(io("create", &path))?;
-    let pause = limit.max(LEAST) / BEATS;
+    let pause = limit.max(MIN_LIMIT) / BEATS_PER_LIMIT;
     let beat = move || {
         loop {
-            // The time alone: a full disk takes that still.
+            // Sets only the modification time, which works even on a full disk.
             let _ = file.set_modified(SystemTime::now());
             thread::sleep(pause);
         }
@@ -31,25 +32,25 @@ pub fn beat(job_dir: &Path, limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Somebody who looks after a worker.
+/// Thread that watches the heartbeat of one worker.
 pub struct Watch {
     over: Sender<()>,
     watcher: JoinHandle<bool>,
 }
 
 impl Watch {
-    /// Calls `end` where the worker of the job gives no sign of life for so long.
+    /// Calls `end` if the job's worker writes no heartbeat within `limit`.
     pub fn start(job_dir: &Path, limit: Duration, end: impl FnOnce() + Send + 'static) -> Watch {
         let (over, told) = mpsc::channel::<()>();
-        let (path, pause) = (job_dir.join(FILE), limit.max(LEAST) / LOOKS);
+        let (path, pause) = (job_dir.join(FILE), limit.max(MIN_LIMIT) / CHECKS_PER_LIMIT);
         let watcher = thread::spawn(move || {
-            let (mut seen, mut missed) = (last_sign(&path), 0);
-            // Looks are counted, not time: a machine that slept, or a clock that jumped, ends nobody.
+            let (mut seen, mut missed) = (last_beat(&path), 0);
+            // Counts checks, not time: a machine that slept or a clock that jumped must not end a worker.
             while matches!(told.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
-                let now = last_sign(&path);
+                let now = last_beat(&path);
                 missed = if now == seen { missed + 1 } else { 0 };
                 seen = now;
-                if missed == LOOKS {
+                if missed == CHECKS_PER_LIMIT {
                     end();
                     return true;
                 }
@@ -59,13 +60,13 @@ impl Watch {
         Watch { over, watcher }
     }
 
-    /// The worker is gone; whether that was the watcher's doing.
+    /// Stops watching because the worker has exited; returns whether the watcher ended it.
     pub fn end(self) -> bool {
         drop(self.over);
         self.watcher.join().unwrap_or(false)
     }
 }
 
-fn last_sign(path: &PathBuf) -> Option<SystemTime> {
+fn last_beat(path: &PathBuf) -> Option<SystemTime> {
     fs::metadata(path).and_then(|found| found.modified()).ok()
 }

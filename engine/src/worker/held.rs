@@ -1,5 +1,5 @@
-//! An attempt whose work is done by somebody else: a session that claimed the task. The worktree is made ready, and what
-//! was done there is judged as any other work is.
+//! Attempts that a session performs after claiming the task; called by the `task` commands and the hooks. The worktree
+//! is set up, and the session's work is checked and verified like an agent's.
 
 use std::path::Path;
 use std::time::{Instant, SystemTime};
@@ -20,14 +20,14 @@ use super::watch::CancelSignal;
 use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, subagents, write_result};
 use crate::agent::AgentOutcome;
 
-/// Makes the worktree ready, unless it is; what a person should know.
+/// Sets up the worktree if needed; returns warnings for the user.
 pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
     let (_lock, spec) = enter(job_dir)?;
     if start::occupied(&spec)?.is_some() {
         if spec.worktree.is_dir() {
             return Ok(Vec::new());
         }
-        // Somebody removed it, and with it what was done: that is not kept as if every file were to be deleted.
+        // The worktree was removed along with its work: vacate the slot, or every file would be saved as deleted.
         start::vacate(&spec)?;
     }
     let (_, warnings) = start::start(&spec, job_dir)?;
@@ -36,7 +36,7 @@ pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// What whoever does the work is to know.
+/// Returns the prompt for the session or subagent that does the work.
 pub fn prompt_text(job_dir: &Path) -> Result<String> {
     let spec = JobSpec::read(job_dir)?;
     let protocol = format!(
@@ -53,18 +53,18 @@ pub fn prompt_text(job_dir: &Path) -> Result<String> {
     Ok(format!("{}\n{protocol}", prompt::prompt(&spec).text()))
 }
 
-/// As a shell takes it for one word.
+/// Quotes text as one shell word.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     if text.chars().all(plain) { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// What stands against completing the attempt now.
+/// Reasons why the attempt cannot be completed now.
 #[derive(Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Check {
     pub strays: Vec<String>,
     pub missing: Vec<String>,
-    /// What the verification printed, where it failed.
+    /// Report of the verification, if it failed.
     pub verification: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl Check {
         *self == Check::default()
     }
 
-    /// Says what is wrong with the attempt, one line each.
+    /// Lists what is wrong with the attempt, one entry per problem.
     pub fn objections(&self) -> Vec<String> {
         let strays = self.strays.iter().map(|stray| format!("not the task's: {stray}"));
         let missing = self.missing.iter().map(|missing| format!("to be created, and not there: {missing}"));
@@ -81,7 +81,7 @@ impl Check {
     }
 }
 
-/// Looks without ending the attempt.
+/// Checks and verifies the work without ending the attempt.
 pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
     let (_lock, spec) = enter(job_dir)?;
     let spec = JobSpec { ports, ..spec };
@@ -108,14 +108,15 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
     })
 }
 
-/// How the session says that its attempt ended.
+/// How the attempt ended according to its session.
 pub enum Claimed {
     Done,
     Failed(String),
     Blocked(String),
 }
 
-/// Ends the attempt: what is done is checked, verified and committed; what is not is kept. Once it has ended it stays so.
+/// Ends the attempt: checks, verifies and commits finished work, saves other work as wip. Returns the stored report if
+/// the attempt has ended already.
 pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<String>) -> Result<JobReport> {
     let _lock = JobLock::wait(job_dir)?;
     if let Some(report) = read_result(job_dir)? {
@@ -137,15 +138,15 @@ pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<Str
         let (end, wip) = attempt.conclude(AgentEnd::Finished(outcome), &pristine, &guard)?;
         let log = attempt.log;
         let mut report = attempt.report(end, wip, started);
-        report.ran_ms = age(job_dir).unwrap_or(report.ran_ms);
+        report.ran_ms = ms_since_claim(job_dir).unwrap_or(report.ran_ms);
         log_end(log, &report);
         write_result(job_dir, &report)?;
         Ok(report)
     })
 }
 
-/// Since the task was claimed.
-fn age(job_dir: &Path) -> Option<u64> {
+/// Milliseconds since the task was claimed.
+fn ms_since_claim(job_dir: &Path) -> Option<u64> {
     let claimed = std::fs::metadata(job_dir.join(super::JOB_SPEC)).ok()?.modified().ok()?;
     Some(SystemTime::now().duration_since(claimed).ok()?.as_millis() as u64)
 }

@@ -1,4 +1,4 @@
-//! Ignored files that workers need (`.env` and the like), named in `.worktreeinclude`.
+//! Copies ignored files that workers need (such as `.env`) and that `.worktreeinclude` names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,13 +14,13 @@ use super::files;
 use super::job_spec::JobSpec;
 
 const FILE: &str = ".worktreeinclude";
-/// Nobody names so much by hand, and every pattern takes time.
-const MAX_LIST: u64 = 256 << 10;
+/// Larger than any list written by hand; every pattern costs time.
+const MAX_LIST_BYTES: u64 = 256 << 10;
 const MAX_VISITED: usize = 500_000;
 const MAX_FILES: usize = 10_000;
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Copies them from the main checkout. Only what git ignores there, and nothing that is tracked in the worktree.
+/// Copies the named files from the main checkout, only those that git ignores there and does not track in the worktree.
 /// The index of `git` must hold the base commit.
 pub fn include(spec: &JobSpec, git: &Git) -> Result<Vec<String>> {
     let list = spec.root.join(FILE);
@@ -40,11 +40,11 @@ pub fn include(spec: &JobSpec, git: &Git) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// The files that the list names, and what is wrong with it.
+/// Returns the files that the list names, and warnings about the list.
 pub fn wanted_files(root: &Path) -> (Vec<RepoPath>, Vec<String>) {
     let mut warnings = Vec::new();
-    if fs::metadata(root.join(FILE)).is_ok_and(|found| found.len() > MAX_LIST) {
-        warnings.push(format!("{FILE} is not read: it is longer than {} KB", MAX_LIST >> 10));
+    if fs::metadata(root.join(FILE)).is_ok_and(|found| found.len() > MAX_LIST_BYTES) {
+        warnings.push(format!("{FILE} is not read: it is longer than {} KB", MAX_LIST_BYTES >> 10));
         return (Vec::new(), warnings);
     }
     let mut builder = GitignoreBuilder::new(root);
@@ -58,7 +58,7 @@ pub fn wanted_files(root: &Path) -> (Vec<RepoPath>, Vec<String>) {
             return (Vec::new(), warnings);
         }
     };
-    // Caches are large, and are wanted only where they are named themselves.
+    // Caches are large, so they are entered only if the list names them.
     let generated = Generated::default();
     let (mut found, mut visited) = (Vec::new(), 0);
     files::walk(root, |path, entry| {

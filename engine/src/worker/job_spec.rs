@@ -1,4 +1,4 @@
-//! What the orchestrator wants: everything that an attempt needs to know, in one file.
+//! Job spec: everything an attempt needs to know, written to one file by the orchestrator and read by the worker.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -33,13 +33,13 @@ pub struct JobSpec {
     pub worktree: PathBuf,
     /// The worktree's own directory below `<common>/worktrees`.
     pub worktree_git_dir: PathBuf,
-    /// Where the worktree stands, as a full ref name.
+    /// Branch that is checked out in the worktree, as a full ref name.
     pub branch: String,
     pub spec_dir: PathBuf,
     pub pinned: Pinned,
     pub identity: Identity,
     pub agent: AgentSpec,
-    /// Variables of the caller that every child gets.
+    /// Environment variables of the caller that every child process inherits.
     pub env_pass: Vec<String>,
     pub ports: Vec<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,36 +51,36 @@ pub struct JobSpec {
     pub context: PromptContext,
 }
 
-/// What the prompt is made from beside the task.
+/// Input of the prompt besides the task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptContext {
     pub project: PathBuf,
     pub requirements: PathBuf,
     pub design: PathBuf,
-    /// What people decided on the way.
+    /// Decisions that the user made during the run.
     pub decisions: Vec<String>,
     pub max_attempts: u32,
-    /// None: the task alone.
+    /// `None`: the prompt has only the task, no documents.
     pub budget_tokens: Option<u32>,
     pub rules: Rules,
 }
 
-/// Which of the project's security rules an agent is told.
+/// Which of the project's security rules go into the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rules {
     All,
-    /// Those that concern the files of its task.
+    /// Only those that concern the task's files.
     OfTheTask,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// For the agent.
+    /// Time limit of the agent.
     pub attempt_ms: u64,
-    /// Without output and without change.
+    /// Longest time without output and without a changed file.
     pub stall_ms: u64,
-    /// Between SIGTERM and SIGKILL.
+    /// Time between SIGTERM and SIGKILL.
     pub grace_ms: u64,
 }
 
@@ -110,7 +110,7 @@ pub fn slot_file(feature_dir: &Path, worker: WorkerId, extension: &str) -> PathB
     feature_dir.join(SLOTS).join(format!("worker-{worker}.{extension}"))
 }
 
-/// Where verified work goes.
+/// Returns the ref for a job's verified commit.
 pub fn result_ref(feature: &Feature, job: &Job) -> String {
     let kind = match job.purpose {
         Purpose::Build => "tasks",
@@ -131,7 +131,7 @@ impl JobSpec {
         let path = job_dir.join(FILE);
         let bytes =
             serde_json::to_vec_pretty(self).map_err(Error::caused(format_args!("cannot write {}", path.display())))?;
-        // Without it the attempt has not begun.
+        // An attempt begins with this file, so losing it in a power failure is safe.
         write_projected(&path, &bytes)
     }
 
@@ -139,12 +139,12 @@ impl JobSpec {
         result_ref(&self.feature, &self.job)
     }
 
-    /// What is ours in this worker's slot, from one attempt to the next.
+    /// Returns a file in this worker's slot, which outlives the attempt.
     pub fn slot_file(&self, extension: &str) -> PathBuf {
         slot_file(&self.feature_dir(), self.job.worker, extension)
     }
 
-    /// The file by which workers agree on who fills the service's cache for this prefix.
+    /// Returns the lock file that decides which worker fills the service's prompt cache for this prefix.
     pub fn prompt_cache_file(&self, prefix: &str) -> PathBuf {
         self.slots_dir().join(format!("{prefix}.cache"))
     }
@@ -157,14 +157,14 @@ impl JobSpec {
         self.common_dir.join("mahabharatha").join(self.feature.as_str())
     }
 
-    /// The environment of the agent: that of the verification, and what the agent alone is given.
+    /// Returns the agent's environment: that of the verification plus the variables only the agent gets.
     pub fn agent_environment(&self) -> BTreeMap<OsString, OsString> {
         let mut env = base_env(&self.agent.env_pass);
         env.extend(self.environment());
         env
     }
 
-    /// The environment of the verification, which runs what the agent wrote.
+    /// Returns the environment of the verification, which runs code that the agent wrote.
     pub fn environment(&self) -> BTreeMap<OsString, OsString> {
         let mut env = base_env(&self.env_pass);
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();

@@ -1,4 +1,4 @@
-//! What happens in an attempt, line by line, for people and for `logs`.
+//! Log of an attempt, one JSON record per line, read by users and by `logs`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,19 +11,19 @@ use serde_json::{Map, Value, json};
 
 use super::job_spec::JobSpec;
 
-/// A longer line of output is cut.
-const MAX_LINE: usize = 4096;
-/// What a program may write into the log, in lines and in bytes.
+/// Longer lines of output are cut.
+const MAX_LINE_BYTES: usize = 4096;
+/// Most lines and bytes that one program may write into the log.
 const MAX_LINES: u32 = 20_000;
 const MAX_BYTES: usize = 2 << 20;
 
-/// Writes each event into the worker's log and the task's. A log that cannot be written stops no work.
+/// Writes each event into the worker's log and the task's log. Write errors are ignored, so they never stop an attempt.
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
 
 struct Inner {
     files: Vec<File>,
-    /// The fields of every record that say what it is about.
+    /// Fields in every record that name the worker, task and attempt.
     origin: Map<String, Value>,
 }
 
@@ -53,7 +53,7 @@ impl Log {
         Log::to(&[&spec.logs.worker, &spec.logs.task], origin)
     }
 
-    /// Logs to these files; `origin` is an object whose fields every record gets.
+    /// Opens these log files; `origin` is an object whose fields are added to every record.
     pub fn to(paths: &[&Path], origin: Value) -> Log {
         let files = paths.iter().filter_map(|path| append(path).ok()).collect();
         let origin = origin.as_object().cloned().unwrap_or_default();
@@ -75,10 +75,10 @@ impl Log {
         self.write(Severity::Info, event, message);
     }
 
-    /// A place for a program's output, which becomes one event for each line.
+    /// Returns a writer for a program's output that logs one event per line.
     pub fn lines(&self, event: &'static str) -> impl Write + Send + 'static {
         let (log, mut lines, mut bytes) = (self.clone(), MAX_LINES, MAX_BYTES);
-        Lines::new(MAX_LINE, move |line| {
+        Lines::new(MAX_LINE_BYTES, move |line| {
             let text = String::from_utf8_lossy(line);
             if lines == 0 || bytes == 0 || text.trim().is_empty() {
                 return;
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// What a program says, in whatever pieces it comes, as the log file has it.
+    /// Writes a program's output in these pieces and returns the log file's text.
     fn logged(pieces: &[Vec<u8>]) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("logs/worker-0.jsonl");
@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_program_says_becomes_one_record_for_each_line(
+        fn any_output_becomes_one_record_per_line(
             pieces in prop::collection::vec(prop_oneof![any::<Vec<u8>>(), Just(b"\n".to_vec()), Just(b"text\r\n".to_vec())], 0..20)
         ) {
             let whole = pieces.concat();
@@ -132,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn output_without_end_takes_a_bounded_log() {
+    fn endless_output_takes_bounded_log_space() {
         let long = logged(&vec![vec![b'x'; 1 << 20]; 8]);
         assert_eq!(long.lines().count(), 1);
-        assert!(long.len() < 2 * MAX_LINE);
+        assert!(long.len() < 2 * MAX_LINE_BYTES);
         let many = logged(&vec![b"line\n".repeat(1_000); 40]);
         assert_eq!(many.lines().count() as u32, MAX_LINES + 1);
         assert!(many.lines().last().unwrap().contains("more output than the log takes"));

@@ -1,9 +1,9 @@
-//! One attempt at one task: the worktree set up, the agent run and ended with all its processes, ownership checked,
-//! the result verified and committed. What the orchestrator learns is a file and an exit code.
+//! One attempt at one task: set up the worktree, run the agent, end all its processes, check ownership, verify and
+//! commit the result. The orchestrator gets a result file and an exit code.
 //!
 //! ```text
 //! spec.json → start → agent → guard, ownership → verify → commit → result.json
-//!                         └──────────── keep (wip) ────────────┘
+//!                         └──────────── save (wip) ────────────┘
 //! ```
 
 mod attempt;
@@ -49,23 +49,23 @@ pub use progress::Progress;
 pub use start::{occupant, occupants, save_leftovers};
 
 const RESULT: &str = "result.json";
-/// A file with this name says that the attempt was given up: who comes later leaves.
+/// File in the job directory that fences the attempt: a worker that starts later exits without working.
 pub const FENCE: &str = "fence";
-/// Who is at work, for those who look.
+/// File with the worker's process id.
 pub const WORKER: &str = "worker.json";
-/// How many milliseconds the agent has to end by itself, where somebody wants it so.
+/// File with the grace period in milliseconds that replaces the configured one when the attempt is cancelled.
 pub const GRACE: &str = "grace";
-/// Why there is no result, for people.
+/// File that tells the user why there is no result.
 const ERROR: &str = "error.txt";
-/// What everything but the agent and the verification may take at most.
-const MARGIN: Duration = Duration::from_secs(300);
+/// Time limit for everything except the agent and the verification.
+const SETUP_MARGIN: Duration = Duration::from_secs(300);
 
-/// Does the job and tells how it ended: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalation.
+/// Runs the job and returns the exit code: 0 done, 1 error, 2 checkpoint, 3 blocked, 4 escalated.
 pub fn run_job(job_dir: &Path) -> i32 {
     match work(job_dir) {
         Ok(report) => exit_code(&report.end),
         Err(error) => {
-            // There is nobody else to tell: the launcher sees the exit code, a person this file.
+            // The launcher sees only the exit code; the user can read this file.
             let _ = fs::write(job_dir.join(ERROR), format!("{error}\n"));
             1
         }
@@ -118,7 +118,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let verification = Duration::from_secs(spec.task.verification.timeout_seconds.saturating_mul(2));
     let limit =
         spec.limits.attempt().saturating_add(spec.limits.grace().saturating_mul(2)).saturating_add(verification);
-    watch::die_after(limit.saturating_add(MARGIN)).map_err(io("start a thread for", job_dir))?;
+    watch::die_after(limit.saturating_add(SETUP_MARGIN)).map_err(io("start a thread for", job_dir))?;
 
     let log = Log::open(&spec);
     log.info("started", &format!("base {}", spec.job.base));
@@ -138,7 +138,7 @@ fn write_result(job_dir: &Path, report: &JobReport) -> Result<()> {
     let path = job_dir.join(RESULT);
     let bytes =
         serde_json::to_vec_pretty(report).map_err(Error::caused(format_args!("cannot write {}", path.display())))?;
-    // The commit and the kept work are on the disk; that there was a result the journal will say.
+    // The commit and the wip are on disk already, and the journal will record the result.
     write_projected(&path, &bytes)?;
     crash::point(|| "after the result");
     Ok(())

@@ -1,4 +1,4 @@
-//! What an attempt's agent does now, in a file for those who look.
+//! What an attempt's agent is doing now, in a slot file. Read by `status`, and to cost an attempt that left no result.
 
 use std::fs;
 use std::path::Path;
@@ -17,14 +17,14 @@ const EXTENSION: &str = "doing";
 pub struct Progress {
     task: TaskId,
     attempt: Attempt,
-    /// Such as `editing src/x.rs`.
+    /// Current activity, such as `editing src/x.rs`.
     pub doing: String,
-    /// So far.
+    /// Tokens used so far.
     pub tokens: u64,
 }
 
 impl Progress {
-    /// Of an attempt that has told of any.
+    /// Returns the attempt's progress, if its agent has reported any.
     pub fn read(feature_dir: &Path, worker: WorkerId, task: &TaskId, attempt: Attempt) -> Option<Progress> {
         let bytes = fs::read(slot_file(feature_dir, worker, EXTENSION)).ok()?;
         let progress: Progress = serde_json::from_slice(&bytes).ok()?;
@@ -32,12 +32,12 @@ impl Progress {
     }
 
     fn write(&self, path: &Path) {
-        // For people; a full disk shows where something depends on it.
+        // Only for display: other writes report a full disk.
         let _ = serde_json::to_vec(self).map(|bytes| write_projected(path, &bytes));
     }
 }
 
-/// Writes what happens in the agent into the log, and what it does now into its slot.
+/// Returns a sink that logs the agent's events and writes its current activity into its slot.
 pub fn event_sink(log: &Log, spec: &JobSpec) -> EventSink {
     let (log, path) = (log.clone(), spec.slot_file(EXTENSION));
     let (task, attempt) = (spec.job.task.clone(), spec.job.attempt);

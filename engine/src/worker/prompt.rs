@@ -1,4 +1,4 @@
-//! What the agent is told. Specs are read from the main checkout, where they are also when git ignores them.
+//! Builds the agent's prompt. Reads specs from the main checkout, because worktrees lack them if git ignores them.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub fn prompt(spec: &JobSpec) -> Prompt {
     })
 }
 
-/// The security rules of the project, as they were at the start of the attempt.
+/// Returns the project's security rules, as they were at the start of the attempt.
 fn rules(spec: &JobSpec) -> Vec<(String, String)> {
     let entries = fs::read_dir(spec.worktree.join(".claude/rules")).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -51,7 +51,7 @@ fn rules(spec: &JobSpec) -> Vec<(String, String)> {
     names.iter().filter_map(|name| read(&spec.worktree.join(".claude/rules").join(name))).collect()
 }
 
-/// A document that is not there, or is no text, is left out.
+/// Reads a document; `None` if it is missing, empty or not text.
 fn read(path: &Path) -> Option<(String, String)> {
     let text = fs::read_to_string(path).ok().filter(|text| !text.trim().is_empty())?;
     Some((path.to_string_lossy().into_owned(), text))

@@ -1,4 +1,4 @@
-//! Step 1: the worktree as the agent shall find it, whatever somebody left there.
+//! Sets up the worktree for an attempt, whatever state an earlier attempt left it in, and records whose work is in it.
 
 use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind;
@@ -18,14 +18,14 @@ use super::job_spec::{JobSpec, SLOTS, slot_file};
 use super::wip::{self, Saved, WipRef};
 use super::{files, include, ownership};
 
-/// What belongs into a worktree's own directory; the rest is of an operation that somebody did not finish.
-const ADMINISTRATION: [&str; 10] =
+/// Files that belong in a worktree's git directory; others are from an unfinished git operation and are removed.
+const WORKTREE_GIT_FILES: [&str; 10] =
     ["HEAD", "ORIG_HEAD", "FETCH_HEAD", "commondir", "config.worktree", "gitdir", "index", "locked", "logs", "modules"];
 
-/// The index as it was when every file was as in the base commit. Held in memory, where no agent can change it.
+/// Index with every file as in the base commit. Held in memory, where no agent can change it.
 pub struct Pristine {
     bytes: Vec<u8>,
-    /// By this git knows which files could have been changed within the clock's resolution.
+    /// Modification time of the index, from which git tells which files may have changed within the clock's resolution.
     written: SystemTime,
 }
 
@@ -43,7 +43,7 @@ impl Pristine {
     }
 }
 
-/// Whose unsaved work lies in a slot; the file is gone when nothing unsaved does.
+/// Attempt whose unsaved work is in a slot; the slot has no such file when there is no unsaved work.
 #[derive(Serialize, Deserialize)]
 struct Occupant {
     task: TaskId,
@@ -52,7 +52,7 @@ struct Occupant {
     guard: Snapshot,
 }
 
-/// The job directory of the attempt whose unsaved work lies in a worker's slot.
+/// Returns the job directory of the attempt whose unsaved work is in a worker's slot.
 pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>> {
     let record = slot_file(feature_dir, worker, "json");
     let bytes = match fs::read(&record) {
@@ -65,7 +65,7 @@ pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>>
     Ok(Some(feature_dir.join("jobs").join(format!("{task}.{attempt}"))))
 }
 
-/// Of every slot that is taken.
+/// Returns the job directories of the attempts in all occupied slots.
 pub fn occupants(feature_dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(feature_dir.join(SLOTS)).into_iter().flatten().flatten();
     let records = entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json").map(str::to_owned));
@@ -73,7 +73,7 @@ pub fn occupants(feature_dir: &Path) -> Result<Vec<PathBuf>> {
     workers.filter_map(|worker| occupant(feature_dir, worker).transpose()).collect()
 }
 
-/// The pristine state and the guard of the attempt that lies in the slot, if it is this one.
+/// Returns the pristine index and the guard of this attempt, if it occupies the slot.
 pub fn occupied(spec: &JobSpec) -> Result<Option<(Pristine, Guard<'_>)>> {
     let Ok(bytes) = fs::read(spec.slot_file("json")) else { return Ok(None) };
     let Ok(Occupant { task, attempt, guard, .. }) = serde_json::from_slice(&bytes) else { return Ok(None) };
@@ -83,15 +83,15 @@ pub fn occupied(spec: &JobSpec) -> Result<Option<(Pristine, Guard<'_>)>> {
     Ok(Some((Pristine::read(&spec.slot_file("index"))?, Guard::from_snapshot(spec, guard))))
 }
 
-/// Before the agent may change anything.
+/// Records that this attempt occupies the slot. Must run before the agent can change anything.
 pub fn occupy(spec: &JobSpec, guard: &Guard<'_>) -> Result<()> {
     let Job { task, attempt, base, .. } = spec.job.clone();
     let occupant = Occupant { task, attempt, base, guard: guard.snapshot() };
-    // What the agent writes from now on does not survive a loss of power either.
+    // No fsync: what the agent writes from now on would not survive a power failure either.
     write_projected(&spec.slot_file("json"), &serde_json::to_vec(&occupant).unwrap_or_default())
 }
 
-/// Everything that the attempt left is committed or kept.
+/// Frees the slot, once everything the attempt left is committed or saved.
 pub fn vacate(spec: &JobSpec) -> Result<()> {
     files::remove(&spec.slot_file("json"))
 }
@@ -99,17 +99,17 @@ pub fn vacate(spec: &JobSpec) -> Result<()> {
 pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
     files::check_inside(&spec.root, &spec.worktree)?;
     let quarantine = job_dir.join("quarantine");
-    administrate(spec, &quarantine)?;
+    write_worktree_git_files(spec, &quarantine)?;
     let index = spec.slot_file("index");
     make_dir(&spec.slots_dir())?;
     remove_locks(spec)?;
-    let mut warnings = save_what_a_dead_worker_left(spec, job_dir)?;
-    administrate(spec, &quarantine)?;
+    let mut warnings = save_leftover(spec, job_dir)?;
+    write_worktree_git_files(spec, &quarantine)?;
     let git = private_git(spec)?.index(&index);
     reset(spec, &git, &index)?;
     set_branch(spec)?;
     let pristine = Pristine::read(&index)?;
-    // The agent's own `git status` starts clean.
+    // Makes the agent's own `git status` start clean.
     pristine.write(&spec.worktree_git_dir.join("index"))?;
     if let (Some(_), Some(wip)) = (&spec.job.carry.note, &spec.job.carry.wip) {
         put_on_top(spec, &git, &job_dir.join("wip.index"), wip)?;
@@ -118,15 +118,15 @@ pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> 
     Ok((pristine, warnings))
 }
 
-/// The slot's git directory of ours, made right now.
+/// Returns git with a private git directory for the slot, created now if needed.
 pub fn private_git(spec: &JobSpec) -> Result<Git> {
     let git = Git::objects(&spec.slot_file("git"), &spec.common_dir, &spec.pinned)?;
     git.detach_head(&spec.job.base)?;
     Ok(git.work_tree(&spec.worktree))
 }
 
-/// The files by which git knows the worktree, as `git worktree add` writes them.
-fn administrate(spec: &JobSpec, quarantine: &Path) -> Result<()> {
+/// Writes the files by which git knows the worktree, as `git worktree add` does.
+fn write_worktree_git_files(spec: &JobSpec, quarantine: &Path) -> Result<()> {
     let admin = &spec.worktree_git_dir;
     for dir in [admin, &spec.worktree] {
         if fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {
@@ -135,7 +135,7 @@ fn administrate(spec: &JobSpec, quarantine: &Path) -> Result<()> {
         fs::create_dir_all(dir).map_err(io("make", dir))?;
     }
     for entry in fs::read_dir(admin).map_err(io("read", admin))?.flatten() {
-        if !ADMINISTRATION.iter().any(|name| entry.file_name() == *name) {
+        if !WORKTREE_GIT_FILES.iter().any(|name| entry.file_name() == *name) {
             files::remove(&entry.path())?;
         }
     }
@@ -146,8 +146,8 @@ fn administrate(spec: &JobSpec, quarantine: &Path) -> Result<()> {
     files::ensure(&admin.join("HEAD"), &format!("ref: {}\n", spec.branch), quarantine)
 }
 
-/// Keeps what attempts whose workers were killed left in their worktrees, where no later attempt did. Nobody may be at work.
-/// What cannot be told whose it is stays where it is.
+/// Saves the work that killed workers left in their worktrees, unless a later attempt saved it. No worker may be
+/// running. Work that cannot be attributed to an attempt stays in place.
 pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
     for entry in fs::read_dir(feature_dir.join("slots")).into_iter().flatten().flatten() {
         let Ok(bytes) = fs::read(entry.path()) else { continue };
@@ -155,15 +155,15 @@ pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
         let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));
         let Ok(spec) = JobSpec::read(&job_dir) else { continue };
         if spec.slot_file("json") == entry.path() {
-            administrate(&spec, &job_dir.join("quarantine"))?;
-            save_what_a_dead_worker_left(&spec, &job_dir)?;
+            write_worktree_git_files(&spec, &job_dir.join("quarantine"))?;
+            save_leftover(&spec, &job_dir)?;
         }
     }
     Ok(())
 }
 
-/// A worker that was killed could not keep what its agent had done.
-fn save_what_a_dead_worker_left(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
+/// Saves the work of a killed worker's agent as wip; returns warnings for the user.
+fn save_leftover(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
     let record = spec.slot_file("json");
     let Ok(bytes) = fs::read(&record) else { return Ok(Vec::new()) };
     for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", spec.worktree.as_os_str()) {
@@ -209,7 +209,7 @@ fn save(spec: &JobSpec, job_dir: &Path, wip_ref: &WipRef<'_>) -> Result<Saved> {
     kept
 }
 
-/// Moves the whole worktree out of the way, so that nothing in it is lost.
+/// Moves the whole worktree aside, so that nothing in it is lost.
 fn set_aside(spec: &JobSpec, name: &str) -> Result<String> {
     let parent = spec.worktree.parent().unwrap_or(&spec.root);
     let place = (1..)
@@ -217,7 +217,7 @@ fn set_aside(spec: &JobSpec, name: &str) -> Result<String> {
         .find(|place| fs::symlink_metadata(place).is_err())
         .unwrap_or_else(|| parent.join("left"));
     fs::rename(&spec.worktree, &place).map_err(io("move", &spec.worktree))?;
-    // Not a worktree of the repository any more.
+    // It is no longer a worktree of the repository.
     files::remove(&place.join(".git"))?;
     files::remove(&spec.slot_file("index"))?;
     Ok(place.display().to_string())
@@ -226,14 +226,14 @@ fn set_aside(spec: &JobSpec, name: &str) -> Result<String> {
 fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
     let try_once = || -> Result<()> {
         git.run(["read-tree", "--reset", "-u", spec.job.base.as_str()])?;
-        // What an ignore file hid comes to light when that is gone.
+        // Removing an ignore file can reveal more untracked files.
         while git.run(["clean", "-ffd"])?.bytes.windows(10).any(|name| name == b".gitignore") {}
         Ok(())
     };
     if try_once().is_ok() {
         return Ok(());
     }
-    // An unreadable index, directories without rights, a directory where a file must be: all of it anew.
+    // An unreadable index, missing permissions, a directory in place of a file: start from an empty worktree.
     files::remove(index)?;
     remove_lock(index)?;
     files::wipe(&spec.worktree)?;
@@ -254,13 +254,13 @@ fn set_branch(spec: &JobSpec) -> Result<()> {
     Ok(Git::repository(&spec.common_dir).update_refs(&[set], "mahabharatha: start of an attempt")?)
 }
 
-/// Where the worker's branch was moved to since. Nothing is merged through it, so that is no stray.
+/// Returns the commit that the worker's branch was moved to, if it was. No stray: nothing is merged through the branch.
 pub fn moved_branch(spec: &JobSpec) -> Option<String> {
     let now = Git::repository(&spec.common_dir).resolve_ref(&spec.branch).ok()??;
     (now != spec.job.base).then(|| now.to_string())
 }
 
-/// Of the slot and of the task's refs, which nobody else writes while we hold the job.
+/// Removes stale git locks of the slot and of the task's refs, which only the holder of the job lock writes.
 fn remove_locks(spec: &JobSpec) -> Result<()> {
     for index in ["index", "scratch"] {
         remove_lock(&spec.slot_file(index))?;
@@ -278,14 +278,14 @@ fn remove_locks(spec: &JobSpec) -> Result<()> {
     Ok(())
 }
 
-/// Left by a git that was killed.
+/// Removes the lock file that a killed git left for `path`.
 fn remove_lock(path: &Path) -> Result<()> {
     let mut lock = path.as_os_str().to_owned();
     lock.push(".lock");
     files::remove(&PathBuf::from(lock))
 }
 
-/// The owned part of the work in progress, as changes that are not committed.
+/// Applies the owned part of a wip commit to the worktree, as uncommitted changes.
 pub fn put_on_top(spec: &JobSpec, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
     let git = git.clone().index(scratch);
     let changes = git.diff_tree(&spec.job.base, wip)?;

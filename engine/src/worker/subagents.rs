@@ -1,9 +1,9 @@
-//! The subagents that work on the attempts of a Claude Code session: on which attempt each one works, whether it still
-//! does, and where its transcript is.
+//! Subagents of a Claude Code session: which attempt each one works on, whether it is still running, and where its
+//! transcript is.
 //!
-//! The hooks record it, one file for each subagent in the job's directory; `task complete` reads it. A subagent belongs to
-//! the attempt whose prompt it asked for or was given, else to the one whose worktree it wrote in first, and is kept out
-//! of all other worktrees while that attempt is held.
+//! The hooks record this, one file per subagent in the job's directory; `task complete` reads it. A subagent belongs to
+//! the attempt whose prompt it requested or was given, otherwise to the one whose worktree it wrote in first, and is
+//! kept out of all other worktrees while that attempt is held.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -28,14 +28,14 @@ const LAUNCHED: &str = "launched";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
-    /// It works in the background. In the foreground the session waits for it anyway.
+    /// It is running in the background. For a subagent in the foreground the session waits anyway.
     working: bool,
     /// The client's own log of the subagent, known once it has stopped.
     #[serde(default)]
     transcript: Option<PathBuf>,
 }
 
-/// A Claude Code session and the features that it holds.
+/// Claude Code session and the features that it holds.
 pub struct Session<'a> {
     pub id: &'a str,
     /// Directories of the features.
@@ -43,13 +43,13 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Records that a subagent asked for the prompt of a task that the session holds.
+    /// Records that a subagent requested the prompt of a task that the session holds.
     pub fn begins(&self, agent: &str, asked: &PromptCall) -> Result<()> {
         self.jobs_of(asked)?.iter().try_for_each(|job_dir| self.enters(agent, job_dir).map(drop))
     }
 
-    /// Records that a subagent was launched in the background, for the task whose prompt it is to ask for. Where no such task is
-    /// known, it is the one that it enters.
+    /// Records that a subagent was launched in the background, for the task whose prompt it will request. If that is
+    /// unknown, its task is the first one whose worktree it enters.
     pub fn launches(&self, agent: &str, asked: Option<&PromptCall>) -> Result<()> {
         if !is_file_name(agent) {
             return Ok(());
@@ -61,7 +61,7 @@ impl Session<'_> {
         }
         for job_dir in &jobs {
             let record = read(job_dir, agent).unwrap_or_default();
-            // A quick one has stopped already.
+            // A short-lived subagent may have stopped already.
             if record.transcript.is_none() {
                 write(job_dir, agent, &Record { working: true, ..record })?;
             }
@@ -69,14 +69,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Records that a subagent works on a job, unless it belongs to another one: returns that one's spec.
+    /// Records that a subagent works on a job. If it belongs to another job, returns that job's spec instead.
     pub fn enters(&self, agent: &str, job_dir: &Path) -> Result<Option<JobSpec>> {
         if !is_file_name(agent) {
             return Ok(None);
         }
         if let Some(record) = read(job_dir, agent) {
             if record.transcript.is_some() && !record.working {
-                // It was sent another message after it had stopped.
+                // The session sent it another message after it had stopped.
                 write(job_dir, agent, &Record { working: true, ..record })?;
             }
             return Ok(None);
@@ -85,7 +85,7 @@ impl Session<'_> {
         if let Some((_, own)) = self.jobs()?.into_iter().find(|(job_dir, _)| belongs(job_dir)) {
             return Ok(Some(own));
         }
-        // Its launch may be recorded at this moment, and is not overwritten.
+        // Its launch may be recorded concurrently and must not be overwritten.
         let working = self.features.iter().any(|dir| dir.join(LAUNCHED).join(agent).exists());
         create(job_dir, agent, &Record { working, transcript: None })?;
         Ok(None)
@@ -104,7 +104,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Records that no subagents but these run, for those that ended without a word.
+    /// Records that only these subagents are running: the others ended without notice.
     pub fn runs_only(&self, agents: &[String]) -> Result<()> {
         for (job_dir, _) in self.jobs()? {
             for (agent, record) in records(&job_dir).into_iter().filter(|(agent, _)| !agents.contains(agent)) {
@@ -116,7 +116,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The features in which the session holds no attempt.
+    /// Returns the features in which the session holds no attempt.
     pub fn idle_features(&self) -> Result<Vec<PathBuf>> {
         let busy = self.jobs()?;
         let is_idle = |dir: &&PathBuf| !busy.iter().any(|(job_dir, _)| job_dir.starts_with(dir));
@@ -132,7 +132,7 @@ impl Session<'_> {
         Ok(jobs.map(|(job_dir, _)| job_dir).collect())
     }
 
-    /// The jobs that the session holds.
+    /// Returns the jobs that the session holds.
     fn jobs(&self) -> Result<Vec<(PathBuf, JobSpec)>> {
         let mut jobs = Vec::new();
         for feature_dir in self.features {
@@ -150,14 +150,14 @@ pub struct PromptCall {
     pub feature: Option<String>,
 }
 
-/// The sessions that hold an attempt of a feature which has not ended.
+/// Returns the sessions that hold an unfinished attempt of a feature.
 pub fn sessions_at_work(feature_dir: &Path) -> Result<Vec<String>> {
     let is_open = |dir: &Path| !dir.join(FENCE).exists() && matches!(read_result(dir), Ok(None));
     let open = jobs_of_sessions(feature_dir)?.into_iter().filter(|(dir, ..)| is_open(dir));
     Ok(open.map(|(_, _, session)| session).collect())
 }
 
-/// The attempts in the slots of a feature that sessions perform, each with its session.
+/// Returns the attempts in a feature's slots that sessions perform, each with its session.
 fn jobs_of_sessions(feature_dir: &Path) -> Result<Vec<(PathBuf, JobSpec, String)>> {
     let specs = occupants(feature_dir)?.into_iter().filter_map(|dir| JobSpec::read(&dir).ok().map(|spec| (dir, spec)));
     let of_session = |(dir, spec): (PathBuf, JobSpec)| match spec.job.performer.clone() {
@@ -167,18 +167,18 @@ fn jobs_of_sessions(feature_dir: &Path) -> Result<Vec<(PathBuf, JobSpec, String)
     Ok(specs.filter_map(of_session).collect())
 }
 
-/// The subagents that still work on a job in the background.
+/// Returns the subagents that are still working on a job in the background.
 pub fn working(job_dir: &Path) -> Vec<String> {
     records(job_dir).into_iter().filter(|(_, record)| record.working).map(|(agent, _)| agent).collect()
 }
 
-/// The tokens that subagents used on a job, as their transcripts say.
+/// Returns the tokens that subagents used on a job, according to their transcripts.
 pub fn tokens(job_dir: &Path) -> u64 {
     let transcripts = records(job_dir).into_iter().filter_map(|(_, record)| record.transcript);
     transcripts.filter_map(|path| bounded::open(&path).ok()).map(tokens_in).fold(0, u64::saturating_add)
 }
 
-/// Each block of a message is a line of its own; the last one has the final numbers.
+/// Sums the tokens in a transcript. Each block of a message is a line; the last one has the final numbers.
 fn tokens_in(transcript: impl Read) -> u64 {
     let mut messages: BTreeMap<String, u64> = BTreeMap::new();
     for line in BufReader::new(transcript.take(MAX_TRANSCRIPT_BYTES)).lines().map_while(|line| line.ok()) {
@@ -222,7 +222,7 @@ fn write(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
     write_projected(&job_dir.join(SUBAGENTS).join(agent), &text)
 }
 
-/// Makes a record, unless there is one.
+/// Creates a record, unless one exists.
 fn create(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
     let dir = job_dir.join(SUBAGENTS);
     let path = dir.join(agent);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_nowhere_else() {
+    fn a_subagent_name_cannot_leave_its_directory() {
         let dir = tempfile::tempdir().unwrap();
         let features = [dir.path().to_owned()];
         let session = Session { id: "s", features: &features };

@@ -1,4 +1,4 @@
-//! Step 5: the task's own command on exactly the tree that would be committed.
+//! Runs the task's verification command on exactly the tree that would be committed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,8 @@ use super::log::Log;
 use super::watch::CancelSignal;
 use super::{files, ownership};
 
-const FEEDBACK: (usize, usize) = (6 * 1024, 10 * 1024);
+/// Bytes kept from the beginning and the end of the command's output.
+const FEEDBACK_BYTES: (usize, usize) = (6 * 1024, 10 * 1024);
 
 pub enum Verdict {
     Passed,
@@ -24,7 +25,7 @@ pub enum Verdict {
     Cancelled,
 }
 
-/// The index of `git` must hold the tree that would be committed.
+/// Runs the verification. The index of `git` must hold the tree that would be committed.
 pub fn verify(spec: &JobSpec, git: &Git, cancel: &CancelSignal, log: &Log) -> Result<Verdict> {
     let command = spec.task.verification.command.trim();
     if command.is_empty() {
@@ -50,7 +51,7 @@ pub fn verify(spec: &JobSpec, git: &Git, cancel: &CancelSignal, log: &Log) -> Re
     } else {
         format!("failed with {}", ended.status)
     };
-    let output = bounded_text(&ended.stdout, FEEDBACK);
+    let output = bounded_text(&ended.stdout, FEEDBACK_BYTES);
     Ok(Verdict::Failed { feedback: failure_report(&format!("The verification {how}"), Some(command), &output) })
 }
 
@@ -60,7 +61,7 @@ fn run(spec: &JobSpec, command: &str, cancel: &CancelSignal, log: &Log) -> Resul
         .cwd(&spec.worktree)
         .envs(spec.environment())
         .merged()
-        .keep(FEEDBACK.0, FEEDBACK.1)
+        .keep(FEEDBACK_BYTES.0, FEEDBACK_BYTES.1)
         .copy_to(log.lines("verification_output"))
         .timeout(Duration::from_secs(spec.task.verification.timeout_seconds.max(1)))
         .spawn()
@@ -72,7 +73,7 @@ fn run(spec: &JobSpec, command: &str, cancel: &CancelSignal, log: &Log) -> Resul
     Ok(ended)
 }
 
-/// Enough of each owned file to tell that it was touched; the change time cannot be set by a program.
+/// Returns enough metadata of each owned file to tell that it was touched; programs cannot set the change time.
 fn snapshot(spec: &JobSpec) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
     let mut files = BTreeMap::new();
     let mut add = |path: PathBuf| {
@@ -94,7 +95,7 @@ fn snapshot(spec: &JobSpec) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
     files
 }
 
-/// Makes the owned files as the tree has them; `true` if any was different.
+/// Resets the owned files to the tree in the index; returns `true` if any differed.
 fn restore(spec: &JobSpec, git: &Git) -> Result<bool> {
     let is_generated = ownership::generated(spec)?;
     let (mut changed, mut made) = (Vec::new(), Vec::new());

@@ -12,12 +12,12 @@ use super::log::Log;
 use super::watch::CancelSignal;
 use crate::agent::EventSink;
 
-/// The longest that a worker waits for another one's first answer. By then the service has most likely read the prefix,
-/// although no block of the answer is complete.
+/// Longest time a worker waits for another worker's first answer. By then the service has most likely read the prefix,
+/// even if no block of the answer is complete.
 const WAIT_LIMIT: Duration = Duration::from_secs(20);
 const EVENT: &str = "prompt_cache";
 
-/// A worker's part in filling the cache, shared with what hears of the first answer.
+/// A worker's turn at filling the cache, shared with the event sink that sees the first answer.
 #[derive(Clone, Default)]
 pub struct Warmup(Arc<Mutex<Option<(Filling, PathBuf)>>>);
 
@@ -49,21 +49,21 @@ impl Warmup {
         }
     }
 
-    /// Passes events on, and lets the other workers go at the first that comes with an answer of the service.
+    /// Returns a sink that passes events on and releases the other workers at the first answer of the service.
     pub fn event_sink(&self, mut sink: EventSink) -> EventSink {
         let warmup = self.clone();
         Box::new(move |event| {
             if event.is_answer()
                 && let Some((filling, path)) = warmup.lock().take()
             {
-                // The next worker fills it where this could not be written down.
+                // If this cannot be recorded, the next worker fills the cache.
                 let _ = filling.filled(&path);
             }
             sink(event);
         })
     }
 
-    /// Lets the next worker try, if no answer came.
+    /// Lets the next worker fill the cache, if no answer came.
     pub fn end(&self) {
         self.lock().take();
     }
@@ -77,7 +77,7 @@ fn wait_for_another(path: &Path, cancel: &CancelSignal) -> Receiver<News> {
     let (sender, news) = mpsc::channel();
     let (path, cancelled) = (path.to_owned(), sender.clone());
     cancel.when_cancelled(move || drop(cancelled.send(News::Cancelled)));
-    // It may wait for longer than its worker does, and then frees the lock at once.
+    // The thread may wait longer than its worker does; it then releases the lock at once.
     std::thread::spawn(move || sender.send(News::Turn(prompt_cache::wait(&path))));
     news
 }

@@ -1,4 +1,4 @@
-//! Waiting for a program that may be cancelled, or may do nothing any more.
+//! Waits for a program that may be cancelled or may stall.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -14,22 +14,22 @@ use mahabharatha_sys::signals;
 
 use super::files;
 
-/// A request from outside to end: the first in good order, the second at once.
+/// Cancellation by a signal: the first signal cancels gracefully, the second one exits at once.
 #[derive(Clone)]
 pub struct CancelSignal(Arc<Mutex<State>>);
 
 struct State {
     cancelled: bool,
-    /// Everything is being ended, us included: nobody looks at what is left any more.
+    /// This process is about to exit, so results no longer matter.
     dying: bool,
     grace: Duration,
     running: Option<Canceller>,
-    /// Called once when the request comes.
+    /// Called once, when the attempt is cancelled.
     wake: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl CancelSignal {
-    /// `wanted` is a file with the milliseconds to use in place of `grace`, should it be there when the request comes.
+    /// Listens for signals. If the file `wanted` exists when a signal comes, its milliseconds replace `grace`.
     pub fn listen(grace: Duration, wanted: PathBuf) -> io::Result<CancelSignal> {
         let cancel = CancelSignal(Arc::new(Mutex::new(State {
             cancelled: false,
@@ -53,7 +53,7 @@ impl CancelSignal {
         self.state().cancelled
     }
 
-    /// Calls `wake` when a request to end comes, or now if it has come.
+    /// Calls `wake` when the attempt is cancelled, or now if it is already.
     pub fn when_cancelled(&self, wake: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         if state.cancelled {
@@ -63,7 +63,7 @@ impl CancelSignal {
         }
     }
 
-    /// Waits for the program; a request ends it.
+    /// Waits for the program; cancels it if the attempt is cancelled.
     pub fn wait(&self, running: Running) -> io::Result<Ended> {
         let canceller = running.canceller();
         let mut state = self.state();
@@ -85,7 +85,7 @@ impl CancelSignal {
         ended
     }
 
-    /// `false` if that had been asked already.
+    /// Cancels the attempt; returns `false` if it was cancelled already.
     fn cancel(&self, grace: Option<Duration>) -> bool {
         let mut state = self.state();
         state.grace = grace.unwrap_or(state.grace);
@@ -106,13 +106,13 @@ impl CancelSignal {
     }
 }
 
-/// Ends everything below us and then us, without a result.
+/// Kills all descendants and exits without a result.
 fn die() -> ! {
     proc::end_descendants(Duration::ZERO);
     std::process::exit(1)
 }
 
-/// No attempt outlives this, whatever hangs: a worker may have lost the orchestrator that would end it.
+/// Exits after `limit`, whatever hangs: the orchestrator that would end this worker may be gone.
 pub fn die_after(limit: Duration) -> io::Result<()> {
     std::thread::Builder::new().name("last-resort".into()).spawn(move || {
         std::thread::sleep(limit);
@@ -121,7 +121,7 @@ pub fn die_after(limit: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the agent; `true` if it was ended because it had neither written nor changed anything for so long.
+/// Waits for the agent. Returns `true` if it was cancelled because it wrote and changed nothing for as long as `stall`.
 pub fn wait_for_agent(
     running: Running,
     cancel: &CancelSignal,
@@ -155,7 +155,7 @@ pub fn wait_for_agent(
     Ok((ended, stalled.into_inner()))
 }
 
-/// How long ago anything in the directory was last changed, by a time that programs cannot set.
+/// Returns the time since the last change in the directory, by change times, which programs cannot set.
 fn unchanged_for(dir: &Path) -> Duration {
     let newest = newest_change(dir);
     SystemTime::now().duration_since(newest).unwrap_or(Duration::ZERO)

@@ -1,4 +1,4 @@
-//! Work that is not verified is kept under a ref of its own, never merged.
+//! Saves unverified work as wip, under a ref of its own. Wip is never merged.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ use mahabharatha_sys::git::{Git, Identity, RefChange, RepoPath};
 use super::job_spec::JobSpec;
 use super::{files, ownership};
 
-/// A file beyond this is named, not kept.
-const MAX_FILE: u64 = 50 << 20;
+/// Larger files are not saved, only named in a warning.
+const MAX_FILE_BYTES: u64 = 50 << 20;
 
-/// For whom work is kept, and on top of what.
+/// Attempt whose work is saved, and the commit it is based on.
 pub struct WipRef<'a> {
     spec: &'a JobSpec,
     task: &'a TaskId,
@@ -39,7 +39,7 @@ impl<'a> WipRef<'a> {
         self.base
     }
 
-    /// The ref that the work is kept under.
+    /// Returns the name of the ref for the work.
     pub fn name(&self) -> String {
         format!("refs/mahabharatha/{}/wip/{}/{}", self.spec.feature, self.task, self.attempt)
     }
@@ -56,7 +56,7 @@ impl<'a> WipRef<'a> {
     }
 }
 
-/// One commit with what the task owns and, where there is anything else, another on top with that.
+/// Commits what the task owns and, in a second commit on top, any other changes.
 /// The index of `git` must be as in the base commit.
 pub fn save(wip_ref: &WipRef<'_>, git: &Git, owned: &[&RepoPath], others: &[&RepoPath]) -> Result<Saved> {
     let mut kept = Saved { wip: None, warnings: Vec::new() };
@@ -64,7 +64,7 @@ pub fn save(wip_ref: &WipRef<'_>, git: &Git, owned: &[&RepoPath], others: &[&Rep
     let mut parent = wip_ref.base.clone();
     for (paths, remark) in [(owned, ""), (others, ", with what it does not own")] {
         let paths: Vec<&RepoPath> =
-            paths.iter().copied().filter(|path| can_be_kept(root, path, &mut kept.warnings)).collect();
+            paths.iter().copied().filter(|path| can_be_saved(root, path, &mut kept.warnings)).collect();
         if paths.is_empty() {
             continue;
         }
@@ -80,17 +80,17 @@ pub fn save(wip_ref: &WipRef<'_>, git: &Git, owned: &[&RepoPath], others: &[&Rep
     Ok(kept)
 }
 
-fn can_be_kept(root: &Path, path: &RepoPath, warnings: &mut Vec<String>) -> bool {
+fn can_be_saved(root: &Path, path: &RepoPath, warnings: &mut Vec<String>) -> bool {
     let Ok(found) = fs::symlink_metadata(path.under(root)) else {
-        // Gone, which is a change too.
+        // Deleted, which is a change too.
         return true;
     };
-    if found.is_file() && found.len() > MAX_FILE {
+    if found.is_file() && found.len() > MAX_FILE_BYTES {
         warnings.push(format!("{path} is not kept: {} MB", found.len() >> 20));
         return false;
     }
     if found.is_dir() {
-        // Its files are listed on their own.
+        // Its files are listed separately.
         return false;
     }
     let readable = || found.is_symlink() || fs::File::open(path.under(root)).is_ok();

@@ -1,4 +1,4 @@
-//! Plans what `init` writes into the project: nothing of a user's is replaced.
+//! Plans which files `init` writes into the project. Must never replace what the user wrote.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::record::{self, Record};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
-    /// From the root, with `/`.
+    /// Path from the root, with `/`.
     pub path: String,
     pub text: String,
     pub how: How,
@@ -19,9 +19,9 @@ pub struct NewFile {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Ours; one that a person has changed stays, and this is put beside it.
+    /// Our file; if the user has changed it, it stays and the new one is written beside it.
     Ours,
-    /// Holds everything that stood there.
+    /// Contains everything that the file had before.
     Merged,
 }
 
@@ -35,8 +35,8 @@ impl NewFile {
     }
 }
 
-/// Whether `init` has been here before, on this machine or on that of whoever committed what it made. One that was
-/// interrupted may have made anything but its record.
+/// Tells whether `init` has run in this project, here or on the machine from which its files were committed. If it was
+/// interrupted, only its record proves that it finished.
 pub fn is_set_up(root: &Path, interrupted: bool) -> bool {
     let is_there = |path: &str| root.join(path).is_file();
     is_there(record::PATH)
@@ -45,7 +45,7 @@ pub fn is_set_up(root: &Path, interrupted: bool) -> bool {
             && (is_there(".gsd/INFRASTRUCTURE.md") || is_there(".gsd/PROJECT.md"))
 }
 
-/// Plans the files, then what `more` has planned, then the record: whoever finds that finds all the rest.
+/// Plans the files, then those of `more`, then the record, which is last so that it implies all the others.
 pub fn plan(root: &Path, files: &[NewFile], more: Option<&FileSet>) -> Result<(Vec<Placed>, FileSet)> {
     let mut set = FileSet::within(&[root]).journaled(root, "init");
     let mut record = Record::read(root);
@@ -56,7 +56,7 @@ pub fn plan(root: &Path, files: &[NewFile], more: Option<&FileSet>) -> Result<(V
         if decision.is_written {
             set.write(root.join(target), file.text.as_str())?;
         }
-        // What holds a user's words is never ours to replace.
+        // A file with text of the user is not recorded as ours, so it is never replaced.
         let is_ours = file.how == How::Ours || decision.action == Action::Created || decision.beside.is_some();
         if is_ours && (decision.is_written || decision.action == Action::Unchanged) {
             record.note(target, file.text.as_bytes());

@@ -44,7 +44,7 @@ impl Place {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Everything in the project, directories included.
+    /// Returns everything in the project, directories included.
     fn everything(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let walk = ignore::WalkBuilder::new(self.0.path()).standard_filters(false).build().flatten();
         walk.map(|entry| (entry.path().to_owned(), fs::read(entry.path()).unwrap_or_default())).collect()
@@ -58,7 +58,7 @@ fn with(files: &[Placed], action: Action) -> Vec<&str> {
 const INIT: &str = "commands/z/init.md";
 
 #[test]
-fn a_second_time_changes_nothing() {
+fn a_second_installation_changes_nothing() {
     let place = Place::new();
     let first = place.install(true).unwrap();
     assert_eq!(with(&first, Action::Created).len(), 2 * 10 + 3 + 5 + 2);
@@ -87,7 +87,7 @@ fn only_the_selected_groups_are_written_and_the_others_stay() {
 }
 
 #[test]
-fn what_the_user_changed_is_kept_and_the_new_version_lies_beside_it() {
+fn files_changed_by_the_user_are_kept_beside_the_new_version() {
     let place = Place::new();
     place.write("agents/worker.md", "mine\n");
     place.install(true).unwrap();
@@ -99,14 +99,14 @@ fn what_the_user_changed_is_kept_and_the_new_version_lies_beside_it() {
     assert_eq!(place.read("commands/z/init.md.new"), place.read("commands/mahabharatha/init.md"));
     assert!(place.read("agents/worker.md.new").contains("name: worker"));
     assert!(plan(&place.home(), true, &Selection::usual()).unwrap().changes_nothing());
-    // The new version goes once it is taken over.
+    // The new version is removed once the user has adopted it.
     fs::rename(place.path("commands/z/init.md.new"), place.path(INIT)).unwrap();
     place.write("commands/z/init.md.new", &place.read(INIT));
     assert_eq!(with(&place.install(true).unwrap(), Action::Removed), [".claude/commands/z/init.md.new"]);
 }
 
 #[test]
-fn what_an_older_version_wrote_is_replaced() {
+fn files_of_an_older_version_are_replaced() {
     let place = Place::new();
     place.install(true).unwrap();
     place.write(INIT, "of an older version\n");
@@ -119,7 +119,7 @@ fn what_an_older_version_wrote_is_replaced() {
 }
 
 #[test]
-fn details_go_when_they_are_joined_unless_the_user_changed_them() {
+fn joined_details_are_removed_unless_the_user_changed_them() {
     let place = Place::new();
     place.install(true).unwrap();
     place.write("mahabharatha/plan.details.md", "mine\n");
@@ -146,7 +146,7 @@ fn a_manifest_that_names_other_files_removes_nothing() {
 }
 
 #[test]
-fn where_settings_cannot_be_read_or_a_file_cannot_be_written_nothing_is_changed() {
+fn an_error_leaves_everything_unchanged() {
     let place = Place::new();
     place.write("settings.json", "{ no");
     let error = place.install(true).unwrap_err();
@@ -160,7 +160,7 @@ fn where_settings_cannot_be_read_or_a_file_cannot_be_written_nothing_is_changed(
 }
 
 #[test]
-fn no_link_in_a_project_leads_a_write_out_of_it() {
+fn no_symbolic_link_leads_a_write_out_of_the_project() {
     let (place, outside) = (Place::new(), tempfile::tempdir().unwrap());
     let settings = outside.path().join("settings.json");
     fs::write(&settings, "{}").unwrap();
@@ -176,7 +176,7 @@ fn no_link_in_a_project_leads_a_write_out_of_it() {
 }
 
 #[test]
-fn settings_that_are_a_link_stay_one() {
+fn settings_that_are_a_symbolic_link_stay_one() {
     let place = Place::new();
     let target = place.0.path().join("collection.json");
     fs::write(&target, "{\"model\": \"opus\"}").unwrap();

@@ -1,4 +1,4 @@
-//! Attempts: how they begin, how they end, and what follows.
+//! Log lines about attempts: how they start and end, and what follows.
 
 use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
@@ -10,7 +10,7 @@ use crate::report::text::{few, headline, outcome};
 
 impl Telling<'_> {
     pub(super) fn job_started(&mut self, task: &TaskId, attempt: Attempt, pid: u32) {
-        let is_it = |job: &&super::GlimpsedJob| job.task == *task && job.attempt == attempt;
+        let is_it = |job: &&super::JobGlimpse| job.task == *task && job.attempt == attempt;
         let known = self.before.jobs.iter().find(is_it).is_some_and(|job| job.pid == Some(pid));
         if known || !self.after.jobs.iter().any(|job| is_it(&job)) {
             return;
@@ -56,7 +56,7 @@ impl Telling<'_> {
         }
     }
 
-    /// Why the attempt failed, where no other part of what is told says it.
+    /// Returns why the attempt failed, unless another line says it.
     fn why(&self, task: &TaskId, end: &JobEnd, fix: bool) -> Option<String> {
         let is_blocked = matches!(self.run.task(task)?.status, TaskStatus::Blocked { .. }) && !fix;
         match end {
@@ -85,7 +85,7 @@ impl Telling<'_> {
         }
     }
 
-    /// Which attempt it was, and how many failures are allowed where that counts.
+    /// Formats the attempt's number and, if failures count, how many are allowed.
     fn counted(&self, task: &TaskId, attempt: Attempt, fix: bool) -> String {
         let max = self.run.policy().max_attempts;
         let failures = self.run.task(task).map_or(0, |state| state.failures);

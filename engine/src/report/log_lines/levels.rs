@@ -1,4 +1,4 @@
-//! Levels: how they begin, are put together, gated and merged.
+//! Log lines about levels: how they start, are staged, gated and merged.
 
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{GateFailure, GatePass, Note, Obstacle};
@@ -8,7 +8,7 @@ use super::{Severity, Telling};
 use crate::report::text::{count, few, gate_gist, headline};
 
 impl Telling<'_> {
-    /// A level that runs now and did not before.
+    /// Reports a level that the event started.
     pub(super) fn level_begun(&mut self) {
         if self.after.running_level.is_none() || self.after.running_level == self.before.running_level {
             return;
@@ -26,7 +26,7 @@ impl Telling<'_> {
         }
     }
 
-    /// Levels that were passed without a merge.
+    /// Reports levels that had nothing to merge.
     pub(super) fn empty_levels(&mut self, event: &Event) {
         for index in self.before.merged_levels..self.after.merged_levels {
             let level = self.run.levels()[index].level;
@@ -95,7 +95,7 @@ impl Telling<'_> {
         self.say(Severity::Info, text);
     }
 
-    /// Only where it goes on: what stops the run is told as its end.
+    /// Reports an obstacle only if the run continues: otherwise the run's end reports it.
     pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
         let gating = self.run.current_level().is_some_and(|current| matches!(current.status, LevelStatus::Gating));
         if *obstacle == Obstacle::BaseMoved && gating {

@@ -47,7 +47,7 @@ fn a_gate_that_fails_is_blamed_and_fixed() {
 }
 
 #[test]
-fn a_gate_that_nobody_can_fix_ends_the_run() {
+fn an_unfixable_gate_ends_the_run() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002").done("TASK-001").done("TASK-002").staged(1);
     story.answers(|effect| Event::GateFailed { effect, level: Level(1), failure: failure("lint"), passed: Vec::new() });
@@ -56,7 +56,7 @@ fn a_gate_that_nobody_can_fix_ends_the_run() {
     insta::assert_snapshot!(story.told());
 }
 
-/// With the level staged, before its gates or after them.
+/// Returns a story with the level staged, before its gates or after them.
 fn integrating(gated: bool) -> Story {
     let mut story = Story::unattended();
     story.base_is_green().done("TASK-001").done("TASK-002").staged(1);
@@ -68,7 +68,7 @@ fn integrating(gated: bool) -> Story {
 }
 
 #[test]
-fn what_keeps_a_level_from_landing_is_named() {
+fn obstacles_to_landing_are_named() {
     let (files, worktree) = (vec!["src/a.rs".to_string()], "/w/staging".to_string());
     let why = "it has changes".to_string();
     let obstacles = [
@@ -77,7 +77,7 @@ fn what_keeps_a_level_from_landing_is_named() {
         Obstacle::BaseRewritten { was: oid('b'), now: None },
     ];
     let told = obstacles.map(|obstacle| {
-        // A conflict shows when the base is merged in, the others when the level is to land.
+        // A conflict appears when the base is merged in, the others when the level lands.
         let mut story = integrating(!matches!(obstacle, Obstacle::Conflict { .. }));
         story.not_landed(1, obstacle).told()
     });
@@ -85,7 +85,7 @@ fn what_keeps_a_level_from_landing_is_named() {
 }
 
 #[test]
-fn the_breaker_says_what_it_does() {
+fn the_breaker_logs_its_state() {
     let mut story = Story::unattended();
     story.base_is_green();
     for _ in 0..3 {
@@ -97,7 +97,7 @@ fn the_breaker_says_what_it_does() {
 }
 
 #[test]
-fn a_service_that_does_not_serve_is_waited_for() {
+fn a_run_waits_for_the_usage_limit_to_reset() {
     let mut story = Story::unattended();
     let until = Some(Time(story.base_is_green().now.0 + 3_600_000));
     let limit = || JobEnd::Unserved { why: "usage limit reached".to_string(), until };
@@ -107,7 +107,7 @@ fn a_service_that_does_not_serve_is_waited_for() {
 }
 
 #[test]
-fn a_limit_that_an_earlier_process_was_told_of_is_told_again() {
+fn a_resumed_run_reports_an_earlier_usage_limit() {
     let mut story = Story::unattended();
     let until = Some(Time(story.base_is_green().now.0 + 3_600_000));
     story.ends("TASK-001", JobEnd::Unserved { why: "usage limit reached".to_string(), until }).done("TASK-002");
@@ -117,7 +117,7 @@ fn a_limit_that_an_earlier_process_was_told_of_is_told_again() {
 }
 
 #[test]
-fn what_people_ask_for_is_answered() {
+fn commands_of_the_user_are_answered() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").starts("TASK-002");
     let skip = |tasks: &[&str]| Command::Skip {
@@ -160,7 +160,7 @@ fn red_gates_on_the_base_stop_the_run_or_are_only_reported() {
 }
 
 #[test]
-fn what_comes_late_or_twice_is_not_told() {
+fn late_and_repeated_events_are_not_logged() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001");
     let (effect, _) = story.attempt("TASK-001");
@@ -199,7 +199,7 @@ fn hostile_text_stays_on_its_line() {
 }
 
 #[test]
-fn a_process_that_resumes_tells_where_it_begins_and_not_what_was() {
+fn a_resumed_run_logs_its_state_but_not_past_events() {
     let mut story = Story::unattended();
     story.base_is_green().starts("TASK-001").done("TASK-002");
     let mut run: Run = story.run.clone();
