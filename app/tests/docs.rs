@@ -422,7 +422,7 @@ fn links_between_documents_lead_somewhere() {
 fn what_the_way_in_names_is_there() {
     let text = read("CONTRIBUTING.md");
     let named = text.split('`').skip(1).step_by(2);
-    let places = ["core/", "app/", "bench/", "docs/", ".ci/", "./test"];
+    let places = ["core/", "sys/", "engine/", "setup/", "app/", "bench/", "docs/", ".ci/", "./test"];
     let paths: Vec<&str> = named
         .filter(|name| places.iter().any(|place| name.starts_with(place)) && !name.contains('<'))
         .filter_map(|name| name.split(' ').next())

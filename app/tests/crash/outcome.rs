@@ -35,7 +35,7 @@ impl Outcome {
             tree: repo.git(&["rev-parse", "main^{tree}"]),
             subjects,
             first_parents: lines(&["log", "--first-parent", "--format=%s", "main"]),
-            refs: lines(&["for-each-ref", "--format=%(refname)"]).iter().map(|name| without_attempt(name)).collect(),
+            refs: lines(&["for-each-ref", "--format=%(refname)"]).iter().map(|name| without_number(name)).collect(),
             files,
             worktrees: lines(&["worktree", "list"]).len(),
             checkout: repo.git(&["status", "--porcelain", "--untracked-files=all"]),
@@ -67,10 +67,13 @@ impl Outcome {
     }
 }
 
-/// The number of an attempt depends on how often a worker was started in vain.
-fn without_attempt(name: &str) -> String {
-    match (name.contains("/wip/"), name.rsplit_once('/')) {
-        (true, Some((task, attempt))) if attempt.parse::<u32>().is_ok() => format!("{task}/*"),
+/// The number of an attempt, or of a run of a gate, depends on how often it was started in vain.
+fn without_number(name: &str) -> String {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let gate = name.strip_suffix(".jsonl").filter(|_| name.contains("/gates/")).and_then(|name| name.rsplit_once('.'));
+    match (name.rsplit_once('/'), gate) {
+        (_, Some((gate, run))) if is_number(run) => format!("{gate}.*.jsonl"),
+        (Some((task, attempt)), _) if name.contains("/wip/") && is_number(attempt) => format!("{task}/*"),
         _ => name.to_owned(),
     }
 }
@@ -86,10 +89,10 @@ fn list(dir: &Path, prefix: &str, found: &mut BTreeSet<String>) {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             list(&entry.path(), &format!("{name}/"), found);
             if !is_object {
-                found.insert(format!("{}/", without_attempt(&name)));
+                found.insert(format!("{}/", without_number(&name)));
             }
         } else if !is_object {
-            found.insert(without_attempt(&name));
+            found.insert(without_number(&name));
         }
     }
 }

@@ -255,9 +255,14 @@ fn a_doctor_removes_no_work_of_a_run_whose_journal_is_lost() {
     repo.graph("x", &[simple("A", 1, "a"), task("B", 1, "b", "echo no; exit 3")]);
     repo.commit("graph");
     repo.run(&["run"]).code(3);
+    std::fs::remove_file(repo.join(".git/mahabharatha/x/events.jsonl")).unwrap();
+    std::fs::remove_dir_all(repo.join(".mahabharatha/worktrees")).unwrap();
+    repo.git(&["worktree", "prune"]);
+    for branch in ["staging", "worker-0", "worker-1"] {
+        repo.git(&["branch", "-qD", &format!("mahabharatha/x/{branch}")]);
+    }
     let refs = repo.refs();
     assert!(refs.iter().any(|name| name.contains("x/tasks/A")), "{refs:?}");
-    std::fs::remove_file(repo.join(".git/mahabharatha/x/events.jsonl")).unwrap();
     repo.run(&["doctor", "-f", "x"]).says("green on the base");
     assert_eq!(repo.refs(), refs);
 }
