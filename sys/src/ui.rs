@@ -125,7 +125,9 @@ impl Ui {
             Some(size) => {
                 let mut data_error = locked(&self.data_error);
                 if data_error.is_none() {
-                    *data_error = deliver(&mut io::stdout(), &redrawn(text, usize::from(size.ws_row))).err();
+                    *data_error =
+                        deliver(&mut io::stdout(), &redrawn(text, usize::from(size.ws_row), usize::from(size.ws_col)))
+                            .err();
                 }
             }
         }
@@ -229,12 +231,14 @@ fn wants_color(asked: Color, found: ColorChoice) -> bool {
 }
 
 /// Returns the text with escape sequences that draw it from the top left corner and clear what was there before.
-fn redrawn(text: &str, rows: usize) -> String {
+fn redrawn(text: &str, rows: usize, columns: usize) -> String {
     let clean = clean::clean_but_colors(text);
     let lines: Vec<&str> = clean.lines().collect();
-    let room = if lines.len() < rows { lines.len() } else { rows - 2 };
+    let room = if lines.len() < rows { lines.len() } else { rows.saturating_sub(2) };
     let mut screen = String::from("\x1b[H");
     for line in &lines[..room] {
+        // A line that wrapped would scroll the first ones off.
+        let line = console::truncate_str(line, columns, "…");
         screen.push_str(&format!("{line}\x1b[K\n"));
     }
     if room < lines.len() {
@@ -298,8 +302,10 @@ mod tests {
 
     #[test]
     fn a_screen_is_overwritten_and_never_scrolls() {
-        assert_eq!(redrawn("a\x1b[2J\n\nb\n", 4), "\x1b[Ha\x1b[K\n\x1b[K\nb\x1b[K\n\x1b[J");
-        assert_eq!(redrawn("a\nb\nc\n", 3), "\x1b[Ha\x1b[K\n… 2 more lines\x1b[K\n\x1b[J");
+        assert_eq!(redrawn("a\x1b[2J\n\nb\n", 4, 80), "\x1b[Ha\x1b[K\n\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(redrawn("a\nb\nc\n", 3, 80), "\x1b[Ha\x1b[K\n… 2 more lines\x1b[K\n\x1b[J");
+        assert_eq!(redrawn("\x1b[1mabcdef\x1b[0m\n", 4, 4), "\x1b[H\x1b[1mabc…\x1b[0m\x1b[K\n\x1b[J", "no line wraps");
+        assert_eq!(redrawn("a\nb\n", 1, 4), "\x1b[H… 2 more lines\x1b[K\n\x1b[J");
     }
 
     #[test]

@@ -4,9 +4,13 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mahabharatha_core::ids::TaskId;
-use mahabharatha_engine::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
+use mahabharatha_core::names::suggestion;
+use mahabharatha_engine::report::logs::{
+    LogFilter, LogLevel, Logs, Tail, gate_names, parse_since, read_logs, render_record,
+};
 use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
@@ -70,6 +74,9 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
         return follow(ui, &zone, Tail::new(&dir, filter));
     }
     let logs = read_logs(&dir, &filter).map_err(io("read", &dir))?;
+    if let Some(gate) = args.gate.as_deref().filter(|_| logs.records.is_empty()) {
+        check_gate(&place, gate)?;
+    }
     print(ui, &zone, &logs);
     if logs.records.is_empty() {
         let feature = &place.feature;
@@ -84,6 +91,19 @@ fn check_task(place: &Place, task: &str) -> Result<()> {
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else { return Ok(()) };
     let is_known = TaskId::new(task).is_ok_and(|id| run.task(&id).is_some() || place.paths.task_log(&id).exists());
     if is_known { Ok(()) } else { Err(control::no_such_task(&run, task)) }
+}
+
+/// Refuses a gate that is neither configured nor has a log.
+fn check_gate(place: &Place, gate: &str) -> Result<()> {
+    let dir = place.paths.logs();
+    let mut known = gate_names(&dir).map_err(io("read", &dir))?;
+    known.extend(specs::load_config(&place.project)?.quality_gates.into_iter().map(|gate| gate.name));
+    if known.contains(gate) {
+        return Ok(());
+    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    Err(Error::new(Kind::Usage, format!("{} has no gate {gate}", place.feature))
+        .hint(suggestion(gate, "gates", &known)))
 }
 
 /// Prints new records until the output is closed or the user cancels.

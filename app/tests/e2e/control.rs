@@ -255,3 +255,32 @@ fn cleanup_of_all_features_leaves_those_that_run_alone() {
     repo.let_go("all");
     run.wait().code(0);
 }
+
+#[test]
+fn what_cleanup_removed_is_not_taken_for_work_of_the_next_attempt() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A", 1, "a")]);
+    let run = repo.run_until_up(&["A"]);
+    repo.run(&["stop", "--force"]).code(0);
+    run.wait().code(130);
+    repo.run(&["cleanup", "--force"]).code(0);
+    repo.forget_up("A");
+    let run = repo.run_until_up(&["A"]);
+    assert!(!repo.refs().iter().any(|name| name.contains("/wip/")), "{:?}", repo.refs());
+    repo.run(&["stop", "--force"]).code(0);
+    run.wait().code(130);
+}
+
+#[test]
+fn cleanup_keeps_what_a_skipped_task_left() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.graph("x", &[simple("A", 1, "a"), task("B", 1, "b", "echo half > b; exit 1")]);
+    repo.run(&["run"]).code(3);
+    repo.run(&["skip", "B", "--reason", "later"]).code(0);
+    repo.run(&["run"]).code(0);
+    repo.run(&["cleanup"]);
+    assert!(repo.refs().iter().any(|name| name.contains("/wip/B/")), "{:?}", repo.refs());
+    repo.run(&["cleanup", "--force"]).code(0);
+    assert!(!repo.refs().iter().any(|name| name.contains("/wip/")), "{:?}", repo.refs());
+}

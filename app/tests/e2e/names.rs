@@ -107,3 +107,14 @@ fn every_feature_is_listed() {
     assert!(told[3]["problem"].as_str().unwrap().starts_with("FIND-1: "), "{list}");
     repo.run(&["list"]).code(0).says("*  search").says("blocked").says("0/1");
 }
+
+#[test]
+fn a_gate_that_is_not_there_is_an_error() {
+    let repo = Repo::new();
+    repo.config("agent: command\nquality_gates: [{ name: lint, command: \"true\" }]\n");
+    repo.graph("x", &[simple("A", 1, "a")]);
+    repo.commit("gates");
+    repo.run(&["run"]).code(0);
+    repo.run(&["logs", "--gate", "lint"]).code(0).says("passed");
+    repo.run(&["logs", "--gate", "LINT"]).code(2).says("x has no gate LINT").says("Did you mean `lint`?");
+}

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use mahabharatha_core::ids::{Oid, TaskId};
-use mahabharatha_core::run::{LevelStatus, Run};
+use mahabharatha_core::run::{LevelState, LevelStatus, Run, TaskStatus};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::git::{Git, RefChange};
@@ -98,7 +98,9 @@ fn branches_in_use(git: &Git, worktrees: &[Leftover]) -> BTreeSet<String> {
 
 fn is_merged(run: &Run, task: &TaskId) -> bool {
     let Some(level) = run.graph().task(task).map(|task| task.level) else { return false };
-    run.levels().iter().any(|state| state.level == level && matches!(state.status, LevelStatus::Merged { .. }))
+    let is_skipped = run.task(task).is_some_and(|state| matches!(state.status, TaskStatus::Skipped { .. }));
+    let is_landed = |state: &LevelState| state.level == level && matches!(state.status, LevelStatus::Merged { .. });
+    !is_skipped && run.levels().iter().any(is_landed)
 }
 
 /// Returns whether the base branch contains the commit.
@@ -143,8 +145,20 @@ fn unsaved(paths: &FeaturePaths, name: &str) -> Option<String> {
     if name.starts_with("left-") {
         return Some("it is work that could not be committed".to_string());
     }
-    let record = paths.dir().join("slots").join(format!("{name}.json"));
-    record.exists().then(|| "it holds work that is saved nowhere else; the next run saves it".to_string())
+    let unsaved = record(paths, name).exists();
+    unsaved.then(|| "it holds work that is saved nowhere else; the next run saves it".to_string())
+}
+
+/// Returns the file that says which attempt occupies the worktree of this name.
+fn record(paths: &FeaturePaths, name: &str) -> PathBuf {
+    paths.dir().join("slots").join(format!("{name}.json"))
+}
+
+fn remove_record(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Removes the given things, worktrees before their branches.
@@ -153,7 +167,11 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
     let _lock = WorktreesLock::wait(&project.shared_dir())?;
     for thing in things {
         match thing {
-            What::Worktree(path) => git.worktree_remove(path)?,
+            What::Worktree(path) => {
+                // Without its record, no worker takes the missing files for work of the attempt.
+                remove_record(&record(paths, &path.file_name().unwrap_or_default().to_string_lossy()))?;
+                git.worktree_remove(path)?;
+            }
             What::Directory(path) => {
                 crash::point(|| format!("clear {} before", path.file_name().unwrap_or_default().display()));
                 remove_dir(path)?;

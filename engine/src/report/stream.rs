@@ -36,6 +36,8 @@ pub fn log_event(line: &Line) -> String {
 pub struct Stream {
     tasks: Vec<TaskMark>,
     levels: Vec<Discriminant<LevelStatus>>,
+    /// Each level as it was printed last.
+    printed_levels: Vec<Value>,
     ended: bool,
 }
 
@@ -66,13 +68,16 @@ impl Stream {
         Stream {
             tasks: run.tasks().iter().map(TaskMark::of).collect(),
             levels: run.levels().iter().map(mark_of).collect(),
+            printed_levels: Vec::new(),
             ended: run.ended().is_some(),
         }
     }
 
     /// Returns the lines for what the event changed; `run` is the state after the event.
     pub fn lines(&mut self, event: &Event, run: &Run) -> Vec<String> {
-        let before = std::mem::replace(self, Stream::of(run));
+        let mut before = std::mem::replace(self, Stream::of(run));
+        self.printed_levels = std::mem::take(&mut before.printed_levels);
+        self.printed_levels.resize(self.levels.len(), Value::Null);
         let at = run.updated_at();
         let mut lines: Vec<String> = failed_gate(event).map(|gate| event_line(at, "gate_failed", gate)).collect();
         if before.tasks.len() != self.tasks.len() || before.levels.len() != self.levels.len() {
@@ -85,10 +90,15 @@ impl Stream {
             lines.extend(
                 tasks.filter(|((old, new), _)| old != new).map(|(_, task)| event_line(at, "task", json!(task))),
             );
-            let levels = before.levels.iter().zip(&self.levels).zip(&view.levels);
-            lines.extend(
-                levels.filter(|((old, new), _)| old != new).map(|(_, level)| event_line(at, "level", json!(level))),
-            );
+            // Several statuses of a level look alike from outside.
+            let is_changed = |index: &usize| before.levels[*index] != self.levels[*index];
+            for index in (0..self.levels.len()).filter(is_changed) {
+                let level = json!(view.levels[index]);
+                if self.printed_levels[index] != level {
+                    lines.push(event_line(at, "level", &level));
+                    self.printed_levels[index] = level;
+                }
+            }
         }
         if self.ended && !before.ended {
             lines.push(whole_run(run));
