@@ -34,8 +34,7 @@ impl Run {
             && until <= now
         {
             self.resting.remove(&(until, task));
-            self.tasks[task].status = TaskStatus::Pending;
-            self.enqueue(task);
+            self.requeue(task);
         }
         while let Some(&(_, task)) = self.ready.first()
             && self.may_launch(now)

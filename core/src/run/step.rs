@@ -235,12 +235,12 @@ impl Run {
     /// Queues every task of a level that can be launched.
     pub(super) fn queue_level(&mut self, level: usize) {
         for task in self.levels[level].tasks.clone() {
-            let foreground = self.graph.tasks()[task].spec.foreground;
             match self.tasks[task].status {
-                TaskStatus::Resting { until } if !foreground => {
+                // Also a foreground task, which may become another again before its pause is over.
+                TaskStatus::Resting { until } => {
                     self.resting.insert((until, task));
                 }
-                TaskStatus::Pending | TaskStatus::Waiting | TaskStatus::Resting { .. } => self.requeue(task),
+                TaskStatus::Pending | TaskStatus::Waiting => self.requeue(task),
                 _ => {}
             }
         }
