@@ -3,17 +3,20 @@
 /// Most names listed in a suggestion.
 const MAX_LISTED: usize = 20;
 
-/// Returns the known name that a typing error could have turned into `name`.
+/// Bytes at the beginning that two names must share for one to be a variant of the other: `depends`, `dependencies`.
+const SHARED_BEGINNING: usize = 4;
+
+/// Returns the known name that `name` is most likely meant to be: one that differs by a typing error or in case, or else
+/// one with the same beginning.
 pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    let lower = name.to_lowercase();
-    let shares_beginning = |known: &&&str| {
-        let known = known.to_lowercase();
-        lower.chars().take(4).count() == 4 && known.starts_with(&lower.chars().take(4).collect::<String>())
-    };
-    let distance = |known: &str| strsim::damerau_levenshtein(&lower, &known.to_lowercase());
-    let near = known.iter().map(|&known| (distance(known), known)).min_by_key(|&(distance, _)| distance);
-    let near = near.filter(|(distance, known)| *distance <= (known.len() / 3).max(1)).map(|(_, known)| known);
-    near.or_else(|| known.iter().find(shares_beginning).copied())
+    let name = name.to_lowercase();
+    let distances = known.iter().map(|&known| (strsim::damerau_levenshtein(&name, &known.to_lowercase()), known));
+    let (distance, nearest) = distances.min_by_key(|&(distance, _)| distance)?;
+    if distance <= (nearest.len() / 3).max(1) {
+        return Some(nearest);
+    }
+    let beginning = name.get(..SHARED_BEGINNING)?;
+    known.iter().copied().find(|known| known.to_lowercase().starts_with(beginning))
 }
 
 /// Returns a hint for an unknown name: the nearest known one and the list of all, such as

@@ -536,7 +536,7 @@ fn the_time_of_a_session_counts_while_it_holds_a_task() {
     story.now.0 += NIGHT;
     let claim = Command::Claim { tasks: vec![id("A")], session: "s".to_string() };
     story.happens(Event::Asked { request: "1".to_string(), command: claim });
-    assert_eq!(story.run.elapsed(), before, "nobody held anything");
+    assert_eq!(story.run.elapsed(), before, "no session held a task");
     let Job { task, attempt, .. } = story.job();
     let report = Box::new(JobReport::new(JobEnd::Done { commit: oid('a') }, 10));
     story.happens(Event::Asked { request: "2".to_string(), command: Command::Finish { task, attempt, report } });

@@ -240,8 +240,8 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
                 format!("{}: the agent {name} has no command, and the task has no `run`.", task.id),
                 format!("Set agents.{name}.command, or give the task a `run`."),
             );
-        } else if seen.insert(name.clone()) {
-            check_agent(report, ground.project, &name, agent);
+        } else if seen.insert(name) {
+            check_agent(report, ground.project, name, agent);
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ pub mod caller;
 mod changed_graph;
 pub mod claims;
 pub mod control;
+pub mod stop;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -324,7 +325,7 @@ impl Session<'_> {
         };
         crash::point(|| "session at the end");
         if end.is_err() {
-            host.give_up();
+            host.cancel_all();
         }
         // No process of the run may outlive the command.
         host.finish();

@@ -205,7 +205,7 @@ fn repair(place: &Place, ui: &Ui) -> Result<ExitCode> {
 }
 
 fn confirm_restart(place: &Place, ui: &Ui) -> Result<()> {
-    let question = format!("Nothing of the journal of {} can be read. Begin the run anew?", place.feature);
+    let question = format!("Nothing of the journal of {} can be read. Start the run over?", place.feature);
     match ui.confirm(&question, "--yes") {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::new(Kind::Failed, "nothing was changed")),
@@ -224,13 +224,13 @@ fn print_repair(place: &Place, ui: &Ui, repaired: Option<&Repaired>) {
     let Some(Repaired { original, records_kept, lines_dropped, bytes_dropped, events_dropped, header_replaced }) =
         repaired
     else {
-        ui.note(&format!("the journal of {feature} is good; what is made from it is written anew"));
+        ui.note(&format!("the journal of {feature} is valid; the files derived from it are written again"));
         return;
     };
     let path = place.paths.journal();
     ui.note(&format!("{} is repaired: {} are kept", path.display(), count(*records_kept, "record")));
     if *header_replaced {
-        ui.note("its header is made anew");
+        ui.note("its header is restored");
     }
     let events: Vec<String> = events_dropped.iter().map(|(name, times)| format!("{times} {name}")).collect();
     ui.warn(&format!("dropped: {}, {bytes_dropped} bytes ({})", count(*lines_dropped, "line"), events.join(", ")));

@@ -220,7 +220,7 @@ impl<'a> Designing<'a> {
             Ok(yes) => Ok(yes),
             // Do not fail: the design exists and may have cost money.
             Err(unanswered) if unanswered.ended => {
-                self.ui.warn("nobody answered, which is taken for a no");
+                self.ui.warn("no answer, which counts as no");
                 Ok(false)
             }
             Err(unanswered) => Err(Error::new(Kind::Usage, unanswered.to_string())),

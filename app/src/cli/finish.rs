@@ -84,7 +84,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
                 return Err(error.hint(format!("`{go_on}` says who is to fix it.")));
             }
             Err(error.hint(format!(
-                "`{go_on}` has it fixed once more. Before that, `mahabharatha retry <task>` does a task anew, or commit a fix of yours in {}.",
+                "`{go_on}` tries to fix it once more; before that, repeat a task with `mahabharatha retry <task>`, or commit your own fix in {}.",
                 place.paths.staging_worktree().display()
             )))
         }

@@ -207,7 +207,7 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
     let refused = |why: &str| Err(Error::new(Kind::Usage, format!("{task} is not completed: {why}")));
     if let Some((job, session)) = run.held().find(|(job, _)| job.task == task) {
         if session != call.session_id {
-            return refused(&format!("another session ({session}) is at it"));
+            return refused(&format!("another session ({session}) holds it"));
         }
         let check = caller::check(&place, &place.paths.job(&task, job.attempt))?;
         return match check.passed() {
@@ -216,7 +216,7 @@ fn task_completed(ui: &Ui) -> Result<ExitCode> {
         };
     }
     match run.task(&task).map(|task| &task.status) {
-        Some(TaskStatus::InProgress { .. }) => refused("a worker is at it"),
+        Some(TaskStatus::InProgress { .. }) => refused("a worker is working on it"),
         // No worker or session has the task: the run verifies the claim before it accepts it.
         _ => Ok(ExitCode::Done),
     }

@@ -8,14 +8,12 @@ use jiff::Timestamp;
 use mahabharatha_core::graph::StartTree;
 use mahabharatha_core::ids::{Feature, Time};
 use mahabharatha_core::view::{PlannedView, Stamp, TaskView};
-use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::report::list::{Listed, list_text};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::{Place, Project};
-use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
@@ -59,7 +57,7 @@ fn look(project: &Project, feature: Feature, start: &StartTree) -> Listed {
 }
 
 fn of_run(place: &Place) -> Result<Option<Listed>> {
-    let driven = control::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
+    let driven = control::is_at_work(place)?;
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else { return Ok(None) };
     let view = control::view(place, &run, driven)?;
     Ok(Some(Listed {
@@ -71,7 +69,7 @@ fn of_run(place: &Place) -> Result<Option<Listed>> {
 }
 
 fn of_spec(place: &Place, start: &StartTree) -> Result<Listed> {
-    let planning = costs::total(&place.paths.planning_costs())?;
+    let planning = place.paths.planning_cost()?;
     let (graph, problem) = match specs::find_design(&place.paths, start)? {
         specs::FoundDesign::Valid(graph) => (Some(graph), None),
         specs::FoundDesign::Invalid(why) => (None, Some(why)),

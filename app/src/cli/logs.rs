@@ -1,13 +1,13 @@
 //! `logs`: shows the logs of workers, tasks and gates.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::names::suggestion;
-use mahabharatha_engine::report::logs::{
-    LogFilter, LogLevel, Logs, Tail, gate_names, parse_since, read_logs, render_record,
-};
+use mahabharatha_engine::report::logs::{LogFilter, LogLevel, Logs, Tail, parse_since, read_logs, render_record};
 use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
@@ -96,7 +96,8 @@ fn check_task(place: &Place, task: &str) -> Result<()> {
 /// Refuses a gate that is neither configured nor has a log.
 fn check_gate(place: &Place, gate: &str) -> Result<()> {
     let dir = place.paths.logs();
-    let mut known = gate_names(&dir).map_err(io("read", &dir))?;
+    let logged = read_logs(&dir, &LogFilter::default()).map_err(io("read", &dir))?;
+    let mut known: BTreeSet<String> = logged.records.into_iter().filter_map(|record| record.gate).collect();
     known.extend(specs::load_config(&place.project)?.quality_gates.into_iter().map(|gate| gate.name));
     if known.contains(gate) {
         return Ok(());

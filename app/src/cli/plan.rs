@@ -44,7 +44,7 @@ pub struct PlanArgs {
     /// Who writes the requirements; none: a form for you to fill in [default: the configured agent, else you are asked]
     #[arg(long, value_name = "NAME|none")]
     agent: Option<String>,
-    /// Approve what stands there
+    /// Approve the requirements as they are
     #[arg(long)]
     approve: bool,
 }
@@ -144,7 +144,7 @@ impl Planning<'_> {
     }
 
     /// Interviews the user. The answers are saved as they are given, and an interview that was not finished is continued,
-    /// unless the user has said anew what is wanted.
+    /// unless the user has given a new description.
     fn interview(&self, start: Requirements) -> Result<Requirements> {
         let draft = self.place.paths.interview_draft();
         let unfinished = planning::read_document(&draft)?.filter(|_| self.args.source().is_none());
@@ -214,7 +214,7 @@ impl Planning<'_> {
             };
             match answer.to_ascii_lowercase().as_str() {
                 "a" | "approve" | "y" | "yes" if self.text()? != shown => {
-                    self.ui.warn("somebody has changed it since it was shown");
+                    self.ui.warn("it was changed after it was shown");
                     shown = self.show()?;
                 }
                 "a" | "approve" | "y" | "yes" => match self.approve() {

@@ -10,7 +10,6 @@ use mahabharatha_core::ids::{Attempt, Time, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks::{self, TaskList};
-use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::report::extended;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
@@ -91,7 +90,7 @@ struct Look {
 /// Returns the status. For a screen, the most important part is first, since a screen cuts off the end.
 fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
     // Read first: if the run is not driven, the state read below is final.
-    let driven = control::is_driven(place)? || Lease::driving(place.paths.dir()).is_some();
+    let driven = control::is_at_work(place)?;
     let approval_status = planning::approval_status(&place.project, &place.paths)?;
     let setup = costs::total(&place.project.setup_costs())?;
     let Some(run) = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)? else {

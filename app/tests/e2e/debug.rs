@@ -77,7 +77,7 @@ fn a_run_that_died_is_told_from_one_that_is_on() {
     assert_eq!(died.code, -1);
     let told = repo.run(&["debug"]).code(0);
     told.says("x: paused")
-        .says("lock: free; the file .lock shows somebody who is gone")
+        .says("lock: free; the file .lock names a process that has exited")
         .says("The process that drove the run died; its workers go on.")
         .says(&format!("A.1, process {worker}"));
     repo.run(&["stop", "--force"]).code(0);

@@ -82,7 +82,7 @@ fn the_refs_of_other_tasks_are_put_back_and_told() {
     ]);
     repo.run(&["run", "--level", "1"])
         .code(0)
-        .says("refs/mahabharatha/x/tasks/A was changed by somebody else: it is put back");
+        .says("refs/mahabharatha/x/tasks/A was changed from outside: it is restored");
     assert_not_evil(&repo);
     assert_eq!(repo.git(&["show", "refs/mahabharatha/x/tasks/A:a"]), "A");
 }
@@ -172,7 +172,7 @@ fn a_journal_that_was_changed_is_put_back_and_told() {
     ] {
         let does = format!("J=\"$G/mahabharatha/x/events.jsonl\"; {does}");
         let repo = one_after_the_other(&[hostile("A", 1, "a", &does), doing("B", 2, "b", "exit 3")]);
-        repo.run(&["run"]).code(3).says("the journal was changed by somebody else: it is put back");
+        repo.run(&["run"]).code(3).says("the journal was changed from outside: it is restored");
         assert!(repo.exists(".git/mahabharatha/x/events.jsonl.changed"), "{does}");
         // Who reads it afterwards reads the truth.
         let status = repo.status();

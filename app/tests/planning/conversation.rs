@@ -214,7 +214,7 @@ fn what_a_person_wrote_outlasts_what_an_agent_makes_of_it() {
     let edited = repo.read(DOCUMENT).replace("prints 1", "prints 2");
     repo.write(DOCUMENT, &edited);
     person.answer(&repo, "Approve these requirements?", "a");
-    person.answer(&repo, "somebody has changed it since it was shown", "c");
+    person.answer(&repo, "it was changed after it was shown", "c");
     person.answer(&repo, "What should change?", "more");
     person.answer(&repo, "Approve these requirements?", "c");
     person.answer(&repo, "What should change?", "more");

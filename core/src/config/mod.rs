@@ -17,7 +17,7 @@ pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
 use crate::run::event::{Backoff, BackoffStrategy, Policy};
-use crate::spec::Effort;
+use crate::spec::{Effort, TaskSpec};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -208,6 +208,22 @@ impl Default for Config {
 impl Config {
     pub fn agent(&self, name: &str) -> Option<&AgentConfig> {
         self.agents.get(name)
+    }
+
+    /// Returns the agent that does a task, or the name of one that does not exist: the task's own, else the one asked for,
+    /// else the default. A task with a `run` command of its own needs no coding agent.
+    pub fn agent_for<'a>(
+        &'a self,
+        task: &'a TaskSpec,
+        asked: Option<&'a str>,
+    ) -> Result<(&'a str, &'a AgentConfig), &'a str> {
+        let name = task.agent.as_deref().or(asked).unwrap_or(&self.agent);
+        let found = self.agent(name).ok_or(name)?;
+        let needs_no_model = found.kind == AgentKind::Claude && task.agent.is_none() && task.run.is_some();
+        match self.agent("command").filter(|_| needs_no_model) {
+            Some(command) => Ok(("command", command)),
+            None => Ok((name, found)),
+        }
     }
 
     /// Returns the policy of a run; options of the command line take precedence over the configuration.

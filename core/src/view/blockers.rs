@@ -91,8 +91,8 @@ fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
     let mut cause = format!("gate {} failed", failure.gate);
     cause.extend(key_line(failure.output_and_end().0).map(|line| format!(": {line}")));
     cause.push_str(&format!("; {}", summary(why)));
-    let resolution = "`mahabharatha run` has it fixed once more; before that, `mahabharatha retry TASK` does a task \
-                      anew, or commit a fix in the staging worktree";
+    let resolution = "`mahabharatha run` tries to fix it once more; before that, `mahabharatha retry TASK` repeats a \
+                      task, or commit a fix in the staging worktree";
     (cause, resolution.to_string())
 }
 
@@ -101,10 +101,7 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::BaseMoved => "`mahabharatha run` when it has come to rest".to_string(),
         Obstacle::BaseRewritten { was, now: None } => {
-            format!(
-                "make it anew (`git branch NAME {}`) or give it its name back, then `mahabharatha run`",
-                was.short()
-            )
+            format!("create it again (`git branch NAME {}`) or rename it back, then `mahabharatha run`", was.short())
         }
         Obstacle::BaseRewritten { was, now: Some(_) } => format!(
             "nothing was brought back: if it was lost by mistake, `git merge {0}` into the base branch (or reset it to \

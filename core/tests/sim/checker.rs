@@ -142,7 +142,7 @@ impl Checker {
                 }
                 Command::Finish { attempt, report, .. } => self.model.attempt_ended(task, *attempt, report),
                 Command::Claim { .. } | Command::Adopt { .. } => {
-                    assert!(self.model.job_of(task).is_some(), "{task} is granted, and nobody is at it");
+                    assert!(self.model.job_of(task).is_some(), "{task} is granted, and no job works on it");
                 }
                 Command::Stop { .. } => panic!("a stop is not about tasks"),
             }

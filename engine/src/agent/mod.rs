@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::config::{self, AgentConfig, Config};
+use mahabharatha_core::config::{AgentConfig, Config};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
@@ -56,22 +56,16 @@ impl AgentSpec {
     }
 }
 
-/// Returns the agent that does a task: the task's own, else the one asked for, else the configured default. A task with
-/// a `run` command of its own needs no coding agent.
-pub fn choose<'a>(config: &'a Config, task: &TaskSpec, asked: Option<&str>) -> Result<(String, &'a AgentConfig)> {
-    let name = task.agent.as_deref().or(asked).unwrap_or(&config.agent);
-    let found = config.agent(name).ok_or_else(|| {
+/// Returns the agent that does a task; an error if the configuration has no agent of that name.
+pub fn choose<'a>(
+    config: &'a Config,
+    task: &'a TaskSpec,
+    asked: Option<&'a str>,
+) -> Result<(&'a str, &'a AgentConfig)> {
+    config.agent_for(task, asked).map_err(|name| {
         Error::new(Kind::Invalid, format!("{}: there is no agent {name:?}", task.id))
             .hint("Use one of the names under `agents:` in .mahabharatha/config.yaml.")
-    })?;
-    if found.kind == config::AgentKind::Claude
-        && task.agent.is_none()
-        && task.run.is_some()
-        && let Some(command) = config.agent("command")
-    {
-        return Ok(("command".to_string(), command));
-    }
-    Ok((name.to_string(), found))
+    })
 }
 
 /// Finds an agent's program: a plain name on PATH, a relative path from the main checkout.

@@ -159,7 +159,7 @@ impl LocalHost {
     }
 
     /// Kills everything in progress at once, for when the journal cannot be written. A resumed run repeats that work.
-    pub fn give_up(&mut self) {
+    pub fn cancel_all(&mut self) {
         self.cancel(true, Duration::ZERO, None);
         for (job, _) in self.jobs.values().filter(|(_, control)| !matches!(control, jobs::Control::Held(_))) {
             let _ = jobs::wait_for_end(&self.context.paths, &job.task, job.attempt);

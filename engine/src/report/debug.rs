@@ -171,7 +171,7 @@ fn state_of_files(findings: &Findings) -> String {
         text.push_str(&format!("    {} of its {} bytes are good\n", journal.good_bytes, journal.bytes));
     }
     let holder = lock.holder.as_deref().map_or("free".to_owned(), |holder| format!("held by {holder}"));
-    let stale = if lock.stale_sign { "; the file .lock shows somebody who is gone" } else { "" };
+    let stale = if lock.stale_sign { "; the file .lock names a process that has exited" } else { "" };
     text.push_str(&format!("  lock: {holder}{stale}\n  projection: {}\n", findings.projection));
     text.push_str(&format!("  disk: {}\n", findings.lack_of_space.as_deref().unwrap_or("has room")));
     for SessionState { session, drives } in &findings.sessions {

@@ -71,14 +71,15 @@ fn about_state(findings: &Findings) -> Vec<Hypothesis> {
     if matches!(findings.projection, "outdated" | "unreadable" | "missing") && findings.status.is_some() {
         found.push(because(
             "The projection is not what the journal says: it was edited or removed, or a run was killed.",
-            "Nothing depends on it; the next run writes it anew, and so does `mahabharatha debug --repair`.".to_owned(),
+            "Nothing depends on it; the next run writes it again, and so does `mahabharatha debug --repair`."
+                .to_owned(),
         ));
     }
     for worktree in findings.worktrees.iter().filter(|worktree| !worktree.files || !worktree.known_to_git) {
         let left = worktree.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("left-"));
         if !left {
             let cause = format!("The worktree {} was removed by hand.", worktree.path.display());
-            found.push(because(cause, "The next run makes it anew.".to_owned()));
+            found.push(because(cause, "The next run creates it again.".to_owned()));
         }
     }
     found

@@ -1,6 +1,6 @@
 //! Reads the logs of workers, tasks and gates: one record per line, merged by time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -113,18 +113,6 @@ pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
         read_lines(BufReader::new(fs::File::open(path)?), filter, &mut workers)?;
     }
     Ok(Logs { records: merge(workers.records, tasks.records), unreadable: workers.unreadable + tasks.unreadable })
-}
-
-/// Returns the names of the gates that have logs.
-pub fn gate_names(directory: &Path) -> io::Result<BTreeSet<String>> {
-    let mut names = BTreeSet::new();
-    for path in log_files(&directory.join("gates"))? {
-        let mut first = Logs::default();
-        let line = BufReader::new(fs::File::open(path)?).split(b'\n').next().transpose()?.unwrap_or_default();
-        read_lines(line.as_slice(), &LogFilter::default(), &mut first)?;
-        names.extend(first.records.into_iter().filter_map(|record| record.gate));
-    }
-    Ok(names)
 }
 
 /// Reads what was added to the logs of workers and gates since the last call. Every record is in exactly one of them.

@@ -8,6 +8,7 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::FeaturePaths;
 use mahabharatha_sys::store::atomic::write_projected;
+use mahabharatha_sys::store::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::one_line;
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,8 @@ impl RunningGate {
 
     /// Returns the gate that the process `pid` runs. Ignores a file that a killed process left.
     pub fn of_process(paths: &FeaturePaths, pid: u32) -> Option<RunningGate> {
-        let shown: RunningGate = serde_json::from_slice(&fs::read(paths.running_gate()).ok()?).ok()?;
+        let shown: RunningGate =
+            serde_json::from_slice(&bounded::read(&paths.running_gate(), SMALL_FILE_BYTES).ok()?).ok()?;
         (shown.pid == pid).then_some(shown)
     }
 

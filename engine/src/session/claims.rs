@@ -103,7 +103,7 @@ fn apply(
 
 /// Cancels the attempts held by sessions that `is_meant` selects. Returns whether there were any. Their work stays in
 /// the worktree until the next worker there saves it.
-pub fn give_up(
+pub fn cancel_held(
     project: &Project,
     paths: &FeaturePaths,
     lock: &FeatureLock,
@@ -137,7 +137,7 @@ pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? else { return Ok(()) };
     // An attempt that is being verified or committed now is left alone.
     let is_idle = |job: &Job| !JobLock::is_held(&paths.job(&job.task, job.attempt));
-    give_up(project, paths, &lock, |job, session| is_idle(job) && Lease::of(paths.dir(), session).is_none())?;
+    cancel_held(project, paths, &lock, |job, session| is_idle(job) && Lease::of(paths.dir(), session).is_none())?;
     lease::end_expired(paths.dir())
 }
 

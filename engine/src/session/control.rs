@@ -82,6 +82,11 @@ fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) 
     Ok(run.answer(&request).cloned().unwrap_or_default())
 }
 
+/// Returns whether a process or a session drives the run now.
+pub fn is_at_work(place: &Place) -> Result<bool> {
+    Ok(is_driven(place)? || Lease::driving(place.paths.dir()).is_some())
+}
+
 /// Returns whether a process drives the run now.
 pub fn is_driven(place: &Place) -> Result<bool> {
     Ok(FeatureLock::holder(place.paths.dir())?.is_some())

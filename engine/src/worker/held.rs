@@ -165,15 +165,16 @@ fn refuse_fenced(job_dir: &Path) -> Result<()> {
     if !job_dir.join(FENCE).exists() {
         return Ok(());
     }
-    Err(Error::new(Kind::Held, "this attempt was given up: its session was silent for too long, or was stopped")
-        .hint("What was done is kept; `mahabharatha task claim` the task anew, `mahabharatha debug` shows where."))
+    Err(Error::new(Kind::Held, "this attempt was given up: its session was silent for too long, or was stopped").hint(
+        "The work is kept, and `mahabharatha debug` shows where; claim the task again with `mahabharatha task claim`.",
+    ))
 }
 
 fn occupied(spec: &JobSpec) -> Result<(Pristine, Guard<'_>)> {
     if !spec.worktree.is_dir() {
         let message = format!("the worktree of {} is gone: {}", spec.job.task, spec.worktree.display());
         return Err(Error::new(Kind::Invalid, message)
-            .hint(format!("Have it made anew: mahabharatha task claim {}", spec.job.task)));
+            .hint(format!("Create it again: mahabharatha task claim {}", spec.job.task)));
     }
     start::occupied(spec)?.ok_or_else(|| {
         Error::new(Kind::Invalid, format!("the worktree of {} is not ready", spec.job.task))

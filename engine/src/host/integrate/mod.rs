@@ -115,5 +115,5 @@ fn missing(commit: &Oid) -> mahabharatha_sys::error::Error {
         mahabharatha_sys::error::Kind::Failed,
         format!("the repository has no commit {commit}"),
     )
-    .hint("Was it cleaned out by hand? `mahabharatha retry` makes a task's commit anew.")
+    .hint("Was it cleaned out by hand? `mahabharatha retry` makes a new commit for a task.")
 }

@@ -113,7 +113,7 @@ impl Integration {
         Err(wrong
             .into_iter()
             .fold(error, Error::detail)
-            .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes it anew."))
+            .hint("The commit was not made by a worker of this version. `mahabharatha retry <task>` makes a new one."))
     }
 
     /// Stacks the commits on each other, regardless of their own parents: a fix was made on an earlier staging, with

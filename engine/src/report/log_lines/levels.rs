@@ -64,11 +64,9 @@ impl Telling<'_> {
             (Note::Gained { branch, commits }, _) => {
                 format!("{branch} has commits that the run did not make, which land with the level: {}", few(commits))
             }
-            (Note::RefPutBack { name }, _) => format!("{name} was changed by somebody else: it is put back"),
+            (Note::RefPutBack { name }, _) => format!("{name} was changed from outside: it is restored"),
             (Note::JournalPutBack { aside }, _) => {
-                format!(
-                    "the journal was changed by somebody else: it is put back, and what was found is kept in {aside}"
-                )
+                format!("the journal was changed from outside: it is restored, and the changed copy is kept in {aside}")
             }
         };
         self.say(Severity::Warn, text);
@@ -85,7 +83,7 @@ impl Telling<'_> {
     pub(super) fn blamed(&mut self, level: Level, task: Option<&TaskId>, why: &str) {
         let text = match task {
             Some(task) => format!("level {level}: {task} is to blame: {}", headline(why)),
-            None => format!("level {level}: nobody can be blamed: {}", headline(why)),
+            None => format!("level {level}: no task can be blamed: {}", headline(why)),
         };
         self.say(Severity::Warn, text);
     }

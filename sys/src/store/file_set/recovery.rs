@@ -65,9 +65,7 @@ impl Journal {
         let made = made.iter().filter_map(|dir| dir.strip_prefix(root).ok()).map(Path::to_owned).collect();
         let (directory, completed_by) = (identity(dir.path())?, self.completed_by.map(PathBuf::from));
         let list = serde_json::to_vec(&List { directory, confined, completed_by, made, changes });
-        let list = list.map_err(|error| {
-            Error::caused(format_args!("cannot note which files change in {}", root.display()))(error)
-        })?;
+        let list = list.map_err(Error::caused(format_args!("cannot note which files change in {}", root.display())))?;
         write_atomic(&dir.path().join(LIST), &list)?;
         sync_dir(root)?;
         Ok(dir)
