@@ -171,7 +171,7 @@ fn a_journal_that_is_damaged_at_any_line_is_repaired_and_goes_on() {
 fn what_cannot_be_repaired_is_left_as_it_is() {
     let repo = half_done();
     let good = repo.read(JOURNAL);
-    repo.run(&["debug", "--repair"]).code(0).says("the journal of x is good");
+    repo.run(&["debug", "--repair"]).code(0).says("the journal of x is valid");
     assert_eq!(repo.read(JOURNAL), good);
 
     let newer = good.replacen("\"journal\":1", "\"journal\":7", 1);
@@ -186,11 +186,11 @@ fn what_cannot_be_repaired_is_left_as_it_is() {
     repo.run(&["debug", "--repair"]).code(6).says("is the journal of y, not of x");
     assert_eq!(repo.read(JOURNAL), foreign);
 
-    // What is not there any more at all is not begun anew unasked.
+    // A run whose journal is gone is not started over without asking.
     for nothing in ["", "garbage\n", "{\"journal\":1,\"feature\":\"x\"}\ngarbage\n"] {
         repo.write(JOURNAL, nothing);
         repo.run(&["run"]).code(6).says("is damaged");
-        repo.run(&["debug", "--repair"]).code(2).says("Begin the run anew?").says("--yes");
+        repo.run(&["debug", "--repair"]).code(2).says("Start the run over?").says("--yes");
         assert_eq!(repo.read(JOURNAL), nothing);
         repo.run(&["debug", "--repair", "--yes"]).code(0).says("0 records are kept");
         assert_eq!(repo.read(JOURNAL), "{\"journal\":1,\"feature\":\"x\"}\n");

@@ -227,6 +227,7 @@ fn a_small_screen_shows_what_matters_and_its_clocks_move_on_while_nothing_happen
         let whole = shown.rsplit_once("\u{1b}[J").map(|(whole, _)| whole.to_string()).unwrap_or_default();
         whole.split("\u{1b}[H").skip(1).map(str::to_string).collect()
     };
+    repo.wait_until("the first screen to be drawn whole", || !screens().is_empty());
     let first = screens()[0].clone();
     for part in ["Blockers", "B: ", "mahabharatha/x/worker-0", "A  "] {
         assert!(first.contains(part), "{part} is not in\n{first}");
