@@ -279,7 +279,10 @@ fn where_a_person_broke_the_gate_nobody_is_blamed() {
     repo.write("mess", "");
     repo.git(&["add", "mess"]);
     repo.git(&["commit", "-q", "-m", "a mess"]);
-    repo.let_go_on("x", run).code(4).says("no task can be blamed: it fails on main itself").does_not_say("started to fix");
+    repo.let_go_on("x", run)
+        .code(4)
+        .says("no task can be blamed: it fails on main itself")
+        .does_not_say("started to fix");
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main"]), "a mess");
     repo.git(&["rm", "-q", "mess"]);
     repo.git(&["commit", "-q", "-m", "tidied up"]);
