@@ -12,7 +12,6 @@ use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
-use mahabharatha_sys::ui::Ui;
 use serde::Serialize;
 
 use crate::agent::{self, claude};
@@ -82,10 +81,10 @@ impl Report {
         self.with(CheckStatus::Failed).next().is_some()
     }
 
-    /// Prints the warnings and returns the failures as one error.
-    pub fn tell(&self, ui: &Ui) -> Result<()> {
+    /// Passes on the warnings and returns the failures as one error.
+    pub fn conclude(&self, warn: impl Fn(String)) -> Result<()> {
         for check in self.with(CheckStatus::Warning) {
-            ui.warn(&format!("{} {}", check.message, check.hint.as_deref().unwrap_or_default()));
+            warn(format!("{} {}", check.message, check.hint.as_deref().unwrap_or_default()));
         }
         let mut failed = self.with(CheckStatus::Failed).peekable();
         if failed.peek().is_none() {

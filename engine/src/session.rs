@@ -116,7 +116,9 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     lease::end_expired(paths.dir())?;
     let config = specs::load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
-    let session = Session { project, paths, ui, options, config };
+    // Created before anything is shown: neither the start of a run nor its effects wait for a reader.
+    let display = Display::start(ui, options.streams);
+    let session = Session { project, paths, ui, display, options, config };
     paths.take_over_setup_costs(project)?;
     projection::make_home(&project.home(), &project.shared_dir())?;
     for dir in [paths.dir(), paths.specs(), &paths.task_files()] {
@@ -129,7 +131,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
         None => session.start(&mut journal)?,
         Some(run) => {
             let start = start_commit(project, Some(&run))?;
-            let changed = changed_graph::find(project, paths, &run, &start, ui)?;
+            let changed = changed_graph::find(project, paths, &run, &start, &session.display)?;
             if changed.is_none() && run.ended() == Some(&End::Completed) {
                 return Ok(Outcome::AlreadyCompleted);
             }
@@ -188,7 +190,8 @@ pub fn check_launcher(kind: LauncherKind) -> Result<()> {
 struct Session<'a> {
     project: &'a Project,
     paths: &'a FeaturePaths,
-    ui: &'a Arc<Ui>,
+    ui: &'a Ui,
+    display: Display,
     options: &'a Options,
     config: Config,
 }
@@ -210,15 +213,15 @@ impl Begun {
 
 impl Session<'_> {
     fn start(&self, journal: &mut Journal) -> Result<Begun> {
-        let Session { project, paths, ui, options, .. } = *self;
+        let Session { project, paths, options, ref display, .. } = *self;
         let start = project.head_commit()?;
         let tree = specs::start_tree(&project.git(), &start)?;
         let file = specs::load_graph(paths, &tree)?;
         let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
-        specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
+        specs::warnings(&problems).for_each(|warning| display.warn(warning));
         check_intent(options.intent, &graph, None)?;
         let ground = self.ground(&graph, false);
-        preflight::check(&ground)?.tell(ui)?;
+        preflight::check(&ground)?.conclude(|warning| display.warn(warning))?;
         let setup = setup(&ground, file, project.head_branch()?, start, self.policy())?;
         let mut run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
         let mut opening = Opening::default();
@@ -242,7 +245,7 @@ impl Session<'_> {
         let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
         check_intent(self.options.intent, graph, Some(&run))?;
         check_target(&run, &self.policy())?;
-        preflight::check(&self.ground(graph, true))?.tell(self.ui)?;
+        preflight::check(&self.ground(graph, true))?.conclude(|warning| self.display.warn(warning))?;
         let mut events = Vec::new();
         if start != run.setup().start {
             let git_config = self.project.pinned_config()?.0;
@@ -299,20 +302,20 @@ impl Session<'_> {
         leases: Vec<PortLease>,
         asked: Vec<Event>,
     ) -> Result<(Run, Option<End>)> {
-        let Session { project, paths, ui, options, config } = self;
+        let Session { project, paths, ui, display, options, config } = self;
         let Begun { mut run, opening } = begun;
         // Become the parent of processes that dying workers leave behind.
         proc::become_subreaper().map_err(|error| Error::new(Kind::Failed, error.to_string()))?;
         cleanup::remove_stale_locks(project, paths);
         cleanup::remove_half_made_worktrees(project, paths)?;
-        let display = Display::start(ui, options.streams);
+        let warn = display.warnings();
         let reporter = Arc::new(Reporter::start(project, paths, &run, display, opening));
         let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
         let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
         let mut host = LocalHost::new(context, run.updated_at())?;
         match list {
-            Some(Ok(list)) => reporter.mirror(Mirror::start(list, &run, ui, host.sender())),
-            Some(Err(error)) => ui.warn(&error.to_string()),
+            Some(Ok(list)) => reporter.mirror(Mirror::start(list, &run, warn, host.sender())),
+            Some(Err(error)) => warn(error.to_string()),
             None => {}
         }
         let mut recorder = Recorder { journal, reporter: Arc::clone(&reporter), events: host.sender() };

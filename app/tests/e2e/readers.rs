@@ -1,5 +1,6 @@
 //! Readers of a run's output that stop reading, or go away: the run does not depend on them.
 
+use std::fs;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
@@ -36,6 +37,34 @@ fn a_reader_that_stops_reading_does_not_hold_up_a_run() {
     assert!(run.is_running());
     run.signal("INT");
     run.wait();
+}
+
+#[test]
+fn warnings_that_are_not_read_hold_up_no_run() {
+    let repo = Repo::new();
+    // The graph gives a warning before the run starts, the task list one while it is driven.
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "depends_on": [] }))]);
+    fs::create_dir_all(repo.home().join(".claude")).unwrap();
+    fs::write(repo.home().join(".claude/tasks"), "").unwrap();
+    let (_unread, run) = run_with_full_stderr(&repo);
+    repo.wait_until("the end of the run", || repo.exists(".gsd/specs/x/COMPLETION.md"));
+    repo.run(&["stop", "--force"]).code(0);
+    assert_eq!(repo.status()["status"], "completed");
+    run.signal("INT");
+    run.wait();
+}
+
+#[test]
+fn a_run_whose_warnings_are_not_read_can_be_stopped_by_force() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A", 1, "a.txt")]);
+    fs::create_dir_all(repo.home().join(".claude")).unwrap();
+    fs::write(repo.home().join(".claude/tasks"), "").unwrap();
+    let (_unread, run) = run_with_full_stderr(&repo);
+    repo.wait_until_up(&["A"]);
+    repo.run(&["stop", "--force"]).code(0);
+    assert_eq!(run.wait().code, 130);
+    assert_eq!(repo.status()["status"], "paused");
 }
 
 #[test]

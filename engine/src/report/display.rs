@@ -22,8 +22,8 @@ pub struct Display {
     streams: bool,
     /// The newest view that is not shown yet; a slow reader skips older ones.
     view: Arc<Mutex<Option<RunView>>>,
-    /// Disconnected when the thread has ended.
-    ended: Receiver<()>,
+    /// Disconnected when the thread has ended; none once that was waited for.
+    ended: Option<Receiver<()>>,
 }
 
 enum Output {
@@ -31,6 +31,7 @@ enum Output {
     /// A line for programs.
     Event(String),
     Warning(String),
+    Note(String),
     /// Progress of the gate that is running now.
     Gate(Option<GateProgress>),
     /// There is a newer view.
@@ -49,7 +50,7 @@ impl Display {
             let _running = running;
             show(&ui, streams, &inbox, &newest);
         });
-        Display { output, streams, view, ended }
+        Display { output, streams, view, ended: Some(ended) }
     }
 
     /// Tells whether it prints events for programs.
@@ -69,6 +70,16 @@ impl Display {
         let _ = self.output.send(Output::Warning(text));
     }
 
+    /// Returns a callback for warnings from other threads.
+    pub fn warnings(&self) -> impl Fn(String) + Send + 'static {
+        let output = self.output.clone();
+        move |text| drop(output.send(Output::Warning(text)))
+    }
+
+    pub fn note(&self, text: String) {
+        let _ = self.output.send(Output::Note(text));
+    }
+
     pub fn gate(&self, gate: Option<GateProgress>) {
         let _ = self.output.send(Output::Gate(gate));
     }
@@ -80,28 +91,44 @@ impl Display {
     }
 
     /// Removes the progress bars and keeps the lines. Returns `false` if the reader did not read everything in time.
-    pub fn finish(self) -> bool {
+    pub fn finish(mut self) -> bool {
+        self.close()
+    }
+
+    fn close(&mut self) -> bool {
         let _ = self.output.send(Output::Finish);
-        self.ended.recv_timeout(READER_GRACE) != Err(RecvTimeoutError::Timeout)
+        let ended = self.ended.take();
+        ended.is_none_or(|ended| ended.recv_timeout(READER_GRACE) != Err(RecvTimeoutError::Timeout))
+    }
+}
+
+/// Prints what is left, so that an error that ends the run appears below it.
+impl Drop for Display {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
 fn show(ui: &Ui, streams: bool, inbox: &Receiver<Output>, newest: &Mutex<Option<RunView>>) {
-    let mut progress = if streams { Progress::Events(ui) } else { Progress::new(ui) };
+    let open = || if streams { Progress::Events(ui) } else { Progress::new(ui) };
+    let mut progress: Option<Progress<'_>> = None;
     for output in inbox {
         match output {
-            Output::Line(line) => progress.line(&line),
+            Output::Line(line) => progress.get_or_insert_with(open).line(&line),
             Output::Event(event) => ui.data(&event),
             Output::Warning(text) => ui.warn(&text),
-            Output::Gate(gate) => progress.gate(gate.as_ref()),
+            Output::Note(text) => ui.note(&text),
+            Output::Gate(gate) => progress.get_or_insert_with(open).gate(gate.as_ref()),
             Output::View => {
                 let view = lock(newest).take();
-                view.iter().for_each(|view| progress.update(view));
+                view.iter().for_each(|view| progress.get_or_insert_with(open).update(view));
             }
             Output::Finish => break,
         }
     }
-    progress.finish();
+    if let Some(progress) = progress {
+        progress.finish();
+    }
 }
 
 fn lock(view: &Mutex<Option<RunView>>) -> std::sync::MutexGuard<'_, Option<RunView>> {

@@ -6,24 +6,24 @@ use mahabharatha_core::run::{End, Run};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{FeaturePaths, Project};
-use mahabharatha_sys::ui::Ui;
 
+use crate::report::Display;
 use crate::specs;
 
-/// Returns the graph file's current contents if they differ from the run's graph. Prints every difference; a change to
+/// Returns the graph file's current contents if they differ from the run's graph. Shows every difference; a change to
 /// work that is already done is an error.
 pub fn find(
     project: &Project,
     paths: &FeaturePaths,
     run: &Run,
     start: &Oid,
-    ui: &Ui,
+    display: &Display,
 ) -> Result<Option<(GraphFile, TaskGraph)>> {
     if !paths.graph().exists() {
         if run.ended() == Some(&End::Completed) {
             return Ok(None);
         }
-        ui.warn(&format!("{} is gone; the run goes on with the graph that it began with", paths.graph().display()));
+        display.warn(format!("{} is gone; the run goes on with the graph that it began with", paths.graph().display()));
         return Ok(None);
     }
     // Check against the start commit: what the run itself has merged since must not count.
@@ -33,9 +33,9 @@ pub fn find(
         return Ok(None);
     }
     let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
-    specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
+    specs::warnings(&problems).for_each(|warning| display.warn(warning));
     for difference in differences(run.graph(), &graph) {
-        ui.note(&format!("graph changed: {difference}"));
+        display.note(format!("graph changed: {difference}"));
     }
     let too_late = run.cannot_replan(&file);
     if too_late.is_empty() {

@@ -19,7 +19,7 @@ use mahabharatha_sys::ui::Ui;
 use super::{Begun, Options, Recorder, Session, now, rebuild};
 use crate::host::LocalHost;
 use crate::lease::{self, Lease};
-use crate::report::{Opening, files};
+use crate::report::{Display, Opening, files};
 use crate::specs;
 use crate::worker::{self, FENCE, subagents};
 
@@ -91,7 +91,8 @@ fn apply(
     })?;
     drop(records);
     let options = options(lease, Intent::Session(None));
-    let session = Session { project, paths, ui, options: &options, config: specs::load_config(project)? };
+    let (display, config) = (Display::start(ui, options.streams), specs::load_config(project)?);
+    let session = Session { project, paths, ui, display, options: &options, config };
     if lease.drives && !is_open(&run) {
         let event = session.resumed(Intent::Session(None))?;
         record(&mut run, &mut journal, now(), &event)?;

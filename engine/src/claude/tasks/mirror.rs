@@ -1,7 +1,6 @@
 //! Keeps the list in sync with the run on a separate thread, while a process drives the run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,7 +12,6 @@ use mahabharatha_core::run::{LevelStatus, Phase, Run};
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::store::watch::on_change;
-use mahabharatha_sys::ui::Ui;
 use notify::RecommendedWatcher;
 
 use super::dir::ListDir;
@@ -41,7 +39,8 @@ enum Message {
 
 impl Mirror {
     /// Starts the mirror; writes the list before it returns, unless another process holds a lock.
-    pub fn start(list: TaskList, run: &Run, ui: &Arc<Ui>, events: Sender<Event>) -> Mirror {
+    /// `warn` must not block.
+    pub fn start(list: TaskList, run: &Run, warn: impl Fn(String) + Send + 'static, events: Sender<Event>) -> Mirror {
         let (messages, inbox) = mpsc::channel();
         let mut state = MirrorThread {
             entries: list.entries(&RunView::of(run), run.graph()),
@@ -49,7 +48,7 @@ impl Mirror {
             sent: BTreeMap::new(),
             refused: BTreeSet::new(),
             list: list.clone(),
-            ui: Arc::clone(ui),
+            warn: Box::new(warn),
             events,
             messages: messages.clone(),
             watched: None,
@@ -92,7 +91,7 @@ struct MirrorThread {
     sent: BTreeMap<TaskId, u32>,
     /// Refused claims, whose entries are to be reset.
     refused: BTreeSet<TaskId>,
-    ui: Arc<Ui>,
+    warn: Box<dyn Fn(String) + Send>,
     events: Sender<Event>,
     messages: Sender<Message>,
     /// The watched directory, which may have been replaced by another.
@@ -140,7 +139,7 @@ impl MirrorThread {
             Ok(is_done) => is_done,
             Err(error) => {
                 if !std::mem::replace(&mut self.warned, true) {
-                    self.ui.warn(&format!(
+                    (self.warn)(format!(
                         "cannot update Claude Code's task list {}, so the run continues without it: {error}",
                         self.list
                     ));
