@@ -12,7 +12,7 @@ pub use names::{MAX_DESCRIPTION, MAX_NAME, Names};
 pub use recommend::{Recommendation, recommend};
 pub use stack::{Framework, Kind, Language};
 
-use crate::prompt::markdown;
+use crate::markdown;
 
 /// A question that `init` asks about a new project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{Design, LEVELS};
 use crate::graph::{Task, TaskGraph, TracedCriterion};
+use crate::markdown::{code, embed, fenced, one_line};
 use crate::plan::{Plan, total_with};
-use crate::prompt::markdown::{code, embed, fenced, one_line};
 
 /// Input for a design document.
 pub struct Page<'a> {

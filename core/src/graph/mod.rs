@@ -17,7 +17,8 @@ use crate::ids::{Feature, Level, TaskId};
 use crate::spec::path::ancestors;
 use crate::spec::{GraphFile, TaskSpec};
 
-pub use report::{Problem, Severity};
+pub use crate::severity::Severity;
+pub use report::Problem;
 pub use trace::{TracedCriterion, spell_out, trace};
 pub use tree::{EntryKind, StartTree};
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::severity::Severity;
 use crate::spec::GraphFile;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -12,13 +13,6 @@ pub struct Problem {
     pub task: Option<String>,
     pub path: Option<String>,
     pub message: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    Error,
-    Warning,
 }
 
 pub(super) struct Report<'f> {

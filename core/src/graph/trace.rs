@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Severity::Warning;
 use super::report::{Problem, Report, shown};
-use crate::prompt::markdown::one_line;
+use crate::markdown::one_line;
 use crate::spec::{GraphFile, Requirements};
 
 /// A criterion, and the tasks that claim to cover it.

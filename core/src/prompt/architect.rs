@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::Document;
-use super::markdown::{bound_text, fenced};
 use crate::design::{LEVELS, Proposal};
 use crate::ids::Feature;
+use crate::markdown::{bound_text, fenced};
 use crate::spec::Requirements;
 
 const MAX_DOCUMENT_CHARS: usize = 60_000;

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::markdown::{self, Section};
 use super::{CHARS_PER_TOKEN, Document, PromptInput};
+use crate::markdown::{self, Section};
 
 const RULES: &str = "\
 You are one of several workers that build this feature in parallel, each in its own worktree. Your task \

@@ -3,7 +3,6 @@
 
 pub mod architect;
 mod context;
-pub(crate) mod markdown;
 pub mod product_owner;
 pub mod rules;
 pub mod scout;
@@ -15,7 +14,7 @@ use crate::ids::{Attempt, Feature};
 use crate::run::event::GateFailure;
 use crate::spec::TaskSpec;
 
-pub use markdown::bound_text;
+pub use crate::markdown::bound_text;
 
 /// Assumed characters per token. The budget is counted in characters.
 pub const CHARS_PER_TOKEN: usize = 4;

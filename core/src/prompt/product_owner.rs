@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Document;
-use super::markdown::{bound_text, fenced};
 use crate::ids::Feature;
+use crate::markdown::{bound_text, fenced};
 use crate::spec::Requirements;
 
 /// Maximum characters of one document.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::markdown::{bound_text, fenced};
+use crate::markdown::{bound_text, fenced};
 
 const MAX_SURVEY_CHARS: usize = 60_000;
 const MAX_SUMMARY_CHARS: usize = 1_000;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::PromptInput;
-use super::markdown::{bound_text, code, embed, fenced, one_line, without_front_matter};
 use crate::excerpt::with_key_lines;
+use crate::markdown::{bound_text, code, embed, fenced, one_line, without_front_matter};
 use crate::spec::TaskSpec;
 
 /// Maximum characters each for the output of a failed attempt, a gate's output, a note and a rules file.

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::markdown::{code, embed, fenced, sections};
 use super::*;
 use crate::ids::{Oid, TaskId};
+use crate::markdown::{code, embed, fenced, sections};
 
 const PROJECT: &str = "# Shop\n\nA shop.\n\n## Vision\n\nSell everything.\n\n## Constraints\n\n- Python 3.12 only\n";
 const REQUIREMENTS: &str = "\

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{PLACEHOLDERS, Requirements, Story, criterion_id};
-use crate::graph::Severity;
+use crate::severity::Severity;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gap {

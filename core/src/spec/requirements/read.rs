@@ -1,7 +1,7 @@
 //! Parses handwritten requirements. Parsing never fails: text that belongs to no known section is kept as a note.
 
 use super::{Requirements, Story};
-use crate::prompt::markdown::{Fence, heading};
+use crate::markdown::{Fence, heading};
 
 /// The section that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

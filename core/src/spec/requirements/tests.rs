@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::graph::Severity;
+use crate::severity::Severity;
 
 const DEMO: &str = include_str!("../../../../app/assets/demo/requirements.md");
 

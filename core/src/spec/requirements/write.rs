@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Requirements, Story};
-use crate::prompt::markdown::{Fence, fenced, heading, one_line, title_line};
+use crate::markdown::{Fence, fenced, heading, one_line, title_line};
 
 impl Requirements {
     pub fn to_markdown(&self) -> String {
