@@ -2,8 +2,9 @@
 
 mod ask;
 mod clean;
-mod paste;
+mod edit;
 mod screen;
+mod terminal_mode;
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +17,7 @@ use owo_colors::OwoColorize;
 
 pub use self::ask::NoAnswer;
 pub use self::clean::{clean, fit, one_line, width};
-pub use self::paste::restore_terminal;
+pub use self::terminal_mode::restore_terminal;
 
 /// Maximum redraw rate of the live display.
 const REDRAWS_PER_SECOND: u8 = 20;

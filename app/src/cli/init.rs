@@ -65,7 +65,7 @@ pub fn run(global: &Global, ui: &Ui, args: &InitArgs) -> Result<ExitCode> {
         answers: args.answers.as_ref().map(|file| global.directory.join(file)),
         agent: args.agent.clone().filter(|agent| agent != "none"),
     };
-    if request.agent.is_some() {
+    if request.agent.is_some() || ui.can_ask() {
         planning::exit_on_signals(ExitCode::Stopped as i32)?;
     }
     let outcome = init::run(&global.directory, ui, &request)?;

@@ -229,3 +229,16 @@ fn what_a_person_wrote_outlasts_what_an_agent_makes_of_it() {
         assert!(document.contains(part), "{part} is not in {document}");
     }
 }
+
+#[test]
+fn an_answer_can_be_edited_with_the_cursor_keys() {
+    let repo = Repo::new();
+    let mut person = at_a_terminal(&repo, "plan shop");
+    person.answer(&repo, "What problem does it solve", "Nobdy can buy books\x1b[H\x1b[C\x1b[C\x1b[Co\x1b[F.");
+    person.answer(&repo, "Story 1", "A visitr\x1b[Do\x1b[D\x1b[3~o\x1b[F can leave\x17buy\x01\x1b[1;5C new");
+    person.wait_for(&repo, "As a");
+    person.press("\x03");
+    assert_eq!(person.end().0, 130);
+    let draft = repo.read(".git/mahabharatha/shop/interview.md");
+    assert!(draft.contains("Nobody can buy books.") && draft.contains("A new visitor can buy"), "{draft}");
+}

@@ -11,7 +11,7 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{self, FirstCommit, Identity};
 use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
-use mahabharatha_sys::ui::{NoAnswer, Style, Ui};
+use mahabharatha_sys::ui::{NoAnswer, Style, Ui, one_line};
 
 use super::Request;
 use super::place::NewFile;
@@ -244,7 +244,8 @@ impl Talk<'_> {
             return Ok(default.to_owned());
         }
         loop {
-            let answer = self.ui.ask(&format!("{question} [{default}]"), flag).map_err(unanswered)?;
+            let answer = self.ui.ask_text(&format!("{question} [{default}]"), flag).map_err(unanswered)?;
+            let answer = one_line(&answer);
             if answer.is_empty() {
                 return Ok(default.to_owned());
             }

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Read};
 
-use super::paste::{PasteMarkers, is_pasting, strip_markers};
-use super::{Style, Ui, clean, deliver, one_line};
+use super::edit::{Edited, Editor};
+use super::terminal_mode::EditMode;
+use super::{Style, Ui, clean, deliver, one_line, width};
 
 /// Maximum length of an answer, well above anything a user types.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
-/// Maximum length of a line, including the line break: a terminal drops everything beyond it.
+/// Maximum length of a line, including the line break: a terminal that edits lines itself drops everything beyond it.
 const MAX_LINE_BYTES: usize = 4096;
+/// Minimum number of columns for an answer beside its question.
+const MIN_COLUMNS: usize = 20;
 
 /// A question that could not be asked, or got no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,14 +52,18 @@ impl Ui {
         Ok(is_yes(&self.ask(&format!("{question} [y/N]"), flag)?))
     }
 
-    /// Asks for text like `ask`, but takes pasted text of several lines as one answer.
+    /// Asks for text like `ask`, but lets the user edit it, and takes pasted text of several lines as one answer. The
+    /// caller must see to it that a signal calls `restore_terminal`.
     pub fn ask_text(&self, question: &str, flag: &str) -> Result<String, NoAnswer> {
-        let _markers = self.can_ask().then(PasteMarkers::enable);
-        self.ask(question, flag)
+        self.ask_with(question, flag, true)
     }
 
     /// Asks for a line and returns it without surrounding whitespace.
     pub fn ask(&self, question: &str, flag: &str) -> Result<String, NoAnswer> {
+        self.ask_with(question, flag, false)
+    }
+
+    fn ask_with(&self, question: &str, flag: &str, edits: bool) -> Result<String, NoAnswer> {
         let no_answer = |ended| {
             let question = question.split(" [").next().unwrap_or_default();
             NoAnswer { question: one_line(question), flag: flag.to_string(), ended }
@@ -64,10 +71,14 @@ impl Ui {
         if !self.can_ask() {
             return Err(no_answer(false));
         }
-        let prompt = format!("{} ", self.err.apply(Style::Strong, &clean(question)));
+        let question = clean(question);
+        let mode = edits.then(EditMode::enable).flatten();
         loop {
-            deliver(&mut io::stderr(), &prompt).map_err(|_| no_answer(true))?;
-            match read_answer(&mut io::stdin().lock()) {
+            let answer = match &mode {
+                Some(_) => self.edit_answer(&question),
+                None => self.type_answer(&question),
+            };
+            match answer {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => {
                     let _ = deliver(&mut io::stderr(), "\n");
@@ -79,6 +90,33 @@ impl Ui {
         }
     }
 
+    /// Asks on a terminal that shows nothing by itself.
+    fn edit_answer(&self, question: &str) -> io::Result<Option<String>> {
+        let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+        let columns = if columns == 0 { 80 } else { columns };
+        let mut prompt = format!("{} ", self.err.apply(Style::Strong, question));
+        let mut start = width(question.lines().next_back().unwrap_or_default()) + 1;
+        if start + MIN_COLUMNS > columns {
+            prompt.push_str("\n> ");
+            start = 2;
+        }
+        deliver(&mut io::stderr(), &prompt)?;
+        let editor = Editor::new(start, columns, MAX_ANSWER_BYTES as usize);
+        // Without the terminal the next key cannot be read either.
+        let draw = |text: &str| drop(deliver(&mut io::stderr(), text));
+        match editor.read(&mut io::stdin().lock(), draw)? {
+            Edited::Line(line) => Ok(Some(line.trim().to_string())),
+            Edited::TooLong => Err(too_long()),
+            Edited::Ended => Ok(None),
+        }
+    }
+
+    /// Asks on a terminal that lets the user type, and at most delete.
+    fn type_answer(&self, question: &str) -> io::Result<Option<String>> {
+        deliver(&mut io::stderr(), &format!("{} ", self.err.apply(Style::Strong, question)))?;
+        read_answer(&mut io::stdin().lock())
+    }
+
     /// Reads standard input, at most one byte more than `limit`, so that the caller can tell that it is too long.
     pub fn input(&self, limit: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -87,40 +125,33 @@ impl Ui {
     }
 }
 
-/// Reads one line, or all lines of pasted text; returns `None` at the end of input.
+/// Reads one line; returns `None` at the end of input.
 fn read_answer(from: &mut impl BufRead) -> io::Result<Option<String>> {
-    let (mut bytes, mut problem, mut pasting) = (Vec::new(), None, false);
-    loop {
-        let mut line = Vec::new();
-        from.by_ref().take(MAX_ANSWER_BYTES).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            break;
-        }
-        if line.len() == MAX_LINE_BYTES && line.ends_with(b"\n") {
-            problem = Some("the terminal cuts off a line this long; use several lines, or a file and a flag");
-        } else if (bytes.len() + line.len()) as u64 >= MAX_ANSWER_BYTES {
-            problem = Some("the answer is too long; use a shorter one, or a file and a flag");
-            if !line.ends_with(b"\n") {
-                from.skip_until(b'\n')?;
-            }
-        } else {
-            bytes.extend(&line);
-        }
-        pasting = is_pasting(pasting, &line);
-        if !pasting {
-            break;
-        }
+    let mut line = Vec::new();
+    from.by_ref().take(MAX_ANSWER_BYTES).read_until(b'\n', &mut line)?;
+    if line.len() == MAX_LINE_BYTES && line.ends_with(b"\n") {
+        return Err(invalid("the terminal cuts off a line this long; use several lines, or a file and a flag"));
     }
-    let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    match (problem, String::from_utf8(bytes)) {
-        (Some(what), _) => invalid(what),
-        (None, Ok(text)) if text.is_empty() => Ok(None),
-        (None, Ok(text)) => match strip_markers(&text) {
-            text if text.contains('\x1b') => invalid("cursor keys do not work here; enter the answer again"),
-            text => Ok(Some(text.trim().to_string())),
-        },
-        (None, Err(_)) => invalid("the answer is not UTF-8 text; enter it again"),
+    if line.len() as u64 == MAX_ANSWER_BYTES {
+        if !line.ends_with(b"\n") {
+            from.skip_until(b'\n')?;
+        }
+        return Err(too_long());
     }
+    match String::from_utf8(line) {
+        Ok(text) if text.is_empty() => Ok(None),
+        Ok(text) if text.contains('\x1b') => Err(invalid("cursor keys do not work here; enter the answer again")),
+        Ok(text) => Ok(Some(text.trim().to_string())),
+        Err(_) => Err(invalid("the answer is not UTF-8 text; enter it again")),
+    }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+fn too_long() -> io::Error {
+    invalid("the answer is too long; use a shorter one, or a file and a flag")
 }
 
 fn is_yes(answer: &str) -> bool {
@@ -164,19 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn pasted_text_is_one_answer() {
-        let huge = "x\n".repeat(MAX_ANSWER_BYTES as usize);
+    fn what_a_plain_terminal_cannot_take_is_asked_again() {
         let long = "y".repeat(MAX_LINE_BYTES - 1);
-        let text = format!(
-            "left\x1b[D\nsee \x1b[200~one\n\ntwo\x1b[201~ and three\n\x1b[200~{huge}\x1b[201~\n{long}\nnext\n\x1b[200~a\x1b[201~\x1b[200~b\nc"
-        );
+        let text = format!("left\x1b[D\n{long}\nnext\n");
         let mut from = text.as_bytes();
         assert!(read_answer(&mut from).unwrap_err().to_string().contains("cursor"));
-        assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("see one\n\ntwo and three"));
-        assert!(read_answer(&mut from).unwrap_err().to_string().contains("too long"));
         assert!(read_answer(&mut from).unwrap_err().to_string().contains("cuts off"));
         assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("next"));
-        assert_eq!(read_answer(&mut from).unwrap().as_deref(), Some("ab\nc"));
         assert_eq!(read_answer(&mut from).unwrap(), None);
     }
 }
