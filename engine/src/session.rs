@@ -104,8 +104,12 @@ pub fn rebuild(paths: &FeaturePaths, records: &[Record]) -> Result<Option<Run>> 
 
 /// Takes the feature's lock, starts or resumes its run, and drives it as far as the options ask.
 pub fn run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
-    let paused = |error: Error| if error.kind() == Kind::OutOfSpace { error.with_kind(Kind::Paused) } else { error };
     try_run(project, paths, ui, options).map_err(paused)
+}
+
+/// Turns a lack of disk space into a pause: the run is resumed once there is space.
+pub fn paused(error: Error) -> Error {
+    if error.kind() == Kind::OutOfSpace { error.with_kind(Kind::Paused) } else { error }
 }
 
 fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Options) -> Result<Outcome> {
@@ -304,8 +308,7 @@ impl Session<'_> {
     ) -> Result<(Run, Option<End>)> {
         let Session { project, paths, ui, display, options, config } = self;
         let Begun { mut run, opening } = begun;
-        // Become the parent of processes that dying workers leave behind.
-        proc::become_subreaper().map_err(|error| Error::new(Kind::Failed, error.to_string()))?;
+        become_subreaper()?;
         cleanup::remove_stale_locks(project, paths);
         cleanup::remove_half_made_worktrees(project, paths)?;
         let warn = display.warnings();
@@ -344,6 +347,11 @@ impl Session<'_> {
     }
 }
 
+/// Makes this process the parent of processes that dying workers leave behind.
+fn become_subreaper() -> Result<()> {
+    proc::become_subreaper().map_err(Error::caused("cannot adopt the processes of dying workers"))
+}
+
 fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid, policy: Policy) -> Result<Setup> {
     Ok(Setup {
         feature: ground.paths.feature().clone(),
@@ -375,7 +383,7 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     ui.note(&format!("running the gates on {}", base_branch.trim_start_matches("refs/heads/")));
     let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
     let run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
-    proc::become_subreaper().map_err(|error| Error::new(Kind::Failed, error.to_string()))?;
+    become_subreaper()?;
     let context = Context::new(project, paths, config.clone(), None, &run, Vec::new())?;
     let red = host::check_base(&context)?;
     if red.is_empty() {

@@ -13,7 +13,7 @@ use mahabharatha_core::config::Ports;
 use mahabharatha_core::ids::Feature;
 
 use crate::error::{Error, Kind, Result};
-use crate::git::{self, Git, GitError, Identity, Pinned, Settings};
+use crate::git::{self, Cause, Git, GitError, Identity, Pinned, Settings};
 use crate::store::ports::{self, PortLease};
 
 pub use glance::GitDirs;
@@ -69,7 +69,7 @@ impl Project {
         })?;
         let start = above_our_worktrees(&start).unwrap_or(&start);
         let found = match git::discover(start) {
-            Err(GitError::Failed { stderr, .. }) if stderr.contains("not a git repository") => return Ok(None),
+            Err(error) if error.cause() == Some(Cause::NoRepository) => return Ok(None),
             found => found.map_err(|error| explain(error, start))?,
         };
         let root = match found.top {
@@ -208,7 +208,7 @@ fn main_worktree(common_dir: &Path) -> Result<PathBuf> {
 
 fn explain(error: GitError, start: &Path) -> Error {
     match error {
-        GitError::Failed { stderr, .. } if stderr.contains("dubious ownership") => {
+        GitError::Failed { cause: Cause::NotTrusted, stderr, .. } => {
             let message = format!("git does not trust the repository of {}", start.display());
             stderr.lines().fold(Error::new(Kind::Preflight, message), Error::detail)
         }

@@ -157,7 +157,7 @@ pub fn main() -> std::process::ExitCode {
     };
     let ui = Arc::new(cli.global.ui());
     let result = dispatch(&cli.global, &ui, cli.command)
-        .and_then(|code| ui.finish().map(|()| code).map_err(|error| Error::new(Kind::Failed, error.to_string())));
+        .and_then(|code| ui.finish().map(|()| code).map_err(Error::caused("cannot write the output")));
     match result {
         Ok(code) => code.into(),
         Err(error) => {

@@ -12,9 +12,9 @@ use mahabharatha_core::run::event::{JobEnd, Obstacle};
 use mahabharatha_core::run::{LevelFailure, LevelStatus, TaskStatus};
 use mahabharatha_core::view::{Next, RunView, Step};
 use mahabharatha_engine::session::caller::{self, Caller, Claims, Finished};
-use mahabharatha_engine::session::control;
+use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::worker::held::{self, Claimed};
-use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
@@ -99,8 +99,7 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
     let place = global.known_place(None)?;
     let caller = Caller::new(&place, ui, args.session.as_deref())?;
     let call = Call { place: &place, ui, caller };
-    let paused = |error: Error| if error.kind() == Kind::OutOfSpace { error.with_kind(Kind::Paused) } else { error };
-    call.run(&args.verb).map_err(paused)
+    call.run(&args.verb).map_err(session::paused)
 }
 
 struct Call<'a> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Error, Kind, Result, io};
+use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::proc::{self, Cmd, MARKER, Running};
 
 /// Output of the worker itself, empty unless the worker crashes.
@@ -26,7 +26,7 @@ pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> 
         .env(MARKER, job_dir)
         .output_to(file)
         .spawn()
-        .map_err(|error| Error::new(Kind::Failed, error.to_string()))
+        .map_err(Error::caused("cannot start a worker"))
 }
 
 /// Returns the path of the running executable, with which workers are started.

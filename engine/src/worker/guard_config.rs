@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mahabharatha_sys::error::{Result, io};
-use mahabharatha_sys::git::{Git, GitError};
+use mahabharatha_sys::git::{Cause, Git};
 
 use super::guard::Restorer;
 use super::job_spec::JobSpec;
@@ -80,7 +80,7 @@ fn set(git: &Git, path: &Path, key: &str, values: &[String]) -> Result<()> {
         match git.set_config_file(path, key, values) {
             Ok(()) => return Ok(()),
             // Another process is writing the file; retry.
-            Err(GitError::Failed { stderr, .. }) if stderr.contains("lock") && attempts < 20 => {
+            Err(error) if error.cause() == Some(Cause::Locked) && attempts < 20 => {
                 attempts += 1;
                 std::thread::sleep(Duration::from_millis(50));
             }

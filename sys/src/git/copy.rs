@@ -44,7 +44,7 @@ pub fn shallow_clone(url: &str, into: &Path) -> Result<()> {
     let ended = safe_environment.into_iter().fold(cmd, |cmd, (key, value)| cmd.env(key, value)).run();
     match ended {
         Ok(ended) if ended.timed_out => {
-            Err(GitError::Start(format!("{url} did not answer within {} s", CLONE_TIMEOUT.as_secs())))
+            Err(GitError::NoAnswer { url: url.to_owned(), seconds: CLONE_TIMEOUT.as_secs() })
         }
         ended => call.finish(ended).map(drop),
     }

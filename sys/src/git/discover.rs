@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Call, GitError, Identity, RepoPath, Result, config, executable, with_prefix};
+use super::{Call, Cause, GitError, Identity, RepoPath, Result, config, executable, with_prefix};
 use crate::proc::{Cmd, Exit};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,9 +29,7 @@ pub fn discover(start: &Path) -> Result<Found> {
         call.finish(cmd.env("LC_ALL", "C").run())
     };
     let output = match ask(&["--git-dir", "--git-common-dir", "--show-toplevel"]) {
-        Err(GitError::Failed { stderr, .. }) if stderr.contains("must be run in a work tree") => {
-            ask(&["--git-dir", "--git-common-dir"])?
-        }
+        Err(error) if error.cause() == Some(Cause::NoWorkTree) => ask(&["--git-dir", "--git-common-dir"])?,
         answer => answer?,
     };
     let mut lines = output.bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());

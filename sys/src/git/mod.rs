@@ -29,7 +29,7 @@ pub use batch::{CommitText, NewCommit};
 pub use config::{Identity, Pinned, Settings, user_settings};
 pub use copy::shallow_clone;
 pub use discover::{FirstCommit, Found as Discovered, discover, init};
-pub use error::{GitError, Result};
+pub use error::{Cause, GitError, Result};
 pub use merge::{IndexInput, Merged, Stage};
 pub use path::RepoPath;
 pub use refs::{RefChange, Worktree};
@@ -244,7 +244,7 @@ impl Call {
     }
 
     fn finish(&self, ended: std::io::Result<Ended>) -> Result<Output> {
-        let ended = ended.map_err(|error| GitError::Start(error.to_string()))?;
+        let ended = ended.map_err(GitError::Start)?;
         if !ended.success() {
             return Err(GitError::failed(&self.args, ended.status, &ended.stderr));
         }
