@@ -74,7 +74,8 @@ fn a_fresh_go_project_can_run() {
     let Some(bin) = or_say_so("a run on a fresh Go project", install()) else { return };
     if !Path::new(LIBRARIES).join("src/github.com/spf13/cobra").is_dir() {
         let missing = "Debian's package of cobra is not installed".to_owned();
-        return drop(or_say_so::<()>("a run on a fresh Go project", Err(missing)));
+        or_say_so::<()>("a run on a fresh Go project", Err(missing));
+        return;
     }
     let home = tempfile::tempdir().unwrap();
     let proxy = home.path().join("proxy");
