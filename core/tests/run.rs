@@ -537,8 +537,12 @@ fn the_time_of_a_session_counts_while_it_holds_a_task() {
     let claim = Command::Claim { tasks: vec![id("A")], session: "s".to_string() };
     story.happens(Event::Asked { request: "1".to_string(), command: claim });
     assert_eq!(story.run.elapsed(), before, "no session held a task");
-    let Job { task, attempt, .. } = story.job();
+    let Job { effect, task, attempt, .. } = story.job();
     let report = Box::new(JobReport::new(JobEnd::Done { commit: oid('a') }, 10));
-    story.happens(Event::Asked { request: "2".to_string(), command: Command::Finish { task, attempt, report } });
-    assert_eq!((story.run.elapsed() - before).as_secs(), 1);
+    let other = Command::Finish { effect: EffectId(effect.0 + 1), task: task.clone(), attempt, report: report.clone() };
+    story.happens(Event::Asked { request: "2".to_string(), command: other });
+    assert_eq!(story.run.held().count(), 1, "another effect was answered");
+    let command = Command::Finish { effect, task, attempt, report };
+    story.happens(Event::Asked { request: "3".to_string(), command });
+    assert_eq!((story.run.elapsed() - before).as_secs(), 2);
 }

@@ -17,7 +17,7 @@ use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
-use mahabharatha_core::run::{End, LevelStatus, Run, drive, record, replay};
+use mahabharatha_core::run::{End, LevelStatus, Run, drive, record, record_start, replay};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::crash;
@@ -229,8 +229,7 @@ impl Session<'_> {
         let setup = setup(&ground, file, project.head_branch()?, start, self.policy())?;
         let mut run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
         let mut opening = Opening::default();
-        let started = Event::Started(Box::new(setup));
-        journal.append(run.started_at(), &started)?;
+        let started = record_start(&run, journal)?;
         if options.intent != Intent::Complete {
             let event = self.resumed(options.intent)?;
             record(&mut run, journal, now(), &event)?;

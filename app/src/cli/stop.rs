@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::run::End;
+use mahabharatha_core::run::effect::GRACE_PERIOD;
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::session::stop::stop;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -26,7 +27,7 @@ pub struct StopArgs {
     #[arg(long)]
     force: bool,
     /// Time that agents get to end by themselves
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = GRACE_PERIOD.as_secs(), value_parser = clap::value_parser!(u64).range(..=86_400))]
     grace: u64,
 }
 

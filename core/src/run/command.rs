@@ -44,9 +44,9 @@ impl Run {
             Command::Claim { tasks, session } => {
                 self.for_each_task(tasks, |run, task| run.claim(now, task, session, effects))
             }
-            Command::Finish { task, attempt, report } => {
+            Command::Finish { effect, task, attempt, report } => {
                 // Also for a task that is no longer in the graph.
-                match self.finish(now, task, *attempt, report) {
+                match self.finish(now, *effect, (task, *attempt), report) {
                     Ok(()) => {
                         let message = self.why_not_taken(task, *attempt, report);
                         Answer { accepted: vec![task.clone()], message, ..Answer::default() }

@@ -57,6 +57,13 @@ pub fn happen<J: Journal>(run: &mut Run, journal: &mut J, host: &mut impl Host, 
     Ok(())
 }
 
+/// Appends the start of a run to the journal; returns the event.
+pub fn record_start<J: Journal>(run: &Run, journal: &mut J) -> Result<Event, J::Error> {
+    let started = Event::Started(Box::new(run.setup().clone()));
+    journal.append(run.started_at(), &started)?;
+    Ok(started)
+}
+
 /// Appends an event to the journal, then lets the run decide; returns the effects to begin. The only place that does both.
 pub fn record<J: Journal>(
     run: &mut Run,

@@ -1,9 +1,14 @@
 //! Effects: the work that a run asks for. Each is repeatable under its id and answered by one event.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::event::{Candidate, Event, GateFailure, GatePass, Obstacle, RequestId, TaskCommit};
 use crate::ids::{Attempt, Level, Oid, TaskId, WorkerId};
+
+/// Default time between asking agents to end and killing them.
+pub const GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

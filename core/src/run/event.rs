@@ -469,6 +469,7 @@ pub enum Command {
     },
     /// A session's attempt ended.
     Finish {
+        effect: EffectId,
         task: TaskId,
         attempt: Attempt,
         report: Box<JobReport>,

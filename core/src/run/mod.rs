@@ -19,7 +19,7 @@ mod task_budget;
 mod work_time;
 
 pub use breaker::Breaker;
-pub use drive::{Host, Journal, drive, happen, record, replay, take_over, turn};
+pub use drive::{Host, Journal, drive, happen, record, record_start, replay, take_over, turn};
 pub use effect::{Effect, EffectId};
 pub use event::Event;
 pub use service::Pause;

@@ -1,6 +1,6 @@
 //! Tasks without a worker: claimed by a session, or reported done by a user.
 
-use super::effect::{Performer, Purpose};
+use super::effect::{EffectId, Job, Performer, Purpose};
 use super::event::{JobEnd, JobReport};
 use super::jobs::Launch;
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
@@ -30,17 +30,18 @@ impl Run {
         Ok(())
     }
 
-    /// Ends a session's attempt.
+    /// Ends the attempt that a session holds by this effect.
     pub(super) fn finish(
         &mut self,
         now: Time,
-        task: &TaskId,
-        attempt: Attempt,
+        effect: EffectId,
+        (task, attempt): (&TaskId, Attempt),
         report: &JobReport,
     ) -> Result<(), String> {
-        let held = self.held().map(|(job, _)| job).find(|job| job.task == *task && job.attempt == attempt).cloned();
+        let is_meant = |job: &&Job| job.effect == effect && job.task == *task && job.attempt == attempt;
+        let held = self.held().map(|(job, _)| job).find(is_meant).cloned();
         if let Some(job) = held {
-            self.outstanding.remove(&job.effect);
+            self.outstanding.remove(&effect);
             self.job_ended(now, &job, report);
             return Ok(());
         }

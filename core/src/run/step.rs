@@ -1,7 +1,7 @@
 //! The decision: takes one event, returns the effects that follow. Total: an event that makes no sense changes nothing.
 
 use super::breaker::Breaker;
-use super::effect::{Effect, EffectId};
+use super::effect::{Effect, EffectId, GRACE_PERIOD};
 use super::event::{Event, GateFailure, Intent, Policy, Setup};
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use crate::ids::{Time, WorkerId};
@@ -141,7 +141,7 @@ impl Run {
     pub(super) fn end_with(&mut self, end: End, effects: &mut Effects) {
         self.drain(end);
         if !self.is_settled() {
-            self.emit(Effect::Cancel { force: false, grace_ms: 10_000, only: None }, effects);
+            self.emit(Effect::Cancel { force: false, grace_ms: GRACE_PERIOD.as_millis() as u64, only: None }, effects);
         }
     }
 

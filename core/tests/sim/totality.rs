@@ -147,7 +147,13 @@ fn command(rng: &mut Rng, run: &Run) -> Command {
             tasks: vec![task(rng, run), task(rng, run)],
             session: rng.one_of(["one", "two"]).to_string(),
         },
-        1 => Command::Finish { task: task(rng, run), attempt: attempt(rng), report: Box::new(report(rng)) },
+        1 => {
+            let held = run.held().map(|(job, _)| job).next().filter(|_| rng.chance(80));
+            let effect = held.map_or_else(|| EffectId(rng.between(0, 99)), |job| job.effect);
+            let task = held.filter(|_| rng.chance(80)).map_or_else(|| task(rng, run), |job| job.task.clone());
+            let attempt = held.filter(|_| rng.chance(80)).map_or_else(|| attempt(rng), |job| job.attempt);
+            Command::Finish { effect, task, attempt, report: Box::new(report(rng)) }
+        }
         2 => Command::Adopt { task: task(rng, run) },
         _ => person::random_command(rng, run),
     }

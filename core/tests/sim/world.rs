@@ -163,7 +163,8 @@ impl World {
         let says = report.end != JobEnd::Cancelled && self.rng.chance(70);
         let event = if says {
             self.requests += 1;
-            let command = Command::Finish { task: job.task, attempt: job.attempt, report: Box::new(report) };
+            let command =
+                Command::Finish { effect: job.effect, task: job.task, attempt: job.attempt, report: Box::new(report) };
             Event::Asked { request: format!("f{}", self.requests), command }
         } else {
             ended(&job, report)

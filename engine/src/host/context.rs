@@ -11,7 +11,7 @@ use std::time::Duration;
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::graph::{Task, TaskGraph};
 use mahabharatha_core::ids::Oid;
-use mahabharatha_core::run::effect::Job;
+use mahabharatha_core::run::effect::{GRACE_PERIOD, Job};
 use mahabharatha_core::run::{Run, TaskStatus};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, Identity, Pinned};
@@ -24,9 +24,6 @@ use crate::agent::{self, AgentSpec, claude};
 use crate::launch::subprocess;
 use crate::report::state_md;
 use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules};
-
-/// Default time between asking agents to end and killing them.
-const GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);

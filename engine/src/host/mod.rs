@@ -79,10 +79,8 @@ impl LocalHost {
     }
 
     fn forget_ended(&mut self, event: &Event) {
-        if let Event::JobEnded { task, attempt, .. }
-        | Event::Asked { command: Command::Finish { task, attempt, .. }, .. } = event
-        {
-            self.jobs.retain(|_, (job, _)| !(job.task == *task && job.attempt == *attempt));
+        if let Event::JobEnded { effect, .. } | Event::Asked { command: Command::Finish { effect, .. }, .. } = event {
+            self.jobs.remove(effect);
         }
     }
 

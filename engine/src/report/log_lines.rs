@@ -254,7 +254,7 @@ impl Telling<'_> {
 
     fn asked(&mut self, request: &str, command: &Command) {
         let Some(answer) = self.run.answer(request) else { return };
-        if let Command::Finish { task, attempt, report } = command {
+        if let Command::Finish { task, attempt, report, .. } = command {
             if self.answers_effect() {
                 self.job_ended(task, *attempt, report);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mahabharatha_core::ids::{Attempt, TaskId};
-use mahabharatha_core::run::effect::{Performer, Refusal};
+use mahabharatha_core::run::effect::{EffectId, Job, Performer, Refusal};
 use mahabharatha_core::run::event::{Command, Intent, JobEnd, JobReport};
 use mahabharatha_core::run::{End, Run, TaskStatus};
 use mahabharatha_core::view::{Next, Step};
@@ -46,6 +46,7 @@ pub struct Held {
     pub task: TaskId,
     pub attempt: Attempt,
     pub dir: PathBuf,
+    effect: EffectId,
 }
 
 /// The claimed tasks with their worktrees, and the refused ones.
@@ -139,8 +140,8 @@ impl<'a> Caller<'a> {
         let (mut claimed, mut refused) = (Vec::new(), answer.refused);
         for task in answer.accepted {
             let ready = held_by(&run, name, &task).map_err(|error| why_not_started(&run, &task).unwrap_or(error));
-            let ready = ready.and_then(|attempt| {
-                let dir = place.paths.job(&task, attempt);
+            let ready = ready.and_then(|job| {
+                let dir = place.paths.job(&task, job.attempt);
                 for warning in held::make_ready(&dir)? {
                     ui.warn(&warning);
                 }
@@ -157,16 +158,17 @@ impl<'a> Caller<'a> {
     /// Returns the attempt that this session holds at a task.
     pub fn attempt_at(&self, task: &str) -> Result<Held> {
         let task = TaskId::new(task.to_string()).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))?;
-        let attempt = held_by(&control::read_run(self.place)?, &self.name, &task)?;
+        let run = control::read_run(self.place)?;
+        let &Job { effect, attempt, .. } = held_by(&run, &self.name, &task)?;
         let dir = self.place.paths.job(&task, attempt);
-        Ok(Held { task, attempt, dir })
+        Ok(Held { task, attempt, dir, effect })
     }
 
     /// Ends the attempt at a task: checks, verifies and commits the work, or saves it as wip.
     pub fn end(&self, task: &str, claimed: Claimed, decisions: Vec<String>) -> Result<Finished> {
         let Caller { place, ui, .. } = self;
         let wants_done = matches!(claimed, Claimed::Done);
-        let Held { task, attempt, dir } = match self.attempt_at(task) {
+        let Held { task, attempt, dir, effect } = match self.attempt_at(task) {
             Err(error) if error.kind() == Kind::Invalid && wants_done => {
                 return self.finished_before(task)?.ok_or(error);
             }
@@ -176,7 +178,7 @@ impl<'a> Caller<'a> {
             refuse_while_working(&task, &dir)?;
         }
         let report = with_ports(place, |ports| held::end(&dir, claimed, ports, decisions))?;
-        let command = Command::Finish { task: task.clone(), attempt, report: Box::new(report.clone()) };
+        let command = Command::Finish { effect, task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
         if let Some(refusal) = answer.refused.first() {
             return Err(Error::new(Kind::Held, format!("{task}: {}", refusal.why)));
@@ -254,9 +256,9 @@ fn why_not_started(run: &Run, task: &TaskId) -> Option<Error> {
     Some(Error::new(Kind::Failed, why.clone()))
 }
 
-fn held_by(run: &Run, session: &str, task: &TaskId) -> Result<Attempt> {
+fn held_by<'r>(run: &'r Run, session: &str, task: &TaskId) -> Result<&'r Job> {
     match run.held().find(|(job, _)| job.task == *task) {
-        Some((job, by)) if by == session => Ok(job.attempt),
+        Some((job, by)) if by == session => Ok(job),
         Some((_, by)) => Err(Error::new(Kind::Held, format!("{task} is held by another session ({by})"))
             .hint("`mahabharatha task list` shows who holds what.")),
         None if run.task(task).is_none() => Err(control::no_such_task(run, task.as_str())),
