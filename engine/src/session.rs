@@ -5,6 +5,7 @@
 pub mod caller;
 mod changed_graph;
 pub mod claims;
+pub mod cleanup;
 pub mod control;
 pub mod stop;
 
@@ -32,7 +33,7 @@ use mahabharatha_sys::store::projection;
 use mahabharatha_sys::ui::Ui;
 
 use crate::claude::tasks::{self, Mirror, TaskList};
-use crate::host::{self, Context, LocalHost, cleanup};
+use crate::host::{self, Context, LocalHost, Settings};
 use crate::lease::{self, Lease};
 use crate::preflight::{self, Ground, Report};
 use crate::report::text::gate_logs;
@@ -308,12 +309,13 @@ impl Session<'_> {
         let Session { project, paths, ui, display, options, config } = self;
         let Begun { mut run, opening } = begun;
         become_subreaper()?;
-        cleanup::remove_stale_locks(project, paths);
-        cleanup::remove_half_made_worktrees(project, paths)?;
+        host::cleanup::remove_stale_locks(project, paths);
+        host::cleanup::remove_half_made_worktrees(project, paths)?;
         let warn = display.warnings();
         let reporter = Arc::new(Reporter::start(project, paths, &run, display, opening));
         let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
-        let context = Context::new(project, paths, config, options.agent.clone(), &run, leases)?;
+        let settings = Settings { config, agent: options.agent.clone(), ports: leases };
+        let context = Context::new(project, paths, &run, settings)?;
         let mut host = LocalHost::new(context, run.updated_at())?;
         match list {
             Some(Ok(list)) => reporter.mirror(Mirror::start(list, &run, warn, host.sender())),
@@ -383,7 +385,8 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
     let run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
     become_subreaper()?;
-    let context = Context::new(project, paths, config.clone(), None, &run, Vec::new())?;
+    let settings = Settings { config: config.clone(), agent: None, ports: Vec::new() };
+    let context = Context::new(project, paths, &run, settings)?;
     let red = host::check_base(&context)?;
     if red.is_empty() {
         report.ok("gates", "green on the base");

@@ -162,7 +162,7 @@ impl<'a> Designing<'a> {
         };
         let asker = asker.after_run(self.run_cost);
         let judge = |proposal| self.judge(proposal);
-        let drawn = planning::ask_architect(self.ui, &asker, feature, &self.requirements, judge, specs::problem_line)?;
+        let drawn = planning::ask_architect(self.ui, &asker, feature, &self.requirements, judge)?;
         Ok(drawn.map(|designed| (designed, asker.name().to_owned(), asker.cost())))
     }
 

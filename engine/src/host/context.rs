@@ -53,15 +53,18 @@ impl std::ops::Deref for Context {
     }
 }
 
+/// Settings of the process that drives a run.
+pub struct Settings {
+    pub config: Config,
+    /// The agent that the user asked for.
+    pub agent: Option<String>,
+    /// Ports of each worker.
+    pub ports: Vec<PortLease>,
+}
+
 impl Context {
-    pub fn new(
-        project: &Project,
-        paths: &FeaturePaths,
-        config: Config,
-        agent: Option<String>,
-        run: &Run,
-        ports: Vec<PortLease>,
-    ) -> Result<Context> {
+    pub fn new(project: &Project, paths: &FeaturePaths, run: &Run, settings: Settings) -> Result<Context> {
+        let Settings { config, agent, ports } = settings;
         let repository = Git::repository(project.common_dir());
         Ok(Context(Arc::new(Inner {
             identity: project.identity()?,

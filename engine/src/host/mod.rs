@@ -27,7 +27,7 @@ use mahabharatha_sys::store::locks::IntegrationLock;
 use mahabharatha_sys::store::spool::Spool;
 
 use clock::Clock;
-pub use context::Context;
+pub use context::{Context, Settings};
 use integrate::{Blame, GateCall, Gated, Integration, Outcome};
 
 /// The host of a run on this machine.

@@ -16,7 +16,8 @@ use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 
-use super::{Outcome, claims, control};
+use super::claims::{self, Participant};
+use super::{Outcome, control};
 use crate::lease::{self, Lease};
 use crate::specs;
 use crate::worker::held::{self, Check, Claimed};
@@ -111,11 +112,8 @@ impl<'a> Caller<'a> {
     pub fn next(&self) -> Result<(Next, Run)> {
         let Caller { place, ui, .. } = self;
         let lease = self.lease();
-        let run = if lease.drives {
-            claims::refresh(&place.project, &place.paths, ui, &lease)?
-        } else {
-            control::read_run(place)?
-        };
+        let run =
+            if lease.drives { Participant { place, ui, lease: &lease }.refresh()? } else { control::read_run(place)? };
         let next = Next::of(&run);
         if next.step == Step::Completed && lease.drives {
             // The session still has to report on the run, without permission prompts.
@@ -133,7 +131,7 @@ impl<'a> Caller<'a> {
             lease.write(place.paths.dir())?;
         }
         let command = Command::Claim { tasks, session: name.clone() };
-        let answer = claims::ask(&place.project, &place.paths, ui, &lease, command);
+        let answer = Participant { place, ui, lease: &lease }.ask(command);
         self.drop_idle_lease()?;
         let answer = answer?;
         let run = control::read_run(place)?;
@@ -179,7 +177,7 @@ impl<'a> Caller<'a> {
         }
         let report = with_ports(place, |ports| held::end(&dir, claimed, ports, decisions))?;
         let command = Command::Finish { effect, task: task.clone(), attempt, report: Box::new(report.clone()) };
-        let answer = claims::ask(&place.project, &place.paths, ui, &self.lease(), command)?;
+        let answer = Participant { place, ui, lease: &self.lease() }.ask(command)?;
         if let Some(refusal) = answer.refused.first() {
             return Err(Error::new(Kind::Held, format!("{task}: {}", refusal.why)));
         }

@@ -9,7 +9,7 @@ use mahabharatha_core::run::effect::{Answer, Effect, EffectId, Job};
 use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, Policy};
 use mahabharatha_core::run::{Host, Phase, Run, happen, record, take_over};
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::project::{FeaturePaths, Place, Project};
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::{FeatureLock, JobLock};
@@ -48,58 +48,62 @@ pub fn options(lease: &Lease, intent: Intent) -> Options {
     }
 }
 
-/// Sends a command to the process that drives the run, or applies it here if there is none.
-pub fn ask(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease, command: Command) -> Result<Answer> {
-    if !matches!(command, Command::Finish { .. }) {
-        super::refuse_another_session(paths, Some(lease))?;
-    }
-    match spool::ask(paths.dir(), &paths.holder_file(), &command)? {
-        Asked::Answered(answer) => Ok(answer),
-        Asked::TookLock { lock, request } => {
-            let asked = Event::Asked { request: request.clone(), command };
-            let run = apply(project, paths, ui, lease, &lock, Some(asked))?;
-            Ok(run.answer(&request).cloned().unwrap_or_default())
+/// A session that takes part in a run.
+pub struct Participant<'a> {
+    pub place: &'a Place,
+    pub ui: &'a Arc<Ui>,
+    pub lease: &'a Lease,
+}
+
+impl Participant<'_> {
+    /// Sends a command to the process that drives the run, or applies it here if there is none.
+    pub fn ask(&self, command: Command) -> Result<Answer> {
+        let paths = &self.place.paths;
+        if !matches!(command, Command::Finish { .. }) {
+            super::refuse_another_session(paths, Some(self.lease))?;
+        }
+        match spool::ask(paths.dir(), &paths.holder_file(), &command)? {
+            Asked::Answered(answer) => Ok(answer),
+            Asked::TookLock { lock, request } => {
+                let asked = Event::Asked { request: request.clone(), command };
+                let run = self.apply(&lock, Some(asked))?;
+                Ok(run.answer(&request).cloned().unwrap_or_default())
+            }
         }
     }
-}
 
-/// Brings the run up to date for the session: ends expired attempts and starts the next level if it is due.
-pub fn refresh(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, lease: &Lease) -> Result<Run> {
-    let lock = FeatureLock::wait(paths.dir(), &paths.holder_file())?;
-    apply(project, paths, ui, lease, &lock, None)
-}
+    /// Brings the run up to date for the session: ends expired attempts and starts the next level if it is due.
+    pub fn refresh(&self) -> Result<Run> {
+        let lock = FeatureLock::wait(self.place.paths.dir(), &self.place.paths.holder_file())?;
+        self.apply(&lock, None)
+    }
 
-fn apply(
-    project: &Project,
-    paths: &FeaturePaths,
-    ui: &Arc<Ui>,
-    lease: &Lease,
-    lock: &FeatureLock,
-    asked: Option<Event>,
-) -> Result<Run> {
-    // Finished work is accepted whichever session drives the run.
-    if !matches!(asked, Some(Event::Asked { command: Command::Finish { .. }, .. })) {
-        super::refuse_another_session(paths, Some(lease))?;
+    fn apply(&self, lock: &FeatureLock, asked: Option<Event>) -> Result<Run> {
+        let Participant { place: Place { project, paths, .. }, ui, lease } = *self;
+        // Finished work is accepted whichever session drives the run.
+        if !matches!(asked, Some(Event::Asked { command: Command::Finish { .. }, .. })) {
+            super::refuse_another_session(paths, Some(lease))?;
+        }
+        // The lease may have ended before this process took the lock.
+        let drives = Lease::of(paths.dir(), &lease.session).is_some_and(|lease| lease.drives);
+        let lease = &Lease { drives, ..lease.clone() };
+        let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
+        let mut run = rebuild(paths, &records)?.ok_or_else(|| {
+            Error::new(Kind::Invalid, format!("there has been no run of {}", paths.feature()))
+                .hint(format!("mahabharatha task start -f {}", paths.feature()))
+        })?;
+        drop(records);
+        let options = options(lease, Intent::Session(None));
+        let (display, config) = (Display::start(ui, options.streams), specs::load_config(project)?);
+        let session = Session { project, paths, ui, display, options: &options, config };
+        if lease.drives && !is_open(&run) {
+            let event = session.resumed(Intent::Session(None))?;
+            record(&mut run, &mut journal, now(), &event)?;
+        }
+        let opening = Opening::of(&run);
+        let (run, _) = session.drive(journal, Begun { run, opening }, Vec::new(), asked.into_iter().collect())?;
+        Ok(run)
     }
-    // The lease may have ended before this process took the lock.
-    let drives = Lease::of(paths.dir(), &lease.session).is_some_and(|lease| lease.drives);
-    let lease = &Lease { drives, ..lease.clone() };
-    let (mut journal, records) = Journal::open_for_append(lock, paths.feature())?;
-    let mut run = rebuild(paths, &records)?.ok_or_else(|| {
-        Error::new(Kind::Invalid, format!("there has been no run of {}", paths.feature()))
-            .hint(format!("mahabharatha task start -f {}", paths.feature()))
-    })?;
-    drop(records);
-    let options = options(lease, Intent::Session(None));
-    let (display, config) = (Display::start(ui, options.streams), specs::load_config(project)?);
-    let session = Session { project, paths, ui, display, options: &options, config };
-    if lease.drives && !is_open(&run) {
-        let event = session.resumed(Intent::Session(None))?;
-        record(&mut run, &mut journal, now(), &event)?;
-    }
-    let opening = Opening::of(&run);
-    let (run, _) = session.drive(journal, Begun { run, opening }, Vec::new(), asked.into_iter().collect())?;
-    Ok(run)
 }
 
 /// Cancels the attempts held by sessions that `is_meant` selects. Returns whether there were any. Their work stays in

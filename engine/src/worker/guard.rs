@@ -15,7 +15,7 @@ use mahabharatha_sys::store::atomic::make_dir;
 use serde::{Deserialize, Serialize};
 
 use super::files;
-use super::guard_config;
+use super::guard_config::{self, ChangedFile};
 use super::job_spec::JobSpec;
 
 /// Largest hook that is restored; a larger one is compared by inode, size and change time only.
@@ -199,9 +199,9 @@ pub(super) struct Restorer<'a> {
 impl Restorer<'_> {
     fn restore(&mut self, spec: &JobSpec, path: &Path, before: &Entry, after: &Entry) -> Result<()> {
         let name = shown(spec, path);
-        if let (Entry::File { bytes: old, .. }, Entry::File { bytes: new, .. }) = (before, after)
+        if let (Entry::File { bytes: before, .. }, Entry::File { bytes: after, .. }) = (before, after)
             && path.file_name().is_some_and(|file| file.as_bytes().starts_with(b"config"))
-            && guard_config::restore(self, spec, path, &name, old, new)?
+            && guard_config::restore(self, spec, &ChangedFile { path, name: &name, before, after })?
         {
             return Ok(());
         }

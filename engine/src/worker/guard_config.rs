@@ -34,15 +34,17 @@ fn is_harmless(key: &str, value: &str) -> bool {
             || section == "lfs" && HARMLESS_LFS_KEYS.contains(&name))
 }
 
+/// A file, its name in messages, and its contents before and after the attempt.
+pub struct ChangedFile<'a> {
+    pub path: &'a Path,
+    pub name: &'a str,
+    pub before: &'a [u8],
+    pub after: &'a [u8],
+}
+
 /// Restores the dangerous settings of one file. Returns `false` if git cannot parse it, so it must be restored whole.
-pub fn restore(
-    restorer: &mut Restorer<'_>,
-    spec: &JobSpec,
-    path: &Path,
-    name: &str,
-    before: &[u8],
-    after: &[u8],
-) -> Result<bool> {
+pub fn restore(restorer: &mut Restorer<'_>, spec: &JobSpec, file: &ChangedFile<'_>) -> Result<bool> {
+    let ChangedFile { path, name, before, after } = *file;
     let scratch = spec.slot_file("config");
     let read = |bytes: &[u8]| -> Result<Option<Settings>> {
         fs::write(&scratch, bytes).map_err(io("write", &scratch))?;

@@ -1,9 +1,11 @@
 //! Lets an agent design the feature, and returns the design to it for correction while the checks find problems.
 
 use mahabharatha_core::design::Proposal;
+use mahabharatha_core::graph::Problem;
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::prompt::architect::{ArchitectInput, architect};
 use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::specs::problem_line;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::ui::Ui;
 
@@ -13,14 +15,13 @@ use super::asker::{Asker, as_documents};
 const MAX_CORRECTIONS: usize = 3;
 
 /// Returns the first design that `judge` accepts, or the problems of the last one once the corrections are used up.
-pub fn ask_architect<T, P>(
+pub fn ask_architect<T>(
     ui: &Ui,
     asker: &Asker<'_>,
     feature: &Feature,
     requirements: &str,
-    mut judge: impl FnMut(Result<Proposal, String>) -> Result<Result<T, Vec<P>>>,
-    line: impl Fn(&P) -> String,
-) -> Result<Result<T, Vec<P>>> {
+    mut judge: impl FnMut(Result<Proposal, String>) -> Result<Result<T, Vec<Problem>>>,
+) -> Result<Result<T, Vec<Problem>>> {
     let documents = asker.project_documents();
     let documents = as_documents(&documents);
     let mut rejected: Option<(String, Vec<String>)> = None;
@@ -34,7 +35,7 @@ pub fn ask_architect<T, P>(
             Err(problems) if round == MAX_CORRECTIONS => return Ok(Err(problems)),
             Err(problems) => problems,
         };
-        let lines: Vec<String> = problems.iter().map(&line).collect();
+        let lines: Vec<String> = problems.iter().map(problem_line).collect();
         ui.note(&format!("{} in {}'s design, asking it to fix:", count(lines.len(), "problem"), asker.name()));
         lines.iter().for_each(|line| ui.note(&format!("  {line}")));
         rejected = Some((text, lines));
