@@ -155,7 +155,7 @@ pub fn check_machine(project: &Project) -> Result<Report> {
             }
         }
         Err(error) => {
-            report.warn("disk", format!("free space cannot be told ({error})."), "Make sure there is enough.")
+            report.warn("disk", format!("the free space is unknown ({error})."), "Make sure there is enough.")
         }
     }
     Ok(report)

@@ -88,6 +88,6 @@ fn print(ui: &Ui, args: &CleanupArgs, gone: &[String], kept: &[Leftover]) {
     if gone.is_empty() && kept.is_empty() {
         ui.note("there is nothing to remove");
     } else if !kept.is_empty() {
-        ui.note("What was kept goes with --force.");
+        ui.note("Remove what was kept with --force.");
     }
 }

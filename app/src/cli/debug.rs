@@ -97,15 +97,15 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
     Ok(findings)
 }
 
-fn journal_state(place: &Place, examined: &Examined, senseless: Option<&Error>) -> JournalState {
+fn journal_state(place: &Place, examined: &Examined, inconsistent: Option<&Error>) -> JournalState {
     let (health, problem) = match &examined.health {
         Health::Missing => ("missing", None),
         Health::Torn { bytes } => ("torn", Some(format!("its last {bytes} bytes are of a record that was cut short"))),
         Health::Damaged { line, byte, what } => ("damaged", Some(format!("line {line}, byte {byte}: {what}"))),
         Health::Newer { what } => ("newer", Some(what.clone())),
         Health::Foreign { feature } => ("foreign", Some(format!("it is the journal of {feature}"))),
-        Health::Good => match senseless {
-            Some(error) => ("senseless", Some(error.message().to_owned())),
+        Health::Good => match inconsistent {
+            Some(error) => ("inconsistent", Some(error.message().to_owned())),
             None => ("good", None),
         },
     };
@@ -237,5 +237,5 @@ fn print_repair(place: &Place, ui: &Ui, repaired: Option<&Repaired>) {
     if let Some(original) = original {
         ui.note(&format!("the original is {}", original.display()));
     }
-    ui.note(&format!("Go on with: mahabharatha run {feature}. What the dropped lines told is found again in git and in the job directories, or done again."));
+    ui.note(&format!("Go on with: mahabharatha run {feature}. Events of the dropped lines are recovered from git and the job directories, or repeated."));
 }

@@ -34,13 +34,13 @@ use super::{Global, validate};
 
 #[derive(Debug, Args)]
 pub struct DesignArgs {
-    /// The feature that is meant
+    /// The feature to design
     #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
-    /// Who designs it; none: a skeleton for you to fill in [default: the configured agent]
+    /// Agent that designs it, or none for a skeleton [default: the configured agent]
     #[arg(long, value_name = "NAME|none", conflicts_with = "from_graph")]
     agent: Option<String>,
-    /// Take this graph in place of an architect's; - reads the standard input
+    /// Use this graph instead of asking an agent; - reads standard input
     #[arg(long, value_name = "FILE")]
     from_graph: Option<PathBuf>,
     /// Check the graph and list every problem; change nothing
@@ -49,10 +49,10 @@ pub struct DesignArgs {
     /// Commit the design and its stubs, once their check passed
     #[arg(long, conflicts_with = "no_commit")]
     commit: bool,
-    /// Leave committing to you
+    /// Do not commit
     #[arg(long)]
     no_commit: bool,
-    /// Design from requirements that are not approved, or what has been run in part
+    /// Also if the requirements are not approved, or if a run has begun
     #[arg(long)]
     force: bool,
 }
@@ -232,7 +232,7 @@ impl<'a> Designing<'a> {
             validate::print_json(self.ui, problems);
             return Ok(());
         }
-        let error = Error::new(Kind::Invalid, "the design does not hold; nothing was written");
+        let error = Error::new(Kind::Invalid, "the design is invalid; nothing was written");
         let error = problems.iter().fold(error, |error, problem| error.detail(specs::problem_line(problem)));
         Err(error.hint("`mahabharatha help task-graph` tells the form of a graph, and what to do about each problem."))
     }
@@ -240,7 +240,7 @@ impl<'a> Designing<'a> {
     fn finish(&self, designed: &Designed, author: &str, cost: Cost) -> Result<()> {
         let Place { project, feature, paths } = self.place;
         if planning::read_document(&paths.requirements())?.unwrap_or_default() != self.requirements {
-            self.ui.warn("the requirements were changed while this was designed, which is by how they were before");
+            self.ui.warn("the requirements changed meanwhile; the design follows the old requirements");
         }
         let plan = Plan::new(&designed.graph, self.config.workers.count);
         for warning in &designed.warnings {
@@ -347,7 +347,7 @@ impl<'a> Designing<'a> {
             ));
         }
         for kept in &collected.kept {
-            self.ui.note(&format!("What stood there is kept in {}.", kept.display()));
+            self.ui.note(&format!("The previous version is in {}.", kept.display()));
         }
         match commit {
             Some(commit) => {
@@ -380,7 +380,7 @@ fn check_not_begun(place: &Place, begun: Option<&Run>) -> Result<()> {
     if begun.is_none() {
         return Ok(());
     }
-    Err(Error::new(Kind::Invalid, format!("{} has been run already, by the graph that it has", place.feature))
+    Err(Error::new(Kind::Invalid, format!("a run of {} with the current graph has begun", place.feature))
         .hint("Plan what is new as another feature, or change what is not done yet: --force."))
 }
 

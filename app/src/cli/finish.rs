@@ -81,7 +81,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
                 error = show_output(error.detail(summary(&why)), place, &failure);
             }
             if driver == Driver::Session {
-                return Err(error.hint(format!("`{go_on}` says who is to fix it.")));
+                return Err(error.hint(format!("`{go_on}` names the task that fixes it.")));
             }
             Err(error.hint(format!(
                 "`{go_on}` tries to fix it once more; before that, repeat a task with `mahabharatha retry <task>`, or commit your own fix in {}.",
@@ -99,13 +99,13 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
         }
         End::Stopped => failed(
             Kind::Stopped,
-            format!("{feature} is paused, as was asked; its work is kept"),
+            format!("{feature} was stopped and is paused; its work is kept"),
             format!("Go on with: {go_on}"),
         ),
         End::Failed { why } => failed(
             Kind::Failed,
             format!("{feature} cannot go on: {why}"),
-            format!("Put that right, then go on with: {go_on}"),
+            format!("Fix that, then go on with: {go_on}"),
         ),
     }
 }

@@ -43,9 +43,9 @@ enum Event {
     Stop,
     /// Before a task of the client's list is marked as completed: refuses it unless it is
     TaskCompleted,
-    /// When a session starts: gives up what ended sessions still hold
+    /// When a session starts: releases tasks of ended sessions
     SessionStart,
-    /// When a session ends: gives up what it holds
+    /// When a session ends: releases its tasks
     SessionEnd,
 }
 

@@ -127,7 +127,7 @@ enum Command {
     /// One attempt at one task; started by `run`
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
-    /// Ends an agent that was asked, should who asked it be killed; started by `plan` and `design`
+    /// Kills the agent if the command that asked it is killed; started by `plan` and `design`
     #[command(hide = true)]
     Watchdog(watchdog::WatchdogArgs),
     /// What Claude Code's hooks call

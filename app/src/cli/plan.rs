@@ -41,7 +41,7 @@ pub struct PlanArgs {
     /// A GitHub issue that says what is wanted, read with gh
     #[arg(long, value_name = "N", group = "wish")]
     issue: Option<u64>,
-    /// Who writes the requirements; none: a form for you to fill in [default: the configured agent, else you are asked]
+    /// Agent that writes the requirements, or none for a form [default: the configured agent, else an interview]
     #[arg(long, value_name = "NAME|none")]
     agent: Option<String>,
     /// Approve the requirements as they are
@@ -186,7 +186,7 @@ impl Planning<'_> {
         files.write(path, text.as_str())?;
         files.apply()?.keep();
         if let Some((beside, _)) = aside {
-            self.ui.note(&format!("What stood there is kept in {}.", beside.display()));
+            self.ui.note(&format!("The previous version is in {}.", beside.display()));
         }
         self.written.replace(Some(text));
         // What cannot be removed is only offered once more.

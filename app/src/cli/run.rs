@@ -13,6 +13,7 @@ use mahabharatha_engine::report::plan::render_plan;
 use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
@@ -152,7 +153,7 @@ pub fn commands(
         let (name, agent) = agent::choose(config, &task.spec, asked)?;
         match (&task.spec.run, agent.command.is_empty()) {
             (Some(run), true) => commands.push((format!("{} (run)", task.id), run.clone())),
-            _ => commands.push((format!("{} (agent {name})", task.id), agent.command.join(" "))),
+            _ => commands.push((format!("{} (agent {name})", task.id), proc::shell_line(&agent.command))),
         }
         if !task.spec.verification.command.is_empty() {
             commands.push((format!("{} (verification)", task.id), task.spec.verification.command.clone()));

@@ -47,21 +47,25 @@ enum Verb {
     Next,
     /// Claim tasks: each gets a worktree until it is completed or failed
     Claim {
+        /// Ids of the tasks
         #[arg(required = true, value_name = "TASK")]
         tasks: Vec<String>,
     },
     /// Print the prompt for the subagent or person that does the task
     Prompt {
+        /// Id of the task
         #[arg(value_name = "TASK")]
         task: String,
     },
     /// Check ownership and run the verification; the task stays claimed
     Verify {
+        /// Id of the task
         #[arg(value_name = "TASK")]
         task: String,
     },
     /// Check, verify and commit the work
     Complete {
+        /// Id of the task
         #[arg(value_name = "TASK")]
         task: String,
         /// A decision that later tasks must know; may be repeated
@@ -70,6 +74,7 @@ enum Verb {
     },
     /// End the attempt as failed; its work is kept
     Fail {
+        /// Id of the task
         #[arg(value_name = "TASK")]
         task: String,
         /// What went wrong, for the next attempt

@@ -11,7 +11,7 @@ use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct WatchdogArgs {
-    /// The mark of those that are to end
+    /// Marker of the processes to kill
     mark: PathBuf,
 }
 

@@ -59,7 +59,7 @@ fn every_blocked_task_is_tried_again_while_the_run_is_on() {
     assert_eq!((&answer["accepted"], &answer["refused"]), (&json!(["A-1", "A-2"]), &json!([])));
     repo.wait_until("both are done", || repo.status()["levels"][0]["completed"] == 2);
     repo.let_go("all");
-    run.wait().code(0).says("A-1 is to be tried again");
+    run.wait().code(0).says("A-1 is retried");
 }
 
 #[test]

@@ -212,7 +212,7 @@ fn what_cannot_be_repaired_is_left_as_it_is() {
     });
     repo.write(JOURNAL, &renumbered.collect::<String>());
     repo.run(&["run"]).code(6).says("does not begin with the start of a run").says("debug --repair");
-    repo.run(&["debug"]).code(6).says("journal: senseless");
+    repo.run(&["debug"]).code(6).says("journal: inconsistent");
     repo.run(&["debug", "--repair", "--yes"]).code(0).says("0 records are kept");
     repo.write(JOURNAL, &good);
     goes_on_to_the_end(&repo, "put back");
@@ -244,6 +244,8 @@ fn what_is_blocked_is_named_with_its_cause_whatever_that_is() {
         json!({ "verification": { "command": "printf '%s  %s' a b\n\tfalse" } }),
     );
     repo.graph("x", &[task("A", 1, "a.txt", "echo looking; echo there is no key; exit 3"), spaced]);
+    repo.config("agent: a\nagents: { a: { kind: command, command: [sh, -c, 'echo a'] } }\n");
+    repo.run(&["run", "--dry-run", "--agent", "a"]).code(0).says("sh -c 'echo a'\n");
     repo.run(&["run", "--dry-run"]).code(0).says("printf '%s  %s' a b\n").says("\tfalse\n");
     repo.run(&["run"]).code(3);
     let told = repo.run(&["debug"]).code(0).says("A is blocked: there is no key").does_not_say("Nothing looks wrong");

@@ -149,6 +149,6 @@ fn the_breaker_opens_when_workers_die_as_they_start_and_closes_when_one_lives() 
         .code(0)
         .says("workers die as soon as they start: no launches for 1s (breaker open)")
         .says("one worker is tried (breaker half open)")
-        .says("workers live again (breaker closed)")
+        .says("workers start again (breaker closed)")
         .says("x is completed");
 }

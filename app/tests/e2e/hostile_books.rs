@@ -97,7 +97,7 @@ fn a_base_that_was_moved_under_its_checkout_stops_the_run() {
     repo.run(&["run"])
         .code(9)
         .says("main was moved to ")
-        .says("by nothing that was done in its checkout at")
+        .says("but its checkout at")
         .says(&format!("git update-ref refs/heads/main {start}"));
     assert!(!repo.exists("a") && !repo.exists("evil.txt"));
     assert_eq!(repo.status()["status"], "paused");
@@ -246,7 +246,7 @@ fn nothing_planted_is_executed_when_a_worker_is_killed_and_cannot_put_it_back() 
     );
     repo.config("workers: { count: 1 }\n");
     repo.graph("x", &[hostile("A", 1, "a", &does), simple("B", 2, "b")]);
-    repo.run(&["run"]).code(0).says(".git/config (gpg.program) was changed in the time of A attempt 1");
+    repo.run(&["run"]).code(0).says(".git/config (gpg.program) was changed during A attempt 1");
     assert!(!fs::exists(&mark).unwrap(), "something planted was executed");
     assert!(!repo.exists(".git/hooks/reference-transaction"));
 }

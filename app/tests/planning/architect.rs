@@ -82,7 +82,7 @@ fn what_remains_after_the_last_round_is_shown_and_nothing_is_written() {
     bad["tasks"][1]["files"]["create"] = json!(["lib/shop.sh"]);
     with_answers(&repo, &format!("cat > /dev/null; echo x >> .git/asked; printf %s '{bad}'\n"));
     let before = repo.read(".gsd/STATE.md");
-    design(&repo, &["--commit"]).code(6).says("the design does not hold; nothing was written").says("lib/shop.sh");
+    design(&repo, &["--commit"]).code(6).says("the design is invalid; nothing was written").says("lib/shop.sh");
     assert_eq!(repo.read(".git/asked").lines().count(), 4);
     assert!(!repo.exists("lib") && !repo.exists(&format!("{SPECS}/task-graph.json")));
     assert_eq!(repo.read(".gsd/STATE.md"), before);

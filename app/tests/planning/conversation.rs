@@ -210,7 +210,7 @@ fn what_a_person_wrote_outlasts_what_an_agent_makes_of_it() {
     person.answer(&repo, "What should change?", "everything");
     // Nobody approves what they have not seen.
     person.wait_for(&repo, "prints 1");
-    person.wait_for(&repo, "What stood there is kept in");
+    person.wait_for(&repo, "The previous version is in");
     let edited = repo.read(DOCUMENT).replace("prints 1", "prints 2");
     repo.write(DOCUMENT, &edited);
     person.answer(&repo, "Approve these requirements?", "a");

@@ -137,7 +137,7 @@ fn requirements_must_be_approved() {
     repo.run(&["plan", "--approve"]).code(0);
     repo.run(&design).code(0);
     repo.run(&["run"]).code(0);
-    repo.run(&design).code(6).says("has been run already");
+    repo.run(&design).code(6).says("has begun");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn what_was_done_by_a_graph_is_not_changed_under_it() {
     let design = ["design", "shop", "--from-graph", "graph.json", "--no-commit"];
     repo.run(&design).code(0);
     repo.run(&["run"]).code(3);
-    repo.run(&design).code(6).says("has been run already");
+    repo.run(&design).code(6).says("has begun");
     let before = repo.read(&format!("{SPECS}/task-graph.json"));
     let mut other = graph();
     other["tasks"][0]["title"] = json!("Another");

@@ -426,7 +426,7 @@ impl fmt::Display for Obstacle {
             }
             Obstacle::CheckoutLeftBehind { branch, worktree, was, now } => write!(
                 f,
-                "{branch} was moved to {} by nothing that was done in its checkout at {worktree}, which is still at {}",
+                "{branch} was moved to {}, but its checkout at {worktree} is still at {}",
                 now.short(),
                 was.short()
             ),

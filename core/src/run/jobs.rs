@@ -227,7 +227,9 @@ impl Run {
                 self.service.not_served(now, began, *until, why);
                 if self.service.is_exhausted() {
                     let times = self.service.unserved;
-                    self.drain(End::Paused { why: format!("not served {times} times in a row, at last: {why}") });
+                    self.drain(End::Paused {
+                        why: format!("the API refused {times} requests in a row, the last one with: {why}"),
+                    });
                 }
             }
             // Shows nothing about the API limit.

@@ -53,7 +53,7 @@ impl Run {
         match record.and_then(|record| record.ended.as_ref()) {
             // The host found the result before the session reported it.
             Some((_, known)) if known.end == report.end => Ok(()),
-            _ => Err(format!("attempt {attempt} was given up meanwhile")),
+            _ => Err(format!("attempt {attempt} was cancelled meanwhile")),
         }
     }
 
@@ -61,11 +61,11 @@ impl Run {
     pub(super) fn why_not_taken(&self, task: &TaskId, attempt: Attempt, report: &JobReport) -> Option<String> {
         let JobEnd::Done { commit: done } = &report.end else { return None };
         let Some(state) = self.task(task) else {
-            return Some("the task was taken out of the graph meanwhile, so it is not taken".to_string());
+            return Some("the task was removed from the graph meanwhile, so its work is not used".to_string());
         };
         let fix = state.attempts.iter().any(|record| record.attempt == attempt && record.fix);
         let taken = matches!(&state.status, TaskStatus::Completed { commit, .. } if commit == done);
-        let why = "the task was changed in the graph meanwhile, so what was done for it before is not taken";
+        let why = "the task was changed in the graph meanwhile, so earlier work on it is not used";
         (!fix && !taken).then(|| why.to_string())
     }
 
@@ -75,7 +75,7 @@ impl Run {
         // A blocked run is resumed by the check.
         let is_stuck = self.ended() == Some(&End::Blocked);
         if self.ended().is_some() && !is_stuck {
-            return Err("the run has ended; it is looked at when it goes on".to_string());
+            return Err("the run has ended; the task is checked when the run is resumed".to_string());
         }
         let blocked = match &self.tasks[task].status {
             TaskStatus::Blocked { reason, .. } => Some(reason.clone()),

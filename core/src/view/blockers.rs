@@ -99,7 +99,7 @@ fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
 /// Returns what the user can do about an obstacle.
 pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
     match obstacle {
-        Obstacle::BaseMoved => "`mahabharatha run` when it has come to rest".to_string(),
+        Obstacle::BaseMoved => "`mahabharatha run` once the branch no longer moves".to_string(),
         Obstacle::BaseRewritten { was, now: None } => {
             format!("create it again (`git branch NAME {}`) or rename it back, then `mahabharatha run`", was.short())
         }
@@ -112,10 +112,10 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
             format!("resolve and commit in {worktree}, then `mahabharatha merge --retry`")
         }
         Obstacle::CheckoutLeftBehind { branch, worktree, was, now } => format!(
-            "if that was not your doing, take it back: `git update-ref refs/heads/{branch} {was}`; if it was, bring the files \
-             along: `git -C '{worktree}' read-tree -m -u {was} {now}`; then `mahabharatha run`"
+            "if you did not move it, move it back: `git update-ref refs/heads/{branch} {was}`; otherwise update the \
+             files: `git -C '{worktree}' read-tree -m -u {was} {now}`; then `mahabharatha run`"
         ),
-        Obstacle::CheckoutInTheWay { .. } => "put that right, then `mahabharatha run`".to_string(),
+        Obstacle::CheckoutInTheWay { .. } => "fix that, then `mahabharatha run`".to_string(),
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Findings {
 #[derive(Debug, Serialize)]
 pub struct JournalState {
     pub path: PathBuf,
-    /// `good`, `missing`, `torn`, `damaged`, `newer`, `foreign` or `senseless`.
+    /// `good`, `missing`, `torn`, `damaged`, `newer`, `foreign` or `inconsistent`.
     pub health: &'static str,
     pub problem: Option<String>,
     pub records: usize,

@@ -44,7 +44,7 @@ fn about_state(findings: &Findings) -> Vec<Hypothesis> {
         found.push(because("The disk is full.", format!("Free some space, then `mahabharatha run {feature}`.")));
     }
     match journal.health {
-        "damaged" | "senseless" => found.push(because(
+        "damaged" | "inconsistent" => found.push(because(
             "The journal was damaged: by the disk, by a copy that was not whole, or by an editor.",
             format!(
                 "Put a good copy in its place, or `mahabharatha debug --repair -f {feature}`; the original is kept."
@@ -59,7 +59,7 @@ fn about_state(findings: &Findings) -> Vec<Hypothesis> {
             "Use that one; nothing has to be repaired.".to_owned(),
         )),
         "foreign" => found
-            .push(because("The journal of another feature lies here.", "Move it back to where it belongs.".to_owned())),
+            .push(because("This is the journal of another feature.", "Move it back to where it belongs.".to_owned())),
         _ => {}
     }
     if !lock.held && findings.sessions.is_empty() && !findings.workers.is_empty() {
@@ -140,8 +140,8 @@ fn about_task(task: &TroubledTask) -> Hypothesis {
     }
     if task.attempts.iter().any(|attempt| attempt.outcome == "died") {
         return because(
-            format!("The workers of {id} were killed: by a person, or by the system for want of memory."),
-            "Look into the system's log (dmesg, journalctl -k); use fewer workers at once.",
+            format!("The workers of {id} were killed: by a user, or by the system because it was out of memory."),
+            "Read the system's log (dmesg, journalctl -k); use fewer workers at once.",
         );
     }
     if always(FailCause::Agent) {

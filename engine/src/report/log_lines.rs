@@ -264,8 +264,8 @@ impl Telling<'_> {
             let text = match command {
                 Command::Skip { reason, .. } => format!("{task} is skipped: {reason}"),
                 Command::Claim { .. } => format!("{task} is claimed"),
-                Command::Adopt { .. } => format!("{task} is said to be done; what there is of it is looked at"),
-                _ => format!("{task} is to be tried again"),
+                Command::Adopt { .. } => format!("{task} was reported as done; its work is checked"),
+                _ => format!("{task} is retried"),
             };
             self.say(Severity::Info, text);
         }
@@ -305,7 +305,7 @@ impl Telling<'_> {
                     );
                 }
             }
-            (Some(_), None) if self.run.ended().is_none() => self.say(Severity::Info, "launches go on"),
+            (Some(_), None) if self.run.ended().is_none() => self.say(Severity::Info, "launches resume"),
             _ => {}
         }
     }
@@ -322,7 +322,7 @@ impl Telling<'_> {
                 self.say(Severity::Info, "one worker is tried (breaker half open)");
             }
             (Some(Breaker::HalfOpen { .. }), Breaker::Closed { .. }) => {
-                self.say(Severity::Info, "workers live again (breaker closed)");
+                self.say(Severity::Info, "workers start again (breaker closed)");
             }
             _ => {}
         }

@@ -310,7 +310,7 @@ impl<'a> Attempt<'a> {
         crash::point(|| "before the commit");
         let git = private_git(spec)?;
         if self.job_dir.join(FENCE).exists() {
-            return Err(Error::new(Kind::Held, "this attempt was given up while it ran"));
+            return Err(Error::new(Kind::Held, "this attempt was cancelled while it ran"));
         }
         let commit = git.commit_tree(&tree, std::slice::from_ref(&spec.job.base), &message(spec), &spec.identity)?;
         crash::point(|| "before the ref");

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::proc;
+use mahabharatha_sys::proc::{self, shell_word};
 use mahabharatha_sys::store::locks::JobLock;
 
 use super::attempt::{AgentEnd, Attempt};
@@ -46,17 +46,11 @@ pub fn prompt_text(job_dir: &Path) -> Result<String> {
          `cd` or anything else on the line, and fix what it reports. Do not complete the task yourself: the session that started you \
          does. End with a short account of what you did; begin a line with `DECISION:` for what later tasks must know.\n",
         worktree = spec.worktree.display(),
-        quoted = quoted(&spec.worktree.display().to_string()),
+        quoted = shell_word(&spec.worktree.display().to_string()),
         task = spec.job.task,
         feature = spec.feature,
     );
     Ok(format!("{}\n{protocol}", prompt::prompt(&spec).text()))
-}
-
-/// Quotes text as one shell word.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    if text.chars().all(plain) { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Reasons why the attempt cannot be completed now.
@@ -165,7 +159,7 @@ fn refuse_fenced(job_dir: &Path) -> Result<()> {
     if !job_dir.join(FENCE).exists() {
         return Ok(());
     }
-    Err(Error::new(Kind::Held, "this attempt was given up: its session was silent for too long, or was stopped").hint(
+    Err(Error::new(Kind::Held, "this attempt was cancelled: its lease expired, or it was stopped").hint(
         "The work is kept, and `mahabharatha debug` shows where; claim the task again with `mahabharatha task claim`.",
     ))
 }

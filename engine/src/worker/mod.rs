@@ -98,7 +98,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let refuse = |why: &str| Err(Error::new(Kind::Held, format!("{}: {why}", job_dir.display())));
     let Some(_lock) = JobLock::try_acquire(job_dir)? else { return refuse("another worker has this job") };
     if job_dir.join(FENCE).exists() {
-        return refuse("this attempt was given up before its worker came");
+        return refuse("this attempt was cancelled before its worker started");
     }
     if let Some(report) = read_result(job_dir)? {
         return Ok(report);

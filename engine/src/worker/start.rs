@@ -178,11 +178,8 @@ fn save_leftover(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
     let whose = format!("{} attempt {}, whose worker was killed", occupant.task, occupant.attempt);
     let git = private_git(spec)?;
     let planted = Guard::from_snapshot(spec, occupant.guard).restore(&git, job_dir)?;
-    let mut warnings: Vec<String> = planted
-        .strays
-        .iter()
-        .map(|name| format!("{name} was changed in the time of {whose}; it is put back"))
-        .collect();
+    let mut warnings: Vec<String> =
+        planted.strays.iter().map(|name| format!("{name} was changed during {whose}; it was restored")).collect();
     warnings.extend(match save(spec, job_dir, &wip_ref) {
         Ok(kept) if kept.wip.is_some() => {
             [kept.warnings, vec![format!("what was left of {whose}, is kept in {}", wip_ref.name())]].concat()

@@ -6,6 +6,7 @@ mod feed;
 mod id;
 mod lines;
 mod output;
+mod quote;
 mod running;
 mod tree;
 mod watchdog;
@@ -27,6 +28,7 @@ pub use feed::Feed;
 pub use id::{ProcessId, ancestor_without, find_marked, find_working_in, ignores, login_session};
 pub use lines::Lines;
 pub use output::{Kept, bounded_text};
+pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,

@@ -77,7 +77,7 @@ impl Telling<'_> {
                 format!("tried to change what it does not own: {} — {kept}attempt failed", few(strays))
             }
             JobEnd::Failed { cause, .. } => outcome("failed", Some(*cause)).to_string(),
-            JobEnd::Died { started: false } => "did not start: its worker never came to life".to_string(),
+            JobEnd::Died { started: false } => "did not start: its worker sent no heartbeat".to_string(),
             JobEnd::Blocked { .. } => outcome("blocked", None).to_string(),
             JobEnd::Unserved { why, .. } => format!("{}: {}", outcome("unserved", None), headline(why)),
             JobEnd::Escalated { .. } => outcome("escalated", None).to_string(),

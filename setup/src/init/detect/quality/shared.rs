@@ -1,5 +1,6 @@
 //! Helpers for all ecosystems: CI files, makefiles, and building commands.
 
+use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::ui::{fit, one_line};
 
 use super::{Ci, Command, Kind};
@@ -19,9 +20,7 @@ pub fn within(dir: &str, command: impl Into<String>) -> String {
 
 /// Quotes an untrusted name as one shell word.
 pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
-    let word = if word.starts_with('-') { format!("./{word}") } else { word.to_owned() };
-    if word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if word.starts_with('-') { shell_word(&format!("./{word}")) } else { shell_word(word) }
 }
 
 /// Returns the targets of a makefile or justfile at the root whose names say what they are for.

@@ -1,0 +1,24 @@
+//! Shows commands as a shell would read them.
+
+/// Quotes text as one shell word, if it needs quotes.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    let is_plain = !text.is_empty() && text.chars().all(plain);
+    if is_plain { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// Joins a command's arguments to a line for a shell.
+pub fn shell_line(command: &[String]) -> String {
+    command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_the_same_words() {
+        let words = ["sh", "-c", "echo a", "", "it's", "a\nb"].map(str::to_owned);
+        assert_eq!(shell_line(&words), "sh -c 'echo a' '' 'it'\\''s' 'a\nb'");
+    }
+}
