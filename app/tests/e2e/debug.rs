@@ -244,7 +244,7 @@ fn what_is_blocked_is_named_with_its_cause_whatever_that_is() {
         json!({ "verification": { "command": "printf '%s  %s' a b\n\tfalse" } }),
     );
     repo.graph("x", &[task("A", 1, "a.txt", "echo looking; echo there is no key; exit 3"), spaced]);
-    repo.config("agent: a\nagents: { a: { kind: command, command: [sh, -c, 'echo a'] } }\n");
+    repo.config("agents: { a: { kind: command, command: [sh, -c, 'echo a'] } }\n");
     repo.run(&["run", "--dry-run", "--agent", "a"]).code(0).says("sh -c 'echo a'\n");
     repo.run(&["run", "--dry-run"]).code(0).says("printf '%s  %s' a b\n").says("\tfalse\n");
     repo.run(&["run"]).code(3);

@@ -101,7 +101,7 @@ fn a_base_that_was_moved_under_its_checkout_stops_the_run() {
         .says(&format!("git update-ref refs/heads/main {start}"));
     assert!(!repo.exists("a") && !repo.exists("evil.txt"));
     assert_eq!(repo.status()["status"], "paused");
-    assert!(repo.read(".gsd/STATE.md").contains("by nothing that was done in its checkout"));
+    assert!(repo.read(".gsd/STATE.md").contains("but its checkout"));
     repo.run(&["run"]).code(9).says("main was moved to ");
     // The person takes it back, as it says.
     repo.git(&["update-ref", "refs/heads/main", &start]);
