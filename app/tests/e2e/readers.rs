@@ -30,7 +30,7 @@ fn a_reader_that_stops_reading_does_not_hold_up_a_run() {
     repo.config("quality_gates: [ { name: there, command: 'true' } ]\n");
     repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt")]);
     let (_unread, mut run) = run_with_full_stderr(&repo);
-    repo.wait_until("the end of the run", || repo.exists(".gsd/specs/x/COMPLETION.md"));
+    repo.wait_until("the end of the run", || repo.status()["status"] == "completed");
     repo.run(&["stop", "--force"]).code(0);
     assert_eq!(repo.status()["status"], "completed");
     // What is left is to print the last words: a signal ends that.
@@ -47,7 +47,7 @@ fn warnings_that_are_not_read_hold_up_no_run() {
     fs::create_dir_all(repo.home().join(".claude")).unwrap();
     fs::write(repo.home().join(".claude/tasks"), "").unwrap();
     let (_unread, run) = run_with_full_stderr(&repo);
-    repo.wait_until("the end of the run", || repo.exists(".gsd/specs/x/COMPLETION.md"));
+    repo.wait_until("the end of the run", || repo.status()["status"] == "completed");
     repo.run(&["stop", "--force"]).code(0);
     assert_eq!(repo.status()["status"], "completed");
     run.signal("INT");
