@@ -466,16 +466,39 @@ fn a_feature_whose_verifications_do_not_hold_together_is_not_completed() {
 }
 
 #[test]
-fn each_distinct_verification_runs_once_at_the_last_level_only() {
+fn every_verification_runs_once_more_at_the_last_level_also_where_tasks_share_the_command() {
     let repo = Repo::new();
-    let verification =
-        json!({ "verification": { "command": "echo $PWD >> \"$PWD\"/../../../../.git/runs; test -e README.md" } });
+    let command = "echo \"$MAHABHARATHA_TASK_ID $PWD\" >> \"$PWD\"/../../../../.git/runs; test -e README.md";
+    let verification = json!({ "verification": { "command": command } });
     let tasks: Vec<Value> = [("A", 1), ("B", 1), ("C", 2)]
         .map(|(id, level)| with(simple(id, level, &format!("{id}.txt")), verification.clone()))
         .to_vec();
     repo.graph("x", &tasks);
     repo.run(&["run"]).code(0);
     let ran = repo.read(".git/runs");
-    assert_eq!(ran.lines().filter(|line| line.ends_with("/staging")).count(), 1, "{ran}");
-    assert_eq!(ran.lines().count(), 4);
+    let on_staging: Vec<&str> = ran.lines().filter(|line| line.ends_with("/staging")).map(|line| &line[..1]).collect();
+    assert_eq!(on_staging, ["A", "B", "C"], "{ran}");
+    assert_eq!(ran.lines().count(), 6);
+    let report = completion(&repo);
+    for id in ["A", "B", "C"] {
+        assert!(report.contains(&format!("| 2 | verify {id} |")), "{report}");
+    }
+}
+
+#[test]
+fn a_task_that_is_broken_later_is_noticed_though_another_with_the_same_command_passes() {
+    let repo = Repo::new();
+    repo.write("list.txt", "A B C D\n");
+    repo.commit("a list");
+    let shared = json!({ "verification": { "command": "grep -qw \"$MAHABHARATHA_TASK_ID\" list.txt" } });
+    let listed = |id: &str, level| with(simple(id, level, &format!("{id}.txt")), shared.clone());
+    let fixed = "if [ $MAHABHARATHA_ATTEMPT -gt 1 ]; then echo A B C D > list.txt; else echo A C D > list.txt; fi";
+    let breaks = json!({ "run": format!("echo C > C.txt; {fixed}"),
+        "files": { "create": ["C.txt"], "modify": ["list.txt"] } });
+    repo.graph("x", &[listed("A", 1), listed("B", 1), with(listed("C", 2), breaks), listed("D", 2)]);
+    repo.run(&["run"])
+        .code(0)
+        .says("level 2: the verification of B fails on the merged tree")
+        .says("C is to blame: it passes without C's commit and fails with it");
+    assert_eq!(repo.read("list.txt"), "A B C D\n");
 }

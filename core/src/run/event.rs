@@ -352,10 +352,14 @@ pub struct Candidate {
     pub tree: Oid,
 }
 
+/// A gate or verification that passed on a tree.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GatePass {
     pub command: String,
     pub tree: Oid,
+    /// The task that was verified, which the command sees; none for a gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

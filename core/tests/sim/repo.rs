@@ -183,7 +183,7 @@ impl Repo {
             task,
         };
         for (gate, command) in GATES {
-            let pass = GatePass { command: command.to_string(), tree: tree.clone() };
+            let pass = GatePass { command: command.to_string(), tree: tree.clone(), task: None };
             if ignore.iter().any(|ignored| ignored == gate) {
                 continue;
             }

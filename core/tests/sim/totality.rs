@@ -178,7 +178,7 @@ fn red(rng: &mut Rng) -> Vec<GateFailure> {
 
 fn gates_passed(rng: &mut Rng, effect: EffectId, level: Level) -> Event {
     let candidate = Candidate { base: any_oid(rng), staging: any_oid(rng), tree: any_oid(rng) };
-    let passed = vec![GatePass { command: "lint".to_string(), tree: any_oid(rng) }];
+    let passed = vec![GatePass { command: "lint".to_string(), tree: any_oid(rng), task: None }];
     Event::GatesPassed { effect, level, candidate, passed }
 }
 

@@ -5,13 +5,14 @@ use std::fs;
 
 use mahabharatha_core::graph::{TracedCriterion, trace};
 use mahabharatha_core::ids::{Level, Oid};
-use mahabharatha_core::run::event::{Event, GateFailure, Note};
+use mahabharatha_core::run::event::{Event, GateFailure, GatePass, Note};
 use mahabharatha_core::run::{LevelStatus, Run};
 use mahabharatha_core::spec::Requirements;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::store::journal::Journal;
 
+use super::integrate::verification_name;
 use super::{Context, cleanup};
 use crate::report::completion_md::{FailedGate, FileChange, Findings, GateResult, GateStatus};
 use crate::report::files;
@@ -55,7 +56,9 @@ fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
 /// Returns every failed gate run, including gates that passed later.
 fn failed_gates(context: &Context, results: &[GateResult]) -> Result<Vec<FailedGate>> {
     let passed_later = |level: Level, failure: &GateFailure| {
-        let matches = |result: &&GateResult| result.level == level && result.command == failure.command;
+        let matches = |result: &&GateResult| {
+            result.level == level && result.command == failure.command && result.name == failure.gate
+        };
         results.iter().find(matches).is_some_and(|result| result.status == GateStatus::Passed)
     };
     let mut failed = Vec::new();
@@ -116,13 +119,19 @@ fn changes(context: &Context, tip: &Oid) -> Result<Vec<FileChange>> {
 
 /// Returns the last result of each gate at each level, from the journal.
 fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
-    let name = |command: &str| {
-        let gate = context.config.quality_gates.iter().find(|gate| gate.command == command);
-        gate.map_or_else(|| "verification".to_string(), |gate| gate.name.clone())
+    let name = |pass: &GatePass| match &pass.task {
+        Some(task) => verification_name(task),
+        None => {
+            let gate = context.config.quality_gates.iter().find(|gate| gate.command == pass.command);
+            gate.map_or_else(|| "gate".to_string(), |gate| gate.name.clone())
+        }
     };
     let mut results: Vec<GateResult> = Vec::new();
     let mut record = |result: GateResult| {
-        results.retain(|known| (known.level, &known.command) != (result.level, &result.command));
+        let is_same = |known: &GateResult| {
+            (known.level, &known.name, &known.command) == (result.level, &result.name, &result.command)
+        };
+        results.retain(|known| !is_same(known));
         results.push(result);
     };
     for entry in Journal::read(&context.paths.journal())? {
@@ -130,7 +139,7 @@ fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
             // Includes gates that had passed on this tree before and were not run again.
             Event::GatesPassed { level, candidate, .. } => {
                 for pass in run.passed_gates().filter(|pass| pass.tree == candidate.tree) {
-                    let (name, command) = (name(&pass.command), pass.command.clone());
+                    let (name, command) = (name(pass), pass.command.clone());
                     record(GateResult { name, command, level: *level, status: GateStatus::Passed });
                 }
             }

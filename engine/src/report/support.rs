@@ -179,7 +179,7 @@ impl Story {
 
     pub fn gates_pass(&mut self, level: u32) -> &mut Self {
         let candidate = Candidate { base: oid('0'), staging: oid('5'), tree: oid('7') };
-        let passed = vec![GatePass { command: "cargo test".to_string(), tree: oid('7') }];
+        let passed = vec![GatePass { command: "cargo test".to_string(), tree: oid('7'), task: None }];
         self.answers(|effect| Event::GatesPassed { effect, level: Level(level), candidate, passed })
     }
 

@@ -126,6 +126,6 @@ impl Integration {
     fn check_of(&self, failure: &GateFailure) -> Check {
         let configured = self.gates.iter().find(|gate| gate.name == failure.gate && gate.command == failure.command);
         let check = configured.map_or_else(|| Check::prepare(&failure.command), Check::from);
-        Check { name: failure.gate.clone(), ..check }
+        Check { name: failure.gate.clone(), task: failure.task.clone(), ..check }
     }
 }

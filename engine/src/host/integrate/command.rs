@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::Gate;
 use mahabharatha_core::ids::{Oid, TaskId};
-use mahabharatha_core::run::event::GateFailure;
+use mahabharatha_core::run::event::{GateFailure, GatePass};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::proc::{Cmd, end_orphans};
@@ -48,6 +48,10 @@ impl Check {
         let (gate, command, task) = (self.name.clone(), self.command.clone(), self.task.clone());
         GateFailure { gate, command, output, staging: staging.clone(), task }
     }
+
+    pub fn pass(&self, tree: &Oid) -> GatePass {
+        GatePass { command: self.command.clone(), tree: tree.clone(), task: self.task.clone() }
+    }
 }
 
 impl From<&Gate> for Check {
@@ -60,8 +64,13 @@ impl From<&Gate> for Check {
 impl From<&Verification> for Check {
     fn from(verification: &Verification) -> Self {
         let Verification { task, command, timeout } = verification.clone();
-        Check { name: format!("verify {task}"), command, timeout, required: true, task: Some(task) }
+        Check { name: verification_name(&task), command, timeout, required: true, task: Some(task) }
     }
+}
+
+/// Returns the name under which a task's verification is reported, like that of a gate.
+pub fn verification_name(task: &TaskId) -> String {
+    format!("verify {task}")
 }
 
 impl Integration {

@@ -23,7 +23,7 @@ pub struct GateCall<'a> {
     pub passed: &'a [GatePass],
     /// Gates that failed on the base already; their failure is only reported.
     pub ignore: &'a [String],
-    /// Verifications to run after the gates, each distinct command once.
+    /// Verifications to run after the gates.
     pub verify: &'a [Verification],
 }
 
@@ -127,7 +127,7 @@ impl Integration {
     ) -> Result<Option<Outcome<Gated>>> {
         let level = call.level;
         for check in checks {
-            let pass = GatePass { command: check.command.clone(), tree: candidate.tree.clone() };
+            let pass = check.pass(&candidate.tree);
             if call.passed.contains(&pass) || passed.contains(&pass) {
                 continue;
             }
@@ -185,7 +185,7 @@ impl Integration {
         worktree.set_to(tree)?;
         let known = passed.len();
         for check in checks {
-            let pass = GatePass { command: check.command.clone(), tree: tree.clone() };
+            let pass = check.pass(tree);
             if passed.contains(&pass) || call.passed.contains(&pass) {
                 continue;
             }

@@ -32,6 +32,7 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 
 pub use blame::Blame;
 pub use cancel::Cancel;
+pub use command::verification_name;
 pub use gate::{GateCall, Gated};
 pub use known::KnownFiles;
 pub(super) use stage::objection;

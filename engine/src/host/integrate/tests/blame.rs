@@ -72,6 +72,16 @@ fn bisection_finds_every_task() {
 }
 
 #[test]
+fn a_verification_is_bisected_with_its_task_in_the_environment() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let level = level(&lab, &integration);
+    let command = "test \"$MAHABHARATHA_TASK_ID\" = A && ! grep -q bad d.txt";
+    let failure = GateFailure { task: Some(task("A")), ..failed(&level, command, "") };
+    assert_eq!(blamed(&integration, &level, &failure).0, Some(task("D")));
+}
+
+#[test]
 fn the_only_task_is_blamed_without_running_the_gate() {
     let lab = Lab::new();
     let integration = lab.integration();

@@ -51,8 +51,8 @@ fn a_gate_that_passed_on_the_tree_is_not_run_again() {
     integration.gates = vec![gate("one", "true"), gate("two", "true && true"), gate("same as one", "true")];
     let tree = lab.oid(&format!("{staging}^{{tree}}"));
     let other_tree = lab.oid("trunk^{tree}");
-    let passed =
-        [GatePass { command: "true && true".into(), tree: other_tree }, GatePass { command: "true".into(), tree }];
+    let passed = [("true && true", other_tree), ("true", tree)];
+    let passed = passed.map(|(command, tree)| GatePass { command: command.into(), tree, task: None });
     integration.gated(&lab, &base, &staging, &passed);
     assert_eq!(lab.ran(), ["two"]);
 }
@@ -159,8 +159,29 @@ fn verifications_run_after_the_gates_and_name_their_task() {
     let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &verify };
     let failed = failure(done(integration.gate(&lab.lock(), call).unwrap()));
     // A verification that fails on the shared checkout is run once more on a fresh one.
-    assert_eq!(lab.ran(), ["gate", "verify B", "verify D", "verify D"]);
+    assert_eq!(lab.ran(), ["gate", "verify A", "verify B", "verify C", "verify D", "verify D"]);
     assert_eq!((failed.gate.as_str(), failed.task), ("verify D", Some(task("D"))));
+}
+
+#[test]
+fn a_pass_of_one_task_does_not_count_for_another_with_the_same_command() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    let command = "test \"$MAHABHARATHA_TASK_ID\" != C";
+    integration.gates = vec![gate("gate", command)];
+    let verify = ["A", "B", "C"].map(|id| Verification {
+        task: task(id),
+        command: command.into(),
+        timeout: Duration::from_secs(9),
+    });
+    let tree = lab.oid(&format!("{staging}^{{tree}}"));
+    let passed = [GatePass { command: command.into(), tree, task: Some(task("A")) }];
+    let call =
+        GateCall { level: LEVEL, base: &base, staging: &staging, passed: &passed, ignore: &[], verify: &verify };
+    let failed = failure(done(integration.gate(&lab.lock(), call).unwrap()));
+    assert_eq!(failed.task, Some(task("C")));
+    assert_eq!(lab.ran(), ["gate", "verify B", "verify C", "verify C"]);
 }
 
 #[test]
