@@ -5,7 +5,7 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{
-    Backoff, BackoffStrategy, Candidate, Command, Event, GateFailure, Intent, JobEnd, JobReport, Obstacle, Policy,
+    Backoff, BackoffStrategy, Candidate, CleanGates, Command, Event, GateFailure, Intent, JobEnd, JobReport, Obstacle, Policy,
     Setup, TaskBudget, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Run, TaskStatus};
@@ -47,6 +47,7 @@ impl Story {
             max_usd: Some(5.0),
             max_usd_per_task: None,
             onto_staging: false,
+            clean_gates: CleanGates::Last,
             heeds_limits: true,
         };
         let setup = Setup {
@@ -129,9 +130,8 @@ impl Story {
     }
 
     fn gate_fails(&mut self, level: u32, task: &str) -> &mut Story {
-        let text = || "lint".to_string();
-        let failure =
-            GateFailure { gate: text(), command: text(), output: text(), staging: oid('5'), task: Some(id(task)) };
+        let [gate, command, output] = ["lint", "lint", "lint"].map(str::to_string);
+        let failure = GateFailure { gate, command, output, staging: oid('5'), task: Some(id(task)), clean: false };
         self.answers(|effect| Event::GateFailed { effect, level: Level(level), failure, passed: Vec::new() })
     }
 

@@ -132,7 +132,8 @@ fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {
 
 /// Adds a gate's command, the key lines of its output and the command that shows all of it to the error.
 fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
-    let error = error.detail(format!("{}: {}", failure.gate, failure.command));
+    let clean = if failure.clean { " (in a clean checkout: no ignored files of earlier runs)" } else { "" };
+    let error = error.detail(format!("{}: {}{clean}", failure.gate, failure.command));
     let (output, end) = failure.output_and_end();
     let (lines, others) = key_lines(output, MAX_LINES);
     let more = (others > 0).then(|| format!("    … {others} lines more: {}", gate_logs(&place.feature, &failure.gate)));

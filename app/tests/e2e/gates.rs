@@ -89,7 +89,10 @@ fn a_gate_that_passed_is_not_run_again_on_the_same_tree_and_one_that_failed_is()
     repo.write("a.txt", "old\n");
     committed(
         &repo,
-        &gates(&[("counted", COUNTED), ("picky", "! grep -q bad a.txt")], "merge: { remediation_attempts: 0 }\n"),
+        &gates(
+            &[("counted", COUNTED), ("picky", "! grep -q bad a.txt")],
+            "merge: { remediation_attempts: 0 }\ngates: { clean: never }\n",
+        ),
     );
     let change =
         with(task("A", 1, "a.txt", &format!("{HELD} echo bad > a.txt")), json!({ "files": { "modify": ["a.txt"] } }));
@@ -99,7 +102,10 @@ fn a_gate_that_passed_is_not_run_again_on_the_same_tree_and_one_that_failed_is()
     // Once on the base, once on the level.
     repo.let_go_on("x", run).code(4);
     assert_eq!(runs(&repo), 2);
-    repo.config(&gates(&[("counted", COUNTED), ("picky", "echo again >> ../../../../.git/again")], ""));
+    repo.config(&gates(
+        &[("counted", COUNTED), ("picky", "echo again >> ../../../../.git/again")],
+        "gates: { clean: never }\n",
+    ));
     repo.run(&["run"]).code(9).says("a.txt");
     assert_eq!((runs(&repo), repo.read(".git/again").lines().count()), (2, 1));
     repo.git(&["checkout", "-q", "a.txt"]);
@@ -263,7 +269,7 @@ fn files_that_do_not_change_keep_their_times_so_that_builds_do_not_start_over() 
     let build = "mkdir -p build; if test -e build/out -a ! README.md -nt build/out; then echo again >> build/log; \
                  else cp README.md build/out; echo built >> build/log; fi; cp build/log ../../../../.git/log; \
                  echo scribbled > .gitignore";
-    committed(&repo, &gates(&[("build", build), ("other", "test -e build")], ""));
+    committed(&repo, &gates(&[("build", build), ("other", "test -e build")], "gates: { caches: [build/] }\n"));
     repo.graph("x", &[simple("A", 1, "a.txt"), simple("B", 2, "b.txt"), simple("C", 3, "c.txt")]);
     repo.run(&["run"]).code(0);
     assert_eq!(repo.read(".git/log"), "built\nagain\nagain\nagain\n");

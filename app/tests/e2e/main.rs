@@ -7,6 +7,7 @@ mod attempts;
 mod bad_input;
 mod base_moves;
 mod checkout;
+mod clean_gates;
 mod commands;
 mod completion;
 mod control;

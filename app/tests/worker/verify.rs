@@ -153,6 +153,7 @@ fn a_fix_is_a_fix_beside_the_tasks_own_commit() {
         output: String::new(),
         staging: bench.base.clone(),
         task: None,
+        clean: false,
     };
     spec.job.purpose = Purpose::Fix { failure };
     let outcome = bench.run(&spec);

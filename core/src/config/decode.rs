@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::read::{self, Table};
 use super::{
-    AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContextEngineering, Env, Gate,
+    AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContextEngineering, Env, Gate, Gates,
     Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Security,
     Workers, yaml,
 };
-use crate::run::event::BackoffStrategy;
+use crate::run::event::{BackoffStrategy, CleanGates};
 use crate::spec::Effort;
 
 /// Allowed number of workers.
@@ -41,6 +41,7 @@ fn config(root: &mut Table<'_>) -> Config {
         workers: root.table("workers", workers),
         launcher: root.table("launcher", launcher),
         quality_gates: quality_gates(root),
+        gates: root.table("gates", gates),
         ports: root.table("ports", ports),
         retry: root.table("retry", retry),
         plugins: root.table("plugins", plugins),
@@ -94,6 +95,19 @@ fn quality_gates(root: &mut Table<'_>) -> Vec<Gate> {
             required: t.flag("required", true),
         }
     })
+}
+
+fn gates(t: &mut Table<'_>) -> Gates {
+    let when = [("last", CleanGates::Last), ("every", CleanGates::Every), ("never", CleanGates::Never)];
+    Gates {
+        clean: t.word("clean", &when).unwrap_or(CleanGates::Last),
+        caches: t.texts("caches", |pattern| {
+            let is_plain = !pattern.starts_with(['!', '#']) && !pattern.contains(char::is_control);
+            let names_something = !pattern.trim_matches(['/', ' ']).is_empty();
+            let rule = "a pattern of .gitignore that names something, without `!`";
+            if is_plain && names_something { Ok(()) } else { Err(rule.to_owned()) }
+        }),
+    }
 }
 
 fn ports(t: &mut Table<'_>) -> Ports {

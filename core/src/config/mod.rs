@@ -16,7 +16,7 @@ use serde::Serialize;
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
-use crate::run::event::{Backoff, BackoffStrategy, Policy};
+use crate::run::event::{Backoff, BackoffStrategy, CleanGates, Policy};
 use crate::spec::{Effort, TaskSpec};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,7 @@ pub struct Config {
     pub workers: Workers,
     pub launcher: Launcher,
     pub quality_gates: Vec<Gate>,
+    pub gates: Gates,
     pub ports: Ports,
     pub retry: Retry,
     pub plugins: Plugins,
@@ -78,6 +79,14 @@ pub struct Gate {
     pub timeout: Duration,
     /// If false, a failure is only reported and blocks nothing.
     pub required: bool,
+}
+
+/// How gates are run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gates {
+    pub clean: CleanGates,
+    /// Patterns, in the syntax of `.gitignore`, of files that a clean checkout keeps.
+    pub caches: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -242,6 +251,7 @@ impl Config {
             max_usd: max_cost.or(self.budget.max_usd),
             max_usd_per_task: self.budget.max_usd_per_task,
             onto_staging: self.merge.target == MergeTarget::Staging,
+            clean_gates: self.gates.clean,
             heeds_limits: true,
         }
     }

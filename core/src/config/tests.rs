@@ -22,6 +22,7 @@ fn an_empty_config_means_the_defaults() {
     assert_eq!(config.workers.stall, Duration::from_secs(600));
     assert_eq!(config.launcher.kind, LauncherKind::Subprocess);
     assert_eq!(config.quality_gates, []);
+    assert_eq!(config.gates, Gates { clean: CleanGates::Last, caches: Vec::new() });
     assert_eq!(config.ports, Ports { range_start: 49152, range_end: 65535, per_worker: 1 });
     assert_eq!(config.retry.max_attempts, 3);
     assert_eq!(config.retry.strategy, BackoffStrategy::Exponential);
@@ -53,6 +54,7 @@ quality_gates:
     command: "ruff check ."
     timeout: 120
   - { name: nothing, command: true, required: false }
+gates: { clean: every, caches: [node_modules/, "*.cache"] }
 ports: { range_start: 5000, range_end: 5000, per_worker: 2 }
 retry: { max_attempts: 1, strategy: linear, base_seconds: 0, max_seconds: 0.25 }
 plugins:
@@ -92,6 +94,8 @@ fn every_key_is_read() {
         required,
     };
     assert_eq!(config.quality_gates, [gate("lint", "ruff check .", 120, true), gate("nothing", "true", 300, false)]);
+    let caches = vec!["node_modules/".to_owned(), "*.cache".to_owned()];
+    assert_eq!(config.gates, Gates { clean: CleanGates::Every, caches });
     assert_eq!(config.ports, Ports { range_start: 5000, range_end: 5000, per_worker: 2 });
     let retry = Retry {
         max_attempts: 1,
@@ -152,6 +156,7 @@ env: { pass: [A=B, ""] }
 merge: 5
 ownership: { generated: ["a[", "/"] }
 claude_tasks: { enabled: yes }
+gates: { clean: sometimes, caches: ["!keep", "/"] }
 budget: { max_usd: -0.5, max_usd_per_task: 0 }
 cleanup: { on_completion: true, on_completion: false }
 "#;
@@ -186,9 +191,12 @@ cleanup: { on_completion: true, on_completion: false }
     line 23, column 26: ownership.generated[0] must be a valid glob (unclosed character class; missing ']'), found "a["
     line 23, column 32: ownership.generated[1] must be a glob that names something, found "/"
     line 24, column 26: claude_tasks.enabled must be true or false, found "yes"
-    line 25, column 20: budget.max_usd must be a number of dollars, 0 or more, found -0.5
-    line 25, column 44: budget.max_usd_per_task must be a number of dollars above 0, found 0
-    line 26, column 33: cleanup.on_completion is given twice; the first is on line 26
+    line 25, column 17: gates.clean must be `last` or `every` or `never`, found "sometimes"
+    line 25, column 37: gates.caches[0] must be a pattern of .gitignore that names something, without `!`, found "!keep"
+    line 25, column 46: gates.caches[1] must be a pattern of .gitignore that names something, without `!`, found "/"
+    line 26, column 20: budget.max_usd must be a number of dollars, 0 or more, found -0.5
+    line 26, column 44: budget.max_usd_per_task must be a number of dollars above 0, found 0
+    line 27, column 33: cleanup.on_completion is given twice; the first is on line 27
     "#);
 }
 
@@ -212,7 +220,7 @@ fn the_port_range_must_not_be_reversed() {
 fn messages_are_short_and_harmless_to_a_terminal() {
     let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
-    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security
+    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
     line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);

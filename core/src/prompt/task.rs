@@ -133,10 +133,16 @@ fn before(text: &mut String, input: &PromptInput<'_>) {
 
 fn fix(text: &mut String, input: &PromptInput<'_>) {
     let Some(failure) = input.fix else { return };
+    let clean = match failure.clean {
+        true => {
+            " The gate ran in a clean checkout: files that git ignores and that earlier commands left are not there."
+        }
+        false => "",
+    };
     let body = format!(
         "Your task was done and merged with the others of its level. Then this gate failed on the merged result, and the \
          failure was traced to your files:\n\n{}\n\nYour worktree contains the merged state. Fix the cause in the files that \
-         you own, keep what works, and run the command again. Its output:\n\n{}",
+         you own, keep what works, and run the command again.{clean} Its output:\n\n{}",
         fenced(&failure.command, "sh"),
         fenced(&bound_text(&with_key_lines(&failure.output), MAX_REPORT_CHARS), "text"),
     );

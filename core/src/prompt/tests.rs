@@ -90,6 +90,7 @@ fn an_attempt_after_others_on_a_small_budget() {
         output: "src/hash.py:1: unused import".to_owned(),
         staging: Oid::new("0".repeat(40)).unwrap(),
         task: Some(TaskId::new("TASK-002").unwrap()),
+        clean: true,
     };
     let prompt = Prompt::new(&PromptInput {
         project: None,

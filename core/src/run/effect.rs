@@ -26,7 +26,17 @@ pub enum Effect {
     Stage { level: Level, base: Oid, tasks: Vec<TaskCommit> },
     /// Merge a moved base in, prepare, run what has not passed on that tree.
     /// → `GatesPassed`, `GateFailed`, `NotLanded` (a conflict, a base that was rewritten or left its checkout behind)
-    Gate { level: Level, base: Oid, staging: Oid, passed: Vec<GatePass>, verify_all: bool, ignore: Vec<String> },
+    Gate {
+        level: Level,
+        base: Oid,
+        staging: Oid,
+        /// Earlier passes that count.
+        passed: Vec<GatePass>,
+        verify_all: bool,
+        /// Whether to begin with a clean checkout.
+        clean: bool,
+        ignore: Vec<String>,
+    },
     /// Find out which task made the gate fail. → `Blamed`
     Blame { level: Level, base: Oid, failure: GateFailure, commits: Vec<TaskCommit> },
     /// Move the base branch. → `Landed`, `NotLanded` (anything but a conflict)

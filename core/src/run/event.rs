@@ -176,6 +176,7 @@ pub struct Policy {
     pub max_usd_per_task: Option<f64>,
     /// Whether levels land on the staging branch instead of the base branch.
     pub onto_staging: bool,
+    pub clean_gates: CleanGates,
     /// Whether to wait until an API limit resets that an earlier process met.
     pub heeds_limits: bool,
 }
@@ -206,6 +207,15 @@ pub enum BackoffStrategy {
     Exponential,
     Linear,
     Fixed,
+}
+
+/// Levels whose gates and verifications run in a clean checkout, without ignored files that earlier commands left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CleanGates {
+    Last,
+    Every,
+    Never,
 }
 
 /// How far a process drives the run.
@@ -360,6 +370,9 @@ pub struct GatePass {
     /// The task that was verified, which the command sees; none for a gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+    /// Whether the checkout was clean when the gates began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clean: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -373,6 +386,9 @@ pub struct GateFailure {
     /// The task whose own verification failed, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+    /// Whether the checkout was clean when the gates began.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clean: bool,
 }
 
 impl GateFailure {

@@ -1,7 +1,7 @@
 //! Levels: run the tasks, stage, gate, blame and fix, land.
 
 use super::effect::{Carry, Effect};
-use super::event::{Candidate, GateFailure, GatePass, Intent, Obstacle, TaskCommit};
+use super::event::{Candidate, CleanGates, GateFailure, GatePass, Intent, Obstacle, TaskCommit};
 use super::state::{End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskStatus};
 use super::step::Effects;
 use crate::ids::{Level, Oid, TaskId, Time};
@@ -123,15 +123,25 @@ impl Run {
         let Some(staging) = self.levels[current].staging.clone() else {
             return self.begin_staging(now, current, effects);
         };
+        let clean = self.is_gated_clean(current);
         let gate = Effect::Gate {
             level: self.levels[current].level,
             base: self.base_of(current),
             staging,
-            passed: self.passed.iter().cloned().collect(),
+            passed: self.passed.iter().filter(|pass| pass.clean || !clean).cloned().collect(),
             verify_all: self.is_last(current),
+            clean,
             ignore: self.red_gates.iter().map(|gate| gate.gate.clone()).collect(),
         };
         self.emit(gate, effects);
+    }
+
+    fn is_gated_clean(&self, level: usize) -> bool {
+        match self.policy.clean_gates {
+            CleanGates::Last => self.is_last(level),
+            CleanGates::Every => true,
+            CleanGates::Never => false,
+        }
     }
 
     /// Returns the index of the current level, if it is the one that an answer is about.

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::run::event::{Backoff, BackoffStrategy, Policy};
+use mahabharatha_core::run::event::{Backoff, BackoffStrategy, CleanGates, Policy};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::rng::Rng;
@@ -95,6 +95,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
         has_gates: rng.chance(70),
         allow_red_base: rng.chance(20),
         onto_staging: false,
+        clean_gates: rng.one_of([CleanGates::Last, CleanGates::Last, CleanGates::Every, CleanGates::Never]),
         heeds_limits: rng.chance(70),
         max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
         max_usd_per_task: rng.chance(15).then(|| rng.between(1, 4) as f64 / 2.0),

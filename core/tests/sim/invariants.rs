@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Level, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Answer, Job, Performer, Purpose};
-use mahabharatha_core::run::event::{Candidate, Command, Intent, Obstacle, TaskCommit};
+use mahabharatha_core::run::event::{Candidate, CleanGates, Command, Intent, Obstacle, TaskCommit};
 use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use mahabharatha_core::view::RunView;
 
@@ -137,16 +137,20 @@ fn check_integration(model: &Model, effect: &Effect) {
             assert_eq!((*level, base), (current, &model.base_of(current)), "staged on something else");
             assert_eq!(*tasks, verified_commits(model, current), "not what the tasks' latest verified commits are");
         }
-        Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
+        Effect::Gate { level, base, staging, passed, verify_all, clean, ignore } => {
             assert_eq!((*level, base), (current, &model.base_of(current)), "gated against something else");
             assert!(entry.staged.is_some(), "gated before it was staged");
             assert_eq!(Some(staging), entry.staging.as_ref(), "something else than staging is gated");
             assert_eq!(*verify_all, model.is_last(current), "all is verified at the last level, and only there");
             assert_eq!(*ignore, model.red, "other gates are ignored than were red on the base");
-            assert!(
-                passed.iter().all(|pass| model.passes.contains(pass)),
-                "a gate is said to have passed that did not"
-            );
+            let is_clean = match model.policy.clean_gates {
+                CleanGates::Last => model.is_last(current),
+                CleanGates::Every => true,
+                CleanGates::Never => false,
+            };
+            assert_eq!(*clean, is_clean, "not gated in a clean checkout where it should be, or needlessly");
+            let counts = model.passes.iter().filter(|pass| pass.clean || !is_clean);
+            assert!(passed.iter().eq(counts), "other gates are said to have passed than did");
         }
         Effect::Blame { level, base, failure, commits } => {
             assert_eq!((*level, base), (current, &model.base_of(current)), "blamed against something else");

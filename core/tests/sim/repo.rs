@@ -100,6 +100,7 @@ impl Repo {
             output: "red".to_string(),
             staging: trunk.tip().clone(),
             task: None,
+            clean: false,
         };
         if trunk.red { vec![failure(GATES[1])] } else { Vec::new() }
     }
@@ -117,7 +118,7 @@ impl Repo {
 
     /// Runs the gates on staging, with the base branch merged in.
     pub fn gate(&mut self, id: EffectId, effect: &Effect, model: &Model, faults: &mut Faults, rng: &mut Rng) -> Event {
-        let Effect::Gate { level, base, staging, passed, verify_all, ignore } = effect else {
+        let Effect::Gate { level, base, staging, passed, verify_all, clean, ignore } = effect else {
             unreachable!("only gates come here")
         };
         let (level, trunk) = (*level, Rc::clone(&self.trunk));
@@ -148,7 +149,8 @@ impl Repo {
         }
         self.gate_broken |= faults.strikes(Fault::GateBreaks, rng);
         let tree = oid(&format!("tree of {merged}"));
-        let event = self.run_gates(id, &content, &staging, &tree, passed, ignore, *verify_all, model, faults, rng);
+        let event =
+            self.run_gates(id, &content, &staging, &tree, passed, ignore, *verify_all, *clean, model, faults, rng);
         let Event::GateFailed { mut failure, passed, .. } = event else {
             self.stagings.entry(staging).or_insert(content);
             return event;
@@ -169,6 +171,7 @@ impl Repo {
         known: &[GatePass],
         ignore: &[String],
         verify_all: bool,
+        clean: bool,
         model: &Model,
         faults: &mut Faults,
         rng: &mut Rng,
@@ -181,14 +184,15 @@ impl Repo {
             output: format!("{gate} is red"),
             staging: staging.clone(),
             task,
+            clean,
         };
         for (gate, command) in GATES {
-            let pass = GatePass { command: command.to_string(), tree: tree.clone(), task: None };
+            let pass = GatePass { command: command.to_string(), tree: tree.clone(), task: None, clean };
             if ignore.iter().any(|ignored| ignored == gate) {
                 continue;
             }
-            if known.contains(&pass) {
-                assert!(self.passes.contains(&pass), "{pass:?} never happened");
+            if let Some(known) = known.iter().find(|known| (&known.command, &known.tree) == (&pass.command, tree)) {
+                assert!(self.passes.contains(known), "{known:?} never happened");
                 continue;
             }
             let bad = content.commits.iter().any(|of| self.bad.get(&of.commit) == Some(&gate));

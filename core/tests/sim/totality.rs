@@ -168,8 +168,8 @@ fn commits(rng: &mut Rng, run: &Run) -> Vec<TaskCommit> {
 }
 
 fn failure(rng: &mut Rng, task: Option<TaskId>) -> GateFailure {
-    let text = "lint".to_string();
-    GateFailure { gate: text.clone(), command: text.clone(), output: text, staging: any_oid(rng), task }
+    let [gate, command, output] = ["lint", "lint", "lint"].map(str::to_string);
+    GateFailure { gate, command, output, staging: any_oid(rng), task, clean: rng.chance(50) }
 }
 
 fn red(rng: &mut Rng) -> Vec<GateFailure> {
@@ -178,7 +178,7 @@ fn red(rng: &mut Rng) -> Vec<GateFailure> {
 
 fn gates_passed(rng: &mut Rng, effect: EffectId, level: Level) -> Event {
     let candidate = Candidate { base: any_oid(rng), staging: any_oid(rng), tree: any_oid(rng) };
-    let passed = vec![GatePass { command: "lint".to_string(), tree: any_oid(rng), task: None }];
+    let passed = vec![GatePass { command: "lint".to_string(), tree: any_oid(rng), task: None, clean: rng.chance(50) }];
     Event::GatesPassed { effect, level, candidate, passed }
 }
 

@@ -140,7 +140,8 @@ fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
             Event::GatesPassed { level, candidate, .. } => {
                 for pass in run.passed_gates().filter(|pass| pass.tree == candidate.tree) {
                     let (name, command) = (name(pass), pass.command.clone());
-                    record(GateResult { name, command, level: *level, status: GateStatus::Passed });
+                    let (status, clean) = (GateStatus::Passed, pass.clean);
+                    record(GateResult { name, command, level: *level, status, clean });
                 }
             }
             Event::GateFailed { level, failure, .. } => record(failed(*level, failure, GateStatus::Failed)),
@@ -156,7 +157,8 @@ fn gate_results(context: &Context, run: &Run) -> Result<Vec<GateResult>> {
 }
 
 fn failed(level: Level, failure: &GateFailure, status: GateStatus) -> GateResult {
-    GateResult { name: failure.gate.clone(), command: failure.command.clone(), level, status }
+    let (name, command, clean) = (failure.gate.clone(), failure.command.clone(), failure.clean);
+    GateResult { name, command, level, status, clean }
 }
 
 /// Returns the commits that the run added to the branch, newest first.

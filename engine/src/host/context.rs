@@ -109,6 +109,7 @@ impl Inner {
             target: self.config.merge.target,
             prepare: self.config.merge.prepare.clone(),
             gates: self.config.quality_gates.clone(),
+            caches: self.config.gates.caches.clone(),
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
             env: self.integration_env(),
             cancel: self.cancel.clone(),

@@ -200,11 +200,11 @@ impl LocalHost {
                 let (staging, commits) = integration.stage(level, &base, &tasks)?;
                 Ok(Outcome::Done(Event::Staged { effect: id, level, staging, commits }))
             }),
-            Effect::Gate { level, base, staging, passed, verify_all, ignore } => {
+            Effect::Gate { level, base, staging, passed, verify_all, clean, ignore } => {
                 let verify = if verify_all { self.context.verifications(run) } else { Vec::new() };
                 self.integrate(id, move |_, integration, lock| {
                     let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
-                    let call = GateCall { level, base, staging, passed, ignore, verify };
+                    let call = GateCall { level, base, staging, passed, ignore, verify, clean };
                     Ok(integration.gate(lock, call)?.map(|gated| match gated {
                         Gated::Passed { candidate, passed } => {
                             Event::GatesPassed { effect: id, level, candidate, passed }

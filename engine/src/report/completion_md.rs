@@ -25,6 +25,8 @@ pub struct GateResult {
     pub command: String,
     pub level: Level,
     pub status: GateStatus,
+    /// It ran in a clean checkout.
+    pub clean: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +163,9 @@ fn checklist(view: &RunView, gates: &[GateResult]) -> String {
     let last = view.levels.last();
     let is_merged = last.is_some_and(|last| last.status == "merged");
     let all_gates = Tally::of(gates.iter());
-    let at_last = Tally::of(gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level)));
+    let of_last = || gates.iter().filter(|gate| last.is_some_and(|last| last.level == gate.level));
+    let at_last = Tally::of(of_last());
+    let clean = if at_last.counted > 0 && of_last().all(|gate| gate.clean) { ", in a clean checkout" } else { "" };
     let items = [
         (completed == total, "All tasks in `completed` status".to_string(), format!("{completed} of {total}")),
         (all_gates.all_passed(), "All quality gates passed".to_string(), all_gates.to_string()),
@@ -173,7 +177,7 @@ fn checklist(view: &RunView, gates: &[GateResult]) -> String {
         (
             is_merged && at_last.all_passed(),
             format!("Tests pass on {landed_on}"),
-            format!("on the tree of the last level: {at_last}"),
+            format!("on the tree of the last level{clean}: {at_last}"),
         ),
         (true, "COMPLETION.md generated".to_string(), "this file".to_string()),
         (blocked == 0, "No `blocked` tasks without resolution".to_string(), format!("{blocked} blocked")),
@@ -325,7 +329,7 @@ mod tests {
 
     fn gate(level: u32, status: GateStatus) -> GateResult {
         let (name, command) = ("test".to_string(), "cargo test | tee log".to_string());
-        GateResult { name, command, level: Level(level), status }
+        GateResult { name, command, level: Level(level), status, clean: level == 2 }
     }
 
     #[test]
@@ -377,7 +381,8 @@ mod tests {
         let mut gates = vec![gate(1, GateStatus::Passed), gate(2, GateStatus::RedBefore)];
         let red = render(&view, &gates);
         assert!(red.contains("- [ ] All quality gates passed (1 of 2)"), "{red}");
-        assert!(red.contains("- [ ] Tests pass on `main` (on the tree of the last level: 0 of 1)"), "{red}");
+        let tests = "- [ ] Tests pass on `main` (on the tree of the last level, in a clean checkout: 0 of 1)";
+        assert!(red.contains(tests), "{red}");
         let untested = render(&view, &gates[..1]);
         assert!(
             untested.contains("- [ ] Tests pass on `main` (on the tree of the last level: none was run)"),

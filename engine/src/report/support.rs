@@ -5,7 +5,7 @@ use std::time::Duration;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::event::{
-    Backoff, BackoffStrategy, Candidate, Command, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport,
+    Backoff, BackoffStrategy, Candidate, CleanGates, Command, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport,
     Obstacle, Policy, Setup,
 };
 use mahabharatha_core::run::{Effect, EffectId, Event, Run};
@@ -48,13 +48,14 @@ pub fn policy() -> Policy {
         max_usd: Some(20.0),
         max_usd_per_task: None,
         onto_staging: false,
+        clean_gates: CleanGates::Last,
         heeds_limits: true,
     }
 }
 
 pub fn failure(gate: &str) -> GateFailure {
     let (gate, command) = (gate.to_string(), "cargo clippy".to_string());
-    GateFailure { gate, command, output: "error: unused variable `x`".to_string(), staging: oid('5'), task: None }
+    GateFailure { gate, command, output: "error: unused variable `x`".to_string(), staging: oid('5'), task: None, clean: false }
 }
 
 pub fn failed(cause: FailCause, feedback: &str, strays: &[&str]) -> JobEnd {
@@ -179,7 +180,7 @@ impl Story {
 
     pub fn gates_pass(&mut self, level: u32) -> &mut Self {
         let candidate = Candidate { base: oid('0'), staging: oid('5'), tree: oid('7') };
-        let passed = vec![GatePass { command: "cargo test".to_string(), tree: oid('7'), task: None }];
+        let passed = vec![GatePass { command: "cargo test".to_string(), tree: oid('7'), task: None, clean: false }];
         self.answers(|effect| Event::GatesPassed { effect, level: Level(level), candidate, passed })
     }
 

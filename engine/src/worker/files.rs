@@ -92,7 +92,7 @@ pub fn remove(path: &Path) -> Result<()> {
 }
 
 /// Makes every directory below `dir` readable and writable for its owner.
-fn make_writable(dir: &Path) {
+pub fn make_writable(dir: &Path) {
     walk(dir, |path, entry| {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let _ = fs::set_permissions(dir.join(path), Permissions::from_mode(0o700));

@@ -7,7 +7,7 @@
 //! ```
 
 mod attempt;
-mod files;
+pub mod files;
 mod found;
 mod guard;
 mod guard_config;

@@ -1,7 +1,7 @@
 //! Finds the task that made a gate fail: by the files that the gate's output names, otherwise by bisecting the level's
 //! commits.
 
-use mahabharatha_core::config::MergeTarget;
+use mahabharatha_core::config::{Gate, MergeTarget};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::event::{GateFailure, TaskCommit};
@@ -19,6 +19,15 @@ use super::{Integration, Outcome};
 pub struct Blame {
     pub task: Option<TaskId>,
     pub why: String,
+}
+
+/// The failed gate, as it is run on other trees.
+struct Trial {
+    check: Check,
+    /// Whether it failed in a clean checkout.
+    clean: bool,
+    /// Gates to run before it, because a clean checkout has none of their output.
+    before: Vec<Check>,
 }
 
 /// Result of running the failed gate on another tree.
@@ -58,11 +67,11 @@ impl Integration {
             MergeTarget::Staging => None,
         };
         let worktree = StagingWorktree::open(self, &failure.staging)?;
-        let check = self.check_of(failure);
+        let trial = self.trial_of(failure);
         if let Some(tip) = &moved {
             // The gate may fail because of commits that the base branch has gained.
             let branch = short_name(&self.base_branch);
-            match self.try_tree(&worktree, &check, &self.tree_of(tip)?)? {
+            match self.try_tree(&worktree, &trial, &self.tree_of(tip)?)? {
                 Tried::Green => {}
                 Tried::Red => return blamed(None, format!("it fails on {branch} itself, at {}", tip.short())),
                 Tried::Untestable(why) => return blamed(None, why),
@@ -74,7 +83,7 @@ impl Integration {
         while red - green > 1 {
             let middle = green + (red - green) / 2;
             let tried = match self.tree_up_to(&commits[middle - 1].commit, moved.as_ref())? {
-                Ok(tree) => self.try_tree(&worktree, &check, &tree)?,
+                Ok(tree) => self.try_tree(&worktree, &trial, &tree)?,
                 Err(why) => Tried::Untestable(why),
             };
             match tried {
@@ -102,8 +111,11 @@ impl Integration {
         }
     }
 
-    fn try_tree(&self, worktree: &StagingWorktree, check: &Check, tree: &Oid) -> Result<Tried> {
-        let tree = if check.name == PREPARE {
+    fn try_tree(&self, worktree: &StagingWorktree, trial: &Trial, tree: &Oid) -> Result<Tried> {
+        if trial.clean {
+            worktree.set_to_clean(tree)?;
+        }
+        let tree = if trial.check.name == PREPARE {
             tree.clone()
         } else {
             match self.prepare_tree(worktree, &"blame", tree)? {
@@ -114,8 +126,14 @@ impl Integration {
                 Prepared::Cancelled => return Ok(Tried::Cancelled),
             }
         };
+        for check in &trial.before {
+            worktree.set_to(&tree)?;
+            if matches!(self.run(worktree, &"blame", check)?, Ran::Cancelled) {
+                return Ok(Tried::Cancelled);
+            }
+        }
         worktree.set_to(&tree)?;
-        Ok(match self.run(worktree, &"blame", check)? {
+        Ok(match self.run(worktree, &"blame", &trial.check)? {
             Ran::Passed => Tried::Green,
             Ran::Failed(_) => Tried::Red,
             Ran::Cancelled => Tried::Cancelled,
@@ -123,9 +141,13 @@ impl Integration {
     }
 
     /// Returns the failed gate as configured, or with its command only if it is no longer configured.
-    fn check_of(&self, failure: &GateFailure) -> Check {
-        let configured = self.gates.iter().find(|gate| gate.name == failure.gate && gate.command == failure.command);
+    fn trial_of(&self, failure: &GateFailure) -> Trial {
+        let is_it = |gate: &&Gate| gate.name == failure.gate && gate.command == failure.command;
+        let configured = self.gates.iter().find(is_it);
         let check = configured.map_or_else(|| Check::prepare(&failure.command), Check::from);
-        Check { name: failure.gate.clone(), task: failure.task.clone(), ..check }
+        let check = Check { name: failure.gate.clone(), task: failure.task.clone(), ..check };
+        let needs_others = failure.clean && check.name != PREPARE;
+        let before = self.gates.iter().take_while(|gate| needs_others && !is_it(gate)).map(Check::from).collect();
+        Trial { check, clean: failure.clean, before }
     }
 }

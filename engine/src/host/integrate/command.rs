@@ -46,11 +46,11 @@ impl Check {
 
     pub fn failure(&self, output: String, staging: &Oid) -> GateFailure {
         let (gate, command, task) = (self.name.clone(), self.command.clone(), self.task.clone());
-        GateFailure { gate, command, output, staging: staging.clone(), task }
+        GateFailure { gate, command, output, staging: staging.clone(), task, clean: false }
     }
 
-    pub fn pass(&self, tree: &Oid) -> GatePass {
-        GatePass { command: self.command.clone(), tree: tree.clone(), task: self.task.clone() }
+    pub fn pass(&self, tree: &Oid, clean: bool) -> GatePass {
+        GatePass { command: self.command.clone(), tree: tree.clone(), task: self.task.clone(), clean }
     }
 }
 

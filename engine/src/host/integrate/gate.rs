@@ -1,16 +1,14 @@
 //! Runs the gates and verifications on exactly the tree that would land.
 
-use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle};
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::{Merged, RefChange, RepoPath};
 use mahabharatha_sys::store::locks::IntegrationLock;
 
 use super::command::{Check, Ran};
 use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
-use super::{Integration, Note, Outcome, Verification, missing};
+use super::{Integration, Note, Outcome, Verification};
 
 /// Arguments of `gate`.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +23,21 @@ pub struct GateCall<'a> {
     pub ignore: &'a [String],
     /// Verifications to run after the gates.
     pub verify: &'a [Verification],
+    /// Begin with a clean checkout: no ignored files but the declared caches.
+    pub clean: bool,
+}
+
+impl GateCall<'_> {
+    /// Whether the check has passed on this tree before.
+    fn knows(&self, check: &Check, tree: &Oid) -> bool {
+        let is_same = |pass: &GatePass| GatePass { clean: pass.clean, ..check.pass(tree, false) } == *pass;
+        self.passed.iter().any(is_same)
+    }
+
+    /// Whether a failure of the check fails the level.
+    fn requires(&self, check: &Check) -> bool {
+        check.required && !self.ignore.contains(&check.name)
+    }
 }
 
 /// Result of gating a level.
@@ -41,6 +54,15 @@ pub enum Gated {
     },
     /// The base branch or its checkout keeps the level from landing.
     Blocked(Obstacle),
+}
+
+/// How verifications went on a shared checkout.
+enum Shared {
+    /// None failed.
+    Ended,
+    Failed(Check, String),
+    /// One failed, perhaps because another one had changed files.
+    Unclear,
 }
 
 impl Integration {
@@ -83,36 +105,78 @@ impl Integration {
     }
 
     fn run_gates(&self, call: GateCall) -> Result<Outcome<Gated>> {
-        let level = call.level;
         let candidate = match self.candidate(call)? {
             Ok(candidate) => candidate,
             Err(obstacle) => return Ok(Outcome::Done(Gated::Blocked(obstacle))),
         };
         let mut passed = Vec::new();
-        let gates: Vec<Check> = self.gates.iter().map(Check::from).collect();
-        let verifications: Vec<Check> = call.verify.iter().map(Check::from).collect();
-        if gates.is_empty() && verifications.is_empty() && self.prepare.is_none() {
+        let checks: Vec<Check> =
+            self.gates.iter().map(Check::from).chain(call.verify.iter().map(Check::from)).collect();
+        let (gates, verifications) = checks.split_at(self.gates.len());
+        if checks.is_empty() && self.prepare.is_none() {
             return Ok(Outcome::Done(Gated::Passed { candidate, passed }));
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
-        let candidate = match self.prepare_tree(&worktree, &level, &candidate.tree)? {
-            Prepared::Tree(tree) => self.commit_lock_files(level, candidate, tree)?,
-            Prepared::Failed(check, output) if call.ignore.contains(&check.name) => {
-                let failure = check.failure(output, &candidate.staging);
-                (self.report)(Note::OnlyReported { level: Some(level), failure });
-                candidate
-            }
-            Prepared::Failed(check, output) => return self.failed(call, &candidate, &check, output, passed),
-            Prepared::Cancelled => return Ok(Outcome::Cancelled),
+        let candidate = match self.prepare_candidate(&worktree, call, candidate)? {
+            Ok(candidate) => candidate,
+            Err(outcome) => return Ok(outcome),
         };
-        if let Some(outcome) = self.run_each(&worktree, call, &candidate, &gates, &mut passed)? {
+        let is_due = |check: &Check| call.requires(check) && !call.knows(check, &candidate.tree);
+        let call = match call.clean && checks.iter().any(is_due) {
+            // A gate may need the output of one before it, which a clean checkout has only if that one runs too.
+            true => GateCall { passed: &[], ..call },
+            false => call,
+        };
+        if let Some(outcome) = self.run_each(&worktree, call, &candidate, gates, &mut passed)? {
             return Ok(outcome);
         }
-        self.verify_on_one_checkout(&worktree, call, &candidate.tree, &verifications, &mut passed)?;
-        if let Some(outcome) = self.run_each(&worktree, call, &candidate, &verifications, &mut passed)? {
-            return Ok(outcome);
+        match self.verify_on_one_checkout(&worktree, call, &candidate.tree, verifications, &mut passed)? {
+            Shared::Failed(check, output) => return self.failed(call, &candidate, &check, output, passed),
+            // What the failed one left could let it pass when it is repeated.
+            Shared::Unclear if call.clean => return self.start_over(&worktree, call, candidate, &checks),
+            Shared::Unclear | Shared::Ended => {}
         }
-        Ok(Outcome::Done(Gated::Passed { candidate, passed }))
+        let outcome = self.run_each(&worktree, call, &candidate, verifications, &mut passed)?;
+        Ok(outcome.unwrap_or(Outcome::Done(Gated::Passed { candidate, passed })))
+    }
+
+    /// Runs all checks once more, from a clean checkout on, each on exactly the candidate's files.
+    fn start_over(
+        &self,
+        worktree: &StagingWorktree,
+        call: GateCall,
+        candidate: Candidate,
+        checks: &[Check],
+    ) -> Result<Outcome<Gated>> {
+        let candidate = match self.prepare_candidate(worktree, call, candidate)? {
+            Ok(candidate) => candidate,
+            Err(outcome) => return Ok(outcome),
+        };
+        let mut passed = Vec::new();
+        let outcome = self.run_each(worktree, call, &candidate, checks, &mut passed)?;
+        Ok(outcome.unwrap_or(Outcome::Done(Gated::Passed { candidate, passed })))
+    }
+
+    /// Cleans the checkout if asked to, runs `merge.prepare` and commits the lock files that it changed. Returns the
+    /// outcome if it fails or is cancelled.
+    fn prepare_candidate(
+        &self,
+        worktree: &StagingWorktree,
+        call: GateCall,
+        candidate: Candidate,
+    ) -> Result<Result<Candidate, Outcome<Gated>>> {
+        if call.clean {
+            worktree.set_to_clean(&candidate.tree)?;
+        }
+        Ok(match self.prepare_tree(worktree, &call.level, &candidate.tree)? {
+            Prepared::Tree(tree) => Ok(self.commit_lock_files(call.level, candidate, tree)?),
+            Prepared::Failed(check, output) if call.ignore.contains(&check.name) => {
+                self.only_report(call, &candidate, &check, output);
+                Ok(candidate)
+            }
+            Prepared::Failed(check, output) => Err(self.failed(call, &candidate, &check, output, Vec::new())?),
+            Prepared::Cancelled => Err(Outcome::Cancelled),
+        })
     }
 
     /// Runs the checks that have not passed, each on a fresh checkout. Returns the outcome if one fails or is
@@ -125,26 +189,28 @@ impl Integration {
         checks: &[Check],
         passed: &mut Vec<GatePass>,
     ) -> Result<Option<Outcome<Gated>>> {
-        let level = call.level;
         for check in checks {
-            let pass = check.pass(&candidate.tree);
-            if call.passed.contains(&pass) || passed.contains(&pass) {
+            let pass = check.pass(&candidate.tree, call.clean);
+            if call.knows(check, &candidate.tree) || passed.contains(&pass) {
                 continue;
             }
             worktree.set_to(&candidate.tree)?;
-            match self.run(worktree, &level, check)? {
+            match self.run(worktree, &call.level, check)? {
                 Ran::Cancelled => return Ok(Some(Outcome::Cancelled)),
                 Ran::Passed => passed.push(pass),
-                Ran::Failed(output) if check.required && !call.ignore.contains(&check.name) => {
+                Ran::Failed(output) if call.requires(check) => {
                     return self.failed(call, candidate, check, output, std::mem::take(passed)).map(Some);
                 }
-                Ran::Failed(output) => {
-                    let failure = check.failure(output, &candidate.staging);
-                    (self.report)(Note::OnlyReported { level: Some(level), failure });
-                }
+                Ran::Failed(output) => self.only_report(call, candidate, check, output),
             }
         }
         Ok(None)
+    }
+
+    /// Reports a failure that blocks nothing.
+    fn only_report(&self, call: GateCall, candidate: &Candidate, check: &Check, output: String) {
+        let failure = GateFailure { clean: call.clean, ..check.failure(output, &candidate.staging) };
+        (self.report)(Note::OnlyReported { level: Some(call.level), failure });
     }
 
     /// Returns the failure with the commit that the fix starts from. If the base branch has moved, first merges it into
@@ -165,12 +231,12 @@ impl Integration {
             merged = self.objects.commit_tree(tree, &[staging.clone(), base.clone()], &message, &self.identity)?;
             self.repository.update_ref(&self.paths.staging_branch(), &merged, Some(staging))?;
         }
-        let failure = check.failure(output, &merged);
+        let failure = GateFailure { clean: call.clean, ..check.failure(output, &merged) };
         Ok(Outcome::Done(Gated::Failed { failure, passed }))
     }
 
-    /// Runs verifications on one shared checkout, which is much faster than one checkout each. Passes before the first
-    /// failure count only if the files are unchanged at the end; `run_each` runs the rest on fresh checkouts.
+    /// Runs verifications on one shared checkout, which is much faster than one checkout each. Results count only if
+    /// the files are unchanged at the end; `run_each` runs the rest on fresh checkouts.
     fn verify_on_one_checkout(
         &self,
         worktree: &StagingWorktree,
@@ -178,115 +244,31 @@ impl Integration {
         tree: &Oid,
         checks: &[Check],
         passed: &mut Vec<GatePass>,
-    ) -> Result<()> {
+    ) -> Result<Shared> {
         if checks.len() < 2 {
-            return Ok(());
+            return Ok(Shared::Ended);
         }
         worktree.set_to(tree)?;
         let known = passed.len();
-        for check in checks {
-            let pass = check.pass(tree);
-            if passed.contains(&pass) || call.passed.contains(&pass) {
-                continue;
-            }
+        let mut failed = None;
+        for check in checks.iter().filter(|check| !call.knows(check, tree)) {
             match self.run(worktree, &call.level, check)? {
-                Ran::Passed => passed.push(pass),
-                Ran::Failed(_) | Ran::Cancelled => break,
+                Ran::Passed => passed.push(check.pass(tree, call.clean)),
+                Ran::Failed(output) => failed = Some((check.clone(), output)),
+                Ran::Cancelled => return Ok(Shared::Ended),
+            }
+            if failed.is_some() {
+                break;
             }
         }
-        if !worktree.is_clean()? {
+        let unchanged = worktree.is_clean()?;
+        if !unchanged {
             passed.truncate(known);
         }
-        Ok(())
-    }
-
-    /// Returns what would land now: the tip of staging merged with the current base branch.
-    fn candidate(&self, call: GateCall) -> Result<Result<Candidate, Obstacle>> {
-        let staging = self.current_staging(call.staging)?;
-        self.report_gained(call.level, &self.paths.staging_branch(), call.staging, &staging)?;
-        let base = match self.target {
-            MergeTarget::Staging => call.base.clone(),
-            MergeTarget::Base => match self.current_base(call.base)? {
-                Ok(tip) => tip,
-                Err(obstacle) => return Ok(Err(obstacle)),
-            },
-        };
-        if base == *call.base {
-            let tree = self.tree_of(&staging)?;
-            return Ok(Ok(Candidate { base, staging, tree }));
-        }
-        if let Some(left_behind) = self.checkout_left_behind(call.base, &base)? {
-            return Ok(Err(left_behind));
-        }
-        self.report_gained(call.level, &self.base_branch, call.base, &base)?;
-        if self.repository.is_ancestor(&staging, &base)? {
-            // The base branch already contains everything of the level.
-            let tree = self.tree_of(&base)?;
-            return Ok(Ok(Candidate { staging: base.clone(), base, tree }));
-        }
-        match self.merge_base_into(&staging, &base)? {
-            Merged::Clean(tree) => Ok(Ok(Candidate { base, staging, tree })),
-            Merged::Conflict { tree, stages } => {
-                let worktree = StagingWorktree::open(self, &staging)?;
-                if !worktree.is_being_merged(&staging) {
-                    worktree.show_conflict(&staging, &base, &tree, &stages)?;
-                }
-                let mut files: Vec<&RepoPath> = stages.iter().map(|stage| &stage.path).collect();
-                files.dedup();
-                let files = files.into_iter().map(RepoPath::to_string).collect();
-                Ok(Err(Obstacle::Conflict { files, worktree: worktree.path.display().to_string() }))
-            }
-        }
-    }
-
-    /// Reports commits that land with the level but were not made by the run, such as the user's.
-    fn report_gained(&self, level: Level, branch: &str, from: &Oid, to: &Oid) -> Result<()> {
-        if from == to {
-            return Ok(());
-        }
-        let range = format!("{from}..{to}");
-        let log = ["log", "--first-parent", "--max-count=20", "--format=%h %s (%an)", &range];
-        let commits = String::from_utf8_lossy(&self.repository.run(log)?.bytes).lines().map(str::to_owned).collect();
-        (self.report)(Note::Gained { level, branch: short_name(branch).to_owned(), commits });
-        Ok(())
-    }
-
-    /// Returns an obstacle if the base branch was moved without its checkout. A commit made in the checkout is in its
-    /// index; a branch moved from elsewhere leaves the index behind.
-    fn checkout_left_behind(&self, was: &Oid, now: &Oid) -> Result<Option<Obstacle>> {
-        // Landing reports any other problem of the checkout.
-        let Ok(Some(checkout)) = self.checkout_of_base()? else { return Ok(None) };
-        if !checkout.is_left_behind(was, now)? {
-            return Ok(None);
-        }
-        let (branch, worktree) = (short_name(&self.base_branch).to_owned(), checkout.place());
-        Ok(Some(Obstacle::CheckoutLeftBehind { branch, worktree, was: was.clone(), now: now.clone() }))
-    }
-
-    pub(super) fn merge_base_into(&self, commit: &Oid, base: &Oid) -> Result<Merged> {
-        let common = self.repository.merge_base(commit, base)?.ok_or_else(|| missing(base))?;
-        Ok(self.objects.merge_trees(&common, commit, base, short_name(&self.base_branch))?)
-    }
-
-    /// Returns the tip of the base branch, or an obstacle if it no longer contains the commit last seen there.
-    pub(super) fn current_base(&self, seen: &Oid) -> Result<Result<Oid, Obstacle>> {
-        let now = self.repository.resolve_ref(&self.base_branch)?;
-        match now {
-            Some(tip) if tip == *seen || self.repository.is_ancestor(seen, &tip)? => Ok(Ok(tip)),
-            now => Ok(Err(Obstacle::BaseRewritten { was: seen.clone(), now })),
-        }
-    }
-
-    /// Returns the tip of staging, including commits that the user added on top, such as a conflict resolution. A
-    /// branch that lost the staged commit is set back to it.
-    fn current_staging(&self, staged: &Oid) -> Result<Oid> {
-        let name = self.paths.staging_branch();
-        match self.repository.resolve_ref(&name)? {
-            Some(tip) if tip == *staged || self.repository.is_ancestor(staged, &tip)? => Ok(tip),
-            _ => {
-                self.repository.update_refs(&[RefChange::Set { name, new: staged.clone() }], "as it was staged")?;
-                Ok(staged.clone())
-            }
-        }
+        Ok(match failed {
+            Some((check, output)) if unchanged => Shared::Failed(check, output),
+            Some(_) => Shared::Unclear,
+            None => Shared::Ended,
+        })
     }
 }

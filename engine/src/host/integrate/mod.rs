@@ -4,6 +4,7 @@
 
 mod blame;
 mod cancel;
+mod candidate;
 mod checkout;
 mod command;
 mod gate;
@@ -52,6 +53,8 @@ pub struct Integration {
     /// Command to run before the gates; its changes to lock files are committed.
     pub prepare: Option<String>,
     pub gates: Vec<Gate>,
+    /// Patterns of ignored files that a clean checkout keeps.
+    pub caches: Vec<String>,
     /// Paths that each task may change.
     pub owners: BTreeMap<TaskId, Vec<OwnedPath>>,
     /// The complete environment of commands.

@@ -9,11 +9,12 @@ use mahabharatha_core::config::is_lock_file;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{Found, Git, RefChange, RepoPath, Stage};
+use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
 
 use super::{Integration, Note};
+use crate::worker::files;
 
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
@@ -92,11 +93,34 @@ impl<'a> StagingWorktree<'a> {
     /// Sets the files to the tree. Ignored files stay and unchanged files keep their times, because rebuilding is
     /// expensive.
     pub fn set_to(&self, tree: &Oid) -> Result<()> {
+        self.reset_to(tree, &["clean", "-ffdq"])
+    }
+
+    /// Sets the files to the tree as in a fresh clone: of ignored files only the declared caches stay.
+    pub fn set_to_clean(&self, tree: &Oid) -> Result<()> {
+        let caches: Vec<String> =
+            self.integration.caches.iter().map(|pattern| format!("--exclude={pattern}")).collect();
+        let clean: Vec<&str> = ["clean", "-ffdxq"].into_iter().chain(caches.iter().map(String::as_str)).collect();
+        self.reset_to(tree, &clean)?;
+        // Git leaves the contents of submodules alone.
+        let submodules = self.git.ls_tree(tree)?.into_iter().filter(|entry| entry.kind == EntryType::Submodule);
+        for path in submodules.map(|entry| entry.path.under(&self.path)) {
+            files::remove(&path)?;
+            fs::create_dir(&path).map_err(io("make", &path))?;
+        }
+        Ok(())
+    }
+
+    fn reset_to(&self, tree: &Oid, clean: &[&str]) -> Result<()> {
         self.save_user_changes()?;
         self.integration.known.restore(&self.index)?;
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
         crash::point(|| "staging's files reset");
-        self.git.run(["clean", "-ffdq"])?;
+        if self.git.run(clean).is_err() {
+            // Some tools leave directories without write permission.
+            files::make_writable(&self.path);
+            self.git.run(clean)?;
+        }
         let index = self.integration.known.remember(&self.index)?;
         self.publish_state(&index)
     }

@@ -42,10 +42,12 @@ impl Telling<'_> {
     }
 
     pub(super) fn gates_passed(&mut self, level: Level, passed: &[GatePass]) {
+        let clean = if passed.iter().any(|pass| pass.clean) { " in a clean checkout" } else { "" };
         if self.run.policy().has_gates {
-            self.say(Severity::Info, format!("level {level} passed its gates"));
+            self.say(Severity::Info, format!("level {level} passed its gates{clean}"));
         } else if !passed.is_empty() {
-            self.say(Severity::Info, format!("level {level}: every task passed its verification on the merged tree"));
+            let text = format!("level {level}: every task passed its verification on the merged tree{clean}");
+            self.say(Severity::Info, text);
         }
     }
 

@@ -24,6 +24,7 @@ fn failed(level: &Level5, command: &str, output: &str) -> GateFailure {
         output: output.into(),
         staging: level.staging.clone(),
         task: None,
+        clean: false,
     }
 }
 

@@ -52,7 +52,7 @@ fn a_gate_that_passed_on_the_tree_is_not_run_again() {
     let tree = lab.oid(&format!("{staging}^{{tree}}"));
     let other_tree = lab.oid("trunk^{tree}");
     let passed = [("true && true", other_tree), ("true", tree)];
-    let passed = passed.map(|(command, tree)| GatePass { command: command.into(), tree, task: None });
+    let passed = passed.map(|(command, tree)| GatePass { command: command.into(), tree, task: None, clean: false });
     integration.gated(&lab, &base, &staging, &passed);
     assert_eq!(lab.ran(), ["two"]);
 }
@@ -70,14 +70,7 @@ fn a_failed_required_gate_is_reported_with_the_gates_that_passed() {
         gate("second", "echo a.txt is bad; echo on stderr >&2; exit 3"),
         gate("third", "true"),
     ];
-    let call = GateCall {
-        level: LEVEL,
-        base: &base,
-        staging: &staging,
-        passed: &[],
-        ignore: &["red before".into()],
-        verify: &[],
-    };
+    let call = GateCall { ignore: &["red before".into()], ..call(&base, &staging) };
     let gated = done(integration.gate(&lab.lock(), call).unwrap());
     let Gated::Failed { failure, passed } = gated else { panic!("{gated:?}") };
     assert_eq!((failure.gate.as_str(), failure.staging), ("second", staging));
@@ -156,10 +149,9 @@ fn verifications_run_after_the_gates_and_name_their_task() {
         .zip(verify)
         .map(|(id, command)| Verification { task: task(id), command: command.into(), timeout: Duration::from_secs(9) })
         .collect();
-    let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &verify };
+    let call = GateCall { verify: &verify, ..call(&base, &staging) };
     let failed = failure(done(integration.gate(&lab.lock(), call).unwrap()));
-    // A verification that fails on the shared checkout is run once more on a fresh one.
-    assert_eq!(lab.ran(), ["gate", "verify A", "verify B", "verify C", "verify D", "verify D"]);
+    assert_eq!(lab.ran(), ["gate", "verify A", "verify B", "verify C", "verify D"]);
     assert_eq!((failed.gate.as_str(), failed.task), ("verify D", Some(task("D"))));
 }
 
@@ -176,12 +168,11 @@ fn a_pass_of_one_task_does_not_count_for_another_with_the_same_command() {
         timeout: Duration::from_secs(9),
     });
     let tree = lab.oid(&format!("{staging}^{{tree}}"));
-    let passed = [GatePass { command: command.into(), tree, task: Some(task("A")) }];
-    let call =
-        GateCall { level: LEVEL, base: &base, staging: &staging, passed: &passed, ignore: &[], verify: &verify };
+    let passed = [GatePass { command: command.into(), tree, task: Some(task("A")), clean: false }];
+    let call = GateCall { passed: &passed, verify: &verify, ..call(&base, &staging) };
     let failed = failure(done(integration.gate(&lab.lock(), call).unwrap()));
     assert_eq!(failed.task, Some(task("C")));
-    assert_eq!(lab.ran(), ["gate", "verify B", "verify C", "verify C"]);
+    assert_eq!(lab.ran(), ["gate", "verify B", "verify C"]);
 }
 
 #[test]
@@ -414,8 +405,7 @@ fn a_removed_worktree_is_created_again() {
     lab.git(&["worktree", "remove", "--force", lab.staging("").to_str().unwrap()]);
     fs::create_dir_all(lab.staging("")).unwrap();
     fs::write(lab.staging("precious"), "x").unwrap();
-    let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &[] };
-    let error = integration.gate(&lab.lock(), call).unwrap_err();
+    let error = integration.gate(&lab.lock(), call(&base, &staging)).unwrap_err();
     assert!(error.message().contains("not empty"), "{error}");
     assert!(lab.staging("precious").exists());
 }
@@ -450,8 +440,7 @@ fn a_gate_is_cancelled_with_all_its_processes() {
             cancel.cancel(Duration::ZERO);
             pid
         });
-        let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &[] };
-        assert_eq!(integration.gate(&lab.lock(), call).unwrap(), Outcome::Cancelled);
+        assert_eq!(integration.gate(&lab.lock(), call(&base, &staging)).unwrap(), Outcome::Cancelled);
         assert!(is_dead(&watcher.join().unwrap()));
         assert_eq!(lab.ran(), ["long"], "the other one is not run");
         // It stays cancelled.
@@ -480,7 +469,7 @@ fn a_verification_that_changes_files_does_not_affect_the_next_one() {
         .zip(verify)
         .map(|(id, command)| Verification { task: task(id), command: command.into(), timeout: Duration::from_secs(9) })
         .collect();
-    let call = GateCall { level: LEVEL, base: &base, staging: &staging, passed: &[], ignore: &[], verify: &verify };
+    let call = GateCall { verify: &verify, ..call(&base, &staging) };
     let answered = done(integration.gate(&lab.lock(), call).unwrap());
     assert!(matches!(answered, Gated::Passed { passed, .. } if passed.len() == 2));
     assert_eq!(lab.ran(), ["verify A", "verify B", "verify A", "verify B"]);

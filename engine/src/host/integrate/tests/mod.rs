@@ -1,6 +1,7 @@
 //! Tests of integration with real git in temporary repositories.
 
 mod blame;
+mod clean;
 mod gate;
 mod land;
 mod plant;
@@ -115,6 +116,7 @@ impl Lab {
             target: MergeTarget::Base,
             prepare: None,
             gates: Vec::new(),
+            caches: Vec::new(),
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
             env: base_env(&[]),
             cancel: Cancel::default(),
@@ -159,7 +161,7 @@ impl Integration {
     }
 
     fn gated(&self, lab: &Lab, base: &Oid, staging: &Oid, passed: &[GatePass]) -> Gated {
-        let call = GateCall { level: LEVEL, base, staging, passed, ignore: &[], verify: &[] };
+        let call = GateCall { passed, ..call(base, staging) };
         done(self.gate(&lab.lock(), call).unwrap())
     }
 
@@ -180,6 +182,10 @@ impl Integration {
         let (staging, _) = self.staged(&base, &[lab.writes("A", &base, "a.txt", text)]);
         self.candidate_of(lab, &base, &staging)
     }
+}
+
+fn call<'a>(base: &'a Oid, staging: &'a Oid) -> GateCall<'a> {
+    GateCall { level: LEVEL, base, staging, passed: &[], ignore: &[], verify: &[], clean: false }
 }
 
 fn git_in(dir: &Path, args: &[&str]) -> String {
