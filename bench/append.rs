@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Feature, Oid, Time};
-use mahabharatha_core::run::event::{Backoff, BackoffStrategy, CleanGates, Event, JobEnd, JobReport, Policy, Setup};
+use mahabharatha_core::run::event::{
+    Accepted, Backoff, BackoffStrategy, CleanGates, Event, JobEnd, JobReport, Policy, Setup,
+};
 use mahabharatha_core::run::{Effect, EffectId, Run};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_engine::report::{Display, Opening, Reporter};
@@ -87,6 +89,7 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         onto_staging: false,
         clean_gates: CleanGates::Last,
         heeds_limits: true,
+        accepted: Accepted::default(),
     };
     let start = Oid::new("0".repeat(40)).expect("an object name");
     Setup {

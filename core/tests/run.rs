@@ -5,8 +5,8 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{
-    Backoff, BackoffStrategy, Candidate, CleanGates, Command, Event, GateFailure, Intent, JobEnd, JobReport, Obstacle, Policy,
-    Setup, TaskBudget, TaskCommit,
+    Accepted, Backoff, BackoffStrategy, Candidate, CleanGates, Command, Event, GateFailure, Intent, JobEnd, JobReport,
+    Obstacle, Policy, Setup, TaskBudget, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::spec::GraphFile;
@@ -49,6 +49,7 @@ impl Story {
             onto_staging: false,
             clean_gates: CleanGates::Last,
             heeds_limits: true,
+            accepted: Accepted::default(),
         };
         let setup = Setup {
             feature: Feature::new("f").unwrap(),
@@ -545,4 +546,20 @@ fn the_time_of_a_session_counts_while_it_holds_a_task() {
     let command = Command::Finish { effect, task, attempt, report };
     story.happens(Event::Asked { request: "3".to_string(), command });
     assert_eq!((story.run.elapsed() - before).as_secs(), 2);
+}
+
+#[test]
+fn settings_that_were_accepted_may_not_change_once_work_has_begun() {
+    let mut accepted = Accepted::default();
+    accepted.set("env.pass", ["A"]);
+    let mut story = Story::of(&[("A", 1)]);
+    let policy = Policy { accepted: accepted.clone(), ..story.run.policy().clone() };
+    assert_eq!(story.run.unaccepted(&accepted), [r#"+ env.pass: ["A"]"#]);
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
+    assert_eq!(story.run.unaccepted(&accepted), [""; 0]);
+    accepted.set("env.pass", ["A", "B"]);
+    assert_eq!(story.run.unaccepted(&accepted), [r#"- env.pass: ["A"]"#, r#"+ env.pass: ["A","B"]"#]);
+    let setup = Setup { policy: Policy { has_gates: true, ..story.run.policy().clone() }, ..story.run.setup().clone() };
+    let not_begun = Run::start(Time(0), &setup).unwrap();
+    assert_eq!(not_begun.unaccepted(&accepted), [""; 0]);
 }

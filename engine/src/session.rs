@@ -3,6 +3,7 @@
 //! Called by the commands that run features or tasks. No process may drive a run without holding the feature's lock.
 
 pub mod caller;
+mod changed_config;
 mod changed_graph;
 pub mod claims;
 pub mod cleanup;
@@ -50,6 +51,8 @@ pub struct Options {
     pub agent: Option<String>,
     pub max_cost: Option<f64>,
     pub allow_red_base: bool,
+    /// Go on with a configuration that changed since the run began.
+    pub accept_config: bool,
     /// Start agents even if the API told an earlier process to wait for a limit to reset.
     pub no_wait: bool,
     /// Print every change of the run as a machine-readable event.
@@ -68,6 +71,7 @@ impl Options {
             agent: None,
             max_cost: None,
             allow_red_base: false,
+            accept_config: false,
             no_wait: false,
             streams: false,
             lease: None,
@@ -249,6 +253,7 @@ impl Session<'_> {
         let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
         check_intent(self.options.intent, graph, Some(&run))?;
         check_target(&run, &self.policy())?;
+        changed_config::check(&run, &self.config, self.options.accept_config, &self.display)?;
         preflight::check(&self.ground(graph, true))?.conclude(|warning| self.display.warn(warning))?;
         let mut events = Vec::new();
         if start != run.setup().start {

@@ -80,18 +80,18 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Parses a call that a session with tasks may make without asking: `task`, `merge` or `status`, in its own directory
-/// and not in the name of another session.
+/// Parses a call that a session with tasks may make without asking: `task`, `merge` or `status`, in its own directory,
+/// unless a person has to decide on it.
 fn own_call(words: &[String], cwd: &Path) -> Option<OwnCall> {
     if !matches!(words.first()?.as_str(), "mahabharatha" | "mbh") {
         return None;
     }
     let Cli { global, command } = Cli::try_parse_from(words).ok()?;
     let for_subagents = match &command {
-        Command::Task(args) if args.acts_as_another() => return None,
+        Command::Task(args) if args.needs_person() => return None,
         Command::Task(args) => args.is_for_subagents(),
         Command::Status(_) => true,
-        Command::Merge(args) if args.acts_as_another() => return None,
+        Command::Merge(args) if args.needs_person() => return None,
         Command::Merge(_) => false,
         _ => return None,
     };

@@ -29,15 +29,18 @@ pub struct MergeArgs {
     /// Show what would be merged; change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Merge with a configuration that changed since the run began
+    #[arg(long)]
+    accept_config: bool,
     /// The calling session [default: CLAUDE_CODE_SESSION_ID, else this login session]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }
 
 impl MergeArgs {
-    /// Tells whether the call names a session instead of acting as its own.
-    pub fn acts_as_another(&self) -> bool {
-        self.session.is_some()
+    /// Tells whether only a person may decide on the call: it names another session or accepts a configuration.
+    pub fn needs_person(&self) -> bool {
+        self.session.is_some() || self.accept_config
     }
 }
 
@@ -91,7 +94,7 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
         Some(lease) => claims::options(&lease, Intent::Session(Some(level))),
         None => Options::new(Intent::Merge(level)),
     };
-    let options = Options { streams: ui.json(), ..options };
+    let options = Options { streams: ui.json(), accept_config: args.accept_config, ..options };
     match session::run(&place.project, &place.paths, ui, &options)? {
         Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end, driver),

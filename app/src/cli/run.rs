@@ -51,6 +51,9 @@ pub struct RunArgs {
     /// Run even if a gate fails on the base; such gates are only reported
     #[arg(long)]
     allow_red_base: bool,
+    /// Resume with a configuration that changed since the run began
+    #[arg(long)]
+    accept_config: bool,
     /// Don't wait for the API limit to reset
     #[arg(long)]
     no_wait: bool,
@@ -85,6 +88,7 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         agent: args.agent.clone(),
         max_cost: args.max_cost,
         allow_red_base: args.allow_red_base,
+        accept_config: args.accept_config,
         no_wait: args.no_wait,
         streams: ui.json(),
         ..Options::new(args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))))

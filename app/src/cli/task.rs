@@ -42,6 +42,9 @@ enum Verb {
         /// Run even if a gate fails on the base; such gates are only reported
         #[arg(long)]
         allow_red_base: bool,
+        /// Resume with a configuration that changed since the run began
+        #[arg(long)]
+        accept_config: bool,
     },
     /// Print the next step: claim, wait, merge, fix, or that the run is over
     Next,
@@ -89,9 +92,9 @@ enum Verb {
 }
 
 impl TaskArgs {
-    /// Tells whether the call names a session instead of acting as its own.
-    pub fn acts_as_another(&self) -> bool {
-        self.session.is_some()
+    /// Tells whether only a person may decide on the call: it names another session or accepts a configuration.
+    pub fn needs_person(&self) -> bool {
+        self.session.is_some() || matches!(self.verb, Verb::Start { accept_config: true, .. })
     }
 
     /// Tells whether a subagent may call it for its own task.
@@ -116,10 +119,12 @@ struct Call<'a> {
 impl Call<'_> {
     fn run(&self, verb: &Verb) -> Result<ExitCode> {
         match verb {
-            Verb::Start { workers, allow_red_base } => match self.caller.start(*workers, *allow_red_base)? {
-                None => self.next(),
-                Some(end) => finish(self.place, self.ui, &end, Driver::Opening),
-            },
+            Verb::Start { workers, allow_red_base, accept_config } => {
+                match self.caller.start(*workers, *allow_red_base, *accept_config)? {
+                    None => self.next(),
+                    Some(end) => finish(self.place, self.ui, &end, Driver::Opening),
+                }
+            }
             Verb::Next => self.next(),
             Verb::Claim { tasks } => {
                 let claims = self.caller.claim(answer::task_ids(tasks)?)?;

@@ -89,7 +89,7 @@ fn a_base_that_moves_again_and_again_pauses_the_run() {
     let moved = repo.subjects("work").iter().filter(|subject| *subject == "moved").count();
     assert_eq!(moved, 4);
     repo.config("");
-    repo.run(&["run"]).code(0);
+    repo.run(&["run", "--accept-config"]).code(0);
     assert_eq!(repo.subjects("work")[0], "Level 1: x");
     assert_eq!(repo.subjects("work").iter().filter(|subject| *subject == "moved").count(), 4);
 }

@@ -106,7 +106,7 @@ fn a_gate_that_passed_is_not_run_again_on_the_same_tree_and_one_that_failed_is()
         &[("counted", COUNTED), ("picky", "echo again >> ../../../../.git/again")],
         "gates: { clean: never }\n",
     ));
-    repo.run(&["run"]).code(9).says("a.txt");
+    repo.run(&["run", "--accept-config"]).code(9).says("a.txt");
     assert_eq!((runs(&repo), repo.read(".git/again").lines().count()), (2, 1));
     repo.git(&["checkout", "-q", "a.txt"]);
     repo.run(&["run"]).code(0);

@@ -140,6 +140,8 @@ fn the_user_is_not_asked_about_plain_calls_of_the_program_in_a_session_with_task
         "mahabharatha status -qC /elsewhere",
         "mahabharatha task claim A --session s2",
         "mahabharatha merge --session s2",
+        "mahabharatha merge --accept-config",
+        "mahabharatha task start --accept-config -f x",
         "mahabharatha task next --feature other",
         "mahabharatha run",
         "mahabharatha cleanup --force",

@@ -62,7 +62,7 @@ fn events_end_with_the_error_that_ended_the_run() {
     assert!(error(&ran)["hint"].as_str().unwrap().contains("mahabharatha retry"), "{}", ran.stderr);
     repo.config("");
     repo.run(&["skip", "A", "--reason", "no"]).code(0);
-    let merged = events(&repo.run(&["merge", "--json"]).code(0));
+    let merged = events(&repo.run(&["merge", "--json", "--accept-config"]).code(0));
     assert_eq!(told(&merged, "level", "level").last(), Some(&(json!(1), json!("merged"))));
     assert_eq!(merged.last().unwrap()["code"], 0);
 }

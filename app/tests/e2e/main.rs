@@ -6,6 +6,7 @@ mod agents;
 mod attempts;
 mod bad_input;
 mod base_moves;
+mod changed_config;
 mod checkout;
 mod clean_gates;
 mod commands;

@@ -1,5 +1,6 @@
 //! `.mahabharatha/config.yaml`: its keys and their defaults.
 
+mod accepted;
 mod decode;
 mod generated;
 pub(crate) mod read;
@@ -253,6 +254,7 @@ impl Config {
             onto_staging: self.merge.target == MergeTarget::Staging,
             clean_gates: self.gates.clean,
             heeds_limits: true,
+            accepted: self.accepted(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::accepted::Accepted;
 use super::effect::EffectId;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
@@ -179,6 +180,8 @@ pub struct Policy {
     pub clean_gates: CleanGates,
     /// Whether to wait until an API limit resets that an earlier process met.
     pub heeds_limits: bool,
+    /// Settings that decide what is executed and believed; a change needs the user's consent (`Run::unaccepted`).
+    pub accepted: Accepted,
 }
 
 /// Limit on the cost of all attempts at one task.

@@ -2,6 +2,7 @@
 //!
 //! `step` is the only place that decides. `drive` connects it to a journal and a host, real or simulated.
 
+mod accepted;
 mod breaker;
 mod command;
 mod drive;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::run::event::{Backoff, BackoffStrategy, CleanGates, Policy};
+use mahabharatha_core::run::event::{Accepted, Backoff, BackoffStrategy, CleanGates, Policy};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::rng::Rng;
@@ -97,6 +97,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
         onto_staging: false,
         clean_gates: rng.one_of([CleanGates::Last, CleanGates::Last, CleanGates::Every, CleanGates::Never]),
         heeds_limits: rng.chance(70),
+        accepted: Accepted::default(),
         max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
         max_usd_per_task: rng.chance(15).then(|| rng.between(1, 4) as f64 / 2.0),
     }

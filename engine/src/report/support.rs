@@ -5,8 +5,8 @@ use std::time::Duration;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::event::{
-    Backoff, BackoffStrategy, Candidate, CleanGates, Command, FailCause, GateFailure, GatePass, Intent, JobEnd, JobReport,
-    Obstacle, Policy, Setup,
+    Accepted, Backoff, BackoffStrategy, Candidate, CleanGates, Command, FailCause, GateFailure, GatePass, Intent,
+    JobEnd, JobReport, Obstacle, Policy, Setup,
 };
 use mahabharatha_core::run::{Effect, EffectId, Event, Run};
 use mahabharatha_core::spec::GraphFile;
@@ -50,12 +50,20 @@ pub fn policy() -> Policy {
         onto_staging: false,
         clean_gates: CleanGates::Last,
         heeds_limits: true,
+        accepted: Accepted::default(),
     }
 }
 
 pub fn failure(gate: &str) -> GateFailure {
     let (gate, command) = (gate.to_string(), "cargo clippy".to_string());
-    GateFailure { gate, command, output: "error: unused variable `x`".to_string(), staging: oid('5'), task: None, clean: false }
+    GateFailure {
+        gate,
+        command,
+        output: "error: unused variable `x`".to_string(),
+        staging: oid('5'),
+        task: None,
+        clean: false,
+    }
 }
 
 pub fn failed(cause: FailCause, feedback: &str, strays: &[&str]) -> JobEnd {

@@ -17,7 +17,7 @@ use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 
 use super::claims::{self, Participant};
-use super::{Outcome, control};
+use super::{Options, Outcome, control};
 use crate::lease::{self, Lease};
 use crate::specs;
 use crate::worker::held::{self, Check, Claimed};
@@ -77,12 +77,13 @@ impl<'a> Caller<'a> {
 
     /// Opens the run for this session, which drives it from now on. Returns how the run ended if it could not be
     /// opened.
-    pub fn start(&self, workers: Option<u32>, allow_red_base: bool) -> Result<Option<End>> {
+    pub fn start(&self, workers: Option<u32>, allow_red_base: bool, accept_config: bool) -> Result<Option<End>> {
         let Caller { place, ui, .. } = self;
         let config = specs::load_config(&place.project)?;
         let workers = Some(workers.unwrap_or(config.workers.count).min(MAX_WORKERS));
         let lease = Lease { drives: true, workers, allow_red_base, ..self.new_lease(config.workers.timeout) };
-        match super::run(&place.project, &place.paths, ui, &claims::options(&lease, Intent::Session(None)))? {
+        let options = Options { accept_config, ..claims::options(&lease, Intent::Session(None)) };
+        match super::run(&place.project, &place.paths, ui, &options)? {
             Outcome::AlreadyCompleted | Outcome::Open => Ok(None),
             Outcome::Ended(end) => {
                 self.end_lease_unless(|lease, holds| holds && lease.drives)?;

@@ -16,7 +16,7 @@ use mahabharatha_sys::store::locks::{FeatureLock, JobLock};
 use mahabharatha_sys::store::spool::{self, Asked};
 use mahabharatha_sys::ui::Ui;
 
-use super::{Begun, Options, Recorder, Session, now, rebuild};
+use super::{Begun, Options, Recorder, Session, changed_config, now, rebuild};
 use crate::host::LocalHost;
 use crate::lease::{self, Lease};
 use crate::report::{Display, Opening, files};
@@ -81,7 +81,8 @@ impl Participant<'_> {
     fn apply(&self, lock: &FeatureLock, asked: Option<Event>) -> Result<Run> {
         let Participant { place: Place { project, paths, .. }, ui, lease } = *self;
         // Finished work is accepted whichever session drives the run.
-        if !matches!(asked, Some(Event::Asked { command: Command::Finish { .. }, .. })) {
+        let is_finished = matches!(asked, Some(Event::Asked { command: Command::Finish { .. }, .. }));
+        if !is_finished {
             super::refuse_another_session(paths, Some(lease))?;
         }
         // The lease may have ended before this process took the lock.
@@ -96,6 +97,9 @@ impl Participant<'_> {
         let options = options(lease, Intent::Session(None));
         let (display, config) = (Display::start(ui, options.streams), specs::load_config(project)?);
         let session = Session { project, paths, ui, display, options: &options, config };
+        if !is_finished {
+            changed_config::check(&run, &session.config, false, &session.display)?;
+        }
         if lease.drives && !is_open(&run) {
             let event = session.resumed(Intent::Session(None))?;
             record(&mut run, &mut journal, now(), &event)?;

@@ -1,0 +1,101 @@
+//! Chooses the settings that decide what a run executes and what it believes.
+
+use super::{AgentConfig, Config, Gate, Gates, Merge};
+use crate::run::event::Accepted;
+
+impl Config {
+    /// Returns the settings that may not change under a run unless the user accepts it.
+    pub fn accepted(&self) -> Accepted {
+        // Every key is named, so that the compiler asks where a new one belongs.
+        #[rustfmt::skip]
+        let Config {
+            launcher, quality_gates, gates, agent, agents, env, merge, ownership,
+            project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, claude_tasks: _, cleanup: _, security: _,
+        } = self;
+        let mut accepted = Accepted::default();
+        accepted.set("launcher.type", launcher.kind);
+        for Gate { name, command, required, timeout: _ } in quality_gates {
+            accepted.set(format!("quality_gates.{name}.command"), command);
+            accepted.set(format!("quality_gates.{name}.required"), required);
+        }
+        let Gates { clean, caches } = gates;
+        accepted.set("gates.clean", clean);
+        accepted.set("gates.caches", caches);
+        accepted.set("agent", agent);
+        for (name, AgentConfig { kind, command, env, model: _, effort: _, fallback_model: _ }) in agents {
+            accepted.set(format!("agents.{name}.kind"), kind);
+            accepted.set(format!("agents.{name}.command"), command);
+            accepted.set(format!("agents.{name}.env"), env);
+        }
+        accepted.set("env.pass", &env.pass);
+        let Merge { target, prepare, remediation_attempts: _ } = merge;
+        accepted.set("merge.target", target);
+        if let Some(prepare) = prepare {
+            accepted.set("merge.prepare", prepare);
+        }
+        accepted.set("ownership.generated", ownership.generated.added().collect::<Vec<_>>());
+        accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted(yaml: &str) -> Accepted {
+        Config::parse(yaml).expect("a valid configuration").accepted()
+    }
+
+    #[test]
+    fn what_is_executed_or_believed_is_shown_as_a_diff() {
+        let gates = "quality_gates: [{ name: lint, command: ruff check . }, { name: test, command: pytest }]\n";
+        let old = accepted(&format!("{gates}merge: {{ prepare: uv lock }}\nenv: {{ pass: [A] }}\n"));
+        assert_eq!(old.diff(&old), [""; 0]);
+        let new =
+            accepted("quality_gates: [{ name: test, command: \"true\", required: false }]\nenv: { pass: [A, B] }\n");
+        insta::assert_snapshot!(old.diff(&new).join("\n"), @r#"
+        - env.pass: ["A"]
+        + env.pass: ["A","B"]
+        - merge.prepare: "uv lock"
+        - quality_gates.lint.command: "ruff check ."
+        - quality_gates.lint.required: true
+        - quality_gates.test.command: "pytest"
+        + quality_gates.test.command: "true"
+        - quality_gates.test.required: true
+        + quality_gates.test.required: false
+        "#);
+    }
+
+    #[test]
+    fn agents_ownership_and_how_gates_run_belong_to_it() {
+        for changed in [
+            "agent: command",
+            "agents: { claude: { command: ./claude } }",
+            "agents: { mine: { kind: command } }",
+            "agents: { claude: { env: [TOKEN] } }",
+            "merge: { target: staging }",
+            "gates: { clean: never }",
+            "gates: { caches: [out] }",
+            "ownership: { generated: [\"*.g.rs\"] }",
+            "launcher: { type: container }",
+        ] {
+            assert_ne!(accepted(changed), accepted(""), "{changed}");
+        }
+    }
+
+    #[test]
+    fn other_settings_may_change_at_any_time() {
+        for changed in [
+            "workers: { count: 9, timeout_minutes: 3 }",
+            "retry: { max_attempts: 9 }",
+            "budget: { max_usd: 9 }",
+            "merge: { remediation_attempts: 9 }",
+            "agents: { claude: { model: opus, effort: high } }",
+            "claude_tasks: { enabled: false }",
+            "cleanup: { on_completion: false }",
+            "ports: { per_worker: 3 }",
+        ] {
+            assert_eq!(accepted(changed), accepted(""), "{changed}");
+        }
+    }
+}
