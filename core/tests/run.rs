@@ -563,3 +563,17 @@ fn settings_that_were_accepted_may_not_change_once_work_has_begun() {
     let not_begun = Run::start(Time(0), &setup).unwrap();
     assert_eq!(not_begun.unaccepted(&accepted), [""; 0]);
 }
+
+#[test]
+fn lost_work_is_done_again_when_it_is_retried_and_lost_staging_by_itself() {
+    let mut story = Story::of(&[("A", 1)]);
+    story.done('a').staged(1);
+    story.answers(|effect| Event::NotLanded { effect, level: Level(1), obstacle: Obstacle::StagingLost });
+    assert!(matches!(story.under_way().1, Effect::Stage { .. }), "staged again");
+    let lost = Obstacle::WorkLost { tasks: vec![id("A")] };
+    story.answers(|effect| Event::NotLanded { effect, level: Level(1), obstacle: lost });
+    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("lost the work of A")));
+    let command = Command::Retry { tasks: vec![id("A")], budget: None };
+    story.happens(Event::Asked { request: "r".to_string(), command }).resumed();
+    assert_eq!(story.job().attempt, Attempt(2));
+}

@@ -4,12 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use clap::Args;
-use mahabharatha_core::run::Run;
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::event::TaskCommit;
+use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
 use mahabharatha_engine::host::{cleanup, jobs};
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::report::debug::{
-    Alive, Findings, JournalState, KeptWork, LockState, SessionState, TroubledTask, WorktreeState, blockers_of, render,
+    Alive, Findings, JournalState, KeptWork, LockState, LostWork, SessionState, TroubledTask, WorktreeState,
+    blockers_of, render,
 };
 use mahabharatha_engine::report::files;
 use mahabharatha_engine::report::hypotheses::hypotheses;
@@ -86,12 +89,14 @@ fn look(place: &Place, task: Option<&str>) -> Result<Findings> {
         workers: alive(paths.dir()),
         worktrees: worktrees(place, run)?,
         wip: kept_work(place, task)?,
+        lost: run.map(|run| lost_work(place, run)).transpose()?.unwrap_or_default(),
         tasks: view.as_ref().map(|view| troubled_tasks(view, run, task)).unwrap_or_default(),
         blockers: view.as_ref().map(blockers_of).unwrap_or_default(),
         hypotheses: Vec::new(),
     };
     if let Some(task) = task {
         findings.blockers.retain(|blocker| blocker.what == task);
+        findings.lost.retain(|lost| lost.task == task);
     }
     findings.hypotheses = hypotheses(&findings);
     Ok(findings)
@@ -157,6 +162,24 @@ fn kept_work(place: &Place, task: Option<&str>) -> Result<Vec<KeptWork>> {
         wanted.then(|| KeptWork { name: name.clone(), commit: commit.to_string(), task: of })
     });
     Ok(refs.collect())
+}
+
+/// Returns the completed tasks that are not merged and whose commits cannot be read any more.
+fn lost_work(place: &Place, run: &Run) -> Result<Vec<LostWork>> {
+    let waiting = run.levels().iter().filter(|level| !matches!(level.status, LevelStatus::Merged { .. }));
+    let mut commits: Vec<TaskCommit> = Vec::new();
+    for level in waiting {
+        for (task, state) in run.graph().tasks()[level.tasks.clone()].iter().zip(&run.tasks()[level.tasks.clone()]) {
+            if let TaskStatus::Completed { commit, .. } = &state.status {
+                commits.push(TaskCommit { task: task.id.clone(), commit: commit.clone() });
+            }
+        }
+        commits.extend(level.fixes.iter().cloned());
+    }
+    let oids: Vec<Oid> = commits.iter().map(|of| of.commit.clone()).collect();
+    let lost = place.project.git().lost(&oids)?;
+    let lost = commits.iter().filter(|of| lost.contains(&of.commit));
+    Ok(lost.map(|of| LostWork { task: of.task.to_string(), commit: of.commit.to_string() }).collect())
 }
 
 fn troubled_tasks(view: &RunView, run: Option<&Run>, only: Option<&str>) -> Vec<TroubledTask> {

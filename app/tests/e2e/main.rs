@@ -26,6 +26,7 @@ mod install;
 mod json_output;
 mod killed;
 mod landing;
+mod lost_commits;
 mod names;
 mod ownership;
 mod peers_control;

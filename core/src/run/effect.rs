@@ -22,10 +22,11 @@ pub enum Effect {
     PrepareSlot { worker: WorkerId },
     /// One attempt at one task. → `JobStarted`, `JobEnded`
     RunJob(Job),
-    /// Put the tasks' commits onto staging. → `Staged`
+    /// Put the tasks' commits onto staging. → `Staged`, `NotLanded` (work that is lost)
     Stage { level: Level, base: Oid, tasks: Vec<TaskCommit> },
     /// Merge a moved base in, prepare, run what has not passed on that tree.
-    /// → `GatesPassed`, `GateFailed`, `NotLanded` (a conflict, a base that was rewritten or left its checkout behind)
+    /// → `GatesPassed`, `GateFailed`, `NotLanded` (a conflict, a base that was rewritten or left its checkout behind, staging
+    /// lost)
     Gate {
         level: Level,
         base: Oid,
@@ -78,13 +79,22 @@ impl Effect {
             | (Event::GatesPassed { level, .. } | Event::GateFailed { level, .. }, Effect::Gate { level: of, .. })
             | (Event::Blamed { level, .. }, Effect::Blame { level: of, .. })
             | (Event::Landed { level, .. }, Effect::Land { level: of, .. }) => level == of,
-            (Event::NotLanded { level, obstacle, .. }, Effect::Gate { level: of, .. }) => {
-                level == of && !matches!(obstacle, Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. })
-            }
-            (Event::NotLanded { level, obstacle, .. }, Effect::Land { level: of, .. }) => {
-                level == of && !matches!(obstacle, Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. })
-            }
+            (
+                Event::NotLanded { level, obstacle, .. },
+                Effect::Stage { level: of, .. } | Effect::Gate { level: of, .. } | Effect::Land { level: of, .. },
+            ) => level == of && self.can_meet(obstacle),
             _ => false,
+        }
+    }
+
+    fn can_meet(&self, obstacle: &Obstacle) -> bool {
+        match obstacle {
+            Obstacle::WorkLost { .. } => matches!(self, Effect::Stage { .. }),
+            Obstacle::StagingLost | Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => {
+                matches!(self, Effect::Gate { .. })
+            }
+            Obstacle::BaseRewritten { .. } => matches!(self, Effect::Gate { .. } | Effect::Land { .. }),
+            Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => matches!(self, Effect::Land { .. }),
         }
     }
 }

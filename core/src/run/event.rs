@@ -435,6 +435,10 @@ pub enum Obstacle {
     CheckoutLeftBehind { branch: String, worktree: String, was: Oid, now: Oid },
     /// The checkout of the base branch has changes in the way.
     CheckoutInTheWay { files: Vec<String>, worktree: String, why: String },
+    /// The repository no longer has all objects of these tasks' commits.
+    WorkLost { tasks: Vec<TaskId> },
+    /// The repository no longer has all objects of the staged commit; it must be staged again.
+    StagingLost,
 }
 
 impl fmt::Display for Obstacle {
@@ -458,6 +462,15 @@ impl fmt::Display for Obstacle {
                 write!(f, "the checkout at {worktree} is in the way: {why}")?;
                 if files.is_empty() { Ok(()) } else { write!(f, " ({})", files.join(", ")) }
             }
+            Obstacle::WorkLost { tasks } => {
+                let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+                write!(
+                    f,
+                    "the repository has lost the work of {}: objects of its commits are missing",
+                    tasks.join(", ")
+                )
+            }
+            Obstacle::StagingLost => f.write_str("the repository loses what is staged: objects of it are missing"),
         }
     }
 }

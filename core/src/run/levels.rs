@@ -221,9 +221,18 @@ impl Run {
     pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
         let Some(current) = self.integrating(level) else { return };
         let state = &mut self.levels[current];
-        if *obstacle == Obstacle::BaseMoved && state.base_moves < MAX_BASE_MOVES {
+        let may_repeat = state.base_moves < MAX_BASE_MOVES;
+        if *obstacle == Obstacle::BaseMoved && may_repeat {
             state.base_moves += 1;
             state.status = LevelStatus::Gating;
+            return;
+        }
+        if matches!(obstacle, Obstacle::WorkLost { .. } | Obstacle::StagingLost) {
+            // Staging is built again from the tasks' commits.
+            state.run_again();
+        }
+        if *obstacle == Obstacle::StagingLost && may_repeat {
+            state.base_moves += 1;
             return;
         }
         state.status = LevelStatus::Failed { failure: LevelFailure::Obstacle(obstacle.clone()) };
@@ -234,7 +243,9 @@ impl Run {
             Obstacle::BaseMoved => End::Paused {
                 why: format!("the base branch moved {MAX_BASE_MOVES} times while level {level} was gated"),
             },
-            Obstacle::BaseRewritten { .. }
+            Obstacle::WorkLost { .. }
+            | Obstacle::StagingLost
+            | Obstacle::BaseRewritten { .. }
             | Obstacle::CheckoutLeftBehind { .. }
             | Obstacle::CheckoutInTheWay { .. } => End::Paused { why: obstacle.to_string() },
         };

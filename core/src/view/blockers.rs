@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::excerpt::{key_line, summary};
-use crate::ids::Level;
+use crate::ids::{Level, TaskId};
 use crate::run::event::{GateFailure, Obstacle};
 use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
 
@@ -116,6 +116,11 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
              files: `git -C '{worktree}' read-tree -m -u {was} {now}`; then `mahabharatha run`"
         ),
         Obstacle::CheckoutInTheWay { .. } => "fix that, then `mahabharatha run`".to_string(),
+        Obstacle::WorkLost { tasks } => {
+            let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+            format!("`mahabharatha retry {}` rebuilds it, then `mahabharatha run`", tasks.join(" "))
+        }
+        Obstacle::StagingLost => "check the disk and the repository (`git fsck`), then `mahabharatha run`".to_string(),
     }
 }
 

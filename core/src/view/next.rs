@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::blockers::{blockers_of, resolution_of};
 use crate::ids::{Level, TaskId};
 use crate::run::effect::Effect;
+use crate::run::event::Obstacle;
 use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -86,7 +87,10 @@ impl Next {
                         format!("gate {} failed; {why}\n\n{}", failure.gate, failure.output)
                     }
                     LevelFailure::Obstacle(obstacle) => {
-                        next.command = Some(format!("mahabharatha merge --retry -f {}", next.feature));
+                        next.command = Some(match obstacle {
+                            Obstacle::WorkLost { tasks } => retry(tasks, &next.feature),
+                            _ => format!("mahabharatha merge --retry -f {}", next.feature),
+                        });
                         format!("{obstacle}; {}", resolution_of(obstacle))
                     }
                 });
@@ -137,4 +141,9 @@ impl Next {
         };
         self
     }
+}
+
+fn retry(tasks: &[TaskId], feature: &str) -> String {
+    let names: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+    format!("mahabharatha retry {} -f {feature}", names.join(" "))
 }

@@ -61,7 +61,21 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
             "Woke",
         ],
     ),
-    ("staging", &["Resumed", "Replanned", "SlotReady", "JobEnded", "Staged", "Stop", "Retry", "Skip", "EffectFailed"]),
+    (
+        "staging",
+        &[
+            "Resumed",
+            "Replanned",
+            "SlotReady",
+            "JobEnded",
+            "Staged",
+            "NotLanded",
+            "Stop",
+            "Retry",
+            "Skip",
+            "EffectFailed",
+        ],
+    ),
     (
         "gating",
         &[

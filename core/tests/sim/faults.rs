@@ -28,6 +28,8 @@ pub enum Fault {
     BaseRewritten,
     Conflict,
     CheckoutInTheWay,
+    /// The repository loses a commit of a task, or what is staged.
+    ObjectsLost,
     EffectFails,
     DiskFull,
     ClockGoesBack,
@@ -48,7 +50,7 @@ const KINDS: usize = Fault::OtherPolicy as usize + 1;
 
 /// Faults that are worst in combination; a schedule may have one such set in addition.
 const THEMES: [&[Fault]; 10] = [
-    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull],
+    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull, Fault::ObjectsLost],
     &[Fault::SessionAsks, Fault::OtherIntent, Fault::BadCommit, Fault::OrchestratorDies, Fault::GraphChanges],
     &[Fault::Outage, Fault::JobCheckpoints, Fault::BadCommit, Fault::FixFails, Fault::OrchestratorDies],
     &[Fault::BaseMoves, Fault::EventRepeated, Fault::LateAnswer, Fault::BadCommit, Fault::CheckoutInTheWay],

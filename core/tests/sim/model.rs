@@ -275,7 +275,10 @@ impl Model {
             Event::Blamed { level, .. } => matches!(effect, Effect::Blame { level: of, .. } if of == level),
             Event::Landed { level, .. } => is_land(effect, *level),
             Event::NotLanded { level, obstacle, .. } => match obstacle {
-                Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => is_gate(effect, *level),
+                Obstacle::WorkLost { .. } => matches!(effect, Effect::Stage { level: of, .. } if of == level),
+                Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } | Obstacle::StagingLost => {
+                    is_gate(effect, *level)
+                }
                 Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => is_land(effect, *level),
                 Obstacle::BaseRewritten { .. } => is_gate(effect, *level) || is_land(effect, *level),
             },

@@ -1,8 +1,8 @@
 //! Simulated users: send random commands during a run, and help where it cannot go on.
 
 use mahabharatha_core::ids::{TaskId, WorkerId};
-use mahabharatha_core::run::event::{Command, Intent, Policy, TaskBudget};
-use mahabharatha_core::run::{End, Phase, Run, TaskStatus};
+use mahabharatha_core::run::event::{Command, Intent, Obstacle, Policy, TaskBudget};
+use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Phase, Run, TaskStatus};
 use mahabharatha_core::view::Next;
 
 use crate::graphs;
@@ -79,6 +79,11 @@ pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
                 Command::Retry { tasks: vec![task], budget }
             }
         });
+    }
+    let failed = run.current_level().map(|level| &level.status);
+    if let Some(LevelStatus::Failed { failure: LevelFailure::Obstacle(Obstacle::WorkLost { tasks }) }) = failed {
+        let budget = thorough.then_some(TaskBudget { max_usd: None });
+        commands.push(Command::Retry { tasks: tasks.clone(), budget });
     }
     for task in of_status(|status| matches!(status, TaskStatus::Waiting)) {
         commands.push(match world.rng.chance(50) {

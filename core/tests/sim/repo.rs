@@ -33,6 +33,8 @@ pub struct Repo {
     passes: BTreeSet<GatePass>,
     candidates: BTreeSet<(Oid, Oid, Oid)>,
     landed: BTreeMap<Level, (Candidate, Oid)>,
+    /// Commits of tasks and fixes that cannot be read any more.
+    lost: BTreeSet<Oid>,
 }
 
 /// Content of a staging tip.
@@ -58,6 +60,7 @@ impl Repo {
             passes: BTreeSet::new(),
             candidates: BTreeSet::new(),
             landed: BTreeMap::new(),
+            lost: BTreeSet::new(),
         }
     }
 
@@ -105,7 +108,23 @@ impl Repo {
         if trunk.red { vec![failure(GATES[1])] } else { Vec::new() }
     }
 
-    pub fn stage(&mut self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> (Oid, Vec<TaskCommit>) {
+    /// Stages the tasks' commits, unless one of them is lost.
+    pub fn stage(
+        &mut self,
+        level: Level,
+        base: &Oid,
+        tasks: &[TaskCommit],
+        faults: &mut Faults,
+        rng: &mut Rng,
+    ) -> Result<(Oid, Vec<TaskCommit>), Obstacle> {
+        if faults.strikes(Fault::ObjectsLost, rng) {
+            self.lost.extend(rng.pick(tasks).map(|of| of.commit.clone()));
+        }
+        let is_lost = |of: &&TaskCommit| self.lost.contains(&of.commit);
+        let lost: Vec<TaskId> = tasks.iter().filter(is_lost).map(|of| of.task.clone()).collect();
+        if !lost.is_empty() {
+            return Err(Obstacle::WorkLost { tasks: lost });
+        }
         let commits: Vec<TaskCommit> = tasks
             .iter()
             .map(|of| TaskCommit { task: of.task.clone(), commit: oid(&format!("staged {} {base}", of.commit)) })
@@ -113,7 +132,7 @@ impl Repo {
         let staging = if tasks.is_empty() { base.clone() } else { oid(&format!("staging {base} {commits:?}")) };
         let content = Staging { level, commits: tasks.to_vec(), base: base.clone() };
         self.stagings.insert(staging.clone(), content);
-        (staging, commits)
+        Ok((staging, commits))
     }
 
     /// Runs the gates on staging, with the base branch merged in.
@@ -130,6 +149,9 @@ impl Repo {
         if trunk.rewritten {
             let obstacle = Obstacle::BaseRewritten { was: base.clone(), now: Some(trunk.tip().clone()) };
             return Event::NotLanded { effect: id, level, obstacle };
+        }
+        if faults.strikes(Fault::ObjectsLost, rng) {
+            return Event::NotLanded { effect: id, level, obstacle: Obstacle::StagingLost };
         }
         let mut content = self.stagings.get(staging).expect("only what was staged is gated").clone();
         assert_eq!(content.level, level, "another level's staging is gated");

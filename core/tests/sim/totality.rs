@@ -189,7 +189,7 @@ fn gate_failed(rng: &mut Rng, run: &Run, effect: EffectId, level: Level) -> Even
 
 fn obstacle(rng: &mut Rng) -> Obstacle {
     let text = || "x".to_string();
-    match rng.between(0, 4) {
+    match rng.between(0, 6) {
         0 => Obstacle::BaseMoved,
         1 => Obstacle::BaseRewritten { was: any_oid(rng), now: None },
         2 => Obstacle::Conflict { files: vec![text()], worktree: text() },
@@ -197,6 +197,8 @@ fn obstacle(rng: &mut Rng) -> Obstacle {
             let (was, now) = (any_oid(rng), any_oid(rng));
             Obstacle::CheckoutLeftBehind { branch: text(), worktree: text(), was, now }
         }
+        4 => Obstacle::WorkLost { tasks: vec![TaskId::new("T-01").expect("a good id")] },
+        5 => Obstacle::StagingLost,
         _ => Obstacle::CheckoutInTheWay { files: vec![text()], worktree: text(), why: text() },
     }
 }

@@ -377,8 +377,11 @@ impl World {
             Effect::CheckBase { .. } => Event::BaseChecked { effect: id, red: self.repo.red_gates() },
             Effect::PrepareSlot { worker } => Event::SlotReady { effect: id, worker: *worker },
             Effect::Stage { level, base, tasks } => {
-                let (staging, commits) = self.repo.stage(*level, base, tasks);
-                Event::Staged { effect: id, level: *level, staging, commits }
+                let level = *level;
+                match self.repo.stage(level, base, tasks, &mut self.faults, &mut self.rng) {
+                    Ok((staging, commits)) => Event::Staged { effect: id, level, staging, commits },
+                    Err(obstacle) => Event::NotLanded { effect: id, level, obstacle },
+                }
             }
             Effect::Gate { .. } => self.repo.gate(id, effect, model, &mut self.faults, &mut self.rng),
             Effect::Blame { level, failure, .. } => {

@@ -197,8 +197,10 @@ impl LocalHost {
                 });
             }
             Effect::Stage { level, base, tasks } => self.integrate(id, move |_, integration, _| {
-                let (staging, commits) = integration.stage(level, &base, &tasks)?;
-                Ok(Outcome::Done(Event::Staged { effect: id, level, staging, commits }))
+                Ok(Outcome::Done(match integration.stage(level, &base, &tasks)? {
+                    Ok((staging, commits)) => Event::Staged { effect: id, level, staging, commits },
+                    Err(obstacle) => Event::NotLanded { effect: id, level, obstacle },
+                }))
             }),
             Effect::Gate { level, base, staging, passed, verify_all, clean, ignore } => {
                 let verify = if verify_all { self.context.verifications(run) } else { Vec::new() };

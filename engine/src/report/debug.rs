@@ -32,6 +32,8 @@ pub struct Findings {
     pub workers: Vec<Alive>,
     pub worktrees: Vec<WorktreeState>,
     pub wip: Vec<KeptWork>,
+    /// Completed tasks that are not merged and whose commits the repository no longer has in full.
+    pub lost: Vec<LostWork>,
     pub tasks: Vec<TroubledTask>,
     pub blockers: Vec<BlockerState>,
     pub hypotheses: Vec<Hypothesis>,
@@ -90,6 +92,12 @@ pub struct KeptWork {
     pub name: String,
     pub commit: String,
     pub task: String,
+}
+
+#[derive(Debug, Serialize)]
+pub struct LostWork {
+    pub task: String,
+    pub commit: String,
 }
 
 /// Task that is blocked or had a failed attempt or a warning.

@@ -75,6 +75,20 @@ fn about_state(findings: &Findings) -> Vec<Hypothesis> {
                 .to_owned(),
         ));
     }
+    for lost in &findings.lost {
+        found.push(because(
+            format!(
+                "The work of {} is lost: the repository does not have all objects of its commit {}. Git removed them \
+                 (`git gc`), or the disk is damaged.",
+                lost.task, lost.commit
+            ),
+            format!(
+                "`mahabharatha retry {} -f {feature}` rebuilds it, then `mahabharatha run {feature}`. `git fsck` tells \
+                 whether more is missing.",
+                lost.task
+            ),
+        ));
+    }
     for worktree in findings.worktrees.iter().filter(|worktree| !worktree.files || !worktree.known_to_git) {
         let left = worktree.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("left-"));
         if !left {

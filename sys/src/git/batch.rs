@@ -5,7 +5,10 @@ use std::io::Write;
 use mahabharatha_core::ids::Oid;
 
 use super::trees::change;
-use super::{Call, Change, Git, RepoPath, Result};
+use super::{Call, Change, Git, GitError, RepoPath, Result};
+
+/// File mode of a submodule, whose commit is in another repository.
+const SUBMODULE_MODE: u32 = 0o160000;
 
 /// The header fields and message of a commit, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +58,39 @@ impl Git {
             all.push(changes);
         }
         Ok(all)
+    }
+
+    /// Returns the commits that cannot be read in full: the repository lacks the commit, its trees or the files that it
+    /// changes.
+    pub fn lost(&self, commits: &[Oid]) -> Result<Vec<Oid>> {
+        let mut lost = Vec::new();
+        if !self.are_whole(commits)? {
+            for commit in commits {
+                if !self.are_whole(std::slice::from_ref(commit))? {
+                    lost.push(commit.clone());
+                }
+            }
+        }
+        Ok(lost)
+    }
+
+    fn are_whole(&self, commits: &[Oid]) -> Result<bool> {
+        if !self.exist(commits)? {
+            return Ok(false);
+        }
+        let changes = match self.diff_commits(commits) {
+            Ok(changes) => changes,
+            Err(GitError::Failed { .. } | GitError::Unexpected { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let files = changes.into_iter().flatten().filter(|change| change.new_mode != SUBMODULE_MODE);
+        self.exist(&files.filter_map(|change| change.new).collect::<Vec<_>>())
+    }
+
+    /// Returns whether the repository has all of the objects.
+    fn exist(&self, objects: &[Oid]) -> Result<bool> {
+        let output = self.call(Call::new(["cat-file", "--batch-check"]).input(lines(objects)))?;
+        Ok(!output.text()?.lines().any(|line| line.ends_with(" missing")))
     }
 
     /// Returns the changes of the index against a commit.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::run::EffectId;
 use mahabharatha_core::run::effect::Carry;
-use mahabharatha_core::run::event::{Candidate, Event, GateFailure, JobEnd, JobReport, Policy, TaskCommit};
+use mahabharatha_core::run::event::{Candidate, Event, GateFailure, JobEnd, JobReport, Obstacle, Policy, TaskCommit};
 use mahabharatha_core::spec::TaskSpec;
 
 /// Checkpoints of a task that use up no retry.
@@ -178,6 +178,7 @@ impl LevelModel {
             }
             Event::Blamed { task, .. } => self.blamed = task.clone(),
             Event::Landed { commit, .. } => self.merged = Some(commit.clone()),
+            Event::NotLanded { obstacle: Obstacle::WorkLost { .. } | Obstacle::StagingLost, .. } => self.unstage(),
             Event::NotLanded { .. } => self.candidate = None,
             _ => {}
         }

@@ -97,7 +97,12 @@ impl Integration {
     /// Merges the base branch in if it has moved, runs `merge.prepare`, and runs the gates that have not passed on that
     /// tree.
     pub fn gate(&self, _lock: &IntegrationLock, call: GateCall) -> Result<Outcome<Gated>> {
-        let outcome = self.run_gates(call)?;
+        let outcome = match self.run_gates(call) {
+            Err(_) if self.is_lost(call.staging)? => {
+                return Ok(Outcome::Done(Gated::Blocked(Obstacle::StagingLost)));
+            }
+            outcome => outcome?,
+        };
         if let Outcome::Done(Gated::Failed { failure, .. }) = &outcome {
             self.show_staging(&failure.staging)?;
         }

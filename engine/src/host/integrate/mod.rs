@@ -108,6 +108,11 @@ impl Integration {
         format!("Mahabharatha-Feature: {}\nMahabharatha-Level: {level}\n", self.paths.feature())
     }
 
+    /// Returns whether the repository no longer has all objects of the commit.
+    fn is_lost(&self, commit: &Oid) -> mahabharatha_sys::error::Result<bool> {
+        Ok(!self.objects.lost(std::slice::from_ref(commit))?.is_empty())
+    }
+
     fn tree_of(&self, commit: &Oid) -> mahabharatha_sys::error::Result<Oid> {
         let tree = self.objects.rev_parse(&format!("{commit}^{{tree}}"))?;
         tree.ok_or_else(|| missing(commit))

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
-use mahabharatha_core::run::event::TaskCommit;
+use mahabharatha_core::run::event::{Obstacle, TaskCommit};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Change, CommitText, NewCommit, RefChange, RepoPath};
@@ -27,8 +27,24 @@ struct Work<'a> {
 
 impl Integration {
     /// Rebuilds staging from the tasks' commits in the given order, keeping messages, authors and changes. Returns the
-    /// tip of staging and each task's commit there.
-    pub fn stage(&self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Result<(Oid, Vec<TaskCommit>)> {
+    /// tip of staging and each task's commit there, or the tasks whose commits are lost.
+    pub fn stage(
+        &self,
+        level: Level,
+        base: &Oid,
+        tasks: &[TaskCommit],
+    ) -> Result<Result<(Oid, Vec<TaskCommit>), Obstacle>> {
+        self.try_stage(level, base, tasks).map(Ok).or_else(|error| {
+            let commits: Vec<Oid> = tasks.iter().map(|task| task.commit.clone()).collect();
+            let lost = self.objects.lost(&commits)?;
+            let is_lost = |task: &&TaskCommit| lost.contains(&task.commit);
+            let mut tasks: Vec<TaskId> = tasks.iter().filter(is_lost).map(|task| task.task.clone()).collect();
+            tasks.dedup();
+            if tasks.is_empty() { Err(error) } else { Ok(Err(Obstacle::WorkLost { tasks })) }
+        })
+    }
+
+    fn try_stage(&self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Result<(Oid, Vec<TaskCommit>)> {
         let works = self.read_works(tasks)?;
         self.check_ownership(&works)?;
         check_file_directory_clashes(&works)?;
@@ -64,9 +80,12 @@ impl Integration {
     fn keep_user_commits(&self, base: &Oid) -> Result<()> {
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?.filter(|tip| tip != base);
         let Some(tip) = tip else { return Ok(()) };
-        match self.newest_user_commit(base, &tip)? {
-            Some(_) => self.keep_for_user(tip),
-            None => Ok(()),
+        match self.newest_user_commit(base, &tip) {
+            Ok(Some(_)) => self.keep_for_user(tip),
+            Ok(None) => Ok(()),
+            // What cannot be read cannot be kept.
+            Err(_) if self.is_lost(&tip)? => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

@@ -66,6 +66,10 @@ impl Integration {
             return Ok(None);
         };
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?;
+        if self.is_lost(&shown)? {
+            // A comparison with the new tip may show too many changes, but misses none.
+            return Ok(tip);
+        }
         let theirs = tip.map_or(Ok(None), |tip| self.newest_user_commit(&shown, &tip))?;
         Ok(theirs.or(Some(shown)))
     }

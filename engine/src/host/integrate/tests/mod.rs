@@ -96,6 +96,20 @@ impl Lab {
         })
     }
 
+    /// Removes an object from the repository, as a damaged disk would.
+    fn lose(&self, object: &Oid) {
+        let packs = fs::read_dir(self.root.join(".git/objects/pack")).into_iter().flatten().flatten();
+        let unpacked = self.root.join(".git/unpacked");
+        for pack in packs.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "pack")) {
+            fs::rename(pack, &unpacked).unwrap();
+            let mut unpack = Command::new("git");
+            unpack.args(["unpack-objects", "-q"]).current_dir(&self.root).stdin(fs::File::open(&unpacked).unwrap());
+            assert!(unpack.status().unwrap().success());
+        }
+        let (dir, name) = object.as_str().split_at(2);
+        fs::remove_file(self.root.join(".git/objects").join(dir).join(name)).unwrap();
+    }
+
     fn project(&self) -> Project {
         Project::find(&self.root).unwrap()
     }
@@ -157,7 +171,7 @@ impl Lab {
 
 impl Integration {
     fn staged(&self, base: &Oid, tasks: &[TaskCommit]) -> (Oid, Vec<TaskCommit>) {
-        self.stage(LEVEL, base, tasks).unwrap()
+        self.stage(LEVEL, base, tasks).unwrap().unwrap()
     }
 
     fn gated(&self, lab: &Lab, base: &Oid, staging: &Oid, passed: &[GatePass]) -> Gated {

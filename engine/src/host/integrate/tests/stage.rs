@@ -204,3 +204,30 @@ fn a_hundred_tasks_are_staged_at_once() {
     assert_eq!(commits.len(), 100);
     assert_eq!(lab.git(&["ls-tree", &format!("{staging}:many")]).lines().count(), 100);
 }
+
+#[test]
+fn commits_that_are_lost_are_named_by_their_tasks() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let base = lab.oid("trunk");
+    let tasks = ["A", "B", "C"].map(|id| lab.writes(id, &base, &format!("{}.txt", id.to_lowercase()), id));
+    let blob = lab.oid(&format!("{}:c.txt", tasks[2].commit));
+    let lost = || match integration.stage(LEVEL, &base, &tasks).unwrap() {
+        Err(Obstacle::WorkLost { tasks }) => tasks,
+        other => panic!("{other:?}"),
+    };
+    lab.lose(&tasks[0].commit);
+    assert_eq!(lost(), [task("A")]);
+    lab.lose(&blob);
+    assert_eq!(lost(), [task("A"), task("C")]);
+}
+
+#[test]
+fn staging_that_is_lost_is_reported() {
+    let lab = Lab::new();
+    let integration = lab.integration();
+    let base = lab.oid("trunk");
+    let (staging, _) = integration.staged(&base, &[lab.writes("A", &base, "a.txt", "done")]);
+    lab.lose(&staging);
+    assert_eq!(obstacle(integration.gated(&lab, &base, &staging, &[])), Obstacle::StagingLost);
+}
