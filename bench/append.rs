@@ -90,6 +90,7 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         clean_gates: CleanGates::Last,
         heeds_limits: true,
         accepted: Accepted::default(),
+        isolation: mahabharatha_core::config::Isolation::Off,
     };
     let start = Oid::new("0".repeat(40)).expect("an object name");
     Setup {

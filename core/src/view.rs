@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 pub use self::blockers::Blocker;
 pub use self::next::{Next, Step};
 pub use self::planned::PlannedView;
+use crate::config::Isolation;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Level, Oid, TaskId, Time};
 use crate::run::event::{FailCause, JobEnd, JobReport};
@@ -37,6 +38,8 @@ pub struct RunView {
     pub feature: String,
     pub status: &'static str,
     pub mode: String,
+    /// The sandbox in which agents, verifications and gates run.
+    pub sandbox: Isolation,
     /// The level being worked on, or the last one.
     pub level: Option<Level>,
     pub levels: Vec<LevelView>,
@@ -209,6 +212,7 @@ impl RunView {
             feature: run.feature().to_string(),
             status: status_of(run),
             mode: run.mode().to_string(),
+            sandbox: run.policy().isolation,
             level: run.current_level().or(run.levels().last()).map(|level| level.level),
             levels: run.levels().iter().map(|level| level_view(level, run.tasks(), &tasks)).collect(),
             workers: workers_of(run),

@@ -1,6 +1,7 @@
 //! Single decisions of a run.
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
@@ -50,6 +51,7 @@ impl Story {
             clean_gates: CleanGates::Last,
             heeds_limits: true,
             accepted: Accepted::default(),
+            isolation: Isolation::Off,
         };
         let setup = Setup {
             feature: Feature::new("f").unwrap(),

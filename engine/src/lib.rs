@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod claude;
+pub mod confinement;
 pub mod host;
 mod launch;
 pub mod lease;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::config::{AgentConfig, AgentKind, Config, Isolation};
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::run::event::Event;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -110,6 +110,8 @@ pub struct Ground<'a> {
     /// The agent that the user asked for.
     pub agent: Option<&'a str>,
     pub workers: u32,
+    /// The sandbox that is in force.
+    pub isolation: Isolation,
     /// Whether the run has begun already, so that existing branches and changes may be its own.
     pub resumed: bool,
 }
@@ -159,6 +161,18 @@ pub fn check_machine(project: &Project) -> Result<Report> {
         }
     }
     Ok(report)
+}
+
+/// Warns if no sandbox is in force. For `doctor`: a run says so by itself.
+pub fn check_sandbox(report: &mut Report, isolation: Isolation) {
+    match isolation {
+        Isolation::Off => report.warn(
+            "sandbox",
+            "no sandbox is in force: agents, verifications and gates run with your rights.",
+            "`mahabharatha help security` says what that means, and how to get one.",
+        ),
+        isolation => report.ok("sandbox", format!("agents, verifications and gates run in {isolation}")),
+    }
 }
 
 /// Warns about gates whose program is not installed. Only a warning, because it looks at the first word only.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use jiff::Timestamp;
-use mahabharatha_core::config::{Config, LauncherKind};
+use mahabharatha_core::config::{Config, Isolation, LauncherKind, SandboxMode};
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
@@ -26,6 +26,7 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::atomic::{sweep, sweep_of, write_atomic};
 use mahabharatha_sys::store::journal::{Journal, Record};
 use mahabharatha_sys::store::locks::FeatureLock;
@@ -49,6 +50,8 @@ pub struct Options {
     pub workers: Option<u32>,
     pub intent: Intent,
     pub agent: Option<String>,
+    /// The sandbox, if not as configured.
+    pub sandbox: Option<SandboxMode>,
     pub max_cost: Option<f64>,
     pub allow_red_base: bool,
     /// Go on with a configuration that changed since the run began.
@@ -69,6 +72,7 @@ impl Options {
             workers: None,
             intent,
             agent: None,
+            sandbox: None,
             max_cost: None,
             allow_red_base: false,
             accept_config: false,
@@ -125,9 +129,10 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     lease::end_expired(paths.dir())?;
     let config = specs::load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
+    let isolation = sandbox::choose(options.sandbox.unwrap_or(config.sandbox.mode))?;
     // Created before anything is shown: neither the start of a run nor its effects wait for a reader.
     let display = Display::start(ui, options.streams);
-    let session = Session { project, paths, ui, display, options, config };
+    let session = Session { project, paths, ui, display, options, config, isolation };
     paths.take_over_setup_costs(project)?;
     projection::make_home(&project.home(), &project.shared_dir())?;
     for dir in [paths.dir(), paths.specs(), &paths.task_files()] {
@@ -203,6 +208,7 @@ struct Session<'a> {
     display: Display,
     options: &'a Options,
     config: Config,
+    isolation: Isolation,
 }
 
 /// A run that this process is about to drive, and what has happened in it so far.
@@ -286,7 +292,8 @@ impl Session<'_> {
     fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
         let Session { project, paths, ref config, options, .. } = *self;
         let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
-        Ground { project, paths, config, graph, launches: !options.intent.is_session(), agent, workers, resumed }
+        let (launches, isolation) = (!options.intent.is_session(), self.isolation);
+        Ground { project, paths, config, graph, launches, agent, workers, isolation, resumed }
     }
 
     /// Returns the event by which this process takes over the run.
@@ -298,7 +305,7 @@ impl Session<'_> {
     fn policy(&self) -> Policy {
         let Options { workers, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
         let policy = self.config.policy(workers, allow_red_base, max_cost);
-        let policy = Policy { heeds_limits: !no_wait, ..policy };
+        let policy = Policy { heeds_limits: !no_wait, isolation: self.isolation, ..policy };
         if intent.is_session() { claims::policy(policy) } else { policy }
     }
 
@@ -311,7 +318,7 @@ impl Session<'_> {
         leases: Vec<PortLease>,
         asked: Vec<Event>,
     ) -> Result<(Run, Option<End>)> {
-        let Session { project, paths, ui, display, options, config } = self;
+        let Session { project, paths, ui, display, options, config, .. } = self;
         let Begun { mut run, opening } = begun;
         become_subreaper()?;
         host::cleanup::remove_stale_locks(project, paths);
@@ -374,7 +381,7 @@ fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid,
 /// Runs the gates on the base as a starting run would, unless a run is active, and cleans up afterwards.
 pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
     let (project, paths, config) = (ground.project, ground.paths, ground.config);
-    let policy = config.policy(None, false, None);
+    let policy = Policy { isolation: ground.isolation, ..config.policy(None, false, None) };
     if !policy.has_gates {
         return Ok(());
     }

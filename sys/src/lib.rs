@@ -5,6 +5,7 @@ pub mod error;
 pub mod git;
 pub mod proc;
 pub mod project;
+pub mod sandbox;
 pub mod signals;
 pub mod store;
 pub mod ui;

@@ -11,6 +11,7 @@ use mahabharatha_core::plan::Plan;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{GraphFile, Requirements};
 use mahabharatha_engine::claude::tasks::Phase;
+use mahabharatha_engine::confinement::Confinement;
 use mahabharatha_engine::host::jobs;
 use mahabharatha_engine::report::files::{self, Checkpoint};
 use mahabharatha_engine::report::plan::render_plan;
@@ -212,7 +213,11 @@ impl<'a> Designing<'a> {
         self.ui.note(&format!("checking the stubs: {}", check.command));
         let env = proc::base_env(&self.config.env.pass);
         let mark = proc::own_mark(&self.place.paths.planning_mark());
-        ScratchCheckout::open(&self.place.project)?.check_stubs(check, design.stub_files(), env, &mark)
+        let Place { project, paths, .. } = &self.place;
+        let scratch = ScratchCheckout::open(project)?;
+        let confinement = Confinement::choose(&self.config.sandbox)?;
+        let sandbox = scratch.sandbox(project, paths.specs(), &confinement)?;
+        scratch.check_stubs(&sandbox, check, design.stub_files(), env, &mark)
     }
 
     fn confirm(&self, question: &str) -> Result<bool> {

@@ -6,10 +6,11 @@ use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Kind, Result};
 use mahabharatha_sys::project::Place;
+use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
-use mahabharatha_core::config::Config;
+use mahabharatha_core::config::{Config, Isolation};
 use mahabharatha_core::run::{End, Run};
 
 use super::Global;
@@ -56,7 +57,12 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
             }
         },
     );
+    let isolation = match sandbox::choose(config.sandbox.mode) {
+        Ok(isolation) => isolation,
+        Err(error) => return report.fail_with("sandbox", error).map(|()| report),
+    };
     preflight::check_programs(&mut report, &config);
+    preflight::check_sandbox(&mut report, isolation);
     let place = match global.known_place(None) {
         Ok(place) => place,
         Err(error) if error.kind() == Kind::Usage && !global.names_a_feature() => {
@@ -72,13 +78,19 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
         Ok(run) => run,
         Err(error) => return report.fail_with("journal", error).map(|()| report),
     };
-    if let Err(error) = examine_feature(&mut report, &place, &config, run, ui) {
+    if let Err(error) = examine_feature(&mut report, &place, (&config, isolation), run, ui) {
         report.fail_with("graph", error)?;
     }
     Ok(report)
 }
 
-fn examine_feature(report: &mut Report, place: &Place, config: &Config, run: Option<Run>, ui: &Ui) -> Result<()> {
+fn examine_feature(
+    report: &mut Report,
+    place: &Place,
+    (config, isolation): (&Config, Isolation),
+    run: Option<Run>,
+    ui: &Ui,
+) -> Result<()> {
     if run.as_ref().is_some_and(|run| run.ended() == Some(&End::Completed)) {
         report.ok("feature", format!("{} is completed already", place.feature));
         return Ok(());
@@ -100,6 +112,7 @@ fn examine_feature(report: &mut Report, place: &Place, config: &Config, run: Opt
         launches: true,
         agent: None,
         workers: config.workers.count,
+        isolation,
         resumed: run.is_some(),
     };
     preflight::check_ground(report, &ground)?;

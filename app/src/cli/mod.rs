@@ -2,6 +2,7 @@
 
 mod answer;
 mod cleanup;
+mod confine;
 mod debug;
 mod demo;
 mod design;
@@ -20,6 +21,7 @@ mod place;
 mod plan;
 mod retry;
 mod run;
+mod sandbox;
 mod selection;
 mod skip;
 mod status;
@@ -116,6 +118,8 @@ enum Command {
     Debug(debug::DebugArgs),
     /// Check everything that a run needs
     Doctor(doctor::DoctorArgs),
+    /// Run a command, or a shell, in the sandbox exactly as a verification would run
+    Sandbox(sandbox::SandboxArgs),
     /// Do tasks in a session of a coding agent, while this program verifies and merges
     Task(task::TaskArgs),
     /// Install or remove the slash commands, agents and hooks for Claude Code
@@ -142,6 +146,9 @@ enum Command {
 }
 
 pub fn main() -> std::process::ExitCode {
+    if let Some(code) = confine::run_if_called() {
+        return code;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -202,6 +209,7 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Demo(args) => demo::run(global, ui, &args),
         Command::Task(args) => task::run(global, ui, &args),
         Command::Worker(args) => worker::run(global, ui, &args),
+        Command::Sandbox(args) => sandbox::run(global, ui, &args).map(|never| match never {}),
         Command::Watchdog(args) => watchdog::run(ui, &args),
         Command::Hook(args) => hook::run(global, ui, &args),
         Command::Completions { shell } => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use mahabharatha_core::config::LauncherKind;
+use mahabharatha_core::config::{LauncherKind, SandboxMode};
 use mahabharatha_core::graph::Task;
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::plan::Plan;
@@ -42,6 +42,9 @@ pub struct RunArgs {
     /// Where workers run
     #[arg(long, value_name = "MODE", default_value = "auto")]
     mode: Mode,
+    /// How agents, verifications and gates are confined [default: sandbox]
+    #[arg(long, value_name = "SANDBOX")]
+    sandbox: Option<Sandbox>,
     /// The agent for tasks that name none [default: agent]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -67,6 +70,27 @@ enum Mode {
     Task,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sandbox {
+    /// The strongest one that works on this machine
+    Auto,
+    Bwrap,
+    Landlock,
+    /// None: everything runs with your rights
+    Off,
+}
+
+impl From<Sandbox> for SandboxMode {
+    fn from(sandbox: Sandbox) -> Self {
+        match sandbox {
+            Sandbox::Auto => SandboxMode::Auto,
+            Sandbox::Bwrap => SandboxMode::Bwrap,
+            Sandbox::Landlock => SandboxMode::Landlock,
+            Sandbox::Off => SandboxMode::Off,
+        }
+    }
+}
+
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let result = try_run(global, ui, args);
     end_stream(ui, ui.json() && !args.dry_run, &result);
@@ -86,6 +110,7 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         launcher,
         workers: args.workers,
         agent: args.agent.clone(),
+        sandbox: args.sandbox.map(SandboxMode::from),
         max_cost: args.max_cost,
         allow_red_base: args.allow_red_base,
         accept_config: args.accept_config,

@@ -12,6 +12,7 @@ mod messages_api;
 mod support;
 
 mod commands;
+mod confined;
 mod context;
 mod driven;
 mod endings;

@@ -165,6 +165,9 @@ impl Repo {
         } else {
             format!("{base}{added}")
         };
+        // Its agents tell the test how far they are by files outside of their worktrees.
+        let sandbox = if text.contains("sandbox:") { "" } else { "sandbox: off\n" };
+        let text = format!("{sandbox}{text}");
         self.write(".mahabharatha/config.yaml", &text);
     }
 

@@ -12,6 +12,7 @@ use mahabharatha_core::run::effect::{Carry, EffectId, Job, Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 use mahabharatha_core::spec::{FileLists, TaskSpec, Verification};
 use mahabharatha_engine::agent::{AgentKind, AgentSpec};
+use mahabharatha_engine::confinement::Confinement;
 use mahabharatha_engine::worker::{JobSpec, Limits, Logs, PromptContext, Rules, read_result};
 use mahabharatha_sys::git::{Git, Identity};
 use tempfile::TempDir;
@@ -141,6 +142,7 @@ impl Bench {
             spec_dir: self.root().join(".gsd/specs/x"),
             pinned: Git::repository(self.common()).settings().unwrap().pinned().unwrap(),
             identity: Identity::default(),
+            confinement: Confinement::default(),
             agent: AgentSpec { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() },
             env_pass: Vec::new(),
             ports: Vec::new(),

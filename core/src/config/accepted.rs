@@ -1,6 +1,6 @@
 //! Chooses the settings that decide what a run executes and what it believes.
 
-use super::{AgentConfig, Config, Gate, Gates, Merge};
+use super::{AgentConfig, Config, Gate, Gates, Merge, Sandbox};
 use crate::run::event::Accepted;
 
 impl Config {
@@ -9,7 +9,7 @@ impl Config {
         // Every key is named, so that the compiler asks where a new one belongs.
         #[rustfmt::skip]
         let Config {
-            launcher, quality_gates, gates, agent, agents, env, merge, ownership,
+            launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox,
             project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, claude_tasks: _, cleanup: _, security: _,
         } = self;
         let mut accepted = Accepted::default();
@@ -34,6 +34,11 @@ impl Config {
             accepted.set("merge.prepare", prepare);
         }
         accepted.set("ownership.generated", ownership.generated.added().collect::<Vec<_>>());
+        let Sandbox { mode, read, write, network } = sandbox;
+        accepted.set("sandbox.mode", mode);
+        accepted.set("sandbox.read", read);
+        accepted.set("sandbox.write", write);
+        accepted.set("sandbox.network", network);
         accepted
     }
 }
@@ -78,6 +83,10 @@ mod tests {
             "gates: { caches: [out] }",
             "ownership: { generated: [\"*.g.rs\"] }",
             "launcher: { type: container }",
+            "sandbox: off",
+            "sandbox: { read: [/srv] }",
+            "sandbox: { write: [/srv] }",
+            "sandbox: { network: false }",
         ] {
             assert_ne!(accepted(changed), accepted(""), "{changed}");
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::read::{self, Table};
 use super::{
     AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContextEngineering, Env, Gate, Gates,
-    Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Security,
-    Workers, yaml,
+    Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Sandbox,
+    SandboxMode, Security, Workers, yaml,
 };
 use crate::run::event::{BackoffStrategy, CleanGates};
 use crate::spec::Effort;
@@ -57,6 +57,7 @@ fn config(root: &mut Table<'_>) -> Config {
         }),
         cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
         security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
+        sandbox: sandbox(root),
     }
 }
 
@@ -182,6 +183,31 @@ fn ownership(t: &mut Table<'_>) -> Ownership {
         Generated::default()
     });
     Ownership { generated }
+}
+
+/// Reads the mode alone (`sandbox: off`), or a mapping with it.
+fn sandbox(root: &mut Table<'_>) -> Sandbox {
+    let modes = [
+        ("auto", SandboxMode::Auto),
+        ("bwrap", SandboxMode::Bwrap),
+        ("landlock", SandboxMode::Landlock),
+        ("off", SandboxMode::Off),
+    ];
+    if root.is_scalar("sandbox") {
+        let mode = root.word("sandbox", &modes).unwrap_or(SandboxMode::Auto);
+        return Sandbox { mode, read: Vec::new(), write: Vec::new(), network: true };
+    }
+    root.table("sandbox", |t| Sandbox {
+        mode: t.word("mode", &modes).unwrap_or(SandboxMode::Auto),
+        read: t.texts("read", full_path),
+        write: t.texts("write", full_path),
+        network: t.flag("network", true),
+    })
+}
+
+fn full_path(text: &str) -> Result<(), String> {
+    let full = text.starts_with('/') || text.starts_with("~/");
+    if full { Ok(()) } else { Err("a path that begins with `/` or `~/`".to_owned()) }
 }
 
 /// Returns the built-in agents and those of the file, which may override a built-in one.

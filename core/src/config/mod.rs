@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
@@ -40,6 +40,7 @@ pub struct Config {
     pub claude_tasks: ClaudeTasks,
     pub cleanup: Cleanup,
     pub security: Security,
+    pub sandbox: Sandbox,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -190,6 +191,50 @@ pub struct Security {
     pub rules_repository: Option<String>,
 }
 
+/// How untrusted programs are confined.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sandbox {
+    pub mode: SandboxMode,
+    /// Further paths that confined programs may read; `~/` is the home directory.
+    pub read: Vec<String>,
+    /// Further paths that confined programs may write.
+    pub write: Vec<String>,
+    /// Whether verifications and gates may use the network.
+    pub network: bool,
+}
+
+/// The sandbox that the user asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxMode {
+    /// The strongest one that works on this machine.
+    Auto,
+    Bwrap,
+    Landlock,
+    Off,
+}
+
+/// The sandbox that is in force.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    Bwrap,
+    Landlock,
+    /// None: programs have the user's rights.
+    #[default]
+    Off,
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Isolation::Bwrap => "bwrap",
+            Isolation::Landlock => "landlock",
+            Isolation::Off => "off",
+        })
+    }
+}
+
 /// A problem in the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfigProblem {
@@ -239,6 +284,7 @@ impl Config {
     /// Returns the policy of a run; options of the command line take precedence over the configuration.
     pub fn policy(&self, workers: Option<u32>, allow_red_base: bool, max_cost: Option<f64>) -> Policy {
         Policy {
+            isolation: Isolation::Off,
             workers: workers.unwrap_or(self.workers.count),
             max_attempts: self.retry.max_attempts,
             backoff: Backoff {

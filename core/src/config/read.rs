@@ -148,6 +148,11 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Tells whether the value is a single one, neither a list nor a mapping.
+    pub fn is_scalar(&mut self, key: &'static str) -> bool {
+        self.get(key).is_some_and(|node| scalar(node).is_some())
+    }
+
     pub fn contains(&mut self, key: &'static str) -> bool {
         self.get(key).is_some()
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::accepted::Accepted;
 use super::effect::EffectId;
+use crate::config::Isolation;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::spec::GraphFile;
@@ -182,6 +183,9 @@ pub struct Policy {
     pub heeds_limits: bool,
     /// Settings that decide what is executed and believed; a change needs the user's consent (`Run::unaccepted`).
     pub accepted: Accepted,
+    /// The sandbox in which agents, verifications and gates run.
+    #[serde(default)]
+    pub isolation: Isolation,
 }
 
 /// Limit on the cost of all attempts at one task.

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::run::event::{Accepted, Backoff, BackoffStrategy, CleanGates, Policy};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
@@ -84,6 +85,7 @@ pub fn planning(rng: &mut Rng) -> Cost {
 
 pub fn policy(rng: &mut Rng) -> Policy {
     Policy {
+        isolation: Isolation::Off,
         workers: rng.between(1, 8) as u32,
         max_attempts: rng.between(1, 4) as u32,
         backoff: Backoff {

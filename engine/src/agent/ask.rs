@@ -9,9 +9,11 @@ use mahabharatha_core::config::{AgentConfig, AgentKind};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
+use mahabharatha_sys::sandbox::Sandbox;
 use serde_json::Value;
 
 use super::claude;
+use crate::confinement::{self, Confinement};
 
 /// Longer answers are rejected.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -31,6 +33,7 @@ pub struct Asked<'a> {
     pub mark: PathBuf,
     pub timeout: Duration,
     pub max_usd: Option<f64>,
+    pub confinement: &'a Confinement,
 }
 
 pub struct Answer {
@@ -49,9 +52,11 @@ pub fn ask(asked: &Asked<'_>) -> Answer {
 
 fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> {
     let failed = |what: String| Error::new(Kind::Failed, format!("the agent {}: {what}", asked.name));
+    let private = tempfile::tempdir().map_err(Error::caused("cannot create a temporary directory"))?;
+    let mut sandbox = asked.confinement.reading(&private.path().join("sandbox"), asked.root)?;
     let cmd = match (asked.agent.kind, asked.agent.command.as_slice()) {
-        (AgentKind::Claude, _) => claude::command_for(asked)?,
-        (AgentKind::Command, [program, args @ ..]) => super::program(asked.root, program, args),
+        (AgentKind::Claude, _) => claude::command_for(asked, &mut sandbox),
+        (AgentKind::Command, [program, args @ ..]) => super::program(&mut sandbox, asked.root, program, args),
         (AgentKind::Command, []) => {
             return Err(Error::new(Kind::Invalid, format!("the agent {} has no command to ask", asked.name))
                 .hint(format!("Set agents.{}.command in .mahabharatha/config.yaml.", asked.name)));
@@ -59,7 +64,18 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
     };
     proc::become_subreaper().map_err(|error| failed(error.to_string()))?;
     *cost = Cost::unknown();
-    let ended = run(cmd, asked).map_err(|error| failed(error.to_string()));
+    let login = match asked.agent.kind {
+        AgentKind::Claude => claude::Login::lend(&mut sandbox)?,
+        AgentKind::Command => None,
+    };
+    let ended = run(cmd, asked, &sandbox);
+    if let Some(login) = login {
+        login.take_back();
+    }
+    let ended = match confinement::failure(&sandbox) {
+        Some(error) => Err(error),
+        None => ended.map_err(|error| failed(error.to_string())),
+    };
     if !proc::end_descendants(Duration::ZERO) {
         return Err(failed("it left processes that cannot be killed".to_owned()));
     }
@@ -82,9 +98,13 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
     Ok(read_json(&ended.stdout))
 }
 
-fn run(cmd: Cmd, asked: &Asked<'_>) -> std::io::Result<Ended> {
-    let cmd = cmd.cwd(asked.root).envs(asked.env.clone()).stdin(asked.prompt);
-    cmd.watched(&asked.mark).timeout(asked.timeout).keep(MAX_ANSWER_BYTES, 0).run()
+fn run(cmd: Cmd, asked: &Asked<'_>, sandbox: &Sandbox) -> Result<Ended> {
+    let mut cmd = cmd.envs(asked.env.clone()).stdin(asked.prompt).watched(&asked.mark);
+    if asked.agent.kind == AgentKind::Claude {
+        cmd = cmd.envs(claude::login_environment(sandbox));
+    }
+    let cmd = sandbox.confine(cmd)?.timeout(asked.timeout).keep(MAX_ANSWER_BYTES, 0);
+    cmd.run().map_err(|error| Error::new(Kind::Failed, error.to_string()))
 }
 
 fn stderr_text(ended: &Ended) -> String {

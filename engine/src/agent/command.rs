@@ -23,14 +23,14 @@ impl Program {
 impl Agent for Program {
     fn command(&self, session: Session<'_>) -> Result<Cmd> {
         let cmd = match (self.configured.as_slice(), &session.task.run) {
-            ([program, args @ ..], _) => super::program(session.root, program, args),
+            ([program, args @ ..], _) => super::program(session.sandbox, session.root, program, args),
             ([], Some(run)) => Cmd::shell(run),
             ([], None) => {
                 return Err(Error::new(Kind::Failed, "this task has no command to run")
                     .hint("Set `run` in the task, or `command` for the agent in .mahabharatha/config.yaml."));
             }
         };
-        Ok(cmd.cwd(session.worktree).envs(session.env).stdin(session.prompt.text()))
+        Ok(cmd.envs(session.env).stdin(session.prompt.text()))
     }
 
     fn shared_prefix(&self, _session: &Session<'_>) -> Option<String> {
@@ -53,6 +53,8 @@ impl Agent for Program {
             }
         }
     }
+
+    fn clean_up(&self) {}
 
     fn reported_cost(&self) -> Option<Cost> {
         None

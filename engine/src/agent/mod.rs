@@ -17,6 +17,7 @@ use mahabharatha_core::prompt::{Prompt, bound_text};
 use mahabharatha_core::spec::TaskSpec;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, Ended};
+use mahabharatha_sys::sandbox::Sandbox;
 use serde::{Deserialize, Serialize};
 
 pub use ask::{Answer, Asked, ask};
@@ -76,11 +77,11 @@ pub fn find_program(root: &Path, program: &str) -> Option<PathBuf> {
     Some(root.join(program)).filter(|path| proc::is_program(path))
 }
 
-/// Returns the command for a program; a relative path starts from the main checkout.
-fn program(root: &Path, program: &str, args: &[String]) -> Cmd {
-    let relative = program.contains('/') && !program.starts_with('/');
-    let program = if relative { root.join(program) } else { PathBuf::from(program) };
-    Cmd::new(program).args(args)
+/// Returns the command for a program, which is made visible in the sandbox; a relative path starts from the main
+/// checkout.
+fn program(sandbox: &mut Sandbox, root: &Path, program: &str, args: &[String]) -> Cmd {
+    let found = find_program(root, program).map(|found| sandbox.show_program(&found, root));
+    Cmd::new(found.unwrap_or_else(|| program.into())).args(args)
 }
 
 /// Input of an agent for one attempt.
@@ -95,6 +96,8 @@ pub struct Session<'a> {
     /// Directory of the job, for the agent's own files.
     pub job_dir: &'a Path,
     pub env: BTreeMap<OsString, OsString>,
+    /// The sandbox in which the agent will run.
+    pub sandbox: &'a mut Sandbox,
     /// Receives the agent's events as they happen.
     pub events: EventSink,
 }
@@ -131,6 +134,8 @@ pub trait Agent {
     fn reported_cost(&self) -> Option<Cost>;
     /// Returns the agent's last words in one line, also if it was killed.
     fn last_words(&self, ended: &Ended) -> Option<String>;
+    /// Takes back what the agent was lent, once it has ended or was killed.
+    fn clean_up(&self);
     /// Returns the agent's decisions that later tasks should know.
     fn decisions(&self, ended: &Ended) -> Vec<String>;
 }

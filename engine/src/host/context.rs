@@ -21,6 +21,7 @@ use mahabharatha_sys::store::ports::PortLease;
 
 use super::integrate::{Cancel, Integration, KnownFiles, Note, Verification, objection};
 use crate::agent::{self, AgentSpec, claude};
+use crate::confinement::Confinement;
 use crate::launch::subprocess;
 use crate::report::state_md;
 use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules};
@@ -44,6 +45,7 @@ pub struct Inner {
     agent: Option<String>,
     max_attempts: u32,
     ports: Vec<PortLease>,
+    confinement: Confinement,
 }
 
 impl std::ops::Deref for Context {
@@ -78,6 +80,7 @@ impl Context {
             base_branch: run.setup().base_branch.clone(),
             pinned: Pinned(run.setup().git_config.clone()),
             max_attempts: run.policy().max_attempts,
+            confinement: Confinement::new(&config.sandbox, run.policy().isolation),
             config,
             repository,
             agent,
@@ -112,6 +115,7 @@ impl Inner {
             caches: self.config.gates.caches.clone(),
             owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
             env: self.integration_env(),
+            confinement: self.confinement.clone(),
             cancel: self.cancel.clone(),
             known: self.known.clone(),
             report: Box::new(report),
@@ -197,6 +201,7 @@ impl Inner {
             pinned: self.pinned.clone(),
             identity: self.identity.clone(),
             agent: self.agent_spec(job)?,
+            confinement: self.confinement.clone(),
             env_pass: self.config.env.pass.clone(),
             ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
             task_list_id: Some(self.paths.feature().to_string()),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::graph::TracedCriterion;
 use mahabharatha_core::ids::Level;
@@ -147,12 +148,20 @@ fn facts(view: &RunView) -> String {
         ("Duration", took),
         ("Tasks", tasks),
         ("Attempts", attempts.to_string()),
+        ("Sandbox", sandbox(view.sandbox)),
     ];
     facts.extend(feature_cost(view).map(|cost| ("Cost", cost)));
     if view.landing_branch != view.base_branch {
         facts.insert(1, ("Merged into", format!("{}, not into the base", code(branch_name(&view.landing_branch)))));
     }
     facts.iter().map(|(name, value)| format!("- **{name}:** {value}\n")).collect()
+}
+
+fn sandbox(isolation: Isolation) -> String {
+    match isolation {
+        Isolation::Off => "none: agents, verifications and gates ran with the user's rights".to_owned(),
+        isolation => isolation.to_string(),
+    }
 }
 
 /// Lists each item with its actual value. Ticks only what the data show.

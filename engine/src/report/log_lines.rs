@@ -5,6 +5,7 @@ mod levels;
 
 use std::collections::BTreeSet;
 
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::ids::{Attempt, Level, TaskId, Time};
 use mahabharatha_core::run::event::{Command, GateFailure, RequestId};
 use mahabharatha_core::run::{Breaker, Effect, EffectId, End, Event, LevelStatus, Pause, Phase, Run, TaskStatus};
@@ -188,9 +189,20 @@ impl Telling<'_> {
     fn started(&mut self) {
         let (feature, mode) = (self.run.feature(), self.run.mode());
         let workers = count(self.run.policy().workers as usize, "worker");
-        let text = format!("{feature}: {}, {workers} ({mode}), onto {}", self.size(), self.landing_branch());
+        let sandbox = match self.run.policy().isolation {
+            Isolation::Off => String::new(),
+            isolation => format!(", sandbox {isolation}"),
+        };
+        let text = format!("{feature}: {}, {workers} ({mode}{sandbox}), onto {}", self.size(), self.landing_branch());
         self.say(Severity::Info, text);
+        self.without_sandbox();
         self.checking_base();
+    }
+
+    fn without_sandbox(&mut self) {
+        if self.run.policy().isolation == Isolation::Off {
+            self.say(Severity::Warn, "no sandbox is in force: agents, verifications and gates run with your rights");
+        }
     }
 
     fn started_again(&mut self) {
@@ -208,6 +220,7 @@ impl Telling<'_> {
             let text = format!("{} was under way (attempt {})", job.task, job.attempt);
             self.lines.push(Line { at: self.run.updated_at(), severity: Severity::Info, text });
         }
+        self.without_sandbox();
         self.checking_base();
     }
 

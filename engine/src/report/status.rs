@@ -15,8 +15,8 @@ use super::human_duration;
 use super::logs::{LogRecord, render_record};
 use super::running_gate::GateProgress;
 use super::text::{
-    amount, attempt_took, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, task_counts,
-    worked,
+    amount, attempt_took, blocked_tasks, branch_name, cost_phrase, count, few, headline, note, outcome, sandbox_phrase,
+    task_counts, worked,
 };
 use crate::claude::tasks::Mismatch;
 
@@ -112,10 +112,11 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         _ => String::new(),
     };
     let mut text = format!(
-        "{}: {}{level} ({}, onto {})\n{}; {}{}\n",
+        "{}: {}{level} ({}, {}, onto {})\n{}; {}{}\n",
         show.paint.apply(Style::Strong, &view.feature),
         show.paint.apply(style_of(view.status), view.status),
         one_line(&view.mode),
+        sandbox_phrase(view.sandbox),
         one_line(branch_name(&view.landing_branch)),
         task_counts(view),
         human_duration(view.elapsed_by(show.now)),

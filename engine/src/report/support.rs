@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::event::{
@@ -51,6 +52,7 @@ pub fn policy() -> Policy {
         clean_gates: CleanGates::Last,
         heeds_limits: true,
         accepted: Accepted::default(),
+        isolation: Isolation::Off,
     }
 }
 

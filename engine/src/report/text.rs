@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt;
 use mahabharatha_core::ids::{Feature, TaskId, Time};
@@ -160,6 +161,14 @@ pub fn note(task: &TaskView, blocked: &BTreeSet<&TaskId>) -> String {
             needed.map(|id| format!("blocked by {id}")).unwrap_or_default()
         }
         _ => String::new(),
+    }
+}
+
+/// Names the sandbox that is in force.
+pub fn sandbox_phrase(isolation: Isolation) -> String {
+    match isolation {
+        Isolation::Off => "no sandbox".to_owned(),
+        isolation => format!("sandbox {isolation}"),
     }
 }
 

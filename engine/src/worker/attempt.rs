@@ -19,6 +19,7 @@ use super::guard::{Guard, Planted};
 use super::job_spec::JobSpec;
 use super::log::{Log, Severity};
 use super::ownership::{self, Changes};
+use super::sandbox::{self, GitLink};
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::warmup::Warmup;
@@ -26,6 +27,7 @@ use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
 use super::{FENCE, found, progress, prompt};
 use crate::agent::{AgentOutcome, Session};
+use crate::confinement;
 
 pub struct Attempt<'a> {
     pub spec: &'a JobSpec,
@@ -126,7 +128,10 @@ impl<'a> Attempt<'a> {
 
     fn run_agent(&mut self) -> Result<AgentEnd> {
         let spec = self.spec;
-        let prompt = prompt::prompt(spec);
+        let git_link = GitLink { spec, job_dir: self.job_dir };
+        let mut sandbox = sandbox::for_agent(spec)?;
+        let workdir = sandbox.workdir().to_owned();
+        let prompt = prompt::prompt(spec, &workdir);
         if !prompt.cut.is_empty() {
             self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
         }
@@ -139,7 +144,8 @@ impl<'a> Attempt<'a> {
             worktree: &spec.worktree,
             spec_dir: &spec.spec_dir,
             job_dir: self.job_dir,
-            env: spec.agent_environment(),
+            env: spec.agent_environment(&workdir),
+            sandbox: &mut sandbox,
             events: warmup.event_sink(progress::event_sink(self.log, spec)),
         };
         let agent = spec.agent.agent();
@@ -151,6 +157,7 @@ impl<'a> Attempt<'a> {
         }
         let failed = |error: std::io::Error| Error::caused("the agent")(error);
         let command = agent.command(session)?;
+        let command = sandbox.confine(command)?;
         // Used until the agent reports its cost.
         self.cost = spec.agent.unreported_cost();
         let running = command
@@ -165,6 +172,11 @@ impl<'a> Attempt<'a> {
         let (ended, stalled) =
             watch::wait_for_agent(running, self.cancel, stall, grace, &spec.worktree).map_err(failed)?;
         warmup.end();
+        agent.clean_up();
+        drop(git_link);
+        if let Some(error) = confinement::failure(&sandbox) {
+            return Err(error);
+        }
         self.cost = agent.reported_cost().unwrap_or(self.cost);
         self.decisions = agent.decisions(&ended);
         self.log.info("agent_ended", &format!("{} after {:.1} s", ended.status, ended.duration.as_secs_f64()));
@@ -292,7 +304,7 @@ impl<'a> Attempt<'a> {
             let feedback = "Nothing was changed, so what failed would fail again.".to_owned();
             return Ok(Err(JobEnd::Failed { cause: FailCause::Unchanged, feedback, strays: Vec::new() }));
         }
-        let verdict = verify::verify(spec, git, self.cancel, self.log)?;
+        let verdict = verify::verify(spec, self.job_dir, git, self.cancel, self.log)?;
         // The verification ran code that the agent wrote, so restore again before git runs.
         let planted = guard.restore(git, self.job_dir)?;
         match verdict {

@@ -50,7 +50,7 @@ pub fn prompt_text(job_dir: &Path) -> Result<String> {
         task = spec.job.task,
         feature = spec.feature,
     );
-    Ok(format!("{}\n{protocol}", prompt::prompt(&spec).text()))
+    Ok(format!("{}\n{protocol}", prompt::prompt(&spec, &spec.worktree).text()))
 }
 
 /// Reasons why the attempt cannot be completed now.
@@ -92,7 +92,7 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
         };
         if check.passed() {
             ownership::stage(&git, &spec.worktree, &changes.owned)?;
-            check.verification = match verify::verify(&spec, &git, attempt.cancel, attempt.log)? {
+            check.verification = match verify::verify(&spec, job_dir, &git, attempt.cancel, attempt.log)? {
                 Verdict::Passed => None,
                 Verdict::Failed { feedback } => Some(feedback),
                 Verdict::Cancelled => return Err(Error::new(Kind::Stopped, "cancelled")),

@@ -17,6 +17,7 @@ use mahabharatha_sys::store::atomic::write_projected;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentSpec;
+use crate::confinement::Confinement;
 
 pub const FILE: &str = "spec.json";
 
@@ -39,6 +40,8 @@ pub struct JobSpec {
     pub pinned: Pinned,
     pub identity: Identity,
     pub agent: AgentSpec,
+    /// How agent and verification are confined.
+    pub confinement: Confinement,
     /// Environment variables of the caller that every child process inherits.
     pub env_pass: Vec<String>,
     pub ports: Vec<u16>,
@@ -158,14 +161,15 @@ impl JobSpec {
     }
 
     /// Returns the agent's environment: that of the verification plus the variables only the agent gets.
-    pub fn agent_environment(&self) -> BTreeMap<OsString, OsString> {
+    pub fn agent_environment(&self, workdir: &Path) -> BTreeMap<OsString, OsString> {
         let mut env = base_env(&self.agent.env_pass);
-        env.extend(self.environment());
+        env.extend(self.environment(workdir));
         env
     }
 
-    /// Returns the environment of the verification, which runs code that the agent wrote.
-    pub fn environment(&self) -> BTreeMap<OsString, OsString> {
+    /// Returns the environment of the verification, which runs code that the agent wrote. `workdir` is the worktree as
+    /// programs see it.
+    pub fn environment(&self, workdir: &Path) -> BTreeMap<OsString, OsString> {
         let mut env = base_env(&self.env_pass);
         let ports: Vec<String> = self.ports.iter().map(u16::to_string).collect();
         let job = &self.job;
@@ -183,7 +187,7 @@ impl JobSpec {
             texts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.into(), value.into())),
         );
         env.insert(MARKER.into(), self.feature_dir().join(format!("jobs/{}.{}", job.task, job.attempt)).into());
-        env.insert("MAHABHARATHA_WORKTREE".into(), self.worktree.clone().into());
+        env.insert("MAHABHARATHA_WORKTREE".into(), workdir.into());
         env.insert("MAHABHARATHA_SPEC_DIR".into(), self.spec_dir.clone().into());
         env
     }

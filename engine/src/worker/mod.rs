@@ -19,6 +19,7 @@ mod log;
 mod ownership;
 mod progress;
 mod prompt;
+mod sandbox;
 mod start;
 pub mod subagents;
 mod verify;

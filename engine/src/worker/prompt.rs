@@ -10,7 +10,8 @@ use mahabharatha_core::run::effect::Purpose;
 
 use super::job_spec::{JobSpec, Rules};
 
-pub fn prompt(spec: &JobSpec) -> Prompt {
+/// Builds the prompt. `workdir` is the worktree as the agent sees it.
+pub fn prompt(spec: &JobSpec, workdir: &Path) -> Prompt {
     let [project, requirements, design] = [&spec.context.project, &spec.context.requirements, &spec.context.design]
         .map(|path| spec.context.budget_tokens.and_then(|_| read(path)));
     let rules = rules(spec);
@@ -32,7 +33,7 @@ pub fn prompt(spec: &JobSpec) -> Prompt {
             Purpose::Build => None,
             Purpose::Fix { failure } => Some(failure),
         },
-        worktree: &spec.worktree.to_string_lossy(),
+        worktree: &workdir.to_string_lossy(),
         ports: &spec.ports,
         rules: &rules,
         budget_tokens: spec.context.budget_tokens.unwrap_or(0),

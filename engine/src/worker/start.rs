@@ -126,7 +126,7 @@ pub fn private_git(spec: &JobSpec) -> Result<Git> {
 }
 
 /// Writes the files by which git knows the worktree, as `git worktree add` does.
-fn write_worktree_git_files(spec: &JobSpec, quarantine: &Path) -> Result<()> {
+pub fn write_worktree_git_files(spec: &JobSpec, quarantine: &Path) -> Result<()> {
     let admin = &spec.worktree_git_dir;
     for dir in [admin, &spec.worktree] {
         if fs::symlink_metadata(dir).is_ok_and(|found| !found.is_dir()) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::excerpt::failure_report;
@@ -13,8 +13,10 @@ use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
 
 use super::job_spec::JobSpec;
 use super::log::Log;
+use super::sandbox::{self, GitLink};
 use super::watch::CancelSignal;
 use super::{files, ownership};
+use crate::confinement;
 
 /// Bytes kept from the beginning and the end of the command's output.
 const FEEDBACK_BYTES: (usize, usize) = (6 * 1024, 10 * 1024);
@@ -26,17 +28,17 @@ pub enum Verdict {
 }
 
 /// Runs the verification. The index of `git` must hold the tree that would be committed.
-pub fn verify(spec: &JobSpec, git: &Git, cancel: &CancelSignal, log: &Log) -> Result<Verdict> {
+pub fn verify(spec: &JobSpec, job_dir: &Path, git: &Git, cancel: &CancelSignal, log: &Log) -> Result<Verdict> {
     let command = spec.task.verification.command.trim();
     if command.is_empty() {
         log.info("verification", "there is no verification command");
         return Ok(Verdict::Passed);
     }
     let before = snapshot(spec);
-    let mut ended = run(spec, command, cancel, log)?;
+    let (mut ended, mut denial) = run(spec, job_dir, cancel, log)?;
     if !ended.cancelled && snapshot(spec) != before && restore(spec, git)? {
         log.info("verification", "the command changed files of the task; they are restored and it runs once more");
-        ended = run(spec, command, cancel, log)?;
+        (ended, denial) = run(spec, job_dir, cancel, log)?;
         restore(spec, git)?;
     }
     if ended.cancelled {
@@ -52,25 +54,29 @@ pub fn verify(spec: &JobSpec, git: &Git, cancel: &CancelSignal, log: &Log) -> Re
         format!("failed with {}", ended.status)
     };
     let output = bounded_text(&ended.stdout, FEEDBACK_BYTES);
+    let output = denial.map_or(output.clone(), |denial| format!("{output}\n{denial}"));
     Ok(Verdict::Failed { feedback: failure_report(&format!("The verification {how}"), Some(command), &output) })
 }
 
-fn run(spec: &JobSpec, command: &str, cancel: &CancelSignal, log: &Log) -> Result<Ended> {
+/// Runs the command; returns also what its sandbox kept it from.
+fn run(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) -> Result<(Ended, Option<String>)> {
     let failed = |error: std::io::Error| Error::caused("the verification")(error);
-    let running = Cmd::shell(command)
-        .cwd(&spec.worktree)
-        .envs(spec.environment())
+    let git_link = GitLink { spec, job_dir };
+    let sandbox = sandbox::for_verification(spec)?;
+    let command = Cmd::shell(spec.task.verification.command.trim())
+        .envs(spec.environment(sandbox.workdir()))
         .merged()
         .keep(FEEDBACK_BYTES.0, FEEDBACK_BYTES.1)
         .copy_to(log.lines("verification_output"))
-        .timeout(Duration::from_secs(spec.task.verification.timeout_seconds.max(1)))
-        .spawn()
-        .map_err(failed)?;
+        .timeout(Duration::from_secs(spec.task.verification.timeout_seconds.max(1)));
+    let running = sandbox.confine(command)?.spawn().map_err(failed)?;
     let ended = cancel.wait(running).map_err(failed)?;
     if !proc::end_descendants(Duration::ZERO) {
         return Err(Error::new(Kind::Failed, "the verification left processes that cannot be ended"));
     }
-    Ok(ended)
+    drop(git_link);
+    let denial = sandbox.denial(&String::from_utf8_lossy(&ended.stdout));
+    confinement::failure(&sandbox).map_or(Ok((ended, denial)), Err)
 }
 
 /// Returns enough metadata of each owned file to tell that it was touched; programs cannot set the change time.

@@ -8,6 +8,7 @@ use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::prompt::Document;
 use mahabharatha_engine::agent::{self, Asked, claude};
+use mahabharatha_engine::confinement::Confinement;
 use mahabharatha_engine::report::text::amount;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc;
@@ -56,6 +57,7 @@ pub struct Asker<'a> {
     project: Option<&'a Project>,
     /// None when the question is about the project and not about a feature.
     paths: Option<&'a FeaturePaths>,
+    confinement: Confinement,
     /// Cost of the feature's run so far.
     run_cost: Cost,
     /// Cost of this asker's own questions so far.
@@ -108,7 +110,8 @@ impl<'a> Asker<'a> {
             }
         }
         let (name, run_cost, cost) = (name.to_owned(), Cost::default(), Cell::default());
-        Ok(Asker { role, name, agent, config, root, project, paths: None, run_cost, cost })
+        let confinement = Confinement::choose(&config.sandbox)?;
+        Ok(Asker { role, name, agent, config, root, project, paths: None, confinement, run_cost, cost })
     }
 
     /// Returns the default agent if it can be kept from writing, or the reason why there is none.
@@ -169,6 +172,7 @@ impl<'a> Asker<'a> {
             mark: proc::own_mark(&self.paths.map_or_else(|| self.root.to_owned(), FeaturePaths::planning_mark)),
             timeout: self.config.workers.timeout,
             max_usd,
+            confinement: &self.confinement,
         });
         signals::wait_if_exiting();
         self.count(ui, question, answer.cost);

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use mahabharatha_core::design::StubCheck;
 use mahabharatha_core::ids::Oid;
+use mahabharatha_engine::confinement::{Confined, Confinement};
 use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::git::{EntryType, Git, RepoPath};
 use mahabharatha_sys::proc::{self, Cmd, bounded_text};
 use mahabharatha_sys::project::Project;
+use mahabharatha_sys::sandbox::Sandbox;
 use tempfile::TempDir;
 
 use super::signals;
@@ -56,24 +58,53 @@ impl ScratchCheckout {
         fs::write(&path, bytes).map_err(io("write", &path))
     }
 
-    /// Runs the check on all committed files plus the stubs. Returns its output if it failed.
+    /// Writes all committed files.
+    pub fn check_out(&self) -> Result<()> {
+        let files = self.git.ls_tree(&self.head)?.into_iter().filter(|entry| entry.kind != EntryType::Submodule);
+        let files: Vec<RepoPath> = files.map(|entry| entry.path).collect();
+        self.git.checkout_index(&files)?;
+        // Records the files' times, so that git inside a sandbox need not read them all.
+        self.git.run(["update-index", "-q", "--refresh"])?;
+        Ok(())
+    }
+
+    /// Creates a sandbox for a command in the checkout.
+    pub fn sandbox(&self, project: &Project, specs: &Path, confinement: &Confinement) -> Result<Sandbox> {
+        let mut sandbox = confinement.sandbox(&Confined {
+            dir: self.dir.path().join("sandbox"),
+            worktree: &self.tree(),
+            root: project.root(),
+            common_dir: project.common_dir(),
+            spec_dir: specs,
+            head: &self.head,
+            branch: None,
+            index: &self.dir.path().join("git/index"),
+            identity: &project.identity()?,
+        })?;
+        if !confinement.network {
+            sandbox.without_network();
+        }
+        Ok(sandbox)
+    }
+
+    /// Runs the check on all committed files plus the stubs, confined. Returns its output if it failed.
     pub fn check_stubs<'s>(
         &self,
+        sandbox: &Sandbox,
         check: &StubCheck,
         stubs: impl Iterator<Item = (String, &'s str)>,
         env: BTreeMap<OsString, OsString>,
         mark: &Path,
     ) -> Result<Result<(), String>> {
-        let files = self.git.ls_tree(&self.head)?.into_iter().filter(|entry| entry.kind != EntryType::Submodule);
-        let files: Vec<RepoPath> = files.map(|entry| entry.path).collect();
-        self.git.checkout_index(&files)?;
+        self.check_out()?;
         for (path, content) in stubs {
             self.put(Path::new(&path), Some(content.as_bytes()))?;
         }
         let failed = |error: std::io::Error| Error::caused("cannot check the stubs")(error);
         proc::become_subreaper().map_err(failed)?;
         let timeout = Duration::from_secs(check.timeout_seconds);
-        let ended = Cmd::shell(&check.command).cwd(self.tree()).envs(env).watched(mark).timeout(timeout).merged().run();
+        let cmd = Cmd::shell(&check.command).envs(env).watched(mark).timeout(timeout).merged();
+        let ended = sandbox.confine(cmd)?.run();
         proc::end_descendants(Duration::ZERO);
         signals::wait_if_exiting();
         let ended = ended.map_err(failed)?;

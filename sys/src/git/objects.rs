@@ -117,6 +117,6 @@ fn config_text(private_dir: &Path, pinned: &Pinned) -> String {
     text
 }
 
-fn escaped(value: &str) -> String {
+pub(super) fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t")
 }

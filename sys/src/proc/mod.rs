@@ -8,6 +8,7 @@ mod lines;
 mod output;
 mod quote;
 mod running;
+mod supervised;
 mod tree;
 mod watchdog;
 
@@ -30,10 +31,11 @@ pub use lines::Lines;
 pub use output::{Kept, bounded_text};
 pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
+pub use supervised::{Supervised, exec};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
 };
-pub use watchdog::{MARKER, own_mark};
+pub use watchdog::{MARKER, own_mark, own_program};
 
 /// Bytes kept by default from the beginning and the end of each stream.
 const DEFAULT_KEEP: (usize, usize) = (64 * 1024, 64 * 1024);
@@ -53,10 +55,13 @@ pub struct Cmd {
     copy: Option<Box<dyn Write + Send>>,
     listener: Option<Box<dyn Write + Send>>,
     watchdog_mark: Option<PathBuf>,
+    own_group: bool,
 }
 
 enum Streams {
     Separate,
+    /// Those of this process, standard input included.
+    Inherited,
     Merged,
     File(File),
 }
@@ -77,6 +82,7 @@ impl Cmd {
             copy: None,
             listener: None,
             watchdog_mark: None,
+            own_group: true,
         }
     }
 
@@ -153,6 +159,12 @@ impl Cmd {
         self
     }
 
+    /// Lets the program use the terminal, or whatever this process reads from and writes to.
+    pub fn inherited(mut self) -> Self {
+        self.streams = Streams::Inherited;
+        self
+    }
+
     /// Sends both streams directly to the file, so that the program can outlive us.
     pub fn output_to(mut self, file: File) -> Self {
         self.streams = Streams::File(file);
@@ -178,17 +190,34 @@ impl Cmd {
         self.env(MARKER, mark.as_ref())
     }
 
+    /// Starts the program through another one of ours, which gets program and arguments after its own and creates a
+    /// session for them.
+    pub fn through<const N: usize>(mut self, launcher: impl AsRef<OsStr>, args: [OsString; N]) -> Self {
+        let program = std::mem::replace(&mut self.program, launcher.as_ref().to_owned());
+        self.args.splice(0..0, args.into_iter().chain([program]));
+        // The leader of a group cannot create a session.
+        self.own_group = false;
+        self
+    }
+
     pub fn run(self) -> io::Result<Ended> {
         self.spawn()?.wait()
     }
 
     pub fn spawn(self) -> io::Result<Running> {
         let mut command = Command::new(&self.program);
-        command.args(&self.args).env_clear().envs(&self.env).process_group(0);
+        command.args(&self.args).env_clear().envs(&self.env);
+        if self.own_group {
+            command.process_group(0);
+        }
         if let Some(dir) = &self.cwd {
             command.current_dir(dir);
         }
-        command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdin(match (&self.stdin, &self.streams) {
+            (Some(_), _) => Stdio::piped(),
+            (None, Streams::Inherited) => Stdio::inherit(),
+            (None, _) => Stdio::null(),
+        });
         let mut readers = Vec::new();
         match &self.streams {
             Streams::Separate => {
@@ -207,6 +236,7 @@ impl Cmd {
                 command.stdout(writer.try_clone()?).stderr(writer);
                 readers.push(reader);
             }
+            Streams::Inherited => {}
             Streams::File(file) => {
                 command.stdout(file.try_clone()?).stderr(file.try_clone()?);
             }

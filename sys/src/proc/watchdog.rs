@@ -30,7 +30,7 @@ impl Watchdog {
 }
 
 /// Returns the path of the running executable, even if its file was replaced or removed.
-fn own_program() -> io::Result<PathBuf> {
+pub fn own_program() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     Ok(if program.exists() { program } else { PathBuf::from("/proc/self/exe") })
 }

@@ -12,4 +12,5 @@ pub mod ports;
 pub mod projection;
 pub mod prompt_cache;
 pub mod spool;
+pub mod tree;
 pub mod watch;

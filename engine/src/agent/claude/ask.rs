@@ -2,8 +2,8 @@
 
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::spec::Effort;
-use mahabharatha_sys::error::Result;
 use mahabharatha_sys::proc::{Cmd, Ended, Exit};
+use mahabharatha_sys::sandbox::Sandbox;
 use serde_json::Value;
 
 use super::super::Asked;
@@ -15,10 +15,10 @@ const MAX_TURNS: &str = "60";
 
 /// Returns the command for a question. The client reads no settings or hooks of the project, and denies without a
 /// prompt what is not allowed.
-pub fn command_for(asked: &Asked<'_>) -> Result<Cmd> {
+pub fn command_for(asked: &Asked<'_>, sandbox: &mut Sandbox) -> Cmd {
     let command = &asked.agent.command;
     let (program, args) = command.split_first().map_or(("claude", &[][..]), |(first, rest)| (first.as_str(), rest));
-    let mut cmd = super::super::program(asked.root, program, args)
+    let mut cmd = super::super::program(sandbox, asked.root, program, args)
         .args(["-p", "--output-format", "json", "--permission-mode", "dontAsk"])
         .args(["--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands", "--no-session-persistence"])
         .args(["--tools", TOOLS, "--max-turns", MAX_TURNS])
@@ -31,7 +31,7 @@ pub fn command_for(asked: &Asked<'_>) -> Result<Cmd> {
     if let Some(usd) = asked.max_usd {
         cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
     }
-    Ok(cmd.envs(QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect()))
+    cmd.envs(QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
 }
 
 /// Returns the client's answer, or why there is none, and the cost that the client reported.

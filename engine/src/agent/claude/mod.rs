@@ -6,6 +6,7 @@
 
 mod ask;
 mod client;
+mod login;
 mod permissions;
 mod stream;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use stream::{Conversation, cancel, listener};
 
 pub use ask::{answer, command_for};
 pub use client::check;
+pub use login::{Login, environment as login_environment};
 pub use wire::Usage;
 
 /// Environment variables that are passed on to the client: credentials, and how to reach the API.
@@ -112,12 +114,14 @@ pub struct Claude {
     program: Vec<String>,
     terms: Terms,
     conversation: Arc<Mutex<Conversation>>,
+    login: Mutex<Option<Login>>,
 }
 
 impl Claude {
     pub fn new(program: &[String], terms: &Terms) -> Claude {
         let conversation = Conversation::new(Feed::default(), terms.context_threshold);
-        Claude { program: program.to_vec(), terms: terms.clone(), conversation: Arc::new(Mutex::new(conversation)) }
+        let (program, terms, conversation) = (program.to_vec(), terms.clone(), Arc::new(Mutex::new(conversation)));
+        Claude { program, terms, conversation, login: Mutex::default() }
     }
 
     fn conversation(&self) -> MutexGuard<'_, Conversation> {
@@ -163,8 +167,10 @@ impl Agent for Claude {
     fn command(&self, session: Session<'_>) -> Result<Cmd> {
         let dir = session.job_dir.join("claude");
         self.write_files(&dir, &session)?;
+        let shown = session.sandbox.show(&dir, "claude");
+        *self.login.lock().unwrap_or_else(PoisonError::into_inner) = Login::lend(session.sandbox)?;
         let (program, args) = self.program.split_first().map_or(("claude", &[][..]), |(first, rest)| (first, rest));
-        let mut cmd = super::program(session.root, program, args)
+        let mut cmd = super::program(session.sandbox, session.root, program, args)
             .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
             .args(["--session-id", &session_id(), "--permission-mode", "dontAsk"])
             .args(["--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands"])
@@ -172,25 +178,25 @@ impl Agent for Claude {
             .args(["--tools", permissions::tools(self.terms.task_tools)])
             .args(self.model_options(session.task))
             .arg("--settings")
-            .arg(dir.join(SETTINGS))
+            .arg(shown.join(SETTINGS))
             .arg("--append-system-prompt-file")
-            .arg(dir.join(SYSTEM_PROMPT));
+            .arg(shown.join(SYSTEM_PROMPT));
         if let Some(usd) = self.terms.max_usd {
             cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
         }
         let mut conversation = self.conversation();
-        conversation.begin(session.worktree, session.events);
+        conversation.begin(session.sandbox.workdir(), session.events);
         let feed = conversation.feed();
         drop(conversation);
         feed.give(user_message(&session.prompt.own));
         // The client splits the prefix at the last ` -`, so the path may contain any characters.
-        let mut shell = dir.join(SHELL).into_os_string();
+        let mut shell = shown.join(SHELL).into_os_string();
         shell.push(" -c");
         let quiet = QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         Ok(cmd
-            .cwd(session.worktree)
             .envs(quiet)
             .envs(session.env)
+            .envs(login::environment(session.sandbox))
             .env("CLAUDE_CODE_SHELL_PREFIX", shell)
             .stdin_from(feed)
             .stop_message(cancel())
@@ -208,6 +214,12 @@ impl Agent for Claude {
 
     fn outcome(&self, ended: &Ended) -> AgentOutcome {
         self.conversation().agent_outcome(ended)
+    }
+
+    fn clean_up(&self) {
+        if let Some(login) = self.login.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            login.take_back();
+        }
     }
 
     fn reported_cost(&self) -> Option<Cost> {

@@ -61,7 +61,8 @@ pub fn tools(task_tools: bool) -> &'static str {
 
 /// Returns the client's settings file for a session.
 pub fn settings(session: &Session<'_>, project_commands: &[String]) -> Value {
-    let mut allow: Vec<String> = session.owned.iter().map(|owned| edit_rule(session.worktree, owned)).collect();
+    let mut allow: Vec<String> =
+        session.owned.iter().map(|owned| edit_rule(session.sandbox.workdir(), owned)).collect();
     allow.push(format!("Read(/{}/**)", escape(&session.root.join(".gsd").to_string_lossy())));
     allow.push(format!("Read(/{}/**)", escape(&session.spec_dir.to_string_lossy())));
     let needed = || project_commands.iter().map(String::as_str).chain([session.task.verification.command.as_str()]);

@@ -13,6 +13,7 @@ use mahabharatha_sys::proc::{Cmd, end_orphans};
 use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
 use super::{Integration, Verification};
+use crate::confinement;
 
 /// Bytes of output kept for prompts, from its start and from its end.
 const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
@@ -79,7 +80,9 @@ impl Integration {
         if self.cancel.is_cancelled() {
             return Ok(Ran::Cancelled);
         }
-        let mut cmd = Cmd::shell(&check.command).cwd(&worktree.path).envs(self.env.clone()).merged();
+        let sandbox = worktree.sandbox(check.name == PREPARE)?;
+        let mut cmd = Cmd::shell(&check.command).envs(self.env.clone()).merged();
+        cmd = cmd.env("MAHABHARATHA_WORKTREE", sandbox.workdir());
         if let Some(task) = &check.task {
             cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
         }
@@ -88,7 +91,7 @@ impl Integration {
         cmd = cmd.copy_to(shown.output());
         let cannot = |error: std::io::Error| Error::caused(&check.name)(error);
         crash::point(|| format!("command {} of {at} before", check.name));
-        let running = cmd.spawn().map_err(cannot)?;
+        let running = sandbox.confine(cmd)?.spawn().map_err(cannot)?;
         crash::point(|| format!("command {} of {at} begun", check.name));
         self.cancel.watch(running.canceller());
         let ended = running.wait();
@@ -96,16 +99,24 @@ impl Integration {
         end_orphans();
         crash::point(|| format!("command {} of {at} ended", check.name));
         let ended = ended.map_err(cannot)?;
+        worktree.restore_git_link()?;
+        if let Some(error) = confinement::failure(&sandbox) {
+            return Err(error);
+        }
         shown.ended(&ended);
         if ended.cancelled {
             return Ok(Ran::Cancelled);
         }
-        let mut output = String::from_utf8_lossy(&ended.stdout).into_owned();
-        if ended.timed_out {
-            output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());
-        } else if !ended.success() {
-            output += &format!("\n[{}]", ended.status);
+        if ended.success() {
+            return Ok(Ran::Passed);
         }
-        Ok(if ended.success() { Ran::Passed } else { Ran::Failed(output) })
+        let mut output = String::from_utf8_lossy(&ended.stdout).into_owned();
+        output.extend(sandbox.denial(&output).map(|denial| format!("\n{denial}")));
+        output += &if ended.timed_out {
+            format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64())
+        } else {
+            format!("\n[{}]", ended.status)
+        };
+        Ok(Ran::Failed(output))
     }
 }

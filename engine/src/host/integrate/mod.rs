@@ -31,6 +31,8 @@ use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_sys::git::{Git, Identity};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 
+use crate::confinement::Confinement;
+
 pub use blame::Blame;
 pub use cancel::Cancel;
 pub use command::verification_name;
@@ -59,6 +61,8 @@ pub struct Integration {
     pub owners: BTreeMap<TaskId, Vec<OwnedPath>>,
     /// The complete environment of commands.
     pub env: BTreeMap<OsString, OsString>,
+    /// How commands are confined.
+    pub confinement: Confinement,
     pub cancel: Cancel,
     pub known: KnownFiles,
     /// Receives notes as they occur, for logs and reports; no behaviour depends on it.

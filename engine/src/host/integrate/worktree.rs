@@ -10,10 +10,13 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage};
+use mahabharatha_sys::sandbox::Sandbox;
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
+use mahabharatha_sys::store::tree;
 
 use super::{Integration, Note};
+use crate::confinement::Confined;
 use crate::worker::files;
 
 /// Files of an unfinished merge in a worktree's git directory.
@@ -91,7 +94,9 @@ impl<'a> StagingWorktree<'a> {
         };
         let index = integration.objects.git_dir().join("staging.index");
         let git = integration.objects.clone().work_tree(&path).index(&index);
-        Ok(StagingWorktree { integration, path, git, index, admin, at: at.clone() })
+        let worktree = StagingWorktree { integration, path, git, index, admin, at: at.clone() };
+        worktree.restore_git_link()?;
+        Ok(worktree)
     }
 
     /// Sets the files to the tree. Ignored files stay and unchanged files keep their times, because rebuilding is
@@ -127,6 +132,38 @@ impl<'a> StagingWorktree<'a> {
         }
         let index = self.integration.known.remember(&self.index)?;
         self.publish_state(&index)
+    }
+
+    /// Creates the sandbox for a command in the worktree.
+    pub fn sandbox(&self, needs_network: bool) -> Result<Sandbox> {
+        let Integration { project, paths, confinement, identity, .. } = self.integration;
+        let mut sandbox = confinement.sandbox(&Confined {
+            dir: paths.dir().join("staging-sandbox"),
+            worktree: &self.path,
+            root: project.root(),
+            common_dir: project.common_dir(),
+            spec_dir: paths.specs(),
+            head: &self.at,
+            branch: None,
+            index: &self.index,
+            identity,
+        })?;
+        if !confinement.network && !needs_network {
+            sandbox.without_network();
+        }
+        Ok(sandbox)
+    }
+
+    /// Makes the worktree's `.git` file lead to the repository, after a sandbox that had to replace it or was killed.
+    pub fn restore_git_link(&self) -> Result<()> {
+        let (link, text) = (self.path.join(".git"), format!("gitdir: {}\n", self.admin.display()));
+        let regular =
+            fs::symlink_metadata(&link).is_ok_and(|found| found.is_file() && found.len() == text.len() as u64);
+        if regular && fs::read(&link).is_ok_and(|found| found == text.as_bytes()) {
+            return Ok(());
+        }
+        tree::remove(&link)?;
+        write_projected(&link, text.as_bytes())
     }
 
     /// Returns whether the files are unchanged since `set_to`, apart from ignored ones.

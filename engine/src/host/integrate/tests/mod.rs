@@ -133,6 +133,7 @@ impl Lab {
             caches: Vec::new(),
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
             env: base_env(&[]),
+            confinement: Confinement::default(),
             cancel: Cancel::default(),
             known: KnownFiles::default(),
             report: Box::new(move |note| notes.lock().unwrap().push(note)),

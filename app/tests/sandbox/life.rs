@@ -1,0 +1,57 @@
+//! Processes inside end with their sandbox; exit codes and signals arrive.
+
+use crate::support::Repo;
+
+fn confined_by(sandbox: &str) -> Repo {
+    let repo = Repo::new();
+    repo.config(&format!("sandbox: {sandbox}\n"));
+    repo.commit("second");
+    repo
+}
+
+/// Processes of the machine with this text in their command line.
+fn processes_with(text: &str) -> usize {
+    let of = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let lines = std::fs::read_dir("/proc").unwrap().flatten().map(of);
+    lines.filter(|line| String::from_utf8_lossy(line).replace('\0', " ").contains(text)).count()
+}
+
+#[test]
+fn exit_codes_are_those_of_the_program() {
+    for sandbox in ["bwrap", "landlock", "off"] {
+        let repo = confined_by(sandbox);
+        for code in [0, 1, 7, 42] {
+            repo.run(&["sandbox", "--", &format!("exit {code}")]).code(code);
+        }
+        repo.run(&["sandbox", "--", "kill -9 $$"]).code(137);
+    }
+}
+
+#[test]
+fn nothing_outlives_its_sandbox() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = confined_by(sandbox);
+        // Not a round number, so that no other process has it.
+        let seconds = format!("98765.{}", std::process::id());
+        repo.run(&[
+            "sandbox",
+            "--",
+            &format!("for i in 1 2 3; do setsid sh -c 'sleep {seconds} & wait' & done; sleep 0.2"),
+        ])
+        .code(0);
+        assert_eq!(processes_with(&seconds), 0, "{sandbox}");
+    }
+}
+
+#[test]
+fn what_cannot_be_had_is_refused() {
+    let repo = confined_by("bwrap");
+    repo.graph("x", &[]);
+    let path = tempfile::tempdir().unwrap();
+    for program in ["git", "sh"] {
+        let found = std::process::Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
+        std::os::unix::fs::symlink(String::from_utf8(found.stdout).unwrap().trim(), path.path().join(program)).unwrap();
+    }
+    let path = path.path().to_str().unwrap();
+    repo.run_with(&["sandbox", "--", "true"], &[("PATH", path)]).code(7).says("bwrap does not work here");
+}

@@ -1,0 +1,13 @@
+//! What confined programs can reach: attacks, git, processes, and work as usual. Run with bubblewrap and with Landlock.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+#[expect(dead_code, reason = "shared with the other tests of the whole program")]
+#[path = "../e2e/support.rs"]
+mod support;
+
+mod attacks;
+mod cases;
+mod git;
+mod life;
+mod runs;

@@ -1,0 +1,93 @@
+//! Whole runs in a sandbox: agents, verifications and gates work as usual and reach nothing else.
+
+use serde_json::json;
+
+use crate::support::Repo;
+
+fn confined_by(sandbox: &str) -> Repo {
+    let repo = Repo::new();
+    repo.config(&format!(
+        "sandbox: {sandbox}\nquality_gates: [ {{ name: all, command: 'test -s a.txt && git log -1 --format=%H' }} ]\n"
+    ));
+    repo.commit("second");
+    repo
+}
+
+fn task(run: &str, verification: &str) -> serde_json::Value {
+    json!({
+        "id": "A", "title": "A", "level": 1, "files": { "create": ["a.txt"] }, "dependencies": [],
+        "run": run, "verification": { "command": verification },
+    })
+}
+
+/// A run succeeds, and the sandbox that was in force is shown everywhere.
+fn succeeds(sandbox: &str) {
+    let repo = confined_by(sandbox);
+    repo.write("a.txt.txt", "");
+    repo.graph(
+        "x",
+        &[task(
+            "git status && echo a > a.txt && touch ~/made \"$TMPDIR/made\"",
+            "test ! -e ~/made && test ! -e \"$TMPDIR/made\" && test -s a.txt",
+        )],
+    );
+    // The gate needs the file that the task makes.
+    repo.run(&["run", "--allow-red-base"]).code(0).says(&format!("sandbox {sandbox}"));
+    assert_eq!(repo.status()["sandbox"], sandbox);
+    assert!(repo.read(".gsd/specs/x/COMPLETION.md").contains(&format!("**Sandbox:** {sandbox}")));
+    assert!(!repo.home().join("made").exists());
+}
+
+#[test]
+fn a_run_succeeds_in_bubblewrap() {
+    succeeds("bwrap");
+}
+
+#[test]
+fn a_run_succeeds_under_landlock() {
+    succeeds("landlock");
+}
+
+#[test]
+fn without_a_sandbox_the_run_says_so() {
+    let repo = confined_by("off");
+    repo.graph("x", &[task("echo a > a.txt", "true")]);
+    repo.run(&["run", "--allow-red-base"]).code(0).says("run with your rights");
+    assert_eq!(repo.status()["sandbox"], "off");
+    assert!(repo.read(".gsd/specs/x/COMPLETION.md").contains("**Sandbox:** none"));
+}
+
+#[test]
+fn the_worktree_appears_at_the_path_of_the_checkout() {
+    let repo = confined_by("bwrap");
+    let path = repo.path();
+    let here = format!("test \"$PWD\" = '{0}' && test \"$MAHABHARATHA_WORKTREE\" = '{0}'", path.display());
+    repo.graph("x", &[task(&format!("{here} && echo a > a.txt"), &here)]);
+    repo.run(&["run", "--allow-red-base"]).code(0);
+}
+
+#[test]
+fn an_option_overrides_the_configuration() {
+    let repo = confined_by("off");
+    repo.graph("x", &[task("test ! -e ~/secret && echo a > a.txt", "true")]);
+    std::fs::write(repo.home().join("secret"), "").unwrap();
+    repo.run(&["run", "--allow-red-base", "--sandbox", "bwrap"]).code(0).says("sandbox bwrap");
+}
+
+#[test]
+fn a_denial_is_told_with_the_setting_that_lifts_it() {
+    let repo = confined_by("bwrap");
+    std::fs::write(repo.home().join(".tool"), "").unwrap();
+    let file = repo.home().canonicalize().unwrap().join(".tool");
+    let read = format!("cat '{}'", file.display());
+    repo.graph("x", &[task("echo a > a.txt", &read)]);
+    repo.run(&["run", "--allow-red-base"]).code(3);
+    let reason = repo.task("A")["reason"].as_str().unwrap().to_string();
+    assert!(reason.contains("The sandbox does not show"), "{reason}");
+
+    let config = repo.read(".mahabharatha/config.yaml");
+    let config = config.replace("sandbox: bwrap", &format!("sandbox: {{ mode: bwrap, read: ['{}'] }}", file.display()));
+    repo.write(".mahabharatha/config.yaml", &config);
+    repo.run(&["retry", "A"]).code(0);
+    repo.run(&["run", "--allow-red-base", "--accept-config"]).code(0);
+}

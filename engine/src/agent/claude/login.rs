@@ -1,0 +1,122 @@
+//! Lends the user's login to a confined client. All workers of a run share one copy, because the API accepts a refresh
+//! token only once; a refreshed token is taken back.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::config::Isolation;
+use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::sandbox::Sandbox;
+use mahabharatha_sys::store::atomic::write_with_permissions;
+use serde_json::Value;
+
+const CREDENTIALS: &str = ".credentials.json";
+/// A login is a few hundred bytes; anything larger is none.
+const MAX_LOGIN_BYTES: u64 = 64 * 1024;
+/// The parts of a login that a refresh changes.
+const REFRESHED: [&str; 3] = ["accessToken", "refreshToken", "expiresAt"];
+
+/// The user's login and the copy that clients use.
+pub struct Login {
+    own: PathBuf,
+    lent: PathBuf,
+}
+
+impl Login {
+    /// Makes a copy of the login available in the sandbox; none if the user has no login file or there is no sandbox.
+    pub fn lend(sandbox: &mut Sandbox) -> Result<Option<Login>> {
+        let Some(own) = config_dir().map(|dir| dir.join(CREDENTIALS)).filter(|file| file.is_file()) else {
+            return Ok(None);
+        };
+        if sandbox.isolation() == Isolation::Off {
+            return Ok(None);
+        }
+        let lent = sandbox.dir().with_file_name("claude-login.json");
+        let written = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
+        if written(&lent) < written(&own) {
+            let bytes = fs::read(&own).map_err(io("read", &own))?;
+            // In place: the file may be mounted in the sandboxes of other workers.
+            fs::write(&lent, bytes).map_err(io("write", &lent))?;
+            fs::set_permissions(&lent, Permissions::from_mode(0o600)).map_err(io("write", &lent))?;
+        }
+        sandbox.home_file(&lent, &format!(".claude/{CREDENTIALS}"))?;
+        Ok(Some(Login { own, lent }))
+    }
+
+    /// Saves tokens that a client refreshed. Anything else that was written to the copy is ignored.
+    pub fn take_back(self) {
+        let (Some(mut own), Some(lent)) = (read(&self.own), read(&self.lent)) else { return };
+        let expiry = |login: &Value| login["claudeAiOauth"]["expiresAt"].as_u64();
+        let texts = |name: &&str| *name == "expiresAt" || lent["claudeAiOauth"][*name].is_string();
+        if expiry(&lent) <= expiry(&own) || !REFRESHED.iter().all(texts) {
+            return;
+        }
+        for name in REFRESHED {
+            own["claudeAiOauth"][name] = lent["claudeAiOauth"][name].clone();
+        }
+        // If it cannot be written, the user has to log in again, as after any lost refresh.
+        let _ = write_with_permissions(&self.own, own.to_string().as_bytes(), Permissions::from_mode(0o600));
+    }
+}
+
+/// Returns variables that lead the client to its private directory.
+pub fn environment(sandbox: &Sandbox) -> BTreeMap<OsString, OsString> {
+    let dir = (sandbox.isolation() != Isolation::Off).then(|| sandbox.home().join(".claude"));
+    dir.into_iter().map(|dir| ("CLAUDE_CONFIG_DIR".into(), dir.into())).collect()
+}
+
+fn config_dir() -> Option<PathBuf> {
+    let configured = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    configured.or_else(|| proc::home().map(|home| home.join(".claude")))
+}
+
+fn read(path: &Path) -> Option<Value> {
+    let found = fs::symlink_metadata(path).ok().filter(|found| found.is_file() && found.len() <= MAX_LOGIN_BYTES);
+    found.and_then(|_| serde_json::from_slice(&fs::read(path).ok()?).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns what the user's login is after a client has written `lent` to its copy.
+    fn after(lent: &str) -> Value {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, copy) = (dir.path().join("own.json"), dir.path().join("copy.json"));
+        let login =
+            json!({ "claudeAiOauth": { "accessToken": "a", "refreshToken": "r", "expiresAt": 5, "scopes": ["s"] } });
+        fs::write(&own, login.to_string()).unwrap();
+        fs::write(&copy, lent).unwrap();
+        Login { own: own.clone(), lent: copy }.take_back();
+        read(&own).unwrap()["claudeAiOauth"].clone()
+    }
+
+    #[test]
+    fn a_refreshed_token_is_saved_and_nothing_else() {
+        let refreshed = after(
+            r#"{"claudeAiOauth":{"accessToken":"A","refreshToken":"R","expiresAt":9,"scopes":["evil"]},"evil":1}"#,
+        );
+        assert_eq!(refreshed, json!({ "accessToken": "A", "refreshToken": "R", "expiresAt": 9, "scopes": ["s"] }));
+    }
+
+    #[test]
+    fn anything_that_is_no_newer_login_is_ignored() {
+        let own = json!({ "accessToken": "a", "refreshToken": "r", "expiresAt": 5, "scopes": ["s"] });
+        for lent in [
+            "",
+            "not json",
+            "{}",
+            r#"{"claudeAiOauth":{"accessToken":"A","refreshToken":"R","expiresAt":5}}"#,
+            r#"{"claudeAiOauth":{"accessToken":"A","refreshToken":7,"expiresAt":9}}"#,
+            r#"{"claudeAiOauth":{"accessToken":"A","expiresAt":9}}"#,
+        ] {
+            assert_eq!(after(lent), own, "{lent}");
+        }
+    }
+}

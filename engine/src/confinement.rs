@@ -1,0 +1,127 @@
+//! Sandboxes for everything that executes what a repository or an agent wrote: agents, verifications, gates.
+//!
+//! Used by `agent`, `worker` and `host`. Without a sandbox in force the same calls run programs with the user's rights.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::config::{Isolation, Sandbox as Config};
+use mahabharatha_core::ids::Oid;
+use mahabharatha_sys::error::{Error, Kind, Result, io};
+use mahabharatha_sys::git::{Git, Identity, PrivateCopy};
+use mahabharatha_sys::proc;
+use mahabharatha_sys::sandbox::{self, Sandbox, Workplace};
+use serde::{Deserialize, Serialize};
+
+/// How programs of a run are confined.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    pub isolation: Isolation,
+    /// Further paths that programs may read.
+    pub read: Vec<PathBuf>,
+    /// Further paths that programs may write.
+    pub write: Vec<PathBuf>,
+    /// Whether verifications and gates may use the network.
+    pub network: bool,
+}
+
+/// A worktree and what git shows of it inside a sandbox.
+pub struct Confined<'a> {
+    /// Directory for the private files of the sandbox.
+    pub dir: PathBuf,
+    pub worktree: &'a Path,
+    /// The user's main checkout, at whose path the worktree appears.
+    pub root: &'a Path,
+    pub common_dir: &'a Path,
+    pub spec_dir: &'a Path,
+    pub head: &'a Oid,
+    pub branch: Option<&'a str>,
+    /// The index with which git starts inside.
+    pub index: &'a Path,
+    pub identity: &'a Identity,
+}
+
+impl Confinement {
+    /// Combines the configuration with the isolation that is in force.
+    pub fn new(config: &Config, isolation: Isolation) -> Confinement {
+        let expand = |paths: &[String]| paths.iter().map(|path| expand(path)).collect();
+        let (read, write) = (expand(&config.read), expand(&config.write));
+        Confinement { isolation, read, write, network: config.network }
+    }
+
+    /// Returns the confinement that the configuration asks for; fails if this machine does not have it.
+    pub fn choose(config: &Config) -> Result<Confinement> {
+        Ok(Confinement::new(config, sandbox::choose(config.mode)?))
+    }
+
+    /// Creates a new sandbox for a worktree. Where paths cannot be mapped, the worktree's `.git` file leads to the
+    /// sandbox's git directory until the caller restores it.
+    pub fn sandbox(&self, confined: &Confined<'_>) -> Result<Sandbox> {
+        let place = Workplace { worktree: confined.worktree, appears_at: confined.root, writable: true };
+        let mut sandbox = Sandbox::create(&confined.dir, self.isolation, place)?;
+        if self.isolation == Isolation::Off {
+            return Ok(sandbox);
+        }
+        if confined.spec_dir.is_dir() {
+            sandbox.read(confined.spec_dir);
+        }
+        self.read.iter().for_each(|path| sandbox.read(path));
+        self.write.iter().for_each(|path| sandbox.write(path));
+        add_git(&mut sandbox, confined)?;
+        Ok(sandbox)
+    }
+
+    /// Creates a new sandbox for a program that may only read the user's checkout.
+    pub fn reading(&self, dir: &Path, root: &Path) -> Result<Sandbox> {
+        let place = Workplace { worktree: root, appears_at: root, writable: false };
+        let mut sandbox = Sandbox::create(dir, self.isolation, place)?;
+        // Both hold the state of runs, and git's configuration may hold tokens.
+        sandbox.hide(&root.join(".git"));
+        sandbox.hide(&root.join(".mahabharatha"));
+        self.read.iter().for_each(|path| sandbox.read(path));
+        Ok(sandbox)
+    }
+}
+
+/// Gives the sandbox a git directory of its own over the repository's objects.
+fn add_git(sandbox: &mut Sandbox, confined: &Confined<'_>) -> Result<()> {
+    let repository = Git::repository(confined.common_dir);
+    let dirs = repository.object_dirs();
+    let objects: Vec<PathBuf> =
+        dirs.iter().enumerate().map(|(number, dir)| sandbox.show(dir, &format!("objects/{number}"))).collect();
+    let dir = sandbox.dir().join("git");
+    let workdir = sandbox.workdir().to_owned();
+    let Confined { head, branch, index, identity, .. } = *confined;
+    let bytes = fs::read(index).map_err(io("read", index))?;
+    let written = fs::metadata(index).and_then(|found| found.modified()).map_err(io("read", index))?;
+    repository.private_copy(&PrivateCopy {
+        dir: &dir,
+        worktree: &workdir,
+        objects: &objects,
+        head,
+        branch,
+        index: (&bytes, written),
+        identity,
+    })?;
+    let settings = format!("[user]\n\tname = \"{}\"\n\temail = \"{}\"\n", identity.name, identity.email);
+    let file = sandbox.dir().join("home/.gitconfig");
+    fs::write(&file, settings).map_err(io("write", &file))?;
+    sandbox.use_git(&dir, confined.worktree)
+}
+
+/// Returns the error of a sandbox that could not be set up.
+pub fn failure(sandbox: &Sandbox) -> Option<Error> {
+    let why = sandbox.failure()?;
+    Some(
+        Error::new(Kind::Failed, format!("the sandbox ({}) could not be set up: {why}", sandbox.isolation()))
+            .hint("`mahabharatha doctor` tries the sandbox; docs: `mahabharatha help security`."),
+    )
+}
+
+/// Expands `~/` to the home directory.
+fn expand(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), proc::home()) {
+        (Some(below), Some(home)) => home.join(below),
+        _ => PathBuf::from(path),
+    }
+}

@@ -1,0 +1,55 @@
+//! The sandbox of an attempt's worktree. Agent and verification each get a new one, so that nothing the agent left in its
+//! home can make the verification pass.
+
+use std::path::Path;
+
+use mahabharatha_core::config::Isolation;
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::sandbox::Sandbox;
+
+use super::job_spec::JobSpec;
+use super::start::write_worktree_git_files;
+use crate::confinement::Confined;
+
+/// Creates the sandbox for the agent, whose git starts with the slot's pristine index.
+pub fn for_agent(spec: &JobSpec) -> Result<Sandbox> {
+    create(spec, &spec.slot_file("index"))
+}
+
+/// Creates the sandbox for the verification, whose git shows the task's changes as staged.
+pub fn for_verification(spec: &JobSpec) -> Result<Sandbox> {
+    let mut sandbox = create(spec, &spec.slot_file("scratch"))?;
+    if !spec.confinement.network {
+        sandbox.without_network();
+    }
+    Ok(sandbox)
+}
+
+fn create(spec: &JobSpec, index: &Path) -> Result<Sandbox> {
+    spec.confinement.sandbox(&Confined {
+        dir: spec.slot_file("sandbox"),
+        worktree: &spec.worktree,
+        root: &spec.root,
+        common_dir: &spec.common_dir,
+        spec_dir: &spec.spec_dir,
+        head: &spec.job.base,
+        branch: Some(&spec.branch),
+        index,
+        identity: &spec.identity,
+    })
+}
+
+/// Restores the worktree's `.git` file when it is dropped, after a sandbox that had to replace it.
+pub struct GitLink<'a> {
+    pub spec: &'a JobSpec,
+    pub job_dir: &'a Path,
+}
+
+impl Drop for GitLink<'_> {
+    fn drop(&mut self) {
+        if self.spec.confinement.isolation == Isolation::Landlock {
+            // The next attempt writes it again, and reports what is in the way.
+            let _ = write_worktree_git_files(self.spec, &self.job_dir.join("quarantine"));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Runs untrusted programs confined: they write one worktree and private directories, and read the system, toolchains and
+//! what they are shown.
+//!
+//! Used for everything that executes what a repository or an agent wrote. `Sandbox::confine` turns a command into a call
+//! of our hidden command `confine`, which starts it in bubblewrap or under Landlock. Nothing that was written inside is
+//! to be believed.
+
+mod bwrap;
+mod confine;
+mod denial;
+mod landlock;
+mod places;
+mod probe;
+mod raw;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use mahabharatha_core::config::Isolation;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, io};
+use crate::proc::{self, Cmd};
+use crate::store::tree;
+
+pub use confine::confine;
+pub use probe::{available, choose};
+
+/// Directory inside a bubblewrap sandbox for files of ours.
+const PRIVATE: &str = "/run/mahabharatha";
+/// File that describes the sandbox to `confine`.
+const LAYOUT: &str = "layout.json";
+/// File in which `confine` reports that the sandbox could not be set up.
+const FAILURE: &str = "failure";
+
+/// What a confined program sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Layout {
+    isolation: Isolation,
+    mounts: Vec<Mount>,
+    /// Directories that appear empty.
+    hidden: Vec<PathBuf>,
+    workdir: PathBuf,
+    network: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Mount {
+    from: PathBuf,
+    to: PathBuf,
+    access: Access,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Access {
+    Read,
+    Write,
+    /// Changes go to this directory and are thrown away with it.
+    Overlay(PathBuf),
+}
+
+/// A sandbox for one program. Its private directories are new and empty.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// Directory of ours, not visible inside except for its parts that are mounted.
+    dir: PathBuf,
+    home: PathBuf,
+    layout: Layout,
+}
+
+/// The directory in which a confined program works.
+#[derive(Debug, Clone, Copy)]
+pub struct Workplace<'a> {
+    pub worktree: &'a Path,
+    /// Path at which the worktree appears inside, where paths can be mapped.
+    pub appears_at: &'a Path,
+    pub writable: bool,
+}
+
+impl Sandbox {
+    /// Creates a sandbox whose private files are in `dir`, which is emptied first.
+    pub fn create(dir: &Path, isolation: Isolation, place: Workplace<'_>) -> Result<Sandbox> {
+        let workdir = if isolation == Isolation::Bwrap { place.appears_at } else { place.worktree };
+        let layout =
+            Layout { isolation, mounts: Vec::new(), hidden: Vec::new(), workdir: workdir.to_owned(), network: true };
+        let home = proc::home().unwrap_or_else(|| "/nonexistent".into());
+        let home = home.canonicalize().unwrap_or(home);
+        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout };
+        if isolation == Isolation::Off {
+            return Ok(sandbox);
+        }
+        tree::remove(dir)?;
+        for part in ["home", "tmp"] {
+            make_private(&dir.join(part))?;
+        }
+        if isolation == Isolation::Bwrap {
+            let (home, tmp) = (sandbox.home.clone(), Path::new("/tmp"));
+            sandbox.mount(&dir.join("tmp"), tmp, Access::Write);
+            sandbox.mount(&dir.join("home"), &home, Access::Write);
+        } else {
+            sandbox.mount(&dir.join("home"), &dir.join("home"), Access::Write);
+            sandbox.mount(&dir.join("tmp"), &dir.join("tmp"), Access::Write);
+        }
+        for path in places::toolchains(&sandbox.home) {
+            sandbox.read(&path);
+        }
+        for (number, path) in places::caches(&sandbox.home).into_iter().enumerate() {
+            sandbox.cache(&path, number)?;
+        }
+        let access = if place.writable { Access::Write } else { Access::Read };
+        sandbox.mount(place.worktree, workdir, access);
+        Ok(sandbox)
+    }
+
+    /// Tells how the program is confined.
+    pub fn isolation(&self) -> Isolation {
+        self.layout.isolation
+    }
+
+    /// Returns the working directory as the program sees it.
+    pub fn workdir(&self) -> &Path {
+        &self.layout.workdir
+    }
+
+    /// Returns the home directory as the program sees it.
+    pub fn home(&self) -> PathBuf {
+        if self.layout.isolation == Isolation::Landlock { self.dir.join("home") } else { self.home.clone() }
+    }
+
+    /// Cuts the program off from the network.
+    pub fn without_network(&mut self) {
+        self.layout.network = false;
+    }
+
+    /// Makes a path readable, at its own path.
+    pub fn read(&mut self, path: &Path) {
+        self.mount(path, path, Access::Read);
+    }
+
+    /// Makes a path writable, at its own path.
+    pub fn write(&mut self, path: &Path) {
+        self.mount(path, path, Access::Write);
+    }
+
+    /// Makes a file writable for the program that it reads in its home as `name`, such as a login.
+    pub fn home_file(&mut self, file: &Path, name: &str) -> Result<()> {
+        match self.layout.isolation {
+            Isolation::Off => Ok(()),
+            Isolation::Bwrap => {
+                let place = self.home.join(name);
+                self.mount(file, &place, Access::Write);
+                Ok(())
+            }
+            Isolation::Landlock => {
+                self.mount(file, file, Access::Write);
+                self.link_in_home(file, Path::new(name))
+            }
+        }
+    }
+
+    /// Makes git in the worktree use this directory, which the program may write. Where paths cannot be mapped, this
+    /// replaces the worktree's `.git` file.
+    pub fn use_git(&mut self, git_dir: &Path, worktree: &Path) -> Result<()> {
+        let link = |dir: &Path| format!("gitdir: {}\n", dir.display());
+        match self.layout.isolation {
+            Isolation::Off => Ok(()),
+            Isolation::Bwrap => {
+                let (inside, file) = (Path::new(PRIVATE).join("git"), self.dir.join("dotgit"));
+                fs::write(&file, link(&inside)).map_err(io("write", &file))?;
+                let place = self.layout.workdir.join(".git");
+                self.mount(git_dir, &inside, Access::Write);
+                self.mount(&file, &place, Access::Read);
+                Ok(())
+            }
+            Isolation::Landlock => {
+                self.mount(git_dir, git_dir, Access::Write);
+                let place = worktree.join(".git");
+                tree::remove(&place)?;
+                fs::write(&place, link(git_dir)).map_err(io("write", &place))
+            }
+        }
+    }
+
+    /// Lets a directory appear empty.
+    pub fn hide(&mut self, dir: &Path) {
+        self.layout.hidden.push(dir.to_owned());
+    }
+
+    /// Shows a file or directory of ours read-only and returns its path inside.
+    pub fn show(&mut self, from: &Path, name: &str) -> PathBuf {
+        let to =
+            if self.layout.isolation == Isolation::Bwrap { Path::new(PRIVATE).join(name) } else { from.to_owned() };
+        self.mount(from, &to, Access::Read);
+        to
+    }
+
+    /// Makes a program visible with the files next to it and returns its path inside. `main` is the user's checkout, of
+    /// which only the program itself is shown.
+    pub fn show_program(&mut self, program: &Path, main: &Path) -> PathBuf {
+        let Ok(found) = program.canonicalize() else { return program.to_owned() };
+        if self.layout.isolation == Isolation::Off || self.is_visible(&found) {
+            return program.to_owned();
+        }
+        match places::package(&found).filter(|dir| !self.home.starts_with(dir) && !main.starts_with(dir)) {
+            Some(dir) if !found.starts_with(main) => {
+                self.read(&dir);
+                found
+            }
+            _ => {
+                let name = found.file_name().unwrap_or(OsStr::new("program")).to_owned();
+                self.show(&found, &Path::new("agent").join(name).to_string_lossy())
+            }
+        }
+    }
+
+    fn is_visible(&self, path: &Path) -> bool {
+        places::is_system(path)
+            || self.layout.mounts.iter().any(|mount| mount.from == mount.to && path.starts_with(&mount.to))
+    }
+
+    /// Makes a package cache of the user usable without letting anything in it be changed.
+    fn cache(&mut self, path: &Path, number: usize) -> Result<()> {
+        if self.layout.isolation == Isolation::Landlock {
+            self.read(path);
+            let below = path.strip_prefix(&self.home).unwrap_or(path).to_owned();
+            return self.link_in_home(path, &below);
+        }
+        let changes = self.dir.join(format!("caches/{number}"));
+        for part in ["upper", "work"] {
+            make_private(&changes.join(part))?;
+        }
+        self.mount(path, path, Access::Overlay(changes));
+        Ok(())
+    }
+
+    /// Links a path of the user's home from the private one, where paths cannot be mapped.
+    fn link_in_home(&self, target: &Path, below: &Path) -> Result<()> {
+        let link = self.dir.join("home").join(below);
+        if let Some(parent) = link.parent() {
+            fs::create_dir_all(parent).map_err(io("create", parent))?;
+        }
+        std::os::unix::fs::symlink(target, &link).map_err(io("create", &link))
+    }
+
+    fn mount(&mut self, from: &Path, to: &Path, access: Access) {
+        if self.layout.isolation != Isolation::Off {
+            self.layout.mounts.retain(|mount| mount.to != to);
+            self.layout.mounts.push(Mount { from: from.to_owned(), to: to.to_owned(), access });
+        }
+    }
+
+    /// Turns the command into one that runs confined. Its environment is what the program may know.
+    pub fn confine(&self, cmd: Cmd) -> Result<Cmd> {
+        if self.layout.isolation == Isolation::Off {
+            return Ok(cmd.cwd(&self.layout.workdir));
+        }
+        let mut layout = self.layout.clone();
+        // Parents first, so that what is below them is mounted over them.
+        layout.mounts.sort_by_key(|mount| mount.to.components().count());
+        let file = self.dir.join(LAYOUT);
+        let text = serde_json::to_vec(&layout).map_err(Error::caused("cannot describe the sandbox"))?;
+        fs::write(&file, text).map_err(io("write", &file))?;
+        let tmp = if self.layout.isolation == Isolation::Bwrap { "/tmp".into() } else { self.dir.join("tmp") };
+        let launcher = proc::own_program().map_err(Error::caused("cannot find the path of this executable"))?;
+        let args = [OsString::from("confine"), file.into(), "--".into()];
+        Ok(cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", tmp).through(launcher, args))
+    }
+
+    /// Returns why the sandbox could not be set up, if the last command failed for that reason.
+    pub fn failure(&self) -> Option<String> {
+        fs::read_to_string(self.dir.join(FAILURE)).ok()
+    }
+
+    /// Says which file the sandbox kept a program from, going by its output, and what to add to the configuration.
+    pub fn denial(&self, output: &str) -> Option<String> {
+        denial::explain(&self.layout, output)
+    }
+
+    /// Returns the directory for files that only this sandbox needs, which is not visible inside.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+fn make_private(dir: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io("create", dir))
+}

@@ -1,0 +1,124 @@
+//! Where systems, toolchains and package caches are.
+
+use std::path::{Path, PathBuf};
+
+/// Directories of the system, readable in every sandbox. Not `/var`, `/run` and `/srv`, which hold data and sockets.
+pub const SYSTEM: [&str; 11] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu"];
+
+/// Files and directories of the system with secrets, which root could read.
+pub const SECRET: [&str; 9] = [
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssh",
+    "/etc/docker",
+    "/etc/kubernetes",
+];
+
+/// Toolchains in a home directory. No directory in which tools keep logins.
+const TOOLCHAINS: [&str; 28] = [
+    ".asdf",
+    ".bun/bin",
+    ".cabal/bin",
+    ".cargo/bin",
+    ".deno/bin",
+    ".dotnet",
+    ".fnm",
+    ".ghcup",
+    ".goenv",
+    ".jenv",
+    ".juliaup",
+    ".local/bin",
+    ".local/share/claude",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/uv",
+    ".nodenv",
+    ".npm-global",
+    ".nvm",
+    ".opam",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".sdkman",
+    ".volta",
+    ".yarn/bin",
+    "go/bin",
+];
+
+/// Package caches in a home directory. Only the parts without logins.
+const CACHES: [&str; 15] = [
+    ".bun/install/cache",
+    ".cache/deno",
+    ".cache/go-build",
+    ".cache/pip",
+    ".cache/pnpm",
+    ".cache/pre-commit",
+    ".cache/uv",
+    ".cache/yarn",
+    ".cargo/git",
+    ".cargo/registry",
+    ".gradle/caches",
+    ".m2/repository",
+    ".npm/_cacache",
+    ".nuget/packages",
+    "go/pkg/mod",
+];
+
+/// Variables that name a file or directory with certificates or a toolchain.
+const NAMED_BY_VARIABLE: [&str; 12] = [
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "GOROOT",
+    "JAVA_HOME",
+    "NODE_EXTRA_CA_CERTS",
+    "NVM_DIR",
+    "PIP_CERT",
+    "PYENV_ROOT",
+    "REQUESTS_CA_BUNDLE",
+    "RUSTUP_HOME",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// Returns the existing toolchains of the user: well-known ones, those on PATH, and those that variables name.
+pub fn toolchains(home: &Path) -> Vec<PathBuf> {
+    let known = TOOLCHAINS.iter().map(|name| home.join(name));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let named = NAMED_BY_VARIABLE.iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let mut found: Vec<PathBuf> = Vec::new();
+    for place in known.chain(std::env::split_paths(&path)).chain(named) {
+        // A whole home, or a directory above one, is no toolchain.
+        let useful = place.is_absolute() && !home.starts_with(&place) && !is_system(&place) && place.exists();
+        if useful && !found.iter().any(|other| place.starts_with(other)) {
+            found.push(place);
+        }
+    }
+    found
+}
+
+/// Returns the existing package caches of the user.
+pub fn caches(home: &Path) -> Vec<PathBuf> {
+    CACHES.iter().map(|name| home.join(name)).filter(|path| path.is_dir()).collect()
+}
+
+/// Tells whether the path belongs to the system, which is readable in every sandbox.
+pub fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|dir| path.starts_with(dir))
+}
+
+/// Returns the directory that a program needs besides itself: its npm package tree, else its own directory.
+pub fn package(program: &Path) -> Option<PathBuf> {
+    let modules = program.ancestors().filter(|dir| dir.ends_with("node_modules")).last();
+    modules.or_else(|| program.parent()).map(Path::to_owned)
+}
+
+/// Returns the file that holds the name servers, if `/etc/resolv.conf` is a link to a place outside of `/etc`.
+pub fn name_servers() -> Option<PathBuf> {
+    Path::new("/etc/resolv.conf").canonicalize().ok().filter(|path| !is_system(path))
+}

@@ -1,0 +1,48 @@
+//! Finds out which sandboxes work on this machine, by using them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mahabharatha_core::config::{Isolation, SandboxMode};
+
+use super::{Sandbox, Workplace};
+use crate::error::{Error, Kind, Result};
+use crate::proc::Cmd;
+
+const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Runs a program in such a sandbox; fails with the reason if that does not work here.
+pub fn available(isolation: Isolation) -> Result<()> {
+    let refuse =
+        |why: &str| Err(Error::new(Kind::Preflight, format!("{isolation} does not work here: {}", why.trim())));
+    if isolation == Isolation::Off {
+        return Ok(());
+    }
+    let scratch = tempfile::tempdir().map_err(Error::caused("cannot create a temporary directory"))?;
+    let worktree = scratch.path().join("worktree");
+    std::fs::create_dir(&worktree).map_err(Error::caused("cannot create a temporary directory"))?;
+    let place = Workplace { worktree: &worktree, appears_at: Path::new("/tmp/worktree"), writable: true };
+    let sandbox = Sandbox::create(&scratch.path().join("sandbox"), isolation, place)?;
+    let cmd = sandbox.confine(Cmd::shell("touch probe").env("PATH", std::env::var_os("PATH").unwrap_or_default()))?;
+    let ended = cmd.merged().timeout(PROBE_TIMEOUT).run().map_err(Error::caused("cannot try the sandbox"))?;
+    if let Some(why) = sandbox.failure() {
+        return refuse(&why);
+    }
+    if !ended.success() || !worktree.join("probe").exists() {
+        return refuse(&String::from_utf8_lossy(&ended.stdout));
+    }
+    Ok(())
+}
+
+/// Returns the isolation for a mode; fails if the one asked for does not work here.
+pub fn choose(mode: SandboxMode) -> Result<Isolation> {
+    match mode {
+        SandboxMode::Off => Ok(Isolation::Off),
+        SandboxMode::Bwrap => available(Isolation::Bwrap).map(|()| Isolation::Bwrap),
+        SandboxMode::Landlock => available(Isolation::Landlock).map(|()| Isolation::Landlock),
+        SandboxMode::Auto => {
+            let works = |isolation: &Isolation| available(*isolation).is_ok();
+            Ok([Isolation::Bwrap, Isolation::Landlock].into_iter().find(works).unwrap_or(Isolation::Off))
+        }
+    }
+}
