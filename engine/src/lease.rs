@@ -2,13 +2,15 @@
 //!
 //! Each lease is a file whose modification time every call of the session renews. A lease expires when its session has
 //! been silent for too long or its client has exited; from then on the session holds nothing.
+//!
+//! Sessions that plan a feature have leases too, in a directory of their own (`planning`): they hold no tasks.
 
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::proc::ProcessId;
+use mahabharatha_sys::proc::{self, ProcessId};
 use mahabharatha_sys::store::atomic::{make_dir, write_projected};
 use mahabharatha_sys::store::bounded;
 use serde::{Deserialize, Serialize};
@@ -28,6 +30,18 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Returns a lease of a session that the calling process belongs to, which drives no run.
+    pub fn new(session: String, patience: Duration) -> Lease {
+        Lease {
+            session,
+            drives: false,
+            workers: None,
+            allow_red_base: false,
+            patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
+            client: client_session().and_then(|_| proc::ancestor_without("CLAUDECODE")),
+        }
+    }
+
     /// Creates or updates the session's lease file.
     pub fn write(&self, feature_dir: &Path) -> Result<()> {
         make_dir(&sessions(feature_dir))?;
@@ -63,6 +77,16 @@ impl Lease {
     fn is_alive(&self, silent: Duration) -> bool {
         silent < Duration::from_millis(self.patience_ms) && self.client.is_none_or(|client| client.alive())
     }
+}
+
+/// Returns the id of the Claude Code session that the calling process belongs to, if there is one.
+pub fn client_session() -> Option<String> {
+    std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.trim().is_empty())
+}
+
+/// Returns the directory with the leases of sessions that plan a feature, to use in place of the feature's directory.
+pub fn planning(feature_dir: &Path) -> PathBuf {
+    feature_dir.join("planning")
 }
 
 /// Fails unless `session` is a valid session name.

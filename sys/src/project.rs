@@ -153,6 +153,11 @@ impl Project {
         self.home().join("config.yaml")
     }
 
+    /// Returns the directory for documents that a session hands to `plan` and `design`; git ignores it.
+    pub fn drafts(&self) -> PathBuf {
+        self.home().join("drafts")
+    }
+
     /// `.gsd`
     pub fn gsd(&self) -> PathBuf {
         self.root.join(".gsd")

@@ -31,7 +31,7 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::exit::ExitCode;
-use super::{Global, validate};
+use super::{Global, plan, validate};
 
 #[derive(Debug, Args)]
 pub struct DesignArgs {
@@ -47,6 +47,9 @@ pub struct DesignArgs {
     /// Check the graph and list every problem; change nothing
     #[arg(long, conflicts_with_all = ["agent", "from_graph", "commit", "no_commit", "force"])]
     validate_only: bool,
+    /// Let this Claude Code session design the feature: its next calls and its drafts need no permission; changes nothing
+    #[arg(long, conflicts_with_all = ["agent", "from_graph", "validate_only", "commit", "no_commit", "force"])]
+    begin: bool,
     /// Commit the design and its stubs, once their check passed
     #[arg(long, conflicts_with = "no_commit")]
     commit: bool,
@@ -63,6 +66,10 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
         return validate::run(&global.known_place(args.feature.as_deref())?, ui);
     }
     let place = global.place(args.feature.as_deref())?;
+    if args.begin {
+        check_requirements(&place, planning::approval_status(&place.project, &place.paths)?)?;
+        return plan::begin(&place, ui);
+    }
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.planning_mark());
@@ -88,6 +95,15 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
 }
 
 impl DesignArgs {
+    pub(super) fn feature(&self) -> Option<&str> {
+        self.feature.as_deref()
+    }
+
+    /// Tells whether the call is one that a session makes that designs by itself: it asks no agent and forces nothing.
+    pub(super) fn is_for_sessions(&self) -> bool {
+        (self.begin || self.validate_only || self.from_graph.is_some()) && !self.force
+    }
+
     fn asks_for_form(&self) -> bool {
         self.agent.as_deref() == Some("none")
     }
@@ -263,6 +279,9 @@ impl<'a> Designing<'a> {
         let collected = planning::collect_files(project, paths, designed, &plan, &provenance)?;
         let commit = self.commit(designed, &collected)?;
         self.write(&collected, commit.as_ref())?;
+        if self.committing == Committing::Yes {
+            planning::end_in_session(paths)?;
+        }
         let size = if form { "a form, to be filled in".to_owned() } else { validate::size(&designed.graph) };
         if let Err(error) = files::write_checkpoint(project, paths, &Checkpoint { phase: "Design", status: &size }) {
             // Only a warning: everything important is written.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use mahabharatha_core::ids::Feature;
 use mahabharatha_core::run::TaskStatus;
-use mahabharatha_engine::claude::guard::{self, CallContext, OwnCall, ToolUse, Verdict};
+use mahabharatha_engine::claude::guard::{self, CallContext, OwnCall, Purpose, ToolUse, Verdict};
 use mahabharatha_engine::claude::tasks::{ListedTask, TaskCompleted};
 use mahabharatha_engine::lease::{self, Lease};
 use mahabharatha_engine::session::{caller, claims, control};
@@ -80,26 +80,35 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Parses a call that a session with tasks may make without asking: `task`, `merge` or `status`, in its own directory,
-/// unless a person has to decide on it.
+/// Parses a call that a session may make without asking if it runs or plans the feature: in its own directory, only what
+/// the slash commands call, and nothing that a person has to decide on.
 fn own_call(words: &[String], cwd: &Path) -> Option<OwnCall> {
     if !matches!(words.first()?.as_str(), "mahabharatha" | "mbh") {
         return None;
     }
     let Cli { global, command } = Cli::try_parse_from(words).ok()?;
-    let for_subagents = match &command {
+    let purpose = match &command {
         Command::Task(args) if args.needs_person() => return None,
-        Command::Task(args) => args.is_for_subagents(),
-        Command::Status(_) => true,
+        Command::Task(args) if args.is_for_subagents() => Purpose::OwnTask,
+        Command::Task(_) => Purpose::Run,
+        Command::Status(_) => Purpose::Look,
         Command::Merge(args) if args.needs_person() => return None,
-        Command::Merge(_) => false,
+        Command::Merge(_) => Purpose::Run,
+        Command::Plan(args) if args.is_for_sessions() => Purpose::Plan,
+        Command::Design(args) if args.is_for_sessions() => Purpose::Plan,
         _ => return None,
     };
     if global.directory != Path::new(".") {
         return None;
     }
-    let feature = Project::locate_without_git(cwd)?.which_feature(global.feature.as_deref(), std::env::var_os).ok()?;
-    Some(OwnCall { feature: feature.to_string(), for_subagents })
+    let argument = match &command {
+        Command::Plan(args) => args.feature(),
+        Command::Design(args) => args.feature(),
+        _ => None,
+    };
+    let named = argument.or(global.feature.as_deref());
+    let feature = Project::locate_without_git(cwd)?.which_feature(named, std::env::var_os).ok()?;
+    Some(OwnCall { feature: feature.to_string(), purpose })
 }
 
 /// Hook input after a subagent was launched in the background, or has answered in the foreground.
@@ -183,8 +192,10 @@ fn session_start(call: &SessionCall) -> Result<ExitCode> {
 /// Releases the session's tasks. Ends the lease first: what cannot be released now is released when the next session
 /// starts.
 fn session_end(call: &SessionCall) -> Result<ExitCode> {
-    let features = guard::features_held(&call.cwd, &call.session_id);
-    features.iter().try_for_each(|feature_dir| lease::end(feature_dir, &call.session_id))?;
+    let held = guard::features_held(&call.cwd, &call.session_id).into_iter();
+    let planned = guard::features_planned(&call.cwd, &call.session_id);
+    let mut leases = held.chain(planned.iter().map(|feature_dir| lease::planning(feature_dir)));
+    leases.try_for_each(|dir| lease::end(&dir, &call.session_id))?;
     session_start(call)
 }
 

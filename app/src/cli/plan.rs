@@ -47,6 +47,9 @@ pub struct PlanArgs {
     /// Approve the requirements as they are
     #[arg(long)]
     approve: bool,
+    /// Let this Claude Code session plan the feature: its next calls and its drafts need no permission; changes nothing
+    #[arg(long, conflicts_with_all = ["wish", "agent", "approve"])]
+    begin: bool,
 }
 
 /// Author of the requirements.
@@ -58,6 +61,9 @@ enum Author<'a> {
 
 pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     let place = global.place(args.feature.as_deref())?;
+    if args.begin {
+        return begin(&place, ui);
+    }
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.planning_mark());
@@ -73,7 +79,29 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
     planned.and(shown).map(|()| ExitCode::Done)
 }
 
+/// Lets the calling session plan the feature, and prints where its requirements stand.
+pub(super) fn begin(place: &Place, ui: &Ui) -> Result<ExitCode> {
+    let Place { project, feature, paths } = place;
+    planning::begin_in_session(paths)?;
+    let status = planning::approval_status(project, paths)?;
+    if ui.json() {
+        ui.data(&json!({ "feature": feature.as_str(), "requirements": status }).to_string());
+    } else {
+        ui.note(&format!("The requirements of {feature} are {status}."));
+    }
+    Ok(ExitCode::Done)
+}
+
 impl PlanArgs {
+    pub(super) fn feature(&self) -> Option<&str> {
+        self.feature.as_deref()
+    }
+
+    /// Tells whether the call is one that a session makes that plans by itself: it asks no agent.
+    pub(super) fn is_for_sessions(&self) -> bool {
+        self.begin || self.agent.as_deref() == Some("none") || self.approve && self.source().is_none()
+    }
+
     fn source(&self) -> Option<Source> {
         let text = self.describe.clone().map(Source::Text);
         text.or(self.from.clone().map(Source::File)).or(self.issue.map(Source::Issue))
@@ -257,6 +285,7 @@ impl Planning<'_> {
     fn approve(&self) -> Result<()> {
         let _whole = planning::uninterrupted();
         planning::approve(&self.place.project, &self.place.paths)?;
+        planning::end_in_session(&self.place.paths)?;
         self.checkpoint()
     }
 

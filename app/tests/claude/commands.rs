@@ -5,7 +5,8 @@ use serde_json::json;
 use crate::client::Bench;
 use crate::messages_api::{Api, Reply, bash};
 
-const REQUIREMENTS: &str = "# Feature: greet
+/// Requirements that lack nothing.
+pub const REQUIREMENTS: &str = "# Feature: greet
 
 ## Problem Statement
 People are not greeted.

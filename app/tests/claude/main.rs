@@ -19,6 +19,7 @@ mod endings;
 mod hooks;
 mod kills;
 mod ownership;
+mod planned;
 mod plugin;
 mod preflight;
 mod prompt_cache;

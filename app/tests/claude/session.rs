@@ -82,44 +82,61 @@ impl Bench {
 
     /// With these arguments for the client.
     pub fn talk_by(&self, dir: &Path, args: &[&str], env: &[(&str, &str)], lines: &[&str]) -> Talk {
+        let mut client = self.session_command(dir, env);
+        client.args(args);
+        talk(client, lines, |_| true)
+    }
+
+    /// One line, and the turns that follow by themselves until the model says these words; questions are answered in all.
+    pub fn talk_until(&self, last: &str, env: &[(&str, &str)], line: &str) -> Talk {
+        talk(self.session_command(&self.repo.path(), env), &[line], |result| result["result"] == last)
+    }
+
+    /// The client as a program that is talked to.
+    fn session_command(&self, dir: &Path, env: &[(&str, &str)]) -> Command {
         let mut client = Command::new("timeout");
         client.args(["--kill-after=5", "240"]).arg(claude_client::program().unwrap());
         client.args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
-        client.args(["--permission-prompt-tool", "stdio"]).args(args).current_dir(dir);
+        client.args(["--permission-prompt-tool", "stdio"]).current_dir(dir);
         client.env_clear().envs(self.session_env()).envs(env.iter().copied());
-        let mut child = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let mut send = |value: Value| writeln!(stdin, "{value}").unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut talk = Talk::default();
-        for line in lines {
-            send(json!({ "type": "user", "message": { "role": "user", "content": line } }));
-            loop {
-                let event = output.next().expect("the client ended before it answered").unwrap();
-                let event: Value = serde_json::from_str(&event).unwrap();
-                if event["type"] == "control_request" {
-                    send(json!({ "type": "control_response", "response": {
+        client
+    }
+}
+
+/// Says each line when the last is answered, by a result that is the end of it.
+fn talk(mut client: Command, lines: &[&str], is_end: impl Fn(&Value) -> bool) -> Talk {
+    let mut child = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut send = |value: Value| writeln!(stdin, "{value}").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut talk = Talk::default();
+    for line in lines {
+        send(json!({ "type": "user", "message": { "role": "user", "content": line } }));
+        loop {
+            let event = output.next().expect("the client ended before it answered").unwrap();
+            let event: Value = serde_json::from_str(&event).unwrap();
+            if event["type"] == "control_request" {
+                send(json!({ "type": "control_response", "response": {
                         "subtype": "success", "request_id": event["request_id"], "response": talk.answer(&event["request"]),
                     } }));
-                }
-                let is_over = event["type"] == "result";
-                talk.events.push(event);
-                if is_over {
-                    break;
-                }
             }
-        }
-        drop(stdin);
-        for event in output {
-            let event: Value = serde_json::from_str(&event.unwrap()).unwrap();
-            if event["type"] == "control_request" {
-                talk.asked.push(event["request"].clone());
-            }
+            let is_over = event["type"] == "result" && is_end(&event);
             talk.events.push(event);
+            if is_over {
+                break;
+            }
         }
-        assert!(child.wait().unwrap().success());
-        talk
     }
+    drop(stdin);
+    for event in output {
+        let event: Value = serde_json::from_str(&event.unwrap()).unwrap();
+        if event["type"] == "control_request" {
+            talk.asked.push(event["request"].clone());
+        }
+        talk.events.push(event);
+    }
+    assert!(child.wait().unwrap().success());
+    talk
 }
 
 impl Bench {
@@ -180,6 +197,10 @@ impl Tmux {
 
     pub fn screen(&self) -> String {
         self.call(&["capture-pane", "-p"])
+    }
+
+    pub fn press(&self, key: &str) {
+        self.call(&["send-keys", key]);
     }
 
     /// Types a line once the client is ready, and sends it once it is shown.

@@ -11,19 +11,19 @@ use crate::session::path_to_the_program;
 use crate::support::with;
 
 /// A use of a tool, and what came of it.
-struct Used {
-    tool: String,
+pub struct Used {
+    pub tool: String,
     input: Value,
     result: String,
 }
 
 impl Used {
     /// Whether it is a subagent that works in the background now.
-    fn is_launched(&self) -> bool {
+    pub fn is_launched(&self) -> bool {
         self.result.contains("Async agent launched")
     }
 
-    fn command(&self) -> &str {
+    pub fn command(&self) -> &str {
         self.input["command"].as_str().unwrap_or_default()
     }
 
@@ -36,7 +36,7 @@ impl Used {
 }
 
 /// What the model used last, all of it at once.
-fn used(ask: &Ask) -> Vec<Used> {
+pub fn used(ask: &Ask) -> Vec<Used> {
     let results = ask.tool_results();
     let uses = ask.last_tool_uses();
     uses.into_iter()
@@ -45,7 +45,7 @@ fn used(ask: &Ask) -> Vec<Used> {
 }
 
 /// The subagents that have finished since the model's last answer, by the tool's own answer or by a notification.
-fn finished(ask: &Ask) -> Vec<Used> {
+pub fn finished(ask: &Ask) -> Vec<Used> {
     let is_answer = |used: &Used| used.tool == "Agent" && !used.is_launched();
     let mut finished: Vec<Used> = used(ask).into_iter().filter(is_answer).collect();
     let (last, uses) = (ask.last(), ask.tool_uses());

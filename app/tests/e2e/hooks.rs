@@ -168,6 +168,85 @@ fn the_user_is_not_asked_about_plain_calls_of_the_program_in_a_session_with_task
 }
 
 #[test]
+fn a_session_that_plans_a_feature_is_not_asked_about_its_calls_and_documents() {
+    let repo = Repo::new();
+    let as_session = |args: &[&str]| repo.run_with(args, &[("CLAUDE_CODE_SESSION_ID", "s1")]);
+    let answered = |call: Value, more: Value| {
+        let ran = hook(&repo, &with(call, more).to_string(), &[]).code(0);
+        if ran.stdout.is_empty() { Value::Null } else { decision(&ran) }
+    };
+    let bash = |command: &str| json!({ "session_id": "s1", "cwd": repo.path(), "tool_name": "Bash", "tool_input": { "command": command } });
+    let (submit, draft) =
+        ("mahabharatha plan shop --from .mahabharatha/drafts/shop.md --agent none", ".mahabharatha/drafts/shop.md");
+    let is_allowed = || (answered(bash(submit), json!({})), answered(write_to(&repo, draft), json!({})));
+    let (yes, no) = ((json!("allow"), json!("allow")), (Value::Null, Value::Null));
+    assert_eq!(is_allowed(), no, "no session plans yet");
+    // A person who plans is no session.
+    repo.run(&["plan", "shop", "--begin"]).code(0).says("The requirements of shop are missing");
+    assert_eq!(is_allowed(), no);
+    repo.run(&["design", "shop", "--begin"]).code(6).says("shop has no requirements");
+
+    let begun = as_session(&["plan", "shop", "--begin", "--json"]).code(0).json();
+    assert_eq!(begun, json!({ "feature": "shop", "requirements": "missing" }));
+    assert_eq!(is_allowed(), yes);
+    for allowed in [
+        "mahabharatha plan shop --approve",
+        "mahabharatha plan --feature shop --begin",
+        "mahabharatha design shop --no-commit --from-graph .mahabharatha/drafts/shop.json",
+        "mahabharatha design shop --validate-only",
+        "mbh status --json --feature shop",
+    ] {
+        assert_eq!(answered(bash(allowed), json!({})), "allow", "{allowed}");
+    }
+    for other in [
+        "mahabharatha plan other --approve",
+        "mahabharatha plan shop --approve; id",
+        "mahabharatha plan shop --from x",
+        "mahabharatha plan shop --agent claude --describe x",
+        "mahabharatha design shop",
+        "mahabharatha design shop --commit --force --from-graph x",
+        "mahabharatha -C /elsewhere plan shop --approve",
+        "mahabharatha task start --feature shop",
+        "mahabharatha run shop",
+        "cat .mahabharatha/drafts/shop.md",
+    ] {
+        assert_eq!(answered(bash(other), json!({})), Value::Null, "{other}");
+    }
+    assert_eq!(answered(write_to(&repo, ".gsd/specs/shop/design.md"), json!({})), "allow");
+    for other in
+        ["README.md", ".gsd/specs/other/design.md", ".mahabharatha/config.yaml", ".mahabharatha/drafts/../config.yaml"]
+    {
+        assert_eq!(answered(write_to(&repo, other), json!({})), Value::Null, "{other}");
+    }
+    fs::create_dir_all(repo.join(".mahabharatha/drafts")).unwrap();
+    symlink(repo.join("README.md"), repo.join(".mahabharatha/drafts/link")).unwrap();
+    assert_eq!(answered(write_to(&repo, ".mahabharatha/drafts/link"), json!({})), Value::Null, "it leads elsewhere");
+    for (more, whose) in
+        [(json!({ "session_id": "s2" }), "another session"), (json!({ "agent_id": "a1" }), "a subagent")]
+    {
+        assert_eq!(answered(bash(submit), more.clone()), Value::Null, "{whose}");
+        assert_eq!(answered(write_to(&repo, draft), more), Value::Null, "{whose}");
+    }
+    // It holds no task, and its turn's end is not the end of its planning.
+    let said = json!({ "session_id": "s1", "cwd": repo.path(), "background_tasks": [] });
+    answer(&repo, "stop", &said.to_string(), &[]).code(0);
+    assert_eq!(is_allowed(), yes);
+    answer(&repo, "session-end", &said.to_string(), &[]).code(0);
+    assert_eq!(is_allowed(), no);
+
+    as_session(&["plan", "shop", "--begin"]).code(0);
+    repo.write(draft, REQUIREMENTS);
+    as_session(&["plan", "shop", "--from", draft, "--agent", "none"]).code(0);
+    assert_eq!(is_allowed(), yes);
+    as_session(&["plan", "shop", "--approve"]).code(0);
+    assert_eq!(is_allowed(), no, "the plan is approved");
+}
+
+const REQUIREMENTS: &str = "# Feature: shop\n\n## Problem Statement\nNothing is sold.\n\n## User Stories\n\n### Story 1: A visitor buys\n\
+    **As a** visitor\n**I want** a book\n**So that** I can read\n\n**Acceptance Criteria:**\n- [ ] it sells\n\n\
+    **Verification:**\n```bash\ntest -e a.txt\n```\n";
+
+#[test]
 fn a_task_is_not_completed_while_its_subagent_works() {
     let repo = Repo::new();
     repo.graph("x", &[task("A", 1, "a.txt", "true")]);

@@ -1,10 +1,13 @@
-//! Allows or denies tool uses of Claude Code sessions in advance: writes in a worker's worktree, and shell commands.
+//! Allows or denies tool uses of Claude Code sessions in advance: writes in a worker's worktree, documents of a feature
+//! that is being planned, and shell commands.
 //!
 //! The `PreToolUse` hook calls this before every write and shell command of every session, so it must start no process
-//! and read only a few small files. It must not interfere with a session that works on no task of ours. A denial only
-//! tells the agent early; ownership is enforced by the check of the whole worktree when a task is completed.
+//! and read only a few small files. It must not interfere with a session that neither works on a task of ours nor plans
+//! a feature. A denial only tells the agent early; ownership is enforced by the check of the whole worktree when a task
+//! is completed.
 
 mod plain;
+mod planning;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -52,8 +55,20 @@ pub enum Verdict {
 pub struct OwnCall {
     /// The feature that the call is about.
     pub feature: String,
-    /// Whether a subagent may make the call, because it only reads or verifies the subagent's own work.
-    pub for_subagents: bool,
+    pub purpose: Purpose,
+}
+
+/// What a call of this program does, which decides the sessions that may make it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Shows the state of a feature.
+    Look,
+    /// Reads or verifies a subagent's own work, so subagents may call it too.
+    OwnTask,
+    /// Runs the feature's tasks.
+    Run,
+    /// Plans or designs the feature.
+    Plan,
 }
 
 /// Context of a tool use.
@@ -81,6 +96,13 @@ impl ToolUse {
         self.tool_input.as_object().is_some_and(|input| input.keys().all(|key| PLAIN.contains(&key.as_str())))
     }
 
+    /// Returns the plain call of this program that the tool would run, if it is one.
+    fn own_call(&self, context: &CallContext<'_>) -> Option<OwnCall> {
+        let line =
+            self.tool_input["command"].as_str().filter(|_| self.tool_name == "Bash" && self.has_plain_input())?;
+        (context.own_call)(&plain::words(line)?)
+    }
+
     /// Returns whether the tool is used by a `worker` subagent. The second name is the one in a plugin.
     fn is_worker(&self) -> bool {
         matches!(self.agent_type.as_deref(), Some("worker" | "mahabharatha:worker"))
@@ -104,8 +126,22 @@ pub fn features_with_sessions(cwd: &Path) -> Vec<PathBuf> {
     features(cwd).into_iter().filter(|dir| !Lease::all_alive(dir).is_empty()).collect()
 }
 
+/// Returns the directories of the features that a session plans in the repository around a directory.
+pub fn features_planned(cwd: &Path, session: &str) -> Vec<PathBuf> {
+    let is_planned = |dir: &PathBuf| Lease::of(&lease::planning(dir), session).is_some();
+    features(cwd).into_iter().filter(is_planned).collect()
+}
+
 /// Decides on a tool use, and renews the session's leases.
 pub fn judge(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict> {
+    Ok(match judge_for_tasks(call, context)? {
+        Verdict::Pass => planning::judge(call, context),
+        decided => decided,
+    })
+}
+
+/// Decides on a tool use by the tasks that the session holds.
+fn judge_for_tasks(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict> {
     let held = features_held(&call.cwd, &call.session_id);
     for feature_dir in &held {
         lease::renew(feature_dir, &call.session_id);
@@ -151,14 +187,22 @@ fn judge_command(call: &ToolUse, held: &[PathBuf], context: &CallContext<'_>) ->
     if let (Some(agent), Some(asked)) = (&call.agent_id, prompt_asked_for(line)) {
         session.begins(agent, &asked)?;
     }
-    let own = plain::words(line).filter(|_| call.has_plain_input()).and_then(|words| (context.own_call)(&words));
-    let is_held = |feature: &str| held.iter().any(|dir| dir.file_name().is_some_and(|name| name == feature));
-    match own {
-        Some(own) if (own.for_subagents || call.agent_id.is_none()) && is_held(&own.feature) => {
+    let may_call = |purpose| match purpose {
+        Purpose::Look | Purpose::OwnTask => true,
+        Purpose::Run => call.agent_id.is_none(),
+        Purpose::Plan => false,
+    };
+    match call.own_call(context) {
+        Some(own) if may_call(own.purpose) && is_among(held, &own.feature) => {
             Ok(Verdict::Allow("this session runs the feature's tasks".to_owned()))
         }
         _ => Ok(Verdict::Pass),
     }
+}
+
+/// Tells whether a feature's directory is among these.
+fn is_among(dirs: &[PathBuf], feature: &str) -> bool {
+    dirs.iter().any(|dir| dir.file_name().is_some_and(|name| name == feature))
 }
 
 const NO_PUSH: &str = "a worker does not push: mahabharatha commits and merges verified work itself";

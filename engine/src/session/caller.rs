@@ -30,9 +30,8 @@ const MAX_WORKERS: u32 = 10;
 
 /// Returns the name of the calling session: the given name, the Claude Code session, or the login session.
 pub fn session_name(asked: Option<&str>) -> String {
-    let of_client = || std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.trim().is_empty());
     let of_login = || format!("login-{}", proc::login_session());
-    asked.map(str::to_owned).or_else(of_client).unwrap_or_else(of_login)
+    asked.map(str::to_owned).or_else(lease::client_session).unwrap_or_else(of_login)
 }
 
 /// The calling session and its place.
@@ -81,7 +80,8 @@ impl<'a> Caller<'a> {
         let Caller { place, ui, .. } = self;
         let config = specs::load_config(&place.project)?;
         let workers = Some(workers.unwrap_or(config.workers.count).min(MAX_WORKERS));
-        let lease = Lease { drives: true, workers, allow_red_base, ..self.new_lease(config.workers.timeout) };
+        let lease = Lease::new(self.name.clone(), config.workers.timeout);
+        let lease = Lease { drives: true, workers, allow_red_base, ..lease };
         let options = Options { accept_config, ..claims::options(&lease, Intent::Session(None)) };
         match super::run(&place.project, &place.paths, ui, &options)? {
             Outcome::AlreadyCompleted | Outcome::Open => Ok(None),
@@ -92,21 +92,10 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn new_lease(&self, patience: Duration) -> Lease {
-        let in_client = std::env::var_os("CLAUDE_CODE_SESSION_ID").is_some();
-        Lease {
-            session: self.name.clone(),
-            drives: false,
-            workers: None,
-            allow_red_base: false,
-            patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX),
-            client: in_client.then(|| proc::ancestor_without("CLAUDECODE")).flatten(),
-        }
-    }
-
     /// Returns the session's lease, or a new one for the tasks that it is about to claim.
     fn lease(&self) -> Lease {
-        Lease::of(self.place.paths.dir(), &self.name).unwrap_or_else(|| self.new_lease(SINGLE_TASK_LEASE))
+        let lease = Lease::of(self.place.paths.dir(), &self.name);
+        lease.unwrap_or_else(|| Lease::new(self.name.clone(), SINGLE_TASK_LEASE))
     }
 
     /// Returns the session's next step, and the run.

@@ -1,0 +1,24 @@
+//! Claude Code sessions that plan a feature by slash command and hand the program their documents.
+
+use std::time::Duration;
+
+use mahabharatha_engine::lease::{self, Lease};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::project::FeaturePaths;
+
+/// Time without a tool use after which a session no longer plans: long enough for the user to come back to a question.
+const PLANNING_LEASE: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// Registers the calling session as one that plans the feature, so that the hooks allow its calls and documents. Does
+/// nothing outside of a session.
+pub fn begin_in_session(paths: &FeaturePaths) -> Result<()> {
+    let Some(session) = lease::client_session() else { return Ok(()) };
+    let dir = lease::planning(paths.dir());
+    lease::end_expired(&dir)?;
+    Lease::new(session, PLANNING_LEASE).write(&dir)
+}
+
+/// Ends the calling session's planning of the feature.
+pub fn end_in_session(paths: &FeaturePaths) -> Result<()> {
+    lease::client_session().map_or(Ok(()), |session| lease::end(&lease::planning(paths.dir()), &session))
+}
