@@ -164,7 +164,8 @@ impl<'a> Designing<'a> {
             let design = Design::of_requirements(&requirements);
             let graph = GraphFile::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
             let proposal = graph.map(|graph| Proposal { design, graph });
-            return Ok(self.judge(proposal)?.map(|designed| (designed, identity, Cost::default())));
+            let cost = planning::count_session(paths, "design")?;
+            return Ok(self.judge(proposal)?.map(|designed| (designed, identity, cost)));
         }
         if self.args.asks_for_form() {
             let form = planning::form(&self.start, &requirements, skeleton(feature));

@@ -131,6 +131,9 @@ impl Planning<'_> {
         let wrote = wish.is_some() || existing.is_none();
         if wrote {
             let text = self.write(wish.as_deref(), existing.as_deref(), &mut cost)?;
+            if cost.is_zero() {
+                cost = planning::count_session(&place.paths, "plan")?;
+            }
             self.save(text)?;
         }
         self.decide(wrote, &mut cost)?;

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::agents::answers;
 use crate::client::{Bench, task};
+use crate::design::approved;
 use crate::messages_api::{Api, Ask, Reply, Usage, bash};
+use crate::plan::WHOLE;
 use crate::support::{Repo, simple, with};
 
 fn requirements() -> Value {
@@ -105,6 +107,27 @@ fn tokens_are_those_that_the_service_handed_out() {
     let completion = bench.repo.read(".gsd/specs/shop/COMPLETION.md");
     let planning = format!("(planning: {:.2} USD, {} tokens)", usd(&status["planning"]), status["planning"]["tokens"]);
     assert!(completion.contains(&planning), "{completion}");
+}
+
+#[test]
+fn what_a_session_spent_that_planned_by_itself_is_unknown() {
+    let session = [("CLAUDE_CODE_SESSION_ID", "s1")];
+    let unknown = json!({ "cost_usd": null, "known_cost_usd": 0.0, "tokens": 0 });
+    let repo = Repo::new();
+    repo.write("draft.md", WHOLE);
+    let plan = ["plan", "shop", "--from", "draft.md", "--agent", "none"];
+    // A person's own work costs nothing.
+    repo.run(&plan).code(0).does_not_say("cost");
+    assert_eq!(repo.status()["cost_usd"], 0.0);
+    repo.run_with(&plan, &session).code(0).says("cost unknown");
+    assert_eq!((&repo.status()["planning"], &repo.status()["cost_usd"]), (&unknown, &Value::Null));
+
+    let repo = approved();
+    repo.write("graph.json", &json!({ "feature": "shop", "tasks": [simple("A", 1, "a.txt")] }).to_string());
+    repo.run_with(&["design", "shop", "--no-commit", "--from-graph", "graph.json"], &session)
+        .code(0)
+        .says("cost unknown");
+    assert_eq!((&repo.status()["planning"], &repo.status()["cost_usd"]), (&unknown, &Value::Null));
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use mahabharatha_core::cost::Cost;
 use mahabharatha_engine::lease::{self, Lease};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::FeaturePaths;
+use mahabharatha_sys::store::costs::Question;
 
 /// Time without a tool use after which a session no longer plans: long enough for the user to come back to a question.
 const PLANNING_LEASE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -21,4 +23,14 @@ pub fn begin_in_session(paths: &FeaturePaths) -> Result<()> {
 /// Ends the calling session's planning of the feature.
 pub fn end_in_session(paths: &FeaturePaths) -> Result<()> {
     lease::client_session().map_or(Ok(()), |session| lease::end(&lease::planning(paths.dir()), &session))
+}
+
+/// Records that the calling session wrote a document, and returns what that cost: unknown, or nothing outside of a
+/// session.
+pub fn count_session(paths: &FeaturePaths, phase: &str) -> Result<Cost> {
+    if lease::client_session().is_none() {
+        return Ok(Cost::default());
+    }
+    // A question without an answer has an unknown cost.
+    Question::record(&paths.planning_costs(), phase, "session").map(|_| Cost::unknown())
 }

@@ -17,7 +17,7 @@ mod task_list;
 pub use approval::{ApprovalStatus, approval_line, approval_status, approve, gap_line};
 pub use architect::ask_architect;
 pub use asker::{Asker, Role};
-pub use client_session::{begin_in_session, end_in_session};
+pub use client_session::{begin_in_session, count_session, end_in_session};
 pub use design::{DesignFiles, Designed, Provenance, collect_files, form, judge, to_commit, width};
 pub use documents::{aside, read_document, text_of};
 pub use interview::{interview, required};
