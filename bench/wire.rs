@@ -78,24 +78,24 @@ fn parts(ask: &Ask) -> Vec<(String, usize)> {
 
 fn print(name: &str, asked: &[Ask]) {
     let [one, other, ..] = asked else { panic!("{name}: {} requests", asked.len()) };
-    let shared = prefix(&cached_part(one), &cached_part(other));
-    let part = 100 * shared / one.bytes;
-    println!("{name:<34} {:>6} bytes, {} tools, {shared:>6} bytes shared ({part} %)", one.bytes, tools(one));
+    let shared = one.shared_with(other);
+    println!(
+        "{name:<34} {:>6} bytes, {} tools, {shared:>6} bytes shared ({} %)",
+        one.bytes,
+        tools(one),
+        100 * shared / one.bytes
+    );
+    let chosen = one.bytes - one.bytes_of_client();
+    println!(
+        "  without what the client adds     {chosen:>6} bytes, {shared:>15} bytes shared ({} %)",
+        100 * shared / chosen
+    );
     let fixed: usize = ["tools", "system"].map(|part| one.body[part].to_string().len()).iter().sum();
     println!("  of tools and system prompt       {fixed:>6} bytes, {:>6} bytes shared", shared.min(fixed));
 }
 
 fn tools(ask: &Ask) -> usize {
     ask.body["tools"].as_array().map_or(0, Vec::len)
-}
-
-/// In the order in which the service looks for what it has seen before.
-fn cached_part(ask: &Ask) -> String {
-    ["tools", "system", "messages"].map(|part| ask.body[part].to_string()).concat()
-}
-
-fn prefix(one: &str, other: &str) -> usize {
-    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }
 
 fn client_command(program: &Path, home: &Path, api: &Api) -> Command {

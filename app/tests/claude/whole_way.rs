@@ -73,6 +73,8 @@ fn three_levels_are_done_by_several_clients_at_once() {
         with(task(id, level, &format!("out/{id}.txt")), json!({ "dependencies": dependencies }))
     };
     let all = [("A-1", 1), ("A-2", 1), ("A-3", 1), ("B-1", 2), ("C-1", 3)];
+    let requirements = format!("# Requirements\n\n{}", "- It must work.\n".repeat(100));
+    bench.repo.write(".gsd/specs/x/requirements.md", &requirements);
     bench.repo.graph(
         "x",
         &[
@@ -102,6 +104,11 @@ fn three_levels_are_done_by_several_clients_at_once() {
     for ask in &firsts {
         assert_eq!((&ask.body["tools"], &ask.body["system"]), (&firsts[0].body["tools"], &firsts[0].body["system"]));
     }
+    // The client adds something of its own, which names the worktree.
+    let (one, other) = (&firsts[0], &firsts[1]);
+    let (shared, chosen) = (one.shared_with(other), one.bytes - one.bytes_of_client());
+    assert!(100 * shared >= 93 * chosen, "{shared} of {chosen} bytes are shared");
+    assert!(one.bytes <= 16 * 1024, "the first request has {} bytes", one.bytes);
 }
 
 #[test]

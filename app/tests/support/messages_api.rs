@@ -162,6 +162,24 @@ impl Ask {
         PathBuf::from(line.unwrap_or_default())
     }
 
+    /// How many bytes two requests share at their beginning, in the order in which the service looks for what it has seen
+    /// before.
+    pub fn shared_with(&self, other: &Ask) -> usize {
+        let cached = |ask: &Ask| ["tools", "system", "messages"].map(|part| ask.body[part].to_string()).concat();
+        cached(self).bytes().zip(cached(other).bytes()).take_while(|(one, other)| one == other).count()
+    }
+
+    /// How many bytes the client adds about the machine and the directory, as a message of the system or as a reminder before
+    /// what the user says. Nobody chooses these, nor where they stand.
+    pub fn bytes_of_client(&self) -> usize {
+        let (of_system, others): (Vec<&Value>, Vec<&Value>) =
+            self.messages().iter().partition(|message| message["role"] == "system");
+        let blocks = others.into_iter().filter_map(|message| message["content"].as_array()).flatten();
+        let is_reminder =
+            |block: &&Value| block["text"].as_str().is_some_and(|text| text.starts_with("<system-reminder>"));
+        of_system.into_iter().chain(blocks.filter(is_reminder)).map(|part| part.to_string().len()).sum()
+    }
+
     pub fn system(&self) -> String {
         let mut texts = Vec::new();
         collect_texts(&self.body["system"], &mut texts);
