@@ -179,6 +179,45 @@ fn at_a_terminal_the_plan_is_shown_and_asked_about() {
 }
 
 #[test]
+fn commands_without_the_hooks_that_they_need_are_warned_about() {
+    let repo = Repo::new();
+    let warning = "`mahabharatha install --only hooks` adds them";
+    for without in
+        [&["install", "--minimal"][..], &["install", "--without", "hooks"], &["init", "--force", "--without", "hooks"]]
+    {
+        repo.run(without).code(0).says(warning);
+    }
+    repo.run(&["install", "--only", "agents"]).code(0).does_not_say(warning);
+    repo.run(&["install", "--user", "--minimal"]).code(0).says("`mahabharatha install --user --only hooks` adds them");
+    // The user's own hooks do for all projects.
+    repo.run(&["install", "--user", "--only", "hooks"]).code(0);
+    repo.run(&["install", "--minimal"]).code(0).does_not_say(warning);
+    repo.run(&["install", "--remove", "--user"]).code(0);
+    repo.run(&["install"]).code(0).does_not_say(warning);
+    repo.run(&["install", "--minimal"]).code(0).does_not_say(warning);
+}
+
+#[test]
+fn init_at_a_terminal_shows_its_plan_and_without_consent_writes_nothing() {
+    let repo = Repo::new();
+    fs::remove_dir_all(repo.join(".mahabharatha")).unwrap();
+    let before = repo.everything();
+    let mut user = Terminal::open(&repo, "init", &[("NO_COLOR", "1")]);
+    user.answer(&repo, "Write these files? [y/N]", "n");
+    let (code, shown) = user.end();
+    assert_eq!(code, 0, "{shown}");
+    for text in [
+        "commands      create",
+        "hooks         create .claude/settings.json",
+        "config        create",
+        "Nothing was changed",
+    ] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert_eq!(repo.everything(), before);
+}
+
+#[test]
 fn the_status_line_is_offered_where_there_is_none() {
     let repo = Repo::new();
     let mut user = Terminal::open(&repo, "install", &[("NO_COLOR", "1")]);

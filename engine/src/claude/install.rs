@@ -136,6 +136,13 @@ pub fn plan(home: &Home, split: bool, selection: &Selection) -> Result<Plan> {
     let mut draft = Draft::begin(Target::home(home))?;
     draft.install_files(commands::files(home, split), selection)?;
     draft.add_settings(selection)?;
+    if selection.has(Group::Commands) && !selection.has(Group::Hooks) && !has_settings(home, settings::has_hooks) {
+        let add = if home.is_project() { "install --only hooks" } else { "install --user --only hooks" };
+        draft.warnings.push(format!(
+            "without the hooks, plan, design and kurukshetra ask you about each of their calls once a subagent has worked, and \
+             kurukshetra cannot tell when one has finished; `{PROGRAM} {add}` adds them"
+        ));
+    }
     draft.finish()
 }
 
@@ -338,11 +345,16 @@ impl Draft {
 
 /// Tells whether Claude Code already has a status line, by these settings or by those of the user.
 pub fn has_status_line(home: &Home) -> bool {
+    has_settings(home, |settings| settings.get("statusLine").is_some())
+}
+
+/// Tells whether these settings or those of the user have something.
+fn has_settings(home: &Home, wanted: impl Fn(&Value) -> bool) -> bool {
     let dirs = [Some(home.dir()), Home::of_user().ok().map(|home| home.dir())];
     let paths = dirs.into_iter().flatten().flat_map(|dir| [SETTINGS, LOCAL_SETTINGS].map(|name| dir.join(name)));
     let texts = paths.filter_map(|path| read(&path).ok().flatten());
     let mut settings = texts.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
-    settings.any(|settings| settings.get("statusLine").is_some())
+    settings.any(|settings| wanted(&settings))
 }
 
 /// Returns a warning for the user if the program is not on the PATH; `on_path` is where it was found.

@@ -52,6 +52,11 @@ impl Hook {
         format!("mahabharatha hook {}", self.subcommand)
     }
 
+    /// Returns whether an entry of the settings calls this hook.
+    fn is_called_by(&self, entry: &Value) -> bool {
+        entry["command"].as_str().is_some_and(|text| text.contains(&self.call()))
+    }
+
     /// Returns the shell command, which does nothing if the program is not installed. Claude Code takes only exit code
     /// 2 as a denial, so a hook that may deny exits with 2 on any failure.
     fn command(&self) -> String {
@@ -172,6 +177,13 @@ pub fn has_other_status_line(settings: &Value) -> bool {
     settings.get("statusLine").is_some_and(|found| *found != status_line())
 }
 
+/// Returns whether the settings have the hook that lets sessions make the calls of slash commands.
+pub fn has_hooks(settings: &Value) -> bool {
+    let [hook, ..] = &HOOKS;
+    let groups = settings["hooks"][hook.event].as_array().map(Vec::as_slice).unwrap_or_default();
+    groups.iter().flat_map(hooks_of).any(|found| hook.is_called_by(found))
+}
+
 /// Removes our entries, except those that the user changed.
 pub fn remove(path: &Path, old: &str, entries: Entries, added: &mut Added) -> Result<Edit> {
     let mut text = parse(path, Some(old))?;
@@ -212,8 +224,7 @@ fn add_hook(path: &Path, text: &mut JsonText, hook: &Hook, added: &mut Added) ->
     let event = [Key("hooks"), Key(hook.event)];
     ensure_container(path, text, &event, json!([]), added)?;
     let groups = text.value()["hooks"][hook.event].as_array().cloned().unwrap_or_default();
-    let calls_ours = |found: &Value| found["command"].as_str().is_some_and(|text| text.contains(&hook.call()));
-    if !groups.iter().flat_map(hooks_of).any(calls_ours) {
+    if !groups.iter().flat_map(hooks_of).any(|found| hook.is_called_by(found)) {
         text.add(&event, None, &hook.group());
     }
     Ok(())
