@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use serde_json::Value;
 
 use crate::agents::held;
-use crate::support::{Repo, simple, task, with};
+use crate::support::{HELD, Repo, simple, task, with};
 use crate::terminal::Terminal;
 
 /// The words that the contract allows.
@@ -197,6 +197,25 @@ fn one_line_for_a_prompt_and_nothing_where_there_is_no_run() {
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
     repo.write(".mahabharatha/state/x.json", "{ no");
     assert_eq!(line(&[]), "");
+}
+
+#[test]
+fn the_line_of_a_run_whose_process_or_session_is_gone_says_paused() {
+    let repo = Repo::new();
+    repo.graph("x", &[task("A", 1, "a", &format!("{HELD} echo A > a"))]);
+    repo.commit("graph");
+    let line = || repo.run(&["status", "--line"]).code(0).stdout;
+    let run = repo.run_until_held("x");
+    assert_eq!(line(), "x 0/1, level 1\n");
+    run.signal("KILL");
+    run.wait();
+    assert_eq!(line(), "x 0/1, paused\n");
+    repo.run(&["stop"]).code(0);
+
+    repo.run_with(&["task", "start"], &[("CLAUDE_CODE_SESSION_ID", "s1")]).code(0);
+    assert_eq!(line(), "x 0/1, level 1\n");
+    std::fs::remove_file(repo.join(".git/mahabharatha/x/sessions/s1.json")).unwrap();
+    assert_eq!(line(), "x 0/1, paused\n");
 }
 
 #[test]

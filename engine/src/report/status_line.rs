@@ -36,6 +36,12 @@ impl StatusLine {
             blocked: with("blocked"),
         }
     }
+
+    /// Returns the line for a run that nothing drives: the process or session that wrote the projection is gone.
+    pub fn undriven(self) -> StatusLine {
+        let status = if self.status == "in_progress" { "paused".to_owned() } else { self.status };
+        StatusLine { status, ..self }
+    }
 }
 
 /// Formats the line, such as `auth 5/12, level 2, 0.84 USD, 1 blocked`.
@@ -68,6 +74,14 @@ mod tests {
         let mut story = Story::unattended();
         story.after(2.0).base_is_green().starts("TASK-001").starts("TASK-002").after(5.0).done("TASK-001");
         assert_eq!(shown(&projection(&story.view())), "auth 1/3, level 1, 0.25 USD");
+    }
+
+    #[test]
+    fn a_run_that_nothing_drives_is_paused_unless_it_has_ended() {
+        let line = |status: &str| StatusLine::of(&Feature::new("auth").unwrap(), &json!({ "status": status }));
+        for (status, shown) in [("in_progress", "paused"), ("blocked", "blocked"), ("completed", "completed")] {
+            assert_eq!(line(status).undriven().status, shown);
+        }
     }
 
     #[test]
