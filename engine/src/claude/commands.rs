@@ -13,6 +13,8 @@ pub struct Layout {
     /// Folder for details in separate files. Not below `commands`, where the client takes every file for a command.
     pub details: Option<&'static str>,
     pub agent_prefix: &'static str,
+    /// Options for `init`, so that it does not install again what the layout has.
+    pub init_options: &'static str,
 }
 
 /// Layout below a `.claude` directory.
@@ -21,6 +23,7 @@ pub const DOT_CLAUDE: Layout = Layout {
     agents: "agents",
     details: Some("mahabharatha"),
     agent_prefix: "",
+    init_options: "",
 };
 
 /// Layout of a directory with our two plugins. The agents are in the first one, whose name the client puts before
@@ -30,6 +33,7 @@ pub const PLUGINS: Layout = Layout {
     agents: "mahabharatha/agents",
     details: None,
     agent_prefix: "mahabharatha:",
+    init_options: " --without commands,agents,hooks",
 };
 
 struct Command {
@@ -184,7 +188,7 @@ fn render(command: &Command, style: Style<'_>) -> String {
             format!("{}\n{}", core.replace("{{details}}", "the last section"), deepen_headings(details))
         }
     };
-    with_agents(&text, style.layout)
+    with_agents(&text.replace("{{init options}}", style.layout.init_options), style.layout)
 }
 
 /// Replaces placeholders such as `{{agent:worker}}` with the agents' names.
@@ -285,5 +289,7 @@ mod tests {
         let text = &files[Path::new("z/commands/kurukshetra.md")];
         assert!(text.contains("Agent(mahabharatha:worker)") && text.contains("`mahabharatha:worker`"), "{text}");
         assert!(!text.contains("Agent(worker)") && !text.contains("`worker`"), "{text}");
+        let text = &files[Path::new("mahabharatha/commands/init.md")];
+        assert_eq!(text.matches("mahabharatha init --without commands,agents,hooks --agent none").count(), 3, "{text}");
     }
 }
