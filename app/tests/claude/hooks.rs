@@ -35,6 +35,42 @@ fn where_the_program_is_missing_the_hooks_do_nothing() {
 }
 
 #[test]
+fn after_removal_a_session_has_nothing_of_ours_and_calls_nothing() {
+    let api = Api::start(|ask| match ask.turn() {
+        0 => Reply::uses("Write", json!({ "file_path": ask.cwd().join("new.txt"), "content": "one" })),
+        _ => Reply::says("Done."),
+    });
+    let Some(bench) = Bench::installed(api, "") else { return };
+    let settings = json!({ "permissions": { "allow": ["Write"] } });
+    std::fs::create_dir_all(bench.home().join(".claude")).unwrap();
+    std::fs::write(bench.home().join(".claude/settings.json"), settings.to_string()).unwrap();
+    // In the place of the program, one that notes how it is called.
+    let program = tempfile::tempdir().unwrap();
+    let (file, calls) = (program.path().join("mahabharatha"), program.path().join("calls"));
+    std::fs::write(&file, format!("#!/bin/sh\necho \"$2\" >> '{}'\n", calls.display())).unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", program.path().display());
+    let of_ours = |name: &str, talk: &crate::session::Talk| {
+        let agents = ["scout", "product-owner", "architect", "worker", "gatekeeper"];
+        let listed = talk.init()[name].as_array().unwrap().clone();
+        let is_ours = |it: &str| it.starts_with("mahabharatha:") || it.starts_with("z:") || agents.contains(&it);
+        listed.iter().filter(|it| is_ours(it.as_str().unwrap())).count()
+    };
+    let talk = bench.talk_with(&[("PATH", &path)], &["Write it."]);
+    assert_eq!((of_ours("slash_commands", &talk), of_ours("agents", &talk)), (20, 5));
+    let called = std::fs::read_to_string(&calls).unwrap();
+    assert!(called.contains("pre-tool-use") && called.contains("session-start"), "{called}");
+
+    bench.run(&["install", "--remove"]).code(0);
+    std::fs::remove_file(&calls).unwrap();
+    std::fs::remove_file(bench.repo.join("new.txt")).unwrap();
+    let talk = bench.talk_with(&[("PATH", &path)], &["Write it."]);
+    assert_eq!((talk.errors(), bench.repo.read("new.txt")), (Vec::<String>::new(), "one".to_owned()));
+    assert_eq!((of_ours("slash_commands", &talk), of_ours("agents", &talk)), (0, 0));
+    assert!(!calls.exists(), "{}", std::fs::read_to_string(&calls).unwrap());
+}
+
+#[test]
 fn the_task_tools_are_there() {
     let api = Api::start(|_| Reply::says("Understood."));
     let Some(bench) = Bench::installed(api, "") else { return };

@@ -1,12 +1,13 @@
 //! A session that runs the tasks itself, with subagents, as the slash commands say.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
 
 use crate::client::{Bench, task};
-use crate::messages_api::{Api, Ask, Reply, bash, tool_use};
+use crate::messages_api::{Api, Ask, Reply, Usage, bash, tool_use};
 use crate::session::path_to_the_program;
 use crate::support::with;
 
@@ -158,7 +159,7 @@ fn step(next: &Value) -> Vec<Value> {
 #[test]
 fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again() {
     let (reached, changed) = (Mutex::new(BTreeMap::new()), Condvar::new());
-    let api = Api::start(move |ask| {
+    let script = move |ask: &Ask| {
         if ask.is_main() {
             return conduct(ask);
         }
@@ -181,10 +182,7 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
         let verify = || bash(&format!("mahabharatha task verify {id} --feature x"));
         match (id.as_str(), turn) {
             ("A-1", 0) => ask.write("other.txt", "not mine"),
-            ("A-1", 1) => {
-                let checkout = ask.worktree().split("/.mahabharatha").next().unwrap().to_owned();
-                Reply::uses("Write", json!({ "file_path": format!("{checkout}/new.txt"), "content": "mine" }))
-            }
+            ("A-1", 1) => write_in_checkout(ask),
             ("A-1", 2) => bash("git push origin main"),
             ("A-1", 3) => own(),
             ("A-1", 4) => verify(),
@@ -201,6 +199,13 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
             (_, 1) => verify(),
             _ => Reply::says("Done."),
         }
+    };
+    // No two answers use up the same.
+    let answers = AtomicU64::new(0);
+    let api = Api::start(move |ask| {
+        let number = answers.fetch_add(1, Ordering::Relaxed) + 1;
+        let usage = Usage { input: number, cache_creation: 100 * number, cache_read: 7, output: 10_000 + number };
+        script(ask).using(usage)
     });
     let Some(bench) = Bench::installed(api, "quality_gates: [ { name: there, command: 'test -d .git -o -f .git' } ]\n")
     else {
@@ -224,8 +229,9 @@ fn two_levels_are_done_by_subagents_at_once_and_a_failed_attempt_is_tried_again(
     assert_eq!(bench.repo.task("A-2")["attempt"], 2);
     for id in ["A-1", "A-2", "A-3", "B-1"] {
         let prompt = format!("mahabharatha task prompt {id} ");
-        let asked = bench.api.asked().into_iter().filter(|ask| !ask.is_main() && ask.text().contains(&prompt));
-        assert_eq!(bench.repo.task(id)["tokens"], json!(asked.count() * 1020), "{id}");
+        let served = bench.api.served().into_iter();
+        let own = served.filter(|(ask, _)| !ask.is_main() && ask.text().contains(&prompt));
+        assert_eq!(bench.repo.task(id)["tokens"], own.map(|(_, usage)| usage.total()).sum::<u64>(), "{id}");
     }
     assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".");
     assert!(talk.asked.is_empty(), "the person was asked: {:?}", talk.asked);
@@ -312,6 +318,12 @@ fn writes_its_file(ask: &Ask) -> Reply {
     })
 }
 
+/// A write that is not the subagent's to make.
+fn write_in_checkout(ask: &Ask) -> Reply {
+    let checkout = ask.worktree().split("/.mahabharatha").next().unwrap().to_owned();
+    Reply::uses("Write", json!({ "file_path": format!("{checkout}/new.txt"), "content": "mine" }))
+}
+
 /// Four tasks in two levels, each with a file of its own.
 fn four_tasks() -> Vec<Value> {
     let made =
@@ -341,7 +353,20 @@ fn a_session_in_a_terminal_completes_its_tasks_without_asking_the_user() {
 
 #[test]
 fn a_session_with_the_plugin_does_the_same() {
-    let api = Api::start(|ask| if ask.is_main() { conduct(ask) } else { writes_its_file(ask) });
+    let api = Api::start(|ask| {
+        if ask.is_main() {
+            return conduct(ask);
+        }
+        // One tries to write into the user's checkout before its own file.
+        if ask.task() == "A-1" && ask.last().contains("# Where you work") {
+            return write_in_checkout(ask);
+        }
+        if ask.last().contains("is outside of your worktree") {
+            ask.write("A-1.txt", "A-1")
+        } else {
+            writes_its_file(ask)
+        }
+    });
     let Some(bench) = Bench::new(api, "") else { return };
     bench.repo.graph("x", &four_tasks());
     bench.repo.commit("graph");
@@ -351,6 +376,8 @@ fn a_session_with_the_plugin_does_the_same() {
     let args = ["--plugin-dir", plugin.to_str().unwrap()];
     let path = path_to_the_program();
     let talk = bench.talk_by(&bench.repo.path(), &args, &[("PATH", &path)], &["/mahabharatha:kurukshetra --workers 3"]);
+    let is_denied = |ask: &Ask| ask.text().contains("new.txt is outside of your worktree");
+    assert!(bench.api.asked().iter().any(is_denied) && !bench.repo.exists("new.txt"), "the plugin's worker is known");
     assert_eq!(talk.course().last().unwrap(), "\"x\" is \"completed\".", "{:#?}", talk.results());
     assert!(talk.asked.is_empty(), "{:?}", talk.asked);
     for id in ["A-1", "A-2", "A-3", "B-1"] {

@@ -78,7 +78,8 @@ fn sessions_that_have_nothing_to_do_with_tasks_are_not_bothered() {
     let repo = Repo::new();
     let plain = Repo::empty();
     for place in [&repo, &plain] {
-        for path in ["README.md", "new/file.txt", "a/../../b", "/nowhere/x"] {
+        let of_slot = format!("{WORKTREE}/a");
+        for path in ["README.md", "new/file.txt", "a/../../b", "/nowhere/x", &of_slot] {
             let mut call = write_to(place, path);
             assert_eq!(hook(place, &call.to_string(), &[]).code(0).stdout, "", "{path}");
             call["agent_type"] = json!("worker");
