@@ -32,6 +32,7 @@ pub use quote::{shell_line, shell_word};
 pub use running::{Canceller, Running};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
+    kill_alone,
 };
 pub use watchdog::{MARKER, own_mark};
 
