@@ -46,4 +46,5 @@ mod task_mode;
 mod task_mode_hard;
 #[path = "../support/terminal.rs"]
 mod terminal;
+mod untrusted;
 mod whole_way;
