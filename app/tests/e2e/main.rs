@@ -35,6 +35,7 @@ mod races;
 mod readers;
 mod reasons;
 mod resume;
+mod secrets;
 mod specs;
 mod state_files;
 mod status;

@@ -7,10 +7,12 @@ use std::time::Duration;
 use super::read::{self, Table};
 use super::{
     AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContextEngineering, Env, Gate,
-    Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Security,
-    Workers, yaml,
+    Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Secrets,
+    Security, Workers, yaml,
 };
+use crate::names::nearest;
 use crate::run::event::BackoffStrategy;
+use crate::secrets::{self, Allowed};
 use crate::spec::Effort;
 
 /// Allowed number of workers.
@@ -56,6 +58,7 @@ fn config(root: &mut Table<'_>) -> Config {
         }),
         cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
         security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
+        secrets: root.table("secrets", |t| Secrets { allow: t.tables("allow", allowed_secret) }),
     }
 }
 
@@ -168,6 +171,24 @@ fn ownership(t: &mut Table<'_>) -> Ownership {
         Generated::default()
     });
     Ownership { generated }
+}
+
+fn allowed_secret(t: &mut Table<'_>) -> Allowed {
+    let path = t.required_text("path").unwrap_or_default();
+    if let Err(error) = Generated::check(&path) {
+        t.reject("path", &format!("a valid glob ({})", error.kind()));
+    }
+    let rule = t.text("rule");
+    if let Some(unknown) = rule.as_deref().filter(|rule| !secrets::rules().contains(rule)) {
+        let nearest =
+            nearest(unknown, &secrets::rules()).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        t.reject("rule", &format!("a rule of the secret scan{nearest}"));
+    }
+    let reason = t.required_text("reason").unwrap_or_default();
+    if !reason.is_empty() && !secrets::is_reason(&reason) {
+        t.reject("reason", "a sentence that says why this is no secret");
+    }
+    Allowed { path, rule, reason }
 }
 
 /// Returns the built-in agents and those of the file, which may override a built-in one.

@@ -17,6 +17,7 @@ pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
 use crate::run::event::{Backoff, BackoffStrategy, Policy};
+use crate::secrets::Allowed;
 use crate::spec::{Effort, TaskSpec};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +39,7 @@ pub struct Config {
     pub claude_tasks: ClaudeTasks,
     pub cleanup: Cleanup,
     pub security: Security,
+    pub secrets: Secrets,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -178,6 +180,12 @@ pub struct Cleanup {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Security {
     pub rules_repository: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Secrets {
+    /// Findings of the secret scan that are none.
+    pub allow: Vec<Allowed>,
 }
 
 /// A problem in the configuration file.

@@ -73,6 +73,7 @@ ownership: { generated: ["**/*.gen.rs"] }
 claude_tasks: { enabled: false, worker_tools: true }
 cleanup: { on_completion: false }
 security: { rules_repository: "https://example.org/rules" }
+secrets: { allow: [ { path: "docs/**", rule: jwt, reason: made up for the manual }, { path: a.ts, reason: revoked in 2024 } ] }
 "#;
 
 #[test]
@@ -212,7 +213,7 @@ fn the_port_range_must_not_be_reversed() {
 fn messages_are_short_and_harmless_to_a_terminal() {
     let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
-    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security
+    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security, secrets
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
     line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);
@@ -254,4 +255,20 @@ proptest::proptest! {
         let _ = Config::parse(&text);
         let _ = Config::parse(&yaml);
     }
+}
+
+#[test]
+fn a_secret_is_allowed_by_a_known_rule_and_a_reason() {
+    let allowed = Config::parse(EVERY_KEY).unwrap().secrets.allow;
+    assert_eq!(allowed[0].rule.as_deref(), Some("jwt"));
+    assert_eq!((allowed[1].path.as_str(), allowed[1].rule.as_deref()), ("a.ts", None));
+    let problems = |entry: &str| -> Vec<String> {
+        let problems = Config::parse(&format!("secrets: {{ allow: [ {entry} ] }}\n")).unwrap_err();
+        problems.into_iter().map(|problem| problem.message).collect()
+    };
+    assert_eq!(problems("{}"), ["secrets.allow[0].path is missing", "secrets.allow[0].reason is missing"]);
+    let wrong = problems("{ path: '[', rule: github-tokn, reason: ok }");
+    assert!(wrong[0].contains("a valid glob"), "{wrong:?}");
+    assert!(wrong[1].contains("did you mean `github-token`?"), "{wrong:?}");
+    assert!(wrong[2].contains("says why this is no secret"), "{wrong:?}");
 }
