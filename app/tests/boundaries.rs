@@ -22,6 +22,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("ids", &[]),
             ("markdown", &[]),
             ("names", &[]),
+            ("sarif", &["excerpt"]),
             ("secrets", &[]),
             ("severity", &[]),
             ("spec", &["markdown", "severity"]),

@@ -90,11 +90,17 @@ fn quality_gates(root: &mut Table<'_>) -> Vec<Gate> {
         if !name.is_empty() && !names.insert(name.clone()) {
             t.reject("name", "a name that no other gate has");
         }
+        let sarif = t.text("sarif");
+        if sarif.as_deref().is_some_and(|path| path.starts_with('/') || path.split('/').any(|part| part == "..")) {
+            t.reject("sarif", "a path inside of the repository");
+        }
         Gate {
             name,
             command: t.required_text("command").unwrap_or_default(),
             timeout: Duration::from_secs(t.whole("timeout", 1, DAY_SECONDS, 300).into()),
             required: t.flag("required", true),
+            security: t.flag("security", false),
+            sarif,
         }
     })
 }

@@ -80,6 +80,10 @@ pub struct Gate {
     pub timeout: Duration,
     /// If false, a failure is only reported and blocks nothing.
     pub required: bool,
+    /// A security scanner: what it prints may be SARIF.
+    pub security: bool,
+    /// File in which the command leaves its findings as SARIF.
+    pub sarif: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

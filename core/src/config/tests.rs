@@ -53,6 +53,7 @@ quality_gates:
     command: "ruff check ."
     timeout: 120
   - { name: nothing, command: true, required: false }
+  - { name: scan, command: scan, security: true, sarif: out/scan.sarif }
 ports: { range_start: 5000, range_end: 5000, per_worker: 2 }
 retry: { max_attempts: 1, strategy: linear, base_seconds: 0, max_seconds: 0.25 }
 plugins:
@@ -91,8 +92,12 @@ fn every_key_is_read() {
         command: command.to_owned(),
         timeout: Duration::from_secs(seconds),
         required,
+        security: false,
+        sarif: None,
     };
-    assert_eq!(config.quality_gates, [gate("lint", "ruff check .", 120, true), gate("nothing", "true", 300, false)]);
+    let scan = Gate { security: true, sarif: Some("out/scan.sarif".to_owned()), ..gate("scan", "scan", 300, true) };
+    let gates = [gate("lint", "ruff check .", 120, true), gate("nothing", "true", 300, false), scan];
+    assert_eq!(config.quality_gates, gates);
     assert_eq!(config.ports, Ports { range_start: 5000, range_end: 5000, per_worker: 2 });
     let retry = Retry {
         max_attempts: 1,
@@ -166,7 +171,7 @@ cleanup: { on_completion: true, on_completion: false }
     line 9, column 13: quality_gates[1].name must be a name that no other gate has, found "lint"
     line 9, column 40: quality_gates[1].timeout must be a whole number from 1 to 86400, found 0
     line 10, column 5: quality_gates[2].name is missing
-    line 10, column 19: unknown key quality_gates[2].xyzzy; known keys here: name, command, timeout, required
+    line 10, column 19: unknown key quality_gates[2].xyzzy; known keys here: name, sarif, command, timeout, required, security
     line 11, column 5: quality_gates[3] must be a mapping (lines of `key: value`), found "just text"
     line 12, column 23: ports.range_start must be a whole number from 1 to 65535, found 70000
     line 13, column 20: retry.strategy must be `exponential` or `linear` or `fixed`, found "quadratic"

@@ -6,6 +6,7 @@ mod blame;
 mod cancel;
 mod checkout;
 mod command;
+mod findings;
 mod gate;
 mod gate_run;
 mod index_lock;
