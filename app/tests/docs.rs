@@ -303,10 +303,20 @@ fn types_and_defaults_of_the_configuration_are_as_documented() {
             }
             (None, "required") if key != "agents.<name>.kind" => {
                 let message = format!("{} is missing", key.replace("[]", "[0]"));
-                assert!(problems("quality_gates: [{}]").iter().any(|problem| problem.message == message), "{message}");
+                let empty = problems("quality_gates: [{}]\nsecrets: { allow: [{}] }");
+                assert!(empty.iter().any(|problem| problem.message == message), "{message}");
             }
             (None, other) => assert!(matches!(other, "none" | "by kind" | "required"), "{key}: {other}"),
         }
+    }
+}
+
+#[test]
+fn every_rule_of_the_secret_scan_is_documented() {
+    let text = read("docs/config.md");
+    let section = section(&text, "### secrets");
+    for rule in mahabharatha_core::secrets::rules() {
+        assert!(section.contains(&format!("`{rule}`")), "{rule}");
     }
 }
 

@@ -13,6 +13,8 @@ pub mod names;
 pub mod plan;
 pub mod prompt;
 pub mod run;
+pub mod sarif;
+pub mod secrets;
 mod severity;
 pub mod spec;
 pub mod view;

@@ -18,6 +18,7 @@ use crate::run::event::{FailCause, JobEnd, JobReport};
 use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
 };
+use crate::secrets::Suppression;
 
 /// Time that is serialized as text for users and programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +70,9 @@ pub struct RunView {
     /// Decisions of the agents in completed tasks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
+    /// What looks like a secret in the commits of completed tasks and was allowed with a reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suppressed_secrets: Vec<SuppressedSecret>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,6 +85,13 @@ pub struct PauseView {
 pub struct Decision {
     pub task: TaskId,
     pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SuppressedSecret {
+    pub task: TaskId,
+    #[serde(flatten)]
+    pub suppression: Suppression,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -228,6 +239,7 @@ impl RunView {
             breaker: breaker_of(run),
             pause: pause_of(run),
             decisions: decisions_of(run),
+            suppressed_secrets: suppressed_secrets_of(run),
             tasks,
         }
     }
@@ -401,6 +413,21 @@ fn pause_of(run: &Run) -> Option<PauseView> {
 
 /// Returns the decisions of the attempts that led to completed tasks. Redoing a task replaces its decisions.
 pub fn decisions_of(run: &Run) -> Vec<Decision> {
+    let effective = effective_of(run, |report| &report.decisions);
+    effective.into_iter().map(|(task, text)| Decision { task: task.clone(), text: text.clone() }).collect()
+}
+
+fn suppressed_secrets_of(run: &Run) -> Vec<SuppressedSecret> {
+    let effective = effective_of(run, |report| &report.suppressed_secrets);
+    let own = |(task, suppression): (&TaskId, &Suppression)| SuppressedSecret {
+        task: task.clone(),
+        suppression: suppression.clone(),
+    };
+    effective.into_iter().map(own).collect()
+}
+
+/// Returns a part of the reports of the attempts that led to completed tasks, each with its task.
+fn effective_of<T>(run: &Run, part: impl Fn(&JobReport) -> &Vec<T>) -> Vec<(&TaskId, &T)> {
     let mut all = Vec::new();
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
         if !matches!(state.status, TaskStatus::Completed { .. }) {
@@ -409,14 +436,14 @@ pub fn decisions_of(run: &Run) -> Vec<Decision> {
         let (mut since, mut effective) = (Vec::new(), Vec::new());
         for record in &state.attempts {
             let Some((_, report)) = &record.ended else { continue };
-            since.extend(&report.decisions);
+            since.extend(part(report));
             match report.end {
                 JobEnd::Done { .. } if record.fix => effective.append(&mut since),
                 JobEnd::Done { .. } => effective = std::mem::take(&mut since),
                 _ => {}
             }
         }
-        all.extend(effective.into_iter().map(|text| Decision { task: task.id.clone(), text: text.clone() }));
+        all.extend(effective.into_iter().map(|item| (&task.id, item)));
     }
     all
 }

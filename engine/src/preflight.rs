@@ -2,6 +2,7 @@
 //! Every failed check tells the user what to do.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, Isolation};
 use mahabharatha_core::graph::TaskGraph;
@@ -114,6 +115,8 @@ pub struct Ground<'a> {
     pub isolation: Isolation,
     /// Whether the run has begun already, so that existing branches and changes may be its own.
     pub resumed: bool,
+    /// Whether the checks may execute programs that the repository or its configuration names. A run does so anyway.
+    pub executes: bool,
 }
 
 /// Checks the machine and the feature.
@@ -254,17 +257,18 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
                 format!("Set agents.{name}.command, or give the task a `run`."),
             );
         } else if seen.insert(name) {
-            check_agent(report, ground.project, name, agent);
+            check_agent(report, ground.project, name, agent, ground.executes);
         }
     }
     Ok(())
 }
 
-/// Checks the default agent. Failures are only warnings, because without a graph it is unknown whether a task needs it.
+/// Checks the default agent without executing anything of the repository. Failures are only warnings, because without
+/// a graph it is unknown whether a task needs it.
 pub fn check_default_agent(report: &mut Report, project: &Project, config: &Config) {
     let mut found = Report::default();
     if let Some(agent) = config.agent(&config.agent) {
-        check_agent(&mut found, project, &config.agent, agent);
+        check_agent(&mut found, project, &config.agent, agent, false);
     }
     let lenient = |check: Check| match check.status {
         CheckStatus::Failed => Check { status: CheckStatus::Warning, ..check },
@@ -273,9 +277,11 @@ pub fn check_default_agent(report: &mut Report, project: &Project, config: &Conf
     report.checks.extend(found.checks.into_iter().map(lenient));
 }
 
-fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &AgentConfig) {
-    if agent.kind == AgentKind::Claude {
-        match claude::check(project.root(), &agent.command, &agent.env) {
+fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &AgentConfig, executes: bool) {
+    let why_not_started = if executes { None } else { chosen_by_repository(project, &agent.command) };
+    if agent.kind == AgentKind::Claude && why_not_started.is_none() {
+        let cwd = if executes { project.root() } else { Path::new("/") };
+        match claude::check(project.root(), cwd, &agent.command, &agent.env) {
             Ok(client) => {
                 report.ok("agent", format!("{name}: {}", client.found));
                 if let Some(note) = client.note {
@@ -287,9 +293,14 @@ fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &Agent
         return;
     }
     let missing = agent.command.first().filter(|program| agent::find_program(project.root(), program).is_none());
-    match missing {
-        None => report.ok("agent", format!("{name} can be started")),
-        Some(program) => {
+    match (missing, why_not_started) {
+        (None, Some(why)) if agent.kind == AgentKind::Claude => report.warn(
+            "agent",
+            format!("{name} was not started: {why}."),
+            "Its version and login are checked when a run starts.",
+        ),
+        (None, _) => report.ok("agent", format!("{name} can be started")),
+        (Some(program), _) => {
             let place = if program.contains('/') { "is no program that can be run" } else { "was not found on PATH" };
             report.fail(
                 "agent",
@@ -298,6 +309,20 @@ fn check_agent(report: &mut Report, project: &Project, name: &str, agent: &Agent
             );
         }
     }
+}
+
+/// Returns why starting this client would execute something that the repository chose; `None` for an installed program
+/// without arguments.
+fn chosen_by_repository(project: &Project, command: &[String]) -> Option<String> {
+    let [program, arguments @ ..] = command else { return None };
+    if !arguments.is_empty() {
+        return Some(format!("the repository's configuration gives {program} arguments"));
+    }
+    let is_inside = |path: &Path| path.starts_with(project.root()) || path.starts_with(project.checkout());
+    let found = agent::find_program(project.root(), program).and_then(|path| path.canonicalize().ok());
+    let is_relative = program.contains('/') && Path::new(program).is_relative();
+    (is_relative || found.is_some_and(|path| is_inside(&path)))
+        .then(|| format!("{program} is a file of the repository"))
 }
 
 /// Checks that the workers' ports can be leased; they are released again on return.
@@ -315,6 +340,15 @@ fn check_ports(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
 /// Warns about uncommitted changes in files that tasks own: they will be in the way when the level lands.
 fn check_dirty(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     if ground.resumed {
+        return Ok(());
+    }
+    let filters = if ground.executes { Vec::new() } else { ground.project.own_filters()? };
+    if !filters.is_empty() {
+        report.warn(
+            "checkout",
+            format!("uncommitted changes were not looked for: git would run the filter {}.", filters.join(", ")),
+            "The repository's own git configuration defines it. `git status` lists the changes.",
+        );
         return Ok(());
     }
     let changed = ground.project.changed_files()?.into_iter();

@@ -293,7 +293,18 @@ impl Session<'_> {
         let Session { project, paths, ref config, options, .. } = *self;
         let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
         let (launches, isolation) = (!options.intent.is_session(), self.isolation);
-        Ground { project, paths, config, graph, launches, agent, workers, isolation, resumed }
+        Ground {
+            project,
+            paths,
+            config,
+            graph,
+            launches,
+            agent,
+            workers,
+            isolation,
+            resumed,
+            executes: true,
+        }
     }
 
     /// Returns the event by which this process takes over the run.
@@ -393,7 +404,9 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
         }
     };
     let base_branch = project.head_branch()?;
-    ui.note(&format!("running the gates on {}", base_branch.trim_start_matches("refs/heads/")));
+    let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
+    let branch = base_branch.trim_start_matches("refs/heads/");
+    ui.note(&format!("running the gates on {branch}, which executes code of this repository: {}", gates.join(", ")));
     let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
     let run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
     become_subreaper()?;

@@ -93,19 +93,44 @@ impl Ui {
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
     }
 
-    /// Writes data to stdout. On a terminal, only text and colors are written; a program gets every byte.
+    /// Writes data to stdout: text without control sequences, or JSON under `--json`.
     pub fn data(&self, text: &str) {
+        if self.json() {
+            self.json_data(text);
+        } else {
+            self.write(clean(text));
+        }
+    }
+
+    /// Writes text to stdout that was cleaned and then coloured with `paint`.
+    pub fn painted(&self, text: &str) {
+        if self.json() {
+            self.json_data(text);
+        } else {
+            self.write(self.without_sequences(text));
+        }
+    }
+
+    /// Writes JSON to stdout, also without `--json`.
+    pub fn json_data(&self, json: &str) {
+        self.write(clean::escape_json(json));
+    }
+
+    /// Cleans painted text: only colors are kept, and only if we use colors.
+    fn without_sequences(&self, painted: &str) -> String {
+        if self.out.0 { clean::clean_but_colors(painted) } else { clean(painted) }
+    }
+
+    fn write(&self, mut text: String) {
         if self.is_closed.load(Ordering::Relaxed) {
             return;
         }
-        let mut out = io::stdout();
-        let mut text = if out.is_terminal() { clean::clean_but_colors(text) } else { text.to_string() };
         if !text.ends_with('\n') {
             text.push('\n');
         }
         let mut data_error = locked(&self.data_error);
         if data_error.is_none() {
-            *data_error = self.above_bars(|| deliver(&mut out, &text)).err();
+            *data_error = self.above_bars(|| deliver(&mut io::stdout(), &text)).err();
         }
     }
 
@@ -119,11 +144,12 @@ impl Ui {
         (size.ws_row > 1).then_some(size)
     }
 
-    /// Writes data that replaces the previous screen. If stdout is not a terminal, appends it instead.
+    /// Writes painted text that replaces the previous screen. If stdout is not a terminal, appends it instead.
     pub fn screen(&self, text: &str) {
         match self.screen_size() {
-            None => self.data(text),
+            None => self.painted(text),
             Some(size) => {
+                let text = &self.without_sequences(text);
                 let mut data_error = locked(&self.data_error);
                 if data_error.is_none() {
                     *data_error =
@@ -177,7 +203,7 @@ impl Ui {
 
     /// An error for programs: one line of JSON, the last on stderr.
     pub fn print_json_error(&self, error: &impl fmt::Display) {
-        self.say(&error.to_string());
+        self.say(&clean::escape_json(&error.to_string()));
     }
 
     /// Prints a line to stderr, even with `--quiet`.
@@ -231,10 +257,9 @@ fn wants_color(asked: Color, found: ColorChoice) -> bool {
     }
 }
 
-/// Returns the text with escape sequences that draw it from the top left corner and clear what was there before.
+/// Returns cleaned text with escape sequences that draw it from the top left corner and clear what was there before.
 fn redrawn(text: &str, rows: usize, columns: usize) -> String {
-    let clean = clean::clean_but_colors(text);
-    let lines: Vec<&str> = clean.lines().collect();
+    let lines: Vec<&str> = text.lines().collect();
     let room = if lines.len() < rows { lines.len() } else { rows.saturating_sub(2) };
     let mut screen = String::from("\x1b[H");
     for line in &lines[..room] {
@@ -303,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_screen_is_overwritten_and_never_scrolls() {
-        assert_eq!(redrawn("a\x1b[2J\n\nb\n", 4, 80), "\x1b[Ha\x1b[K\n\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(redrawn("a\n\nb\n", 4, 80), "\x1b[Ha\x1b[K\n\x1b[K\nb\x1b[K\n\x1b[J");
         assert_eq!(redrawn("a\nb\nc\n", 3, 80), "\x1b[Ha\x1b[K\n… 2 more lines\x1b[K\n\x1b[J");
         assert_eq!(redrawn("\x1b[1mabcdef\x1b[0m\n", 4, 4), "\x1b[H\x1b[1mabc…\x1b[0m\x1b[K\n\x1b[J", "no line wraps");
         assert_eq!(redrawn("a\nb\n", 1, 4), "\x1b[H… 2 more lines\x1b[K\n\x1b[J");

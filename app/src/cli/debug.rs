@@ -49,7 +49,7 @@ pub fn run(global: &Global, ui: &Ui, args: &DebugArgs) -> Result<ExitCode> {
     if ui.json() {
         ui.data(&(serde_json::to_string_pretty(&findings).expect("findings have string keys only") + "\n"));
     } else {
-        ui.data(&render(&findings, args.task.is_some(), ui.paint()));
+        ui.painted(&render(&findings, args.task.is_some(), ui.paint()));
     }
     let sound = matches!(findings.journal.health, "good" | "torn");
     Ok(if sound { ExitCode::Done } else { ExitCode::Invalid })

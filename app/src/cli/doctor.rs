@@ -1,4 +1,5 @@
-//! `doctor`: runs every preflight check and says what to do about failures.
+//! `doctor`: runs every preflight check and says what to do about failures. Executes nothing of the repository unless
+//! asked to run the gates.
 
 use clap::Args;
 use mahabharatha_engine::preflight::{self, CheckStatus, Ground, Report};
@@ -18,10 +19,14 @@ use super::exit::ExitCode;
 use super::validate::size;
 
 #[derive(Debug, Args)]
-pub struct DoctorArgs {}
+pub struct DoctorArgs {
+    /// Also run the gates on the base: executes commands and code of this repository
+    #[arg(long)]
+    run_gates: bool,
+}
 
-pub fn run(global: &Global, ui: &Ui, _args: &DoctorArgs) -> Result<ExitCode> {
-    let report = examine(global, ui)?;
+pub fn run(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<ExitCode> {
+    let report = examine(global, ui, args)?;
     if ui.json() {
         let data = serde_json::json!({ "checks": report.checks });
         ui.data(&(serde_json::to_string_pretty(&data).expect("checks are plain data") + "\n"));
@@ -40,7 +45,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &DoctorArgs) -> Result<ExitCode> {
 }
 
 /// Runs all checks; without a feature, those that need none.
-fn examine(global: &Global, ui: &Ui) -> Result<Report> {
+fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
     let project = global.project()?;
     let mut report = preflight::check_machine(&project)?;
     let config = match specs::load_config(&project) {
@@ -78,18 +83,23 @@ fn examine(global: &Global, ui: &Ui) -> Result<Report> {
         Ok(run) => run,
         Err(error) => return report.fail_with("journal", error).map(|()| report),
     };
-    if let Err(error) = examine_feature(&mut report, &place, (&config, isolation), run, ui) {
+    let gates = if args.run_gates { Some(ui) } else { None };
+    if let Err(error) = examine_feature(&mut report, &place, (&config, isolation), run, gates) {
         report.fail_with("graph", error)?;
+    }
+    if !args.run_gates && !config.quality_gates.is_empty() {
+        ui.note("the gates were not run: `mahabharatha doctor --run-gates` does, and executes code of this repository");
     }
     Ok(report)
 }
 
+/// Checks a feature. Runs its gates only if `gates` says where to announce that.
 fn examine_feature(
     report: &mut Report,
     place: &Place,
     (config, isolation): (&Config, Isolation),
     run: Option<Run>,
-    ui: &Ui,
+    gates: Option<&Ui>,
 ) -> Result<()> {
     if run.as_ref().is_some_and(|run| run.ended() == Some(&End::Completed)) {
         report.ok("feature", format!("{} is completed already", place.feature));
@@ -114,10 +124,15 @@ fn examine_feature(
         workers: config.workers.count,
         isolation,
         resumed: run.is_some(),
+        executes: false,
     };
     preflight::check_ground(report, &ground)?;
-    if !run.is_some_and(|run| run.has_begun()) && !report.failed() {
-        session::check_gates(report, &ground, file, ui)?;
+    match gates {
+        Some(_) if run.is_some_and(|run| run.has_begun()) => {
+            report.warn("gates", "not run: the feature's run has begun.", "It runs them before each level lands.");
+        }
+        Some(ui) if !report.failed() => session::check_gates(report, &ground, file, ui)?,
+        _ => {}
     }
     Ok(())
 }

@@ -73,7 +73,7 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
             let decision = json!({ "hookSpecificOutput": {
                 "hookEventName": "PreToolUse", "permissionDecision": "allow", "permissionDecisionReason": reason,
             } });
-            ui.data(&decision.to_string());
+            ui.json_data(&decision.to_string());
         }
         Verdict::Deny(reason) => return Err(Error::new(Kind::Usage, reason)),
     }

@@ -39,7 +39,7 @@ pub fn run(global: &Global, ui: &Ui, _args: &ListArgs) -> Result<ExitCode> {
         ui.note("There is no feature in this project yet. Begin one: mahabharatha plan <name>");
     } else {
         let now = Time(Timestamp::now().as_millisecond());
-        ui.data(&list_text(&listed, now, ui.columns(), ui.paint()));
+        ui.painted(&list_text(&listed, now, ui.columns(), ui.paint()));
     }
     Ok(ExitCode::Done)
 }

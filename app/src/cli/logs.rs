@@ -123,7 +123,7 @@ fn print(ui: &Ui, zone: &TimeZone, logs: &Logs) {
         if ui.json() {
             ui.data(&record.to_line().unwrap_or_default());
         } else {
-            ui.data(&render_record(record, zone, ui.paint()));
+            ui.painted(&render_record(record, zone, ui.paint()));
         }
     }
     if logs.unreadable > 0 {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::ui::{Color, Flags, Ui};
+use mahabharatha_sys::ui::{Color, Flags, Style, Ui};
 
 use exit::ExitCode;
 
@@ -155,8 +155,10 @@ pub fn main() -> std::process::ExitCode {
             let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
             if code == ExitCode::Usage && std::env::args_os().any(|argument| argument == "--json") {
                 Ui::new(Flags::default()).print_json_error(&exit::error_json(&usage_error(&error)));
+            } else if std::env::args_os().any(|argument| argument.to_string_lossy().chars().any(char::is_control)) {
+                Ui::new(Flags::default()).tell(Style::Plain, error.render().to_string().trim_end());
             } else {
-                // clap prints help and usage errors, with colours.
+                // clap prints help and usage errors, with colours, and arguments unchanged.
                 let _ = error.print();
             }
             return code.into();

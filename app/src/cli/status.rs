@@ -55,7 +55,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     }
     let place = global.known_place(args.feature.as_deref())?;
     if !args.watch {
-        ui.data(&look(&place, ui, false)?.text);
+        ui.painted(&look(&place, ui, false)?.text);
         return Ok(ExitCode::Done);
     }
     let list = tasks::list_of(&place.project, &place.feature).and_then(Result::ok);

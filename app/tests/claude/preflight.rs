@@ -2,7 +2,7 @@
 
 use crate::client::{Bench, task, version};
 use crate::messages_api::{Api, Reply};
-use crate::support::Ran;
+use crate::support::{Ran, Repo};
 
 #[test]
 fn a_client_that_is_missing_too_old_or_not_logged_in_stops_the_run() {
@@ -30,10 +30,12 @@ fn a_client_that_is_missing_too_old_or_not_logged_in_stops_the_run() {
 fn a_client_newer_than_the_tested_ones_is_named_and_used() {
     let Some(bench) = Bench::new(Api::start(|_| Reply::says("Done.")), "") else { return };
     bench.repo.graph("x", &[task("A-1", 1, "a.txt")]);
-    bench
-        .repo
+    // An installed one: `doctor` starts no file of the repository.
+    let outside = Repo::empty();
+    outside
         .program("new", "case $1 in --version) echo '999.0.1 (Claude Code)' ;; *) echo '{\"loggedIn\": true}' ;; esac");
-    bench.repo.write(".mahabharatha/config.yaml", "agents: { claude: { command: ./new } }\n");
+    let config = format!("agents: {{ claude: {{ command: \"{}\" }} }}\n", outside.join("new").display());
+    bench.repo.write(".mahabharatha/config.yaml", &config);
     let checks = bench.run(&["doctor", "--json"]).code(0).json()["checks"].clone();
     let named = |status: &str| {
         let checks = checks.as_array().unwrap().iter();

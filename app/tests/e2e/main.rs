@@ -38,6 +38,7 @@ mod races;
 mod readers;
 mod reasons;
 mod resume;
+mod secrets;
 mod specs;
 mod state_files;
 mod status;
@@ -49,4 +50,5 @@ mod task_mode;
 mod task_mode_hard;
 #[path = "../support/terminal.rs"]
 mod terminal;
+mod untrusted;
 mod whole_way;

@@ -178,11 +178,11 @@ fn too_little_space() {
 fn a_red_base_until_it_is_fixed() {
     let repo = ready();
     repo.config("quality_gates: [ { name: unit, command: \"test -e ok || { echo there is no ok; exit 1; }\" } ]\n");
-    repo.run(&["doctor"])
+    repo.run(&["doctor", "--run-gates"])
         .code(7)
         .says("FAILED  gates: unit fails on the base")
         .says("mahabharatha logs -f x --gate unit");
-    failed_check(&repo.run(&["doctor", "--json"]).code(7), "gates");
+    failed_check(&repo.run(&["doctor", "--run-gates", "--json"]).code(7), "gates");
     repo.run(&["logs", "--gate", "unit"]).code(0).says("gate output: there is no ok\n");
     assert_eq!((repo.refs(), repo.exists(".mahabharatha/worktrees")), (Vec::new(), false), "doctor leaves nothing");
     repo.run(&["run"])
@@ -190,7 +190,7 @@ fn a_red_base_until_it_is_fixed() {
         .says("gate unit is red on main already: there is no ok [exit code 1]")
         .says("--allow-red-base");
     repo.run(&["run"]).code(7);
-    repo.run(&["doctor"]).code(7).says("FAILED  gates: unit fails on the base");
+    repo.run(&["doctor", "--run-gates"]).code(7).says("FAILED  gates: unit fails on the base");
     repo.write("ok", "");
     repo.commit("fixed");
     repo.run(&["run"]).code(0).says("main passed its gates").does_not_say("red on main");
@@ -223,7 +223,7 @@ fn a_doctor_that_is_interrupted_leaves_nothing() {
     let repo = ready();
     let gate = format!(": > '{}'; sleep 1000", repo.join(".gsd/up").display());
     repo.config(&format!("quality_gates: [ {{ name: slow, command: \"{gate}\" }} ]\n"));
-    let doctor = repo.spawn(&["doctor"]);
+    let doctor = repo.spawn(&["doctor", "--run-gates"]);
     repo.wait_for(".gsd/up");
     repo.run(&["run"]).code(8).says("held by another run or session");
     doctor.signal("INT");
@@ -263,6 +263,6 @@ fn a_doctor_removes_no_work_of_a_run_whose_journal_is_lost() {
     }
     let refs = repo.refs();
     assert!(refs.iter().any(|name| name.contains("x/tasks/A")), "{refs:?}");
-    repo.run(&["doctor", "-f", "x"]).says("green on the base");
+    repo.run(&["doctor", "-f", "x", "--run-gates"]).says("green on the base");
     assert_eq!(repo.refs(), refs);
 }

@@ -68,6 +68,30 @@ fn stop_by_force_kills_at_once_loses_nothing_and_uses_up_no_retry() {
 }
 
 #[test]
+fn stop_by_force_ends_a_run_whose_processes_are_suspended() {
+    let repo = Repo::new();
+    repo.config("workers: { count: 2 }\n");
+    repo.graph("x", &[held("A-1", 1, "a1"), held("A-2", 1, "a2")]);
+    let run = repo.run_until_up(&["A-1", "A-2"]);
+    let worker = repo.worker_pid("A-1");
+    run.signal("STOP");
+    Command::new("kill").args(["-STOP", &worker.to_string()]).status().unwrap();
+    let suspended = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ");
+    repo.wait_until("both are suspended", || suspended(run.pid()) && suspended(worker));
+    for args in [&["stop"][..], &["stop", "--worker", "0", "--force"]] {
+        repo.run(args).code(8).says("is suspended").says("kill -CONT").says("mahabharatha stop x --force");
+    }
+    repo.run(&["stop", "--force"]).code(0).says("x is paused; its work is kept");
+    assert_nothing_runs(&repo);
+    run.wait().code(-1);
+    repo.run(&["stop", "--force"]).code(0).says("nothing runs for x");
+    repo.let_go("all");
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");
+    assert_eq!(repo.tree("main")["a1"], "A-1");
+}
+
+#[test]
 fn a_stopped_worker_hands_its_task_to_another_and_the_run_goes_on() {
     let repo = Repo::new();
     repo.config("workers: { count: 2 }\n");

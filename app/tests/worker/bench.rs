@@ -149,6 +149,7 @@ impl Bench {
             task_list_id: None,
             limits: Limits { attempt_ms: 60_000, stall_ms: 60_000, grace_ms: 200 },
             generated: Vec::new(),
+            allowed_secrets: Vec::new(),
             context: PromptContext {
                 project: self.root().join(".gsd/PROJECT.md"),
                 requirements: self.root().join(".gsd/specs/x/requirements.md"),

@@ -2,6 +2,7 @@
 
 use super::{AgentConfig, Config, Gate, Gates, Merge, Sandbox};
 use crate::run::event::Accepted;
+use crate::secrets::Allowed;
 
 impl Config {
     /// Returns the settings that may not change under a run unless the user accepts it.
@@ -9,12 +10,12 @@ impl Config {
         // Every key is named, so that the compiler asks where a new one belongs.
         #[rustfmt::skip]
         let Config {
-            launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox,
+            launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox, secrets,
             project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, claude_tasks: _, cleanup: _, security: _,
         } = self;
         let mut accepted = Accepted::default();
         accepted.set("launcher.type", launcher.kind);
-        for Gate { name, command, required, timeout: _ } in quality_gates {
+        for Gate { name, command, required, security: _, sarif: _, timeout: _ } in quality_gates {
             accepted.set(format!("quality_gates.{name}.command"), command);
             accepted.set(format!("quality_gates.{name}.required"), required);
         }
@@ -34,6 +35,8 @@ impl Config {
             accepted.set("merge.prepare", prepare);
         }
         accepted.set("ownership.generated", ownership.generated.added().collect::<Vec<_>>());
+        let allowed = |allowed: &Allowed| format!("{} {}", allowed.path, allowed.rule.as_deref().unwrap_or("*"));
+        accepted.set("secrets.allow", secrets.allow.iter().map(allowed).collect::<Vec<_>>());
         let Sandbox { mode, read, write, network } = sandbox;
         accepted.set("sandbox.mode", mode);
         accepted.set("sandbox.read", read);
@@ -83,6 +86,7 @@ mod tests {
             "gates: { caches: [out] }",
             "ownership: { generated: [\"*.g.rs\"] }",
             "launcher: { type: container }",
+            "secrets: { allow: [{ path: a.txt, reason: an example from the documentation }] }",
             "sandbox: off",
             "sandbox: { read: [/srv] }",
             "sandbox: { write: [/srv] }",

@@ -8,9 +8,11 @@ use super::read::{self, Table};
 use super::{
     AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContextEngineering, Env, Gate, Gates,
     Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Sandbox,
-    SandboxMode, Security, Workers, yaml,
+    SandboxMode, Secrets, Security, Workers, yaml,
 };
+use crate::names::nearest;
 use crate::run::event::{BackoffStrategy, CleanGates};
+use crate::secrets::{self, Allowed};
 use crate::spec::Effort;
 
 /// Allowed number of workers.
@@ -58,6 +60,7 @@ fn config(root: &mut Table<'_>) -> Config {
         cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
         security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
         sandbox: sandbox(root),
+        secrets: root.table("secrets", |t| Secrets { allow: t.tables("allow", allowed_secret) }),
     }
 }
 
@@ -89,11 +92,17 @@ fn quality_gates(root: &mut Table<'_>) -> Vec<Gate> {
         if !name.is_empty() && !names.insert(name.clone()) {
             t.reject("name", "a name that no other gate has");
         }
+        let sarif = t.text("sarif");
+        if sarif.as_deref().is_some_and(|path| path.starts_with('/') || path.split('/').any(|part| part == "..")) {
+            t.reject("sarif", "a path inside of the repository");
+        }
         Gate {
             name,
             command: t.required_text("command").unwrap_or_default(),
             timeout: Duration::from_secs(t.whole("timeout", 1, DAY_SECONDS, 300).into()),
             required: t.flag("required", true),
+            security: t.flag("security", false),
+            sarif,
         }
     })
 }
@@ -208,6 +217,24 @@ fn sandbox(root: &mut Table<'_>) -> Sandbox {
 fn full_path(text: &str) -> Result<(), String> {
     let full = text.starts_with('/') || text.starts_with("~/");
     if full { Ok(()) } else { Err("a path that begins with `/` or `~/`".to_owned()) }
+}
+
+fn allowed_secret(t: &mut Table<'_>) -> Allowed {
+    let path = t.required_text("path").unwrap_or_default();
+    if let Err(error) = Generated::check(&path) {
+        t.reject("path", &format!("a valid glob ({})", error.kind()));
+    }
+    let rule = t.text("rule");
+    if let Some(unknown) = rule.as_deref().filter(|rule| !secrets::rules().contains(rule)) {
+        let nearest =
+            nearest(unknown, &secrets::rules()).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        t.reject("rule", &format!("a rule of the secret scan{nearest}"));
+    }
+    let reason = t.required_text("reason").unwrap_or_default();
+    if !reason.is_empty() && !secrets::is_reason(&reason) {
+        t.reject("reason", "a sentence that says why this is no secret");
+    }
+    Allowed { path, rule, reason }
 }
 
 /// Returns the built-in agents and those of the file, which may override a built-in one.

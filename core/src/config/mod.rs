@@ -18,6 +18,7 @@ pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
 use crate::run::event::{Backoff, BackoffStrategy, CleanGates, Policy};
+use crate::secrets::Allowed;
 use crate::spec::{Effort, TaskSpec};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +42,7 @@ pub struct Config {
     pub cleanup: Cleanup,
     pub security: Security,
     pub sandbox: Sandbox,
+    pub secrets: Secrets,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +83,10 @@ pub struct Gate {
     pub timeout: Duration,
     /// If false, a failure is only reported and blocks nothing.
     pub required: bool,
+    /// A security scanner: what it prints may be SARIF.
+    pub security: bool,
+    /// File in which the command leaves its findings as SARIF.
+    pub sarif: Option<String>,
 }
 
 /// How gates are run.
@@ -233,6 +239,12 @@ impl fmt::Display for Isolation {
             Isolation::Off => "off",
         })
     }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Secrets {
+    /// Findings of the secret scan that are none.
+    pub allow: Vec<Allowed>,
 }
 
 /// A problem in the configuration file.

@@ -54,6 +54,7 @@ quality_gates:
     command: "ruff check ."
     timeout: 120
   - { name: nothing, command: true, required: false }
+  - { name: scan, command: scan, security: true, sarif: out/scan.sarif }
 gates: { clean: every, caches: [node_modules/, "*.cache"] }
 ports: { range_start: 5000, range_end: 5000, per_worker: 2 }
 retry: { max_attempts: 1, strategy: linear, base_seconds: 0, max_seconds: 0.25 }
@@ -75,6 +76,7 @@ ownership: { generated: ["**/*.gen.rs"] }
 claude_tasks: { enabled: false, worker_tools: true }
 cleanup: { on_completion: false }
 security: { rules_repository: "https://example.org/rules" }
+secrets: { allow: [ { path: "docs/**", rule: jwt, reason: made up for the manual }, { path: a.ts, reason: revoked in 2024 } ] }
 "#;
 
 #[test]
@@ -92,8 +94,12 @@ fn every_key_is_read() {
         command: command.to_owned(),
         timeout: Duration::from_secs(seconds),
         required,
+        security: false,
+        sarif: None,
     };
-    assert_eq!(config.quality_gates, [gate("lint", "ruff check .", 120, true), gate("nothing", "true", 300, false)]);
+    let scan = Gate { security: true, sarif: Some("out/scan.sarif".to_owned()), ..gate("scan", "scan", 300, true) };
+    let gates = [gate("lint", "ruff check .", 120, true), gate("nothing", "true", 300, false), scan];
+    assert_eq!(config.quality_gates, gates);
     let caches = vec!["node_modules/".to_owned(), "*.cache".to_owned()];
     assert_eq!(config.gates, Gates { clean: CleanGates::Every, caches });
     assert_eq!(config.ports, Ports { range_start: 5000, range_end: 5000, per_worker: 2 });
@@ -170,7 +176,7 @@ cleanup: { on_completion: true, on_completion: false }
     line 9, column 13: quality_gates[1].name must be a name that no other gate has, found "lint"
     line 9, column 40: quality_gates[1].timeout must be a whole number from 1 to 86400, found 0
     line 10, column 5: quality_gates[2].name is missing
-    line 10, column 19: unknown key quality_gates[2].xyzzy; known keys here: name, command, timeout, required
+    line 10, column 19: unknown key quality_gates[2].xyzzy; known keys here: name, sarif, command, timeout, required, security
     line 11, column 5: quality_gates[3] must be a mapping (lines of `key: value`), found "just text"
     line 12, column 23: ports.range_start must be a whole number from 1 to 65535, found 70000
     line 13, column 20: retry.strategy must be `exponential` or `linear` or `fixed`, found "quadratic"
@@ -220,7 +226,7 @@ fn the_port_range_must_not_be_reversed() {
 fn messages_are_short_and_harmless_to_a_terminal() {
     let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
-    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security, sandbox
+    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security, sandbox, secrets
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
     line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);
@@ -262,4 +268,20 @@ proptest::proptest! {
         let _ = Config::parse(&text);
         let _ = Config::parse(&yaml);
     }
+}
+
+#[test]
+fn a_secret_is_allowed_by_a_known_rule_and_a_reason() {
+    let allowed = Config::parse(EVERY_KEY).unwrap().secrets.allow;
+    assert_eq!(allowed[0].rule.as_deref(), Some("jwt"));
+    assert_eq!((allowed[1].path.as_str(), allowed[1].rule.as_deref()), ("a.ts", None));
+    let problems = |entry: &str| -> Vec<String> {
+        let problems = Config::parse(&format!("secrets: {{ allow: [ {entry} ] }}\n")).unwrap_err();
+        problems.into_iter().map(|problem| problem.message).collect()
+    };
+    assert_eq!(problems("{}"), ["secrets.allow[0].path is missing", "secrets.allow[0].reason is missing"]);
+    let wrong = problems("{ path: '[', rule: github-tokn, reason: ok }");
+    assert!(wrong[0].contains("a valid glob"), "{wrong:?}");
+    assert!(wrong[1].contains("did you mean `github-token`?"), "{wrong:?}");
+    assert!(wrong[2].contains("says why this is no secret"), "{wrong:?}");
 }

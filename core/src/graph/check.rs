@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Severity::{Error, Warning};
 use super::report::{Problem, Report, shown};
-use super::{OwnedPath, StartTree, Task, TaskGraph, claims, dependencies, fields, reads};
+use super::{OwnedPath, StartTree, Task, TaskGraph, claims, dependencies, disabled_checks, fields, reads};
 use crate::ids::{BadName, Feature, Level, TaskId};
 use crate::spec::{Effort, GraphFile, TaskSpec};
 
@@ -25,6 +25,8 @@ pub(super) fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<Task
     claims::check_conflicts(&mut report, file, &claims);
     if let Some(start) = start {
         claims::check_start(&mut report, &claims, start);
+        // Only for a new graph, so that a run that has begun can always be replayed.
+        disabled_checks::check(&mut report, file);
     }
     reads::check(&mut report, file, &claims, start);
 

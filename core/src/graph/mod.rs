@@ -3,6 +3,7 @@
 mod check;
 mod claims;
 mod dependencies;
+mod disabled_checks;
 mod fields;
 mod reads;
 mod report;

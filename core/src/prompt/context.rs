@@ -16,8 +16,20 @@ build output and lock files are excluded automatically.
 your files are verified and committed for you.
 - Run the verification command before you finish, and fix what fails.
 - Start no subagents. Use the network only to install packages.
-- Never write secrets into code or logs, and validate external input.
 - If the task cannot be done as written, or needs a file that you do not own, finish by saying what blocks it.
+
+You must:
+- Never hardcode secrets, API keys or credentials. What looks like one is not committed.
+- Validate all user input at system boundaries.
+- Use parameterized queries for all database operations.
+- Escape output in HTML and template contexts.
+- Use no more access to files and network than needed.
+
+You must not:
+- Disable security linters, static analysis or other checks.
+- Suppress security warnings without a written reason.
+- Use eval(), exec() or other dynamic code execution.
+- Store sensitive data in logs or error messages.
 ";
 
 /// Words in a heading that tell how important its section is to a worker.

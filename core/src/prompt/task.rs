@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::PromptInput;
+use super::{CHARS_PER_TOKEN, PromptInput};
 use crate::excerpt::with_key_lines;
 use crate::markdown::{bound_text, code, embed, fenced, one_line, without_front_matter};
 use crate::spec::TaskSpec;
@@ -90,15 +90,22 @@ fn rules(text: &mut String, input: &PromptInput<'_>) {
     if input.rules.is_empty() {
         return;
     }
-    let rules: Vec<String> = input
-        .rules
-        .iter()
-        .map(|rules| {
-            let text = bound_text(without_front_matter(rules.text), MAX_REPORT_CHARS);
-            format!("From {}:\n\n{}", code(rules.path), embed(&text, 3))
-        })
-        .collect();
-    push(text, "Project Security Rules", &rules.join("\n\n"));
+    let budget = (input.budget_tokens as usize).saturating_mul(CHARS_PER_TOKEN).max(MAX_REPORT_CHARS);
+    let (mut parts, mut left_out, mut used) = (Vec::new(), Vec::new(), 0);
+    for rules in input.rules {
+        let text = bound_text(without_front_matter(rules.text), MAX_REPORT_CHARS);
+        let length = text.chars().count();
+        if used + length > budget {
+            left_out.push(code(rules.path));
+        } else {
+            used += length;
+            parts.push(format!("From {}:\n\n{}", code(rules.path), embed(&text, 3)));
+        }
+    }
+    if !left_out.is_empty() {
+        parts.push(format!("Read these too; they were left out for length: {}", left_out.join(", ")));
+    }
+    push(text, "Project Security Rules", &parts.join("\n\n"));
 }
 
 /// Describes what the previous attempts left behind.

@@ -177,6 +177,18 @@ fn rules_are_in_the_task_part_and_not_in_the_shared_part() {
 }
 
 #[test]
+fn rules_beyond_the_budget_are_named() {
+    let (feature, task) = (feature(), task());
+    let text = format!("# Rules\n\n{}\n", "Check it. ".repeat(600));
+    let rules = ["a.md", "b.md", "c.md", "d.md"].map(|path| Document { path, text: &text });
+    let own = |budget_tokens| Prompt::new(&PromptInput { rules: &rules, budget_tokens, ..input(&feature, &task) }).own;
+    let prompt = own(4000);
+    assert!(prompt.contains("From `b.md`:") && !prompt.contains("From `c.md`:"), "{prompt}");
+    assert!(prompt.contains("Read these too; they were left out for length: `c.md`, `d.md`"), "{prompt}");
+    assert!(own(0).contains("From `a.md`:") && own(100_000).contains("From `d.md`:"));
+}
+
+#[test]
 fn rules_apply_to_the_files_of_their_language() {
     let apply_to = |file: &str, path: &str| rules::apply_to(file, [path].into_iter());
     assert!(apply_to("security-general.md", "src/a.rs"));

@@ -9,6 +9,7 @@ use super::effect::EffectId;
 use crate::config::Isolation;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
+use crate::secrets::Suppression;
 use crate::spec::GraphFile;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -274,12 +275,24 @@ pub struct JobReport {
     /// The agent's decisions that later tasks should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<String>,
+    /// What looks like a secret in the commit and was allowed with a reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suppressed_secrets: Vec<Suppression>,
 }
 
 impl JobReport {
-    /// Makes a report without cost, work in progress, warnings or decisions.
+    /// Makes a report of nothing but how the attempt ended.
     pub fn new(end: JobEnd, ran_ms: u64) -> JobReport {
-        JobReport { end, wip: None, ran_ms, cost_usd: None, tokens: 0, warnings: Vec::new(), decisions: Vec::new() }
+        JobReport {
+            end,
+            wip: None,
+            ran_ms,
+            cost_usd: None,
+            tokens: 0,
+            warnings: Vec::new(),
+            decisions: Vec::new(),
+            suppressed_secrets: Vec::new(),
+        }
     }
 
     pub fn cost(&self) -> Cost {
@@ -347,6 +360,8 @@ pub enum FailCause {
     /// A fix that changed nothing.
     Unchanged,
     Verification,
+    /// It would commit what looks like a secret.
+    Secrets,
     Timeout,
     /// No output and no change for too long.
     Stalled,

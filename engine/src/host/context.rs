@@ -211,6 +211,7 @@ impl Inner {
                 grace_ms: millis(GRACE_PERIOD),
             },
             generated: self.config.ownership.generated.added().map(str::to_owned).collect(),
+            allowed_secrets: self.config.secrets.allow.clone(),
             context: PromptContext {
                 project: self.project.project_file(),
                 requirements: self.paths.requirements(),

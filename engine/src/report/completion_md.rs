@@ -7,7 +7,8 @@ use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::graph::TracedCriterion;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::GateFailure;
-use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, TaskView};
+use mahabharatha_core::secrets::Suppression;
+use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, SuppressedSecret, TaskView};
 
 use super::human_duration;
 use super::markdown::{block, code, inline, table};
@@ -80,6 +81,7 @@ pub fn render_completion(view: &RunView, findings: &Findings) -> String {
         format!("## Tasks\n\n{}", tasks(view)),
         format!("## Quality Gates\n\n{}", gate_table(gates)),
         format!("## Failed Gates\n\n{}", list(failed_gates.iter().map(failed_gate), "No gate failed.")),
+        format!("## Suppressed Secrets\n\n{}", list(view.suppressed_secrets.iter().map(suppressed_secret), "None.")),
         format!("## Changes\n\n{}", diffstat(changes)),
         format!("## Commits\n\n{}", list(commits.iter().map(|commit| code(commit)), "None.")),
         format!("## Timeline\n\n{}", timeline(view)),
@@ -292,6 +294,11 @@ fn list(items: impl Iterator<Item = String>, nothing: &str) -> String {
 fn skipped(task: &TaskView) -> Option<String> {
     let reason = task.reason.as_deref().map(headline).unwrap_or_default();
     (task.status == "skipped").then(|| format!("{}: {}", task.id, inline(&reason)))
+}
+
+fn suppressed_secret(SuppressedSecret { task, suppression }: &SuppressedSecret) -> String {
+    let Suppression { path, line, rule, reason } = suppression;
+    format!("{task}: {}: {}: {}", code(&format!("{path}:{line}")), inline(rule), inline(&headline(reason)))
 }
 
 /// Lists failed and cancelled attempts, strays, fixes and warnings.

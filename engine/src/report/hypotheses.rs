@@ -138,6 +138,15 @@ fn about_task(task: &TroubledTask) -> Hypothesis {
         };
         return because(cause, format!("Run it on the work that was kept: {command}"));
     }
+    if always(FailCause::Secrets) {
+        return because(
+            format!("Each attempt at {id} adds what looks like a secret: the spec may ask for one."),
+            format!(
+                "Have the task read it from the environment, or allow it with a reason in `secrets.allow` of \
+                 .mahabharatha/config.yaml; then `mahabharatha retry {id}`."
+            ),
+        );
+    }
     if always(FailCause::Timeout) || always(FailCause::Stalled) {
         return because(
             format!("{id} is too large for one attempt, or its agent waits for something."),

@@ -77,6 +77,7 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
         (_, Some(FailCause::Missing)) => "did not make a file that it should have made",
         (_, Some(FailCause::Unchanged)) => "changed nothing, though it was to fix something",
         (_, Some(FailCause::Verification)) => "failed its verification",
+        (_, Some(FailCause::Secrets)) => "would commit what looks like a secret",
         (_, Some(FailCause::Timeout)) => "ran out of time",
         (_, Some(FailCause::Stalled)) => "stalled: no output and no change",
         (_, Some(FailCause::Setup)) => "could not be carried out",

@@ -10,6 +10,7 @@ use mahabharatha_core::excerpt::few;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
+use mahabharatha_core::secrets::Suppression;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, RefChange};
@@ -25,7 +26,7 @@ use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
-use super::{FENCE, found, progress, prompt};
+use super::{FENCE, found, progress, prompt, secrets};
 use crate::agent::{AgentOutcome, Session};
 use crate::confinement;
 
@@ -37,6 +38,7 @@ pub struct Attempt<'a> {
     pub warnings: Vec<String>,
     pub cost: Cost,
     pub decisions: Vec<String>,
+    pub suppressed_secrets: Vec<Suppression>,
 }
 
 /// How the agent's run ended.
@@ -50,8 +52,8 @@ pub enum AgentEnd {
 
 impl<'a> Attempt<'a> {
     pub fn new(spec: &'a JobSpec, job_dir: &'a Path, cancel: &'a CancelSignal, log: &'a Log) -> Attempt<'a> {
-        let (warnings, cost, decisions) = (Vec::new(), Cost::default(), Vec::new());
-        Attempt { spec, job_dir, cancel, log, warnings, cost, decisions }
+        let (warnings, decisions, suppressed_secrets) = (Vec::new(), Vec::new(), Vec::new());
+        Attempt { spec, job_dir, cancel, log, warnings, cost: Cost::default(), decisions, suppressed_secrets }
     }
 
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
@@ -121,9 +123,12 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
-        let Attempt { warnings, decisions, cost, .. } = self;
+        let Attempt { warnings, decisions, cost, mut suppressed_secrets, .. } = self;
+        if !matches!(end, JobEnd::Done { .. }) {
+            suppressed_secrets.clear();
+        }
         let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
-        JobReport { wip, warnings, decisions, ..bare }.with_cost(cost)
+        JobReport { wip, warnings, decisions, suppressed_secrets, ..bare }.with_cost(cost)
     }
 
     fn run_agent(&mut self) -> Result<AgentEnd> {
@@ -303,6 +308,13 @@ impl<'a> Attempt<'a> {
         if matches!(spec.job.purpose, Purpose::Fix { .. }) && self.is_base(git, &tree)? {
             let feedback = "Nothing was changed, so what failed would fail again.".to_owned();
             return Ok(Err(JobEnd::Failed { cause: FailCause::Unchanged, feedback, strays: Vec::new() }));
+        }
+        let scan = secrets::scan(git, &spec.job.base, &tree, &spec.allowed_secrets)?;
+        self.suppressed_secrets = scan.suppressions;
+        self.warnings.extend(scan.skipped.iter().map(|path| format!("{path} is too large to be scanned for secrets")));
+        if !scan.findings.is_empty() {
+            let feedback = secrets::feedback(&scan.findings);
+            return Ok(Err(JobEnd::Failed { cause: FailCause::Secrets, feedback, strays: Vec::new() }));
         }
         let verdict = verify::verify(spec, self.job_dir, git, self.cancel, self.log)?;
         // The verification ran code that the agent wrote, so restore again before git runs.

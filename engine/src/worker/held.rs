@@ -17,7 +17,7 @@ use super::log::Log;
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::CancelSignal;
-use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, subagents, write_result};
+use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, secrets, subagents, write_result};
 use crate::agent::AgentOutcome;
 
 /// Sets up the worktree if needed; returns warnings for the user.
@@ -58,6 +58,8 @@ pub fn prompt_text(job_dir: &Path) -> Result<String> {
 pub struct Check {
     pub strays: Vec<String>,
     pub missing: Vec<String>,
+    /// What looks like a secret in the change, masked.
+    pub secrets: Vec<String>,
     /// Report of the verification, if it failed.
     pub verification: Option<String>,
 }
@@ -71,7 +73,8 @@ impl Check {
     pub fn objections(&self) -> Vec<String> {
         let strays = self.strays.iter().map(|stray| format!("not the task's: {stray}"));
         let missing = self.missing.iter().map(|missing| format!("to be created, and not there: {missing}"));
-        strays.chain(missing).chain(self.verification.clone()).collect()
+        let secrets = self.secrets.iter().map(|secret| format!("looks like a secret: {secret}"));
+        strays.chain(missing).chain(secrets).chain(self.verification.clone()).collect()
     }
 }
 
@@ -88,10 +91,15 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
         let mut check = Check {
             strays: changes.strays.iter().map(|stray| stray.path.to_string()).collect(),
             missing: attempt.missing(&git, &changes)?,
+            secrets: Vec::new(),
             verification: None,
         };
         if check.passed() {
             ownership::stage(&git, &spec.worktree, &changes.owned)?;
+            let scan = secrets::scan(&git, &spec.job.base, &git.write_tree()?, &spec.allowed_secrets)?;
+            check.secrets = scan.findings.iter().map(ToString::to_string).collect();
+        }
+        if check.passed() {
             check.verification = match verify::verify(&spec, job_dir, &git, attempt.cancel, attempt.log)? {
                 Verdict::Passed => None,
                 Verdict::Failed { feedback } => Some(feedback),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Feature, WorkerId};
 use mahabharatha_core::run::effect::{Job, Purpose};
+use mahabharatha_core::secrets::Allowed;
 use mahabharatha_core::spec::TaskSpec;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Identity, Pinned};
@@ -50,6 +51,9 @@ pub struct JobSpec {
     pub limits: Limits,
     /// Patterns of generated files, beside the built-in ones.
     pub generated: Vec<String>,
+    /// Findings of the secret scan that the configuration allows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_secrets: Vec<Allowed>,
     pub logs: Logs,
     pub context: PromptContext,
 }

@@ -2,8 +2,8 @@
 //! commit the result. The orchestrator gets a result file and an exit code.
 //!
 //! ```text
-//! spec.json → start → agent → guard, ownership → verify → commit → result.json
-//!                         └──────────── save (wip) ────────────┘
+//! spec.json → start → agent → guard, ownership → secrets, verify → commit → result.json
+//!                         └───────────────── save (wip) ────────────────┘
 //! ```
 
 mod attempt;
@@ -20,6 +20,7 @@ mod ownership;
 mod progress;
 mod prompt;
 mod sandbox;
+mod secrets;
 mod start;
 pub mod subagents;
 mod verify;
@@ -47,6 +48,7 @@ pub use include::wanted_files;
 pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref};
 pub use ownership::owner;
 pub use progress::Progress;
+pub use secrets::{feedback as secret_feedback, scan as scan_secrets};
 pub use start::{occupant, occupants, save_leftovers};
 
 const RESULT: &str = "result.json";

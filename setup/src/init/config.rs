@@ -121,8 +121,12 @@ fn security_gates(survey: &Survey) -> Vec<SecurityGate> {
     let manager = |name: &str| survey.stack.managers.iter().find(|manager| manager.name == name);
     let gate = |name, program, command: &str| SecurityGate { name, program, command: command.to_owned() };
     let mut gates = vec![
-        gate("secrets", "gitleaks", "gitleaks detect --no-git --redact --no-banner"),
-        gate("semgrep", "semgrep", "semgrep scan --config auto --error --quiet"),
+        gate(
+            "secrets",
+            "gitleaks",
+            "gitleaks detect --no-git --redact --no-banner --report-format sarif --report-path /dev/stdout",
+        ),
+        gate("semgrep", "semgrep", "semgrep scan --config auto --error --quiet --sarif"),
     ];
     for (name, program, command) in
         [("npm audit", "npm", "npm audit --audit-level=high"), ("pnpm audit", "pnpm", "pnpm audit --audit-level high")]
@@ -142,6 +146,9 @@ fn security_gates(survey: &Survey) -> Vec<SecurityGate> {
     if manager("Cargo").is_some_and(|cargo| cargo.from == "Cargo.toml") {
         gates.push(gate("cargo audit", "cargo-audit", "cargo audit"));
     }
+    if survey.security.watched_by.iter().any(|found| found.what == "cargo-deny") {
+        gates.push(gate("cargo deny", "cargo-deny", "cargo deny check"));
+    }
     gates
 }
 
@@ -151,6 +158,7 @@ fn shown(gate: &SecurityGate, sign: &str) -> String {
     let fields = [
         format!("- name: {}", quoted(gate.name)),
         format!("  command: {}", quoted(&gate.command)),
+        "  security: true".to_owned(),
         "  required: false    # only reported; true makes a failure block the merge".to_owned(),
     ];
     fields.iter().map(|field| format!("  {sign}{field}\n")).collect()

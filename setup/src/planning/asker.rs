@@ -94,7 +94,7 @@ impl<'a> Asker<'a> {
         })?;
         match (agent.kind, agent.command.first()) {
             (AgentKind::Claude, _) => {
-                claude::check(root, &agent.command, &agent.env).map_err(|trouble| {
+                claude::check(root, root, &agent.command, &agent.env).map_err(|trouble| {
                     Error::new(Kind::Preflight, format!("{name}: {}", trouble.what)).hint(trouble.hint)
                 })?;
             }

@@ -10,6 +10,17 @@ impl Git {
         self.call(Call::new(["hash-object", "--stdin"]).input(bytes))?.oid()
     }
 
+    /// Returns the size of each object, in the order given.
+    pub fn blob_sizes(&self, blobs: &[&Oid]) -> Result<Vec<u64>> {
+        if blobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let input: String = blobs.iter().map(|oid| format!("{oid}\n")).collect();
+        let output = self.call(Call::new(["cat-file", "--batch-check=%(objectsize)"]).input(input))?;
+        let text = output.text()?;
+        text.lines().map(|line| line.parse().map_err(|_| output.unexpected(line))).collect()
+    }
+
     /// Returns the content of each blob, in the order given.
     pub fn read_blobs(&self, blobs: &[&Oid]) -> Result<Vec<Vec<u8>>> {
         if blobs.is_empty() {

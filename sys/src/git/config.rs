@@ -1,6 +1,6 @@
 //! Reads git configuration: the user's settings, which are read once before any agent starts, and single files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -150,6 +150,19 @@ impl Git {
         let reader = Git { user_config: true, ..self.clone() };
         let output = reader.call(Call::new(["config", "--list", "-z", "--includes"]))?;
         Ok(Settings { git_dir: self.git_dir.clone(), all: output.parts().map(split_setting).collect() })
+    }
+
+    /// Returns the names of the filter drivers that the repository's own configuration defines.
+    pub fn own_filters(&self) -> Result<Vec<String>> {
+        let reader = Git { user_config: true, ..self.clone() };
+        let output = reader.call(Call::new(["config", "--list", "--show-scope", "-z", "--includes"]))?;
+        let parts: Vec<&[u8]> = output.parts().collect();
+        let own = parts.chunks_exact(2).filter(|pair| matches!(pair[0], b"local" | b"worktree"));
+        let names = own.filter_map(|pair| {
+            let (key, _) = split_setting(pair[1]);
+            Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0.to_owned())
+        });
+        Ok(names.collect::<BTreeSet<String>>().into_iter().collect())
     }
 
     /// Returns the settings in one file, without following includes. None of them takes effect.

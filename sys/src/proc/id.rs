@@ -42,6 +42,19 @@ impl ProcessId {
         Stat::read(self.pid).is_some_and(|now| now.id == *self && !now.zombie)
     }
 
+    /// Tells whether a signal has stopped the process, so that it reacts to nothing but SIGCONT and SIGKILL.
+    pub fn is_stopped(&self) -> bool {
+        Stat::read(self.pid).is_some_and(|now| now.id == *self && now.stopped)
+    }
+
+    /// Tells whether the process has this file open. `false` for a process of another user.
+    pub fn has_open(&self, file: &Path) -> bool {
+        let Ok(file) = file.canonicalize() else { return false };
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).into_iter().flatten().flatten();
+        open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|target| target == file)
+            && Self::of(self.pid) == Some(*self)
+    }
+
     /// Blocks until the process has ended, even if its parent has not reaped it yet.
     pub fn wait_until_gone(&self) {
         let handle = Pid::from_raw(self.pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -78,6 +91,7 @@ pub(super) struct Stat {
     pub parent: u32,
     pub session: i32,
     pub zombie: bool,
+    pub stopped: bool,
     pub terminal: bool,
 }
 
@@ -94,6 +108,7 @@ impl Stat {
             parent: fields.get(1)?.parse().ok()?,
             session: fields[3].parse().ok()?,
             zombie: matches!(fields[0], "Z" | "X"),
+            stopped: matches!(fields[0], "T" | "t"),
             terminal: fields[4] != "0",
         })
     }

@@ -34,6 +34,7 @@ pub use running::{Canceller, Running};
 pub use supervised::{Supervised, exec};
 pub use tree::{
     become_subreaper, descendants, end_descendants, end_orphans, end_process, end_process_within, has_descendants,
+    kill_alone,
 };
 pub use watchdog::{MARKER, own_mark, own_program};
 

@@ -139,6 +139,11 @@ pub fn end_process(id: ProcessId) -> bool {
     kill_all(|| if id.alive() { with_descendants(&[id.pid]) } else { Vec::new() })
 }
 
+/// Kills a process but none of its descendants.
+pub fn kill_alone(id: ProcessId) {
+    id.signal(Signal::KILL);
+}
+
 fn kill_all(living: impl Fn() -> Vec<ProcessId>) -> bool {
     let deadline = Instant::now() + KILL_TIMEOUT;
     loop {

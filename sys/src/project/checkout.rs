@@ -52,6 +52,12 @@ impl Project {
         Ok(changed.filter_map(|entry| entry.path.as_str().map(str::to_owned)).collect())
     }
 
+    /// Returns the filter drivers that the repository's own configuration defines, not the user's. Git runs their
+    /// programs when it looks for changes.
+    pub fn own_filters(&self) -> Result<Vec<String>> {
+        Ok(self.head().own_filters()?)
+    }
+
     /// Returns every feature that has a journal, sorted.
     pub fn features(&self) -> Result<Vec<Feature>> {
         let Ok(entries) = fs::read_dir(self.shared_dir()) else { return Ok(Vec::new()) };

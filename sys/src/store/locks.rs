@@ -231,7 +231,8 @@ impl Drop for OsLock {
     }
 }
 
-pub(super) fn lock_file(dir: &Path) -> PathBuf {
+/// Returns the lock file of a feature or a job.
+pub fn lock_file(dir: &Path) -> PathBuf {
     dir.join("lock")
 }
 

@@ -18,6 +18,19 @@ pub(super) fn clean_but_colors(text: &str) -> String {
     })
 }
 
+/// Escapes what JSON allows unescaped in strings but a terminal may obey. Does not change the value of the JSON.
+pub(super) fn escape_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' | '\t' => escaped.push(c),
+            _ if c.is_control() || turns_direction(c) => escaped.push_str(&format!("\\u{:04x}", c as u32)),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 /// Cleans text and replaces every run of whitespace, including line breaks, with one space.
 pub fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
@@ -147,6 +160,14 @@ mod tests {
                 let length = control_sequence(&passed[at..]);
                 prop_assert!(length > 0 && passed[at..at + length].ends_with('m'), "{passed:?}");
             }
+        }
+
+        #[test]
+        fn escaped_json_is_harmless_and_keeps_its_value(text in nasty()) {
+            let json = serde_json::json!({ &text: [&text] });
+            let escaped = escape_json(&format!("{json:#}"));
+            prop_assert!(is_harmless(&escaped), "{escaped:?}");
+            prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), json);
         }
 
         #[test]

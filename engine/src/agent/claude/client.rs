@@ -37,8 +37,9 @@ struct Login {
     method: String,
 }
 
-/// Finds the client and asks it for its version and login state.
-pub fn check(root: &Path, command: &[String], env_pass: &[String]) -> Result<Client, ClientProblem> {
+/// Finds the client and asks it for its version and login state. Starts it in `cwd`: the client may execute what the
+/// settings there name.
+pub fn check(root: &Path, cwd: &Path, command: &[String], env_pass: &[String]) -> Result<Client, ClientProblem> {
     let program = command.first().map_or("claude", String::as_str);
     let path = find_program(root, program).ok_or_else(|| {
         let place = if program.contains('/') { "is not an executable program" } else { "was not found on PATH" };
@@ -52,7 +53,7 @@ pub fn check(root: &Path, command: &[String], env_pass: &[String]) -> Result<Cli
         let quiet = QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         let args: Vec<&str> = command.iter().skip(1).map(String::as_str).chain(args.iter().copied()).collect();
         let ran =
-            Cmd::new(&path).args(args).cwd(root).envs(quiet).envs(proc::base_env(&pass)).timeout(CALL_TIMEOUT).run();
+            Cmd::new(&path).args(args).cwd(cwd).envs(quiet).envs(proc::base_env(&pass)).timeout(CALL_TIMEOUT).run();
         ran.map_err(|error| problem(error.to_string(), "Try to start the program by hand."))
     };
     let output = String::from_utf8_lossy(&run(&["--version"])?.stdout).trim().to_owned();

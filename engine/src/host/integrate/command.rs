@@ -10,13 +10,14 @@ use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::proc::{Cmd, end_orphans};
 
+use super::findings::{FindingsFile, MAX_SARIF_BYTES, shown_output};
 use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
 use super::{Integration, Verification};
 use crate::confinement;
 
 /// Bytes of output kept for prompts, from its start and from its end.
-const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
+pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
 /// Time between SIGTERM and SIGKILL for a command that reached its time limit.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Time limit of `merge.prepare`, which the configuration cannot set.
@@ -31,6 +32,18 @@ pub(super) struct Check {
     pub timeout: Duration,
     pub required: bool,
     pub task: Option<TaskId>,
+    pub sarif: SarifSource,
+}
+
+/// Where a command leaves its findings as SARIF.
+#[derive(Debug, Clone, Default)]
+pub(super) enum SarifSource {
+    #[default]
+    None,
+    /// On standard output, if that is SARIF.
+    Output,
+    /// In this file of the worktree.
+    File(String),
 }
 
 pub(super) enum Ran {
@@ -42,7 +55,8 @@ pub(super) enum Ran {
 
 impl Check {
     pub fn prepare(command: &str) -> Self {
-        Check { name: PREPARE.into(), command: command.into(), timeout: PREPARE_TIMEOUT, required: true, task: None }
+        let (name, command, sarif) = (PREPARE.into(), command.into(), SarifSource::None);
+        Check { name, command, timeout: PREPARE_TIMEOUT, required: true, task: None, sarif }
     }
 
     pub fn failure(&self, output: String, staging: &Oid) -> GateFailure {
@@ -57,15 +71,21 @@ impl Check {
 
 impl From<&Gate> for Check {
     fn from(gate: &Gate) -> Self {
-        let Gate { name, command, timeout, required } = gate.clone();
-        Check { name, command, timeout, required, task: None }
+        let Gate { name, command, timeout, required, security, sarif } = gate.clone();
+        let sarif = match sarif {
+            Some(path) => SarifSource::File(path),
+            None if security => SarifSource::Output,
+            None => SarifSource::None,
+        };
+        Check { name, command, timeout, required, task: None, sarif }
     }
 }
 
 impl From<&Verification> for Check {
     fn from(verification: &Verification) -> Self {
         let Verification { task, command, timeout } = verification.clone();
-        Check { name: verification_name(&task), command, timeout, required: true, task: Some(task) }
+        let (name, sarif) = (verification_name(&task), SarifSource::None);
+        Check { name, command, timeout, required: true, task: Some(task), sarif }
     }
 }
 
@@ -81,12 +101,18 @@ impl Integration {
             return Ok(Ran::Cancelled);
         }
         let sandbox = worktree.sandbox(check.name == PREPARE)?;
-        let mut cmd = Cmd::shell(&check.command).envs(self.env.clone()).merged();
+        let mut cmd = Cmd::shell(&check.command).envs(self.env.clone());
         cmd = cmd.env("MAHABHARATHA_WORKTREE", sandbox.workdir());
         if let Some(task) = &check.task {
             cmd = cmd.env("MAHABHARATHA_TASK_ID", task.as_str());
         }
-        cmd = cmd.timeout(check.timeout).grace(GRACE_PERIOD).keep(OUTPUT_BYTES.0, OUTPUT_BYTES.1);
+        cmd = cmd.timeout(check.timeout).grace(GRACE_PERIOD);
+        cmd = match check.sarif {
+            // SARIF must come in one piece.
+            SarifSource::Output => cmd.keep(MAX_SARIF_BYTES, OUTPUT_BYTES.1),
+            _ => cmd.merged().keep(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
+        };
+        let findings = FindingsFile::before(worktree, &check.sarif);
         let shown = GateRun::start(&self.paths, at, check);
         cmd = cmd.copy_to(shown.output());
         let cannot = |error: std::io::Error| Error::caused(&check.name)(error);
@@ -110,13 +136,13 @@ impl Integration {
         if ended.success() {
             return Ok(Ran::Passed);
         }
-        let mut output = String::from_utf8_lossy(&ended.stdout).into_owned();
+        let mut output = shown_output(&ended, &check.sarif, findings.as_ref());
         output.extend(sandbox.denial(&output).map(|denial| format!("\n{denial}")));
-        output += &if ended.timed_out {
-            format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64())
+        if ended.timed_out {
+            output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());
         } else {
-            format!("\n[{}]", ended.status)
-        };
+            output += &format!("\n[{}]", ended.status);
+        }
         Ok(Ran::Failed(output))
     }
 }

@@ -7,6 +7,7 @@ mod cancel;
 mod candidate;
 mod checkout;
 mod command;
+mod findings;
 mod gate;
 mod gate_run;
 mod index_lock;

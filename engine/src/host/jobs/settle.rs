@@ -116,21 +116,28 @@ fn end_without_result(dir: &Path, silent_for: Option<Duration>) -> JobEnd {
 }
 
 /// Checks the commit of a result that this process did not see its worker exit with, and of a fix, which is staged as
-/// it is. All other commits are checked when they are staged.
+/// it is. All other commits are checked when they are staged, and were scanned for secrets by their worker.
 pub(super) fn checked(context: &Context, job: &Job, mut report: JobReport, end: &Watched) -> JobReport {
     let JobEnd::Done { commit } = &report.end else { return report };
     let by_itself = end.seen.as_ref().is_some_and(|seen| seen.status == Exit::Code(worker::exit_code(&report.end)));
     if by_itself && job.purpose == Purpose::Build {
         return report;
     }
-    let (feedback, strays) = match context.objections_to(job, commit) {
-        Ok(strays) if strays.is_empty() => {
+    let scan = worker::scan_secrets(&context.repository, &job.base, commit, &context.config.secrets.allow);
+    let (feedback, strays) = match context.objections_to(job, commit).and_then(|strays| Ok((strays, scan?))) {
+        Ok((strays, scan)) if strays.is_empty() && !scan.findings.is_empty() => {
+            let feedback = worker::secret_feedback(&scan.findings);
+            report.end = JobEnd::Failed { cause: FailCause::Secrets, feedback, strays };
+            return report;
+        }
+        Ok((strays, scan)) if strays.is_empty() => {
+            report.suppressed_secrets = scan.suppressions;
             if let Some(seen) = end.seen.as_ref().filter(|_| !by_itself) {
                 report.warnings.push(format!("its worker ended with {}, after it had left a result", seen.status));
             }
             return report;
         }
-        Ok(strays) => (format!("The commit of the attempt is not taken:\n{}", strays.join("\n")), strays),
+        Ok((strays, _)) => (format!("The commit of the attempt is not taken:\n{}", strays.join("\n")), strays),
         Err(error) => (format!("The commit of the attempt cannot be read: {error}"), vec![commit.to_string()]),
     };
     report.end = JobEnd::Failed { cause: FailCause::Strays, feedback, strays };

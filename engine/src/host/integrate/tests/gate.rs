@@ -474,3 +474,47 @@ fn a_verification_that_changes_files_does_not_affect_the_next_one() {
     assert!(matches!(answered, Gated::Passed { passed, .. } if passed.len() == 2));
     assert_eq!(lab.ran(), ["verify A", "verify B", "verify A", "verify B"]);
 }
+
+/// A command that prints a report in SARIF with one finding.
+fn prints_sarif(line: u32) -> String {
+    let place = format!(
+        r#"{{"artifactLocation":{{"uri":"a.txt"}},"region":{{"startLine":{line},"snippet":{{"text":"CODE"}}}}}}"#
+    );
+    let result = format!(
+        r#"{{"ruleId":"eval","level":"error","message":{{"text":"no eval"}},"locations":[{{"physicalLocation":{place}}}]}}"#
+    );
+    let log = format!(r#"{{"runs":[{{"tool":{{"driver":{{"name":"scanner"}}}},"results":[{result}]}}]}}"#);
+    format!("echo '{log}'")
+}
+
+#[test]
+fn a_failed_scanner_shows_its_findings() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    let finding = "1 finding of scanner:\nerror: a.txt:7: eval: no eval\n";
+    let output = |integration: &mut Integration, gate: Gate| {
+        integration.gates = vec![gate];
+        match integration.gated(&lab, &base, &staging, &[]) {
+            Gated::Failed { failure, .. } => failure.output,
+            other => panic!("{other:?}"),
+        }
+    };
+    let sarif = prints_sarif(7);
+    let printed = Gate { security: true, ..gate("printed", &format!("echo scanning >&2; {sarif}; exit 1")) };
+    assert_eq!(output(&mut integration, printed), format!("{finding}scanning\n\n[exit code 1]"));
+    let plain = Gate { security: true, ..gate("plain", "echo bad; echo worse >&2; exit 2") };
+    assert_eq!(output(&mut integration, plain), "bad\nworse\n\n[exit code 2]");
+    let file = |command: &str| Gate { sarif: Some("build/out.sarif".into()), ..gate("file", command) };
+    let written = file(&format!("mkdir -p build; {sarif} > build/out.sarif; echo done; exit 1"));
+    assert_eq!(output(&mut integration, written), format!("{finding}done\n\n[exit code 1]"));
+    // One that is left over from the last run says nothing about this one.
+    assert_eq!(
+        output(&mut integration, file("test -e build/out.sarif; echo crashed; exit 1")),
+        "crashed\n\n[exit code 1]"
+    );
+    let outside = lab.root.join("outside.sarif");
+    let linked =
+        format!("rm -f build/out.sarif; {sarif} > '{0}'; ln -s '{0}' build/out.sarif; exit 1", outside.display());
+    assert_eq!(output(&mut integration, file(&linked)), "\n[exit code 1]");
+}

@@ -252,7 +252,14 @@ fn owns(path: &str) -> Vec<OwnedPath> {
 }
 
 fn gate(name: &str, command: &str) -> Gate {
-    Gate { name: name.into(), command: command.into(), timeout: Duration::from_secs(60), required: true }
+    Gate {
+        name: name.into(),
+        command: command.into(),
+        timeout: Duration::from_secs(60),
+        required: true,
+        security: false,
+        sarif: None,
+    }
 }
 
 fn done<T>(outcome: Outcome<T>) -> T {

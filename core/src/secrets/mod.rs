@@ -1,0 +1,176 @@
+//! Finds secrets in the lines that a commit adds: keys in well-known formats, and random values that are assigned to a
+//! name such as `api_key`. A finding never contains the secret itself.
+
+mod assigned;
+mod blocks;
+mod jwt;
+mod places;
+mod tokens;
+mod urls;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use globset::GlobBuilder;
+use serde::{Deserialize, Serialize};
+
+use places::Place;
+
+/// Comment that allows a finding on its own line or the line below. A reason must follow.
+pub const ALLOW_COMMENT: &str = "mahabharatha:allow-secret";
+/// Most findings of one file; more would not tell an agent anything new.
+const MAX_FINDINGS: usize = 50;
+/// Most suppressions of one file that a person can be expected to look at; what is beyond them is a finding.
+const MAX_SUPPRESSIONS: usize = 100;
+/// Fewest letters of a reason.
+const MIN_REASON_LETTERS: usize = 6;
+
+/// Something that looks like a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub path: String,
+    /// 1-based.
+    pub line: usize,
+    pub rule: &'static str,
+    /// What may be shown of it: the public prefix of its format and its length.
+    pub masked: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {} ({})", self.path, self.line, self.rule, self.masked)
+    }
+}
+
+/// A finding that a comment or the configuration allows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suppression {
+    pub path: String,
+    pub line: usize,
+    pub rule: String,
+    pub reason: String,
+}
+
+impl fmt::Display for Suppression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.path, self.line, self.rule, self.reason)
+    }
+}
+
+/// An entry of `secrets.allow` in the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowed {
+    /// Glob of the files that it covers.
+    pub path: String,
+    /// The only rule that it covers; `None`: all of them.
+    pub rule: Option<String>,
+    pub reason: String,
+}
+
+impl Allowed {
+    fn covers(&self, path: &str, rule: &str) -> bool {
+        self.rule.as_deref().is_none_or(|own| own == rule)
+            && GlobBuilder::new(&self.path)
+                .literal_separator(true)
+                .build()
+                .is_ok_and(|glob| glob.compile_matcher().is_match(path))
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    pub findings: Vec<Finding>,
+    pub suppressions: Vec<Suppression>,
+}
+
+/// Returns the names of all rules, sorted.
+pub fn rules() -> Vec<&'static str> {
+    let all = tokens::rules().chain([jwt::RULE]).chain(blocks::RULES).chain(urls::RULES).chain(assigned::RULES);
+    all.collect::<BTreeSet<&str>>().into_iter().collect()
+}
+
+/// Tells whether a text says enough to count as a reason.
+pub fn is_reason(text: &str) -> bool {
+    text.chars().filter(|c| c.is_alphabetic()).count() >= MIN_REASON_LETTERS
+}
+
+/// Scans the lines of a file that are in `new` and not in `old`.
+pub fn scan(path: &str, old: &str, new: &str, allowed: &[Allowed]) -> Scan {
+    let before: BTreeSet<&str> = old.lines().collect();
+    let lines: Vec<&str> = new.lines().collect();
+    let place = Place::of(path);
+    let mut scan = Scan::default();
+    for index in 0..lines.len() {
+        for (rule, masked) in hits(&lines, index, &before, place) {
+            let suppressed = reason_at(&lines, index).or_else(|| {
+                allowed.iter().find(|allowed| allowed.covers(path, rule)).map(|allowed| allowed.reason.clone())
+            });
+            let (path, line) = (path.to_owned(), index + 1);
+            match suppressed {
+                Some(reason) if scan.suppressions.len() < MAX_SUPPRESSIONS => {
+                    scan.suppressions.push(Suppression { path, line, rule: rule.to_owned(), reason });
+                }
+                _ => scan.findings.push(Finding { path, line, rule, masked }),
+            }
+        }
+        if scan.findings.len() >= MAX_FINDINGS {
+            break;
+        }
+    }
+    scan
+}
+
+type Hit = (&'static str, String);
+
+/// Returns what was found on one line, each rule once.
+fn hits(lines: &[&str], index: usize, before: &BTreeSet<&str>, place: Place) -> Vec<Hit> {
+    let is_new = |line: &str| !before.contains(line);
+    let mut hits = Vec::new();
+    if !place.test {
+        hits.extend(blocks::find(&lines[index..], is_new));
+    }
+    if is_new(lines[index]) {
+        hits.extend(tokens::find(lines[index]));
+        // In tests and in generated files too much looks like these.
+        if !place.test && !place.generated {
+            hits.extend(jwt::find(lines[index]));
+            hits.extend(urls::find(lines[index]));
+            if hits.is_empty() {
+                hits.extend(assigned::find(lines[index], place.plain_values));
+            }
+        }
+    }
+    hits.sort();
+    hits.dedup_by_key(|hit| hit.0);
+    hits
+}
+
+/// Returns the reason of a comment on this line, or of one that is alone on the line above.
+fn reason_at(lines: &[&str], index: usize) -> Option<String> {
+    let reason = |line: &str| {
+        let (_, text) = line.split_once(ALLOW_COMMENT)?;
+        let text = text.trim().trim_end_matches(['*', '/', '-', '>', '#', '}', '%', ')', '"', '\'']).trim();
+        is_reason(text).then(|| text.chars().filter(|c| !c.is_control()).take(200).collect())
+    };
+    let above = index.checked_sub(1).map(|above| lines[above]);
+    reason(lines[index]).or_else(|| above.and_then(reason))
+}
+
+/// Returns the first characters that belong together, at most `max` bytes and one character. Bounded, so that no text
+/// takes quadratic time.
+fn leading(text: &str, max: usize, belongs: impl Fn(char) -> bool) -> &str {
+    let characters = text.char_indices().take_while(|(at, c)| *at <= max && belongs(*c));
+    let end = characters.last().map_or(0, |(at, c)| at + c.len_utf8());
+    &text[..end]
+}
+
+/// Describes a secret without showing more of it than its format's public prefix.
+fn masked(prefix: &str, length: usize) -> String {
+    match prefix {
+        "" => format!("{length} characters"),
+        _ => format!("{prefix}…, {length} characters"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

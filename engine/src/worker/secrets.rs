@@ -1,0 +1,153 @@
+//! Scans what a commit would add for secrets.
+
+use mahabharatha_core::excerpt::few;
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::secrets::{self, ALLOW_COMMENT, Allowed, Finding, Suppression};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::{Change, Git};
+
+/// Largest file that is scanned; larger ones are hardly written by hand, and are reported.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+/// Bytes that are read from git at once.
+const BATCH_BYTES: u64 = 32 << 20;
+/// Beginning of a file in which a zero byte means that it is binary, as in git.
+const BINARY_PROBE_BYTES: usize = 8000;
+
+/// Result of scanning a commit.
+#[derive(Debug, Default)]
+pub struct SecretScan {
+    pub findings: Vec<Finding>,
+    pub suppressions: Vec<Suppression>,
+    /// Files that are too large to be scanned.
+    pub skipped: Vec<String>,
+}
+
+/// A changed file with the objects before and after, and their size.
+struct Candidate {
+    path: String,
+    old: Option<Oid>,
+    new: Oid,
+    bytes: u64,
+}
+
+/// Scans the lines that `tree` adds to `base`; both may be commits.
+pub fn scan(git: &Git, base: &Oid, tree: &Oid, allowed: &[Allowed]) -> Result<SecretScan> {
+    let changes: Vec<Change> = git.diff_tree(base, tree)?.into_iter().filter(is_file).collect();
+    let mut scan = SecretScan::default();
+    let mut batch = Vec::new();
+    for candidate in candidates(git, changes, &mut scan.skipped)? {
+        batch.push(candidate);
+        if batch.iter().map(|candidate| candidate.bytes).sum::<u64>() >= BATCH_BYTES {
+            scan_batch(git, &std::mem::take(&mut batch), allowed, &mut scan)?;
+        }
+    }
+    scan_batch(git, &batch, allowed, &mut scan)?;
+    Ok(scan)
+}
+
+fn is_file(change: &Change) -> bool {
+    change.new.is_some() && change.new_mode & 0o170_000 == 0o100_000
+}
+
+/// Returns the files that are small enough to be scanned. A file that was too large before counts as new.
+fn candidates(git: &Git, changes: Vec<Change>, skipped: &mut Vec<String>) -> Result<Vec<Candidate>> {
+    let oids: Vec<&Oid> = changes.iter().flat_map(|change| change.new.iter().chain(&change.old)).collect();
+    let mut sizes = git.blob_sizes(&oids)?.into_iter();
+    let mut found = Vec::new();
+    for Change { path, old, new, .. } in changes {
+        let (Some(new), Some(bytes)) = (new, sizes.next()) else { continue };
+        let old_bytes = old.as_ref().and_then(|_| sizes.next()).unwrap_or_default();
+        if bytes > MAX_FILE_BYTES {
+            skipped.push(path.to_string());
+            continue;
+        }
+        let old = old.filter(|_| old_bytes <= MAX_FILE_BYTES);
+        found.push(Candidate {
+            path: path.to_string(),
+            bytes: bytes + old.as_ref().map_or(0, |_| old_bytes),
+            old,
+            new,
+        });
+    }
+    Ok(found)
+}
+
+fn scan_batch(git: &Git, batch: &[Candidate], allowed: &[Allowed], scan: &mut SecretScan) -> Result<()> {
+    let oids: Vec<&Oid> = batch.iter().flat_map(|file| [&file.new].into_iter().chain(&file.old)).collect();
+    let mut contents = git.read_blobs(&oids)?.into_iter();
+    for file in batch {
+        let new = contents.next().unwrap_or_default();
+        let old = file.old.as_ref().and_then(|_| contents.next()).unwrap_or_default();
+        if new.iter().take(BINARY_PROBE_BYTES).any(|&byte| byte == 0) {
+            continue;
+        }
+        let (old, new) = (String::from_utf8_lossy(&old), String::from_utf8_lossy(&new));
+        let found = secrets::scan(&file.path, &old, &new, allowed);
+        scan.findings.extend(found.findings);
+        scan.suppressions.extend(found.suppressions);
+    }
+    Ok(())
+}
+
+/// Tells the agent what was found, and what to do about it.
+pub fn feedback(findings: &[Finding]) -> String {
+    let all: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    let list: String = all.iter().map(|finding| format!("- {finding}\n")).collect();
+    format!(
+        "The change adds what looks like a secret: {}\n\nNothing was committed:\n{list}\n\
+         Read the value from the environment or from a file that git ignores. In examples use values that cannot be \
+         mistaken, such as ones with the word EXAMPLE. If it is no secret, say why in a comment on the same line or the \
+         line above: `{ALLOW_COMMENT} <reason>`. The user sees every such comment.\n",
+        few(&all)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(dir: &Path, args: &[&str]) -> String {
+        let settings = ["-c", "user.name=T", "-c", "user.email=t@t"];
+        let output = Command::new("git").args(settings).args(args).current_dir(dir).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn commit(dir: &Path) -> Oid {
+        git(dir, &["add", "-A"]);
+        git(dir, &["commit", "-q", "--allow-empty", "-m", "x"]);
+        Oid::new(git(dir, &["rev-parse", "HEAD"])).unwrap()
+    }
+
+    #[test]
+    fn added_lines_of_text_files_are_scanned() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        git(root, &["init", "-q"]);
+        let key = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let write = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
+        write("old.ts", &format!("const old = \"{key}\";\n"));
+        write("gone.ts", &format!("const gone = \"{key}\";\n"));
+        let base = commit(root);
+        write("old.ts", &format!("const old = \"{key}\";\nconst more = \"{key}\";\n"));
+        fs::remove_file(root.join("gone.ts")).unwrap();
+        write("binary", &format!("\0{key}"));
+        write("large", &format!("{key}\n{}", "x".repeat(MAX_FILE_BYTES as usize)));
+        write("allowed.ts", &format!("// {ALLOW_COMMENT} revoked long ago\nconst k = \"{key}\";\n"));
+        std::os::unix::fs::symlink(&key, root.join("link")).unwrap();
+        for number in 0..3 {
+            write(&format!("plain-{number}"), &"y".repeat(MAX_FILE_BYTES as usize));
+        }
+        let tree = commit(root);
+        let found = scan(&Git::repository(root.join(".git")), &base, &tree, &[]).unwrap();
+        let named: Vec<String> = found.findings.iter().map(Finding::to_string).collect();
+        assert_eq!(named, ["old.ts:2: github-token (ghp_…, 40 characters)"]);
+        assert_eq!(found.skipped, ["large"]);
+        assert_eq!(found.suppressions.len(), 1);
+        assert!(!feedback(&found.findings).contains(&key[4..]), "{}", feedback(&found.findings));
+    }
+}
