@@ -293,18 +293,7 @@ impl Session<'_> {
         let Session { project, paths, ref config, options, .. } = *self;
         let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
         let (launches, isolation) = (!options.intent.is_session(), self.isolation);
-        Ground {
-            project,
-            paths,
-            config,
-            graph,
-            launches,
-            agent,
-            workers,
-            isolation,
-            resumed,
-            executes: true,
-        }
+        Ground { project, paths, config, graph, launches, agent, workers, isolation, resumed, executes: true }
     }
 
     /// Returns the event by which this process takes over the run.

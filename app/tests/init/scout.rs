@@ -14,7 +14,10 @@ const ANSWER: &str = "cat > .git/prompt; cat .git/answer";
 /// A project with an agent `mine` that answers by a script.
 fn with_agent(script: &str) -> Bench {
     let bench = Bench::new(fixtures::GO);
-    bench.repo.write(".mahabharatha/config.yaml", "sandbox: off\nagents: { mine: { kind: command, command: [./agent.sh] } }\n");
+    bench.repo.write(
+        ".mahabharatha/config.yaml",
+        "sandbox: off\nagents: { mine: { kind: command, command: [./agent.sh] } }\n",
+    );
     bench.repo.program("agent.sh", script);
     bench
 }
@@ -121,7 +124,10 @@ fn an_agent_that_cannot_be_asked_is_an_error_before_anything_is_written() {
 #[test]
 fn it_is_asked_where_there_is_no_repository_too() {
     let bench = Bench::without_git(&[("main.py", "print('hello')\n"), ("answer", "{\"summary\": \"It says hello.\"}")]);
-    bench.repo.write(".mahabharatha/config.yaml", "sandbox: off\nagents: { mine: { kind: command, command: [./agent.sh] } }\n");
+    bench.repo.write(
+        ".mahabharatha/config.yaml",
+        "sandbox: off\nagents: { mine: { kind: command, command: [./agent.sh] } }\n",
+    );
     bench.repo.program("agent.sh", "[ \"$MAHABHARATHA_ROLE\" = scout ] && cat answer");
     bench.repo.run(&INIT).code(0);
     assert!(bench.repo.read(REPORT).contains("Summary: It says hello.\n"));
