@@ -11,9 +11,9 @@ use serde::{Serialize, Serializer};
 pub use self::blockers::Blocker;
 pub use self::next::{Next, Step};
 pub use self::planned::PlannedView;
-use crate::config::Isolation;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Level, Oid, TaskId, Time};
+use crate::isolation::Isolation;
 use crate::run::event::{FailCause, JobEnd, JobReport};
 use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,

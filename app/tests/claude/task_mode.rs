@@ -456,7 +456,8 @@ fn a_prompt_that_is_too_long_for_the_client_to_show_is_read_whole() {
             false => Reply::says("Done."),
         }),
     });
-    let Some(bench) = Bench::installed(api, "") else { return };
+    let budget = "plugins: { context_engineering: { task_context_budget_tokens: 100000 } }\n";
+    let Some(bench) = Bench::installed(api, budget) else { return };
     for name in ["general", "style", "python", "names", "tests", "errors"] {
         let rules = format!("# Rules\n\n{}", "Be careful, always.\n".repeat(500));
         bench.repo.write(&format!(".claude/rules/security-{name}.md"), &rules);

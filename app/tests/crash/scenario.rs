@@ -14,7 +14,9 @@ use crate::support::{Repo, task, with};
 
 pub const FEATURE: &str = "x";
 
+// Its agents leave marks outside of their worktrees.
 const CONFIG: &str = "agent: command
+sandbox: off
 workers: { count: 2 }
 retry: { base_seconds: 0, max_seconds: 0 }
 env: { pass: [OUTSIDE] }

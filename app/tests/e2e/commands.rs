@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Repo, simple, with};
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 22] = [
     "init",
     "kurukshetra",
     "run",
+    "sandbox",
     "list",
     "status",
     "logs",

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+pub use crate::isolation::Isolation;
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
@@ -218,27 +219,6 @@ pub enum SandboxMode {
     Bwrap,
     Landlock,
     Off,
-}
-
-/// The sandbox that is in force.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Isolation {
-    Bwrap,
-    Landlock,
-    /// None: programs have the user's rights.
-    #[default]
-    Off,
-}
-
-impl fmt::Display for Isolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Isolation::Bwrap => "bwrap",
-            Isolation::Landlock => "landlock",
-            Isolation::Off => "off",
-        })
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

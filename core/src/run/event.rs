@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 pub use super::accepted::Accepted;
 use super::effect::EffectId;
-use crate::config::Isolation;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
+use crate::isolation::Isolation;
 use crate::secrets::Suppression;
 use crate::spec::GraphFile;
 

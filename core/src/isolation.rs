@@ -1,0 +1,26 @@
+//! Names the sandbox that is in force.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The sandbox that is in force.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    Bwrap,
+    Landlock,
+    /// None: programs have the user's rights.
+    #[default]
+    Off,
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Isolation::Bwrap => "bwrap",
+            Isolation::Landlock => "landlock",
+            Isolation::Off => "off",
+        })
+    }
+}
