@@ -63,7 +63,7 @@ fn what_always_adds_a_secret_is_blocked_with_the_way_out() {
          secrets: { allow: [ { path: '*.ts', rule: github-token, reason: revoked in 2024 } ] }\n",
     );
     repo.run(&["retry", "A"]).code(0);
-    repo.run(&["run"]).code(0);
+    repo.run(&["run", "--accept-config"]).code(0);
     let completion = repo.read(".gsd/specs/x/COMPLETION.md");
     assert!(
         completion.contains("## Suppressed Secrets\n\n- A: `a.ts:1`: github-token: revoked in 2024\n"),

@@ -342,19 +342,19 @@ fn what_a_person_did_and_says_so_there_is_checked_and_taken() {
     list.change("A-1", json!({ "status": "completed" }));
     assert_eq!(mismatches(&repo), json!([{ "task": "A-1", "ours": "blocked", "claude": "completed" }]));
     // It does not hold: the file is not there.
-    let ran = repo.run(&["run"]).code(3).says("A-1 is said to be done");
-    assert_eq!(ran.stderr.matches("A-1 is said to be done").count(), 1, "{}", ran.stderr);
+    let ran = repo.run(&["run"]).code(3).says("A-1 was reported as done");
+    assert_eq!(ran.stderr.matches("A-1 was reported as done").count(), 1, "{}", ran.stderr);
     let entry = list.of("A-1");
     assert_eq!((&entry["status"], &entry["subject"]), (&json!("pending"), &json!("[L1] Make a1 (blocked: cannot)")));
     assert_eq!(mismatches(&repo), json!([]));
-    repo.run(&["run"]).code(3).does_not_say("is said to be done");
+    repo.run(&["run"]).code(3).does_not_say("was reported as done");
 
     repo.write("a1", "by hand\n");
     list.change("A-1", json!({ "status": "completed" }));
     // Who does not drive the run leaves it for who does.
     repo.run(&["skip", "B-1", "--reason", "not now"]).code(0);
     assert_eq!(list.of("A-1")["status"], "completed");
-    repo.run(&["run"]).code(0).says("A-1 is said to be done");
+    repo.run(&["run"]).code(0).says("A-1 was reported as done");
     assert_eq!(repo.tree("main")["a1"], "by hand");
     assert_eq!(repo.calls(), ["A-1"], "no agent was called for it");
     assert_eq!(list.of("A-1")["status"], "completed");

@@ -153,7 +153,7 @@ fn what_was_done_for_a_task_that_changed_meanwhile_is_not_called_completed() {
     let end = one.run(&["task", "complete", "A", "--json"]).code(1).json();
     assert_eq!(end["result"], "failed");
     assert!(end["feedback"].as_str().unwrap().contains("changed in the graph"), "{end}");
-    one.run(&["task", "complete", "B"]).code(1).says("taken out of the graph").does_not_say("is completed");
+    one.run(&["task", "complete", "B"]).code(1).says("removed from the graph").does_not_say("is completed");
     assert_eq!(repo.task_status("A"), "pending");
     one.does("A", "a.txt", "new\n").code(0);
     one.does("C", "c.txt", "c\n").code(0);

@@ -212,6 +212,7 @@ fn a_resumed_run_logs_its_state_but_not_past_events() {
         [
             "tables resumed: 1 of 3 tasks done, level 1",
             "TASK-001 was under way (attempt 1)",
+            "no sandbox is in force: agents, verifications and gates run with your rights",
             "level 1: 1 of 2 tasks, 1 worker",
         ]
     );
