@@ -77,9 +77,8 @@ fn an_empty_directory_becomes_a_project_with_a_feature_merged() {
         None => format!("{text}env:\n  pass: [CARGO_TARGET_DIR]\n"),
     };
     fs::write(&config, text).unwrap();
-    // Nobody has committed a lock file: the first level brings it along.
-    fs::remove_file(project.path().join("Cargo.lock")).unwrap();
-    project.run("git", &["commit", "-q", "-a", "-m", "Pass the build directory on"]);
+    project.run("git", &["add", "-A"]);
+    project.run("git", &["commit", "-q", "-m", "Pass the build directory on, and lock versions"]);
 
     let write = |name: &str, text: &str| {
         let path = outside.path().join(name);

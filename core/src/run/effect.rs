@@ -64,7 +64,11 @@ impl Effect {
             | (Event::Blamed { level, .. }, Effect::Blame { level: of, .. })
             | (Event::Landed { level, .. }, Effect::Land { level: of, .. }) => level == of,
             (Event::NotLanded { level, obstacle, .. }, Effect::Gate { level: of, .. }) => {
-                level == of && !matches!(obstacle, Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. })
+                let of_landing = matches!(
+                    obstacle,
+                    Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } | Obstacle::Forged { .. }
+                );
+                level == of && !of_landing
             }
             (Event::NotLanded { level, obstacle, .. }, Effect::Land { level: of, .. }) => {
                 level == of && !matches!(obstacle, Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. })

@@ -392,6 +392,8 @@ pub enum Note {
     StagingKept { name: String },
     /// Commits on the branch that the run did not make and that land with the level.
     Gained { branch: String, commits: Vec<String> },
+    /// Lock files that `merge.prepare` made and that are not committed: they are not in git and no task owns them.
+    LockFilesLeftOut { files: Vec<String> },
     /// A ref of the run was changed from outside and is restored.
     RefPutBack { name: String },
     /// The journal was changed from outside and is restored; the changed one is kept in this file.
@@ -412,6 +414,8 @@ pub enum Obstacle {
     CheckoutLeftBehind { branch: String, worktree: String, was: Oid, now: Oid },
     /// The checkout of the base branch has changes in the way.
     CheckoutInTheWay { files: Vec<String>, worktree: String, why: String },
+    /// Git objects of the level have other contents than their names say.
+    Forged { objects: Vec<String> },
 }
 
 impl fmt::Display for Obstacle {
@@ -419,7 +423,7 @@ impl fmt::Display for Obstacle {
         match self {
             Obstacle::BaseMoved => f.write_str("the base branch kept moving while the gates ran"),
             Obstacle::BaseRewritten { was, now: None } => {
-                write!(f, "the base branch is gone; it stood at {}", was.short())
+                write!(f, "the base branch is gone, or a symbolic ref now; it stood at {}", was.short())
             }
             Obstacle::BaseRewritten { was, now: Some(_) } => {
                 write!(f, "the base branch was rewritten: it no longer contains {}", was.short())
@@ -434,6 +438,10 @@ impl fmt::Display for Obstacle {
             Obstacle::CheckoutInTheWay { files, worktree, why } => {
                 write!(f, "the checkout at {worktree} is in the way: {why}")?;
                 if files.is_empty() { Ok(()) } else { write!(f, " ({})", files.join(", ")) }
+            }
+            Obstacle::Forged { objects } => {
+                let objects = objects.join(", ");
+                write!(f, "git objects have other contents than their names say, and do not land: {objects}")
             }
         }
     }

@@ -226,7 +226,8 @@ impl Run {
             },
             Obstacle::BaseRewritten { .. }
             | Obstacle::CheckoutLeftBehind { .. }
-            | Obstacle::CheckoutInTheWay { .. } => End::Paused { why: obstacle.to_string() },
+            | Obstacle::CheckoutInTheWay { .. }
+            | Obstacle::Forged { .. } => End::Paused { why: obstacle.to_string() },
         };
         self.drain(end);
     }

@@ -101,7 +101,8 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::BaseMoved => "`mahabharatha run` when it has come to rest".to_string(),
         Obstacle::BaseRewritten { was, now: None } => {
-            format!("create it again (`git branch NAME {}`) or rename it back, then `mahabharatha run`", was.short())
+            let set = format!("git update-ref --no-deref refs/heads/NAME {}", was.short());
+            format!("create it again (`{set}`) or rename it back, then `mahabharatha run`")
         }
         Obstacle::BaseRewritten { was, now: Some(_) } => format!(
             "nothing was brought back: if it was lost by mistake, `git merge {0}` into the base branch (or reset it to \
@@ -115,6 +116,11 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
             "if that was not your doing, take it back: `git update-ref refs/heads/{branch} {was}`; if it was, bring the files \
              along: `git -C '{worktree}' read-tree -m -u {was} {now}`; then `mahabharatha run`"
         ),
+        Obstacle::Forged { .. } => {
+            "an agent or a damaged disk changed them: `mahabharatha retry` the tasks of these files, \
+                                    remove the named objects, then `mahabharatha run`"
+                .to_string()
+        }
         Obstacle::CheckoutInTheWay { .. } => "put that right, then `mahabharatha run`".to_string(),
     }
 }

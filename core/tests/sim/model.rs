@@ -276,7 +276,9 @@ impl Model {
             Event::Landed { level, .. } => is_land(effect, *level),
             Event::NotLanded { level, obstacle, .. } => match obstacle {
                 Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => is_gate(effect, *level),
-                Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => is_land(effect, *level),
+                Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } | Obstacle::Forged { .. } => {
+                    is_land(effect, *level)
+                }
                 Obstacle::BaseRewritten { .. } => is_gate(effect, *level) || is_land(effect, *level),
             },
             _ => true,

@@ -183,7 +183,7 @@ fn gate_failed(rng: &mut Rng, run: &Run, effect: EffectId, level: Level) -> Even
 
 fn obstacle(rng: &mut Rng) -> Obstacle {
     let text = || "x".to_string();
-    match rng.between(0, 4) {
+    match rng.between(0, 5) {
         0 => Obstacle::BaseMoved,
         1 => Obstacle::BaseRewritten { was: any_oid(rng), now: None },
         2 => Obstacle::Conflict { files: vec![text()], worktree: text() },
@@ -191,6 +191,7 @@ fn obstacle(rng: &mut Rng) -> Obstacle {
             let (was, now) = (any_oid(rng), any_oid(rng));
             Obstacle::CheckoutLeftBehind { branch: text(), worktree: text(), was, now }
         }
+        4 => Obstacle::Forged { objects: vec![text()] },
         _ => Obstacle::CheckoutInTheWay { files: vec![text()], worktree: text(), why: text() },
     }
 }

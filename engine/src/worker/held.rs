@@ -98,7 +98,7 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
         };
         if check.passed() {
             ownership::stage(&git, &spec.worktree, &changes.owned)?;
-            check.verification = match verify::verify(&spec, &git, attempt.cancel, attempt.log)? {
+            check.verification = match verify::verify(&spec, attempt.cancel, attempt.log)? {
                 Verdict::Passed => None,
                 Verdict::Failed { feedback } => Some(feedback),
                 Verdict::Cancelled => return Err(Error::new(Kind::Stopped, "cancelled")),

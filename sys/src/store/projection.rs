@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::atomic::{sweep, write_atomic, write_projected};
 use super::locks::WorktreesLock;
-use crate::error::Result;
+use super::state_file::make_private;
+use crate::error::{Result, io};
 
 /// The `.gitignore` there: git sees only the configuration; the rest is local to this machine and can be rebuilt.
 pub const IGNORE: &str = "*\n!/config.yaml\n";
@@ -14,6 +15,9 @@ pub const IGNORE: &str = "*\n!/config.yaml\n";
 /// Creates `.mahabharatha/` with its `.gitignore`; an existing `.gitignore` is the user's and stays. `shared` is our
 /// directory below the git directory, whose lock keeps out another feature's run that starts at the same time.
 pub fn make_home(home: &Path, shared: &Path) -> Result<()> {
+    for dir in [shared, &home.join("state"), &home.join("logs")] {
+        make_private(dir).map_err(io("write", dir))?;
+    }
     let ignore = home.join(".gitignore");
     if ignore.exists() {
         return Ok(());

@@ -85,6 +85,7 @@ impl Integration {
         let ended = running.wait();
         self.cancel.unwatch();
         end_orphans();
+        self.check_git_dir()?;
         crash::point(|| format!("command {} of {at} ended", check.name));
         let ended = ended.map_err(cannot)?;
         shown.ended(&ended);

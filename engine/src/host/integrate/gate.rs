@@ -52,7 +52,7 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &"base", &self.tree_of(base)?)? {
-            Prepared::Tree(tree) => tree,
+            Prepared::Tree(tree, _) => tree,
             Prepared::Failed(check, output) => {
                 return Ok(Outcome::Done(vec![check.failure(output, base)]));
             }
@@ -96,7 +96,13 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
         let candidate = match self.prepare_tree(&worktree, &level, &candidate.tree)? {
-            Prepared::Tree(tree) => self.commit_lock_files(level, candidate, tree)?,
+            Prepared::Tree(tree, left_out) => {
+                if !left_out.is_empty() {
+                    let files = left_out.iter().map(RepoPath::to_string).collect();
+                    (self.report)(Note::LockFilesLeftOut { level, files });
+                }
+                self.commit_lock_files(level, candidate, tree)?
+            }
             Prepared::Failed(check, output) if call.ignore.contains(&check.name) => {
                 let failure = check.failure(output, &candidate.staging);
                 (self.report)(Note::OnlyReported { level: Some(level), failure });
@@ -284,6 +290,9 @@ impl Integration {
         match self.repository.resolve_ref(&name)? {
             Some(tip) if tip == *staged || self.repository.is_ancestor(staged, &tip)? => Ok(tip),
             _ => {
+                if self.repository.is_symbolic(&name) {
+                    (self.report)(Note::PutBack { name: name.clone() });
+                }
                 self.repository.update_refs(&[RefChange::Set { name, new: staged.clone() }], "as it was staged")?;
                 Ok(staged.clone())
             }
