@@ -76,7 +76,8 @@ fn an_empty_directory_becomes_a_project_with_a_feature_merged() {
         Some((before, after)) => format!("{before}  pass: [CARGO_TARGET_DIR, {after}"),
         None => format!("{text}env:\n  pass: [CARGO_TARGET_DIR]\n"),
     };
-    fs::write(&config, text).unwrap();
+    let target = cache("rust-whole-way");
+    fs::write(&config, format!("{text}sandbox:\n  write: [{}]\n", target.display())).unwrap();
     // Nobody has committed a lock file: the first level brings it along.
     fs::remove_file(project.path().join("Cargo.lock")).unwrap();
     project.run("git", &["commit", "-q", "-a", "-m", "Pass the build directory on"]);
