@@ -71,6 +71,15 @@ impl Confinement {
         Ok(sandbox)
     }
 
+    /// Creates a new sandbox for a verification or a gate, which may have no network.
+    pub fn sandbox_of_check(&self, confined: &Confined<'_>) -> Result<Sandbox> {
+        let mut sandbox = self.sandbox(confined)?;
+        if !self.network {
+            sandbox.without_network();
+        }
+        Ok(sandbox)
+    }
+
     /// Creates a new sandbox for a program that may only read the user's checkout.
     pub fn reading(&self, dir: &Path, root: &Path) -> Result<Sandbox> {
         let place = Workplace { worktree: root, appears_at: root, writable: false };

@@ -1,4 +1,4 @@
-//! `sandbox`: runs a command in a checkout of the current commit as a verification would run, or shows what is in force.
+//! `sandbox`: runs a command in a checkout of the current commit as a verification would run.
 
 use std::time::Duration;
 

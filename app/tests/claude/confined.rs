@@ -62,5 +62,6 @@ fn the_client_has_its_login_inside() {
         let output = bench.command(&["run"]).env_remove("ANTHROPIC_API_KEY").output().unwrap();
         assert!(output.status.success(), "{sandbox}: {}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(fs::read_to_string(&file).unwrap(), login.to_string());
+        assert!(!Bench::is_in_files(&bench.repo.path(), "sk-ant-oat01-fake"), "{sandbox}: a copy is left");
     }
 }

@@ -130,10 +130,9 @@ impl Inner {
         env.extend(ports.first().map(|port| ("MAHABHARATHA_PORT".into(), port.into())));
         env.extend((!ports.is_empty()).then(|| ("MAHABHARATHA_PORTS".into(), ports.join(",").into())));
         let branch = self.paths.staging_branch();
-        let texts: [(&str, OsString); 5] = [
+        let texts: [(&str, OsString); 4] = [
             (MARKER, self.integration_dir().into()),
             ("MAHABHARATHA_FEATURE", self.paths.feature().as_str().into()),
-            ("MAHABHARATHA_WORKTREE", self.paths.staging_worktree().into()),
             ("MAHABHARATHA_BRANCH", branch.trim_start_matches("refs/heads/").into()),
             ("MAHABHARATHA_SPEC_DIR", self.paths.specs().into()),
         ];

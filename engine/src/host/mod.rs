@@ -26,6 +26,8 @@ use mahabharatha_sys::signals;
 use mahabharatha_sys::store::locks::IntegrationLock;
 use mahabharatha_sys::store::spool::Spool;
 
+use crate::agent::claude;
+use crate::worker;
 use clock::Clock;
 pub use context::{Context, Settings};
 use integrate::{Blame, GateCall, Gated, Integration, Outcome};
@@ -167,10 +169,11 @@ impl LocalHost {
     /// Waits for the threads to end, because a git process killed midway leaves locks and half-created worktrees
     /// behind.
     pub fn finish(self) {
-        let (running, ended) = self.threads;
+        let LocalHost { context, threads: (running, ended), .. } = self;
         drop(running);
         // Nothing is ever sent: the channel disconnects when the last thread drops its sender.
         let _ = ended.recv_timeout(THREAD_EXIT_TIMEOUT);
+        claude::forget_login(&worker::slots_dir(context.paths.dir()));
     }
 
     fn carry_out(&mut self, id: EffectId, effect: &Effect, run: &Run) {

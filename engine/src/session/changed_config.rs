@@ -1,4 +1,4 @@
-//! Detects that the configuration was changed since its run began.
+//! Detects that the configuration changed since the run began.
 
 use mahabharatha_core::config::Config;
 use mahabharatha_core::run::Run;

@@ -10,7 +10,6 @@ use mahabharatha_core::run::event::{Backoff, Command, Event, Intent, JobReport, 
 use mahabharatha_core::run::{Host, Phase, Run, happen, record, take_over};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::{FeaturePaths, Place, Project};
-use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::{FeatureLock, JobLock};
@@ -97,7 +96,7 @@ impl Participant<'_> {
         drop(records);
         let options = options(lease, Intent::Session(None));
         let (display, config) = (Display::start(ui, options.streams), specs::load_config(project)?);
-        let isolation = sandbox::choose(config.sandbox.mode)?;
+        let isolation = run.policy().isolation;
         let session = Session { project, paths, ui, display, options: &options, config, isolation };
         if !is_finished {
             changed_config::check(&run, &session.config, false, &session.display)?;

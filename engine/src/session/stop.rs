@@ -18,9 +18,9 @@ use super::control::read_run;
 use crate::host::jobs;
 use crate::lease::{self, Lease};
 
-/// Time in which an orchestrator that is stopped by force must have ended; then it is killed.
+/// Time that an orchestrator gets to exit after `stop --force`; then it is killed.
 const FORCE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Poll interval for the end of that orchestrator.
+/// Poll interval for detecting that the orchestrator has released the feature.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Stops the whole run or one worker. Returns whether anything was running.

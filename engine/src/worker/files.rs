@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-pub use mahabharatha_sys::store::tree::{make_writable, remove, walk};
+pub use mahabharatha_sys::store::tree::{remove, walk};
 
 /// Returns the parent directory of a relative path that is a symbolic link, if any.
 pub fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {

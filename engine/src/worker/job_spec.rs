@@ -111,10 +111,15 @@ pub struct Logs {
     pub task: PathBuf,
 }
 
-pub const SLOTS: &str = "slots";
+const SLOTS: &str = "slots";
+
+/// Returns the directory with the files of all workers' slots.
+pub fn slots_dir(feature_dir: &Path) -> PathBuf {
+    feature_dir.join(SLOTS)
+}
 
 pub fn slot_file(feature_dir: &Path, worker: WorkerId, extension: &str) -> PathBuf {
-    feature_dir.join(SLOTS).join(format!("worker-{worker}.{extension}"))
+    slots_dir(feature_dir).join(format!("worker-{worker}.{extension}"))
 }
 
 /// Returns the ref for a job's verified commit.
@@ -157,7 +162,7 @@ impl JobSpec {
     }
 
     pub fn slots_dir(&self) -> PathBuf {
-        self.feature_dir().join(SLOTS)
+        slots_dir(&self.feature_dir())
     }
 
     fn feature_dir(&self) -> PathBuf {

@@ -7,7 +7,7 @@
 //! ```
 
 mod attempt;
-pub mod files;
+mod files;
 mod found;
 mod guard;
 mod guard_config;
@@ -45,7 +45,7 @@ use mahabharatha_sys::store::ports;
 use watch::CancelSignal;
 
 pub use include::wanted_files;
-pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref};
+pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref, slots_dir};
 pub use ownership::owner;
 pub use progress::Progress;
 pub use secrets::{feedback as secret_feedback, scan as scan_secrets};

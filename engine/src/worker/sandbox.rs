@@ -13,20 +13,16 @@ use crate::confinement::Confined;
 
 /// Creates the sandbox for the agent, whose git starts with the slot's pristine index.
 pub fn for_agent(spec: &JobSpec) -> Result<Sandbox> {
-    create(spec, &spec.slot_file("index"))
+    spec.confinement.sandbox(&confined(spec, &spec.slot_file("index")))
 }
 
 /// Creates the sandbox for the verification, whose git shows the task's changes as staged.
 pub fn for_verification(spec: &JobSpec) -> Result<Sandbox> {
-    let mut sandbox = create(spec, &spec.slot_file("scratch"))?;
-    if !spec.confinement.network {
-        sandbox.without_network();
-    }
-    Ok(sandbox)
+    spec.confinement.sandbox_of_check(&confined(spec, &spec.slot_file("scratch")))
 }
 
-fn create(spec: &JobSpec, index: &Path) -> Result<Sandbox> {
-    spec.confinement.sandbox(&Confined {
+fn confined<'a>(spec: &'a JobSpec, index: &'a Path) -> Confined<'a> {
+    Confined {
         dir: spec.slot_file("sandbox"),
         worktree: &spec.worktree,
         root: &spec.root,
@@ -36,7 +32,7 @@ fn create(spec: &JobSpec, index: &Path) -> Result<Sandbox> {
         branch: Some(&spec.branch),
         index,
         identity: &spec.identity,
-    })
+    }
 }
 
 /// Restores the worktree's `.git` file when it is dropped, after a sandbox that had to replace it.

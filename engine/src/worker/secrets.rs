@@ -6,11 +6,11 @@ use mahabharatha_core::secrets::{self, ALLOW_COMMENT, Allowed, Finding, Suppress
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Change, Git};
 
-/// Largest file that is scanned; larger ones are hardly written by hand, and are reported.
+/// Maximum size of a scanned file. Larger ones are rarely written by hand; they are reported as skipped.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-/// Bytes that are read from git at once.
+/// Size at which a batch of files is read from git.
 const BATCH_BYTES: u64 = 32 << 20;
-/// Beginning of a file in which a zero byte means that it is binary, as in git.
+/// Bytes at the start of a file in which a NUL marks it as binary, as in git.
 const BINARY_PROBE_BYTES: usize = 8000;
 
 /// Result of scanning a commit.

@@ -14,7 +14,7 @@ use mahabharatha_sys::store::atomic::{make_dir, write_projected};
 use serde::{Deserialize, Serialize};
 
 use super::guard::{Guard, Snapshot};
-use super::job_spec::{JobSpec, SLOTS, slot_file};
+use super::job_spec::{JobSpec, slot_file, slots_dir};
 use super::wip::{self, Saved, WipRef};
 use super::{files, include, ownership};
 
@@ -67,7 +67,7 @@ pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>>
 
 /// Returns the job directories of the attempts in all occupied slots.
 pub fn occupants(feature_dir: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(feature_dir.join(SLOTS)).into_iter().flatten().flatten();
+    let entries = fs::read_dir(slots_dir(feature_dir)).into_iter().flatten().flatten();
     let records = entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".json").map(str::to_owned));
     let workers = records.filter_map(|name| name.strip_prefix("worker-")?.parse().ok().map(WorkerId));
     workers.filter_map(|worker| occupant(feature_dir, worker).transpose()).collect()
@@ -149,7 +149,7 @@ pub fn write_worktree_git_files(spec: &JobSpec, quarantine: &Path) -> Result<()>
 /// Saves the work that killed workers left in their worktrees, unless a later attempt saved it. No worker may be
 /// running. Work that cannot be attributed to an attempt stays in place.
 pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
-    for entry in fs::read_dir(feature_dir.join("slots")).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(slots_dir(feature_dir)).into_iter().flatten().flatten() {
         let Ok(bytes) = fs::read(entry.path()) else { continue };
         let Ok(Occupant { task, attempt, .. }) = serde_json::from_slice(&bytes) else { continue };
         let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));

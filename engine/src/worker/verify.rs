@@ -54,7 +54,7 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, git: &Git, cancel: &CancelSignal, 
         format!("failed with {}", ended.status)
     };
     let output = bounded_text(&ended.stdout, FEEDBACK_BYTES);
-    let output = denial.map_or(output.clone(), |denial| format!("{output}\n{denial}"));
+    let output = denial.into_iter().fold(output, |output, denial| format!("{output}\n{denial}"));
     Ok(Verdict::Failed { feedback: failure_report(&format!("The verification {how}"), Some(command), &output) })
 }
 

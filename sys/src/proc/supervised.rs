@@ -13,7 +13,6 @@ use serde::Deserialize;
 
 use super::id::ProcessId;
 
-/// Exit code for a program that was not started.
 const NOT_STARTED: &str = "the sandbox ended before the program was started";
 
 pub struct Supervised {

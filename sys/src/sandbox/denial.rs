@@ -78,7 +78,7 @@ mod tests {
                 mount(&home.join("seen"), &home.join("seen"), Access::Read),
             ],
             hidden: Vec::new(),
-            workdir: "/work".into(),
+            workdir: "/checkout".into(),
             network: true,
         }
     }
@@ -97,7 +97,7 @@ mod tests {
         assert!(written.contains("/seen") && written.contains("write: ["), "{written}");
         for other in [
             "cat: ~/missing: No such file or directory",
-            "cat: /work/a: No such file or directory",
+            "cat: /checkout/a: No such file or directory",
             "~/hidden is a file",
             "",
         ] {

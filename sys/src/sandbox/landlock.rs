@@ -39,8 +39,9 @@ pub fn restrict(layout: &Layout) -> io::Result<()> {
         ruleset = ruleset.handle_access(AccessNet::from_all(INTERFACE)).map_err(io::Error::other)?;
     }
     let mut rules = ruleset.create().map_err(io::Error::other)?;
+    let secret: Vec<PathBuf> = SECRET.iter().map(PathBuf::from).collect();
     for dir in SYSTEM.iter().chain(&KERNEL).map(Path::new) {
-        for path in without_secrets(dir) {
+        for path in without(dir, &secret) {
             rules = allow(rules, &path, Access::Read)?;
         }
     }
@@ -52,7 +53,9 @@ pub fn restrict(layout: &Layout) -> io::Result<()> {
     }
     for mount in &layout.mounts {
         let access = if mount.access == Access::Write { Access::Write } else { Access::Read };
-        rules = allow(rules, &mount.from, access)?;
+        for path in without(&mount.from, &layout.hidden) {
+            rules = allow(rules, &path, access.clone())?;
+        }
     }
     let status = rules.restrict_self().map_err(io::Error::other)?;
     match status.ruleset {
@@ -61,13 +64,13 @@ pub fn restrict(layout: &Layout) -> io::Result<()> {
     }
 }
 
-/// Returns the directory, or all its entries but those with secrets: a rule cannot make an exception below a directory.
-fn without_secrets(dir: &Path) -> Vec<PathBuf> {
-    if !SECRET.iter().any(|secret| Path::new(secret).starts_with(dir)) {
+/// Returns the directory, or all its entries but the hidden ones: a rule cannot make an exception below a directory.
+fn without(dir: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    if !hidden.iter().any(|path| path.parent() == Some(dir)) {
         return vec![dir.to_owned()];
     }
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| !SECRET.iter().any(|secret| path == Path::new(secret))).collect()
+    entries.filter(|path| !hidden.contains(path)).collect()
 }
 
 fn allow(rules: RulesetCreated, path: &Path, access: Access) -> io::Result<RulesetCreated> {

@@ -104,8 +104,9 @@ impl Sandbox {
             sandbox.mount(&dir.join("home"), &dir.join("home"), Access::Write);
             sandbox.mount(&dir.join("tmp"), &dir.join("tmp"), Access::Write);
         }
-        for path in places::toolchains(&sandbox.home) {
-            sandbox.read(&path);
+        // What lies in the checkout comes from the worktree.
+        for path in places::toolchains(&sandbox.home).iter().filter(|path| !path.starts_with(place.appears_at)) {
+            sandbox.read(path);
         }
         for (number, path) in places::caches(&sandbox.home).into_iter().enumerate() {
             sandbox.cache(&path, number)?;
@@ -282,6 +283,16 @@ impl Sandbox {
     /// Returns the directory for files that only this sandbox needs, which is not visible inside.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+}
+
+/// Removes the private directories, with everything that the program left in them.
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if self.layout.isolation != Isolation::Off {
+            // What cannot be removed now is removed before the directory is used again.
+            let _ = tree::remove(&self.dir);
+        }
     }
 }
 

@@ -92,7 +92,7 @@ pub fn toolchains(home: &Path) -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let named = NAMED_BY_VARIABLE.iter().filter_map(std::env::var_os).map(PathBuf::from);
     let mut found: Vec<PathBuf> = Vec::new();
-    for place in known.chain(std::env::split_paths(&path)).chain(named) {
+    for place in known.chain(std::env::split_paths(&path).map(environment)).chain(named) {
         // A whole home, or a directory above one, is no toolchain.
         let useful = place.is_absolute() && !home.starts_with(&place) && !is_system(&place) && place.exists();
         if useful && !found.iter().any(|other| place.starts_with(other)) {
@@ -100,6 +100,14 @@ pub fn toolchains(home: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Returns the whole virtual environment for its directory of programs, and any other directory as it is.
+fn environment(dir: PathBuf) -> PathBuf {
+    match dir.parent() {
+        Some(parent) if parent.join("pyvenv.cfg").is_file() => parent.to_owned(),
+        _ => dir,
+    }
 }
 
 /// Returns the existing package caches of the user.

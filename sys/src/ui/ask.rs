@@ -53,7 +53,7 @@ impl Ui {
     }
 
     /// Asks for text like `ask`, but lets the user edit it, and takes pasted text of several lines as one answer. The
-    /// caller must see to it that a signal calls `restore_terminal`.
+    /// caller must make sure that signals call `restore_terminal`.
     pub fn ask_text(&self, question: &str, flag: &str) -> Result<String, NoAnswer> {
         self.ask_with(question, flag, true)
     }

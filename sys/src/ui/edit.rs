@@ -159,7 +159,7 @@ fn columns_of(text: &[char]) -> usize {
     text.iter().map(|c| width(shown(*c).encode_utf8(&mut [0; 4]))).sum()
 }
 
-/// Returns what stands for a character on the row.
+/// Returns the character to display.
 fn shown(c: char) -> char {
     match c {
         '\n' => '↵',
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_input_and_a_long_line_are_told() {
+    fn the_end_of_input_and_a_long_line_are_reported() {
         assert_eq!(edit(b"").0, Edited::Ended);
         assert_eq!(edit(b"\x04").0, Edited::Ended);
         assert_eq!(edit(b"half").0, Edited::Ended);

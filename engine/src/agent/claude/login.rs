@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Isolation;
@@ -15,6 +16,8 @@ use mahabharatha_sys::store::atomic::write_with_permissions;
 use serde_json::Value;
 
 const CREDENTIALS: &str = ".credentials.json";
+/// The copy, beside the directories of the sandboxes.
+const LENT: &str = "claude-login.json";
 /// A login is a few hundred bytes; anything larger is none.
 const MAX_LOGIN_BYTES: u64 = 64 * 1024;
 /// The parts of a login that a refresh changes.
@@ -35,13 +38,13 @@ impl Login {
         if sandbox.isolation() == Isolation::Off {
             return Ok(None);
         }
-        let lent = sandbox.dir().with_file_name("claude-login.json");
+        let lent = sandbox.dir().with_file_name(LENT);
         let written = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
         if written(&lent) < written(&own) {
             let bytes = fs::read(&own).map_err(io("read", &own))?;
             // In place: the file may be mounted in the sandboxes of other workers.
-            fs::write(&lent, bytes).map_err(io("write", &lent))?;
-            fs::set_permissions(&lent, Permissions::from_mode(0o600)).map_err(io("write", &lent))?;
+            let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&lent);
+            file.and_then(|mut file| file.write_all(&bytes)).map_err(io("write", &lent))?;
         }
         sandbox.home_file(&lent, &format!(".claude/{CREDENTIALS}"))?;
         Ok(Some(Login { own, lent }))
@@ -61,6 +64,12 @@ impl Login {
         // If it cannot be written, the user has to log in again, as after any lost refresh.
         let _ = write_with_permissions(&self.own, own.to_string().as_bytes(), Permissions::from_mode(0o600));
     }
+}
+
+/// Removes the copy that the workers of a run shared, once none of them runs. `slots` is their common directory.
+pub fn forget(slots: &Path) {
+    // It is not there if no client was confined.
+    let _ = fs::remove_file(slots.join(LENT));
 }
 
 /// Returns variables that lead the client to its private directory.

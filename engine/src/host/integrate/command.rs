@@ -100,7 +100,7 @@ impl Integration {
         if self.cancel.is_cancelled() {
             return Ok(Ran::Cancelled);
         }
-        let sandbox = worktree.sandbox(check.name == PREPARE)?;
+        let sandbox = worktree.sandbox(check.name != PREPARE)?;
         let mut cmd = Cmd::shell(&check.command).envs(self.env.clone());
         cmd = cmd.env("MAHABHARATHA_WORKTREE", sandbox.workdir());
         if let Some(task) = &check.task {

@@ -42,7 +42,7 @@ impl FindingsFile {
     }
 }
 
-/// Returns what tells a written file from an old one; programs cannot set the change time.
+/// Returns the inode and change time, which differ after the file was written; programs cannot set the change time.
 fn stamp(found: &Metadata) -> (u64, i64, i64) {
     (found.ino(), found.ctime(), found.ctime_nsec())
 }

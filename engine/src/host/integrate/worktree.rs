@@ -17,7 +17,6 @@ use mahabharatha_sys::store::tree;
 
 use super::{Integration, Note};
 use crate::confinement::Confined;
-use crate::worker::files;
 
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
@@ -114,7 +113,7 @@ impl<'a> StagingWorktree<'a> {
         // Git leaves the contents of submodules alone.
         let submodules = self.git.ls_tree(tree)?.into_iter().filter(|entry| entry.kind == EntryType::Submodule);
         for path in submodules.map(|entry| entry.path.under(&self.path)) {
-            files::remove(&path)?;
+            tree::remove(&path)?;
             fs::create_dir(&path).map_err(io("make", &path))?;
         }
         Ok(())
@@ -127,17 +126,17 @@ impl<'a> StagingWorktree<'a> {
         crash::point(|| "staging's files reset");
         if self.git.run(clean).is_err() {
             // Some tools leave directories without write permission.
-            files::make_writable(&self.path);
+            tree::make_writable(&self.path);
             self.git.run(clean)?;
         }
         let index = self.integration.known.remember(&self.index)?;
         self.publish_state(&index)
     }
 
-    /// Creates the sandbox for a command in the worktree.
-    pub fn sandbox(&self, needs_network: bool) -> Result<Sandbox> {
+    /// Creates the sandbox for a command in the worktree. A check may have no network.
+    pub fn sandbox(&self, is_check: bool) -> Result<Sandbox> {
         let Integration { project, paths, confinement, identity, .. } = self.integration;
-        let mut sandbox = confinement.sandbox(&Confined {
+        let confined = Confined {
             dir: paths.dir().join("staging-sandbox"),
             worktree: &self.path,
             root: project.root(),
@@ -147,11 +146,8 @@ impl<'a> StagingWorktree<'a> {
             branch: None,
             index: &self.index,
             identity,
-        })?;
-        if !confinement.network && !needs_network {
-            sandbox.without_network();
-        }
-        Ok(sandbox)
+        };
+        if is_check { confinement.sandbox_of_check(&confined) } else { confinement.sandbox(&confined) }
     }
 
     /// Makes the worktree's `.git` file lead to the repository, after a sandbox that had to replace it or was killed.
