@@ -97,7 +97,7 @@ impl PlanArgs {
         self.feature.as_deref()
     }
 
-    /// Tells whether the call is one that a session makes that plans by itself: it asks no agent.
+    /// Tells whether a session that plans the feature itself may make this call: it asks no agent.
     pub(super) fn is_for_sessions(&self) -> bool {
         self.begin || self.agent.as_deref() == Some("none") || self.approve && self.source().is_none()
     }

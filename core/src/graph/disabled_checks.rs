@@ -42,22 +42,22 @@ const CHECKS: [&str; 17] = [
     "cargo audit",
     "cargo deny",
 ];
-/// Checks whose names mean something else too; they count only as the end of a sentence, or of this task.
+/// Checks whose names also have other meanings: they count only at the end of a sentence or before "of this task".
 const PLAIN_CHECKS: [&str; 6] =
     ["verification", "verification command", "gates", "security checks", "static analysis", "ownership check"];
 const OF_THIS_TASK: [&str; 4] = ["of this task", "for this task", "of the task", "for the task"];
-/// Words before the verb after which the text does not tell anybody to do it.
+/// Words before the verb that show that the sentence is not an instruction to the worker.
 const GUARDS: [&str; 27] = [
     "not", "never", "no", "without", "cannot", "can't", "don't", "doesn't", "nobody", "how", "whether", "if", "when",
     "option", "flag", "setting", "ability", "allow", "allows", "let", "lets", "users", "user", "refuse", "refuses",
     "prevent", "reject",
 ];
-/// Words before the verb that are looked at.
-const GUARDED_WORDS: usize = 4;
+/// Number of words before the verb that are searched for a guard.
+const MAX_GUARD_DISTANCE: usize = 4;
 
 pub(super) fn check(report: &mut Report, file: &GraphFile) {
     for (index, task) in file.tasks.iter().enumerate() {
-        let command = task.verification.command.trim_end_matches([' ', '\n', '\t']);
+        let command = task.verification.command.trim_end();
         if let Some(end) = ALWAYS_TRUE.iter().find(|end| command.ends_with(**end)) {
             let message = format!("the verification ends with `{end}`, so it cannot fail");
             report.task(Error, "disables_checks", index, message);
@@ -84,7 +84,7 @@ fn texts(task: &TaskSpec) -> impl Iterator<Item = (&'static str, &str)> {
 
 /// Returns the first sentence that tells the reader to switch off a check.
 fn order_in(text: &str) -> Option<String> {
-    // A period inside of a name, such as that of a file, ends no sentence.
+    // A period without a space after it, as in a file name, does not end a sentence.
     let text = text.replace(". ", "\n").replace(['!', '?', ';'], "\n");
     text.lines().find(|sentence| is_order(sentence)).map(|sentence| sentence.trim().to_owned())
 }
@@ -95,7 +95,7 @@ fn is_order(sentence: &str) -> bool {
     let words: Vec<&str> = lower.split(|c| !is_word(c)).filter(|word| !word.is_empty()).collect();
     (0..words.len()).any(|at| {
         let Some(verb) = VERBS.iter().find(|verb| starts_with(&words[at..], verb)) else { return false };
-        let before = &words[at.saturating_sub(GUARDED_WORDS)..at];
+        let before = &words[at.saturating_sub(MAX_GUARD_DISTANCE)..at];
         !before.iter().any(|word| GUARDS.contains(word)) && names_check(&words[at + verb.split(' ').count()..])
     })
 }

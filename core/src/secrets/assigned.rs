@@ -5,16 +5,16 @@ use super::{Hit, masked};
 
 pub const RULES: [&str; 3] = ["assigned-secret", "aws-secret-access-key", "heroku-key"];
 
-/// Lines longer than this are written by machines.
+/// Longer lines are taken as generated and not searched.
 const MAX_LINE_BYTES: usize = 1000;
-/// Signs on one line after which a value is looked for.
-const MAX_SIGNS: usize = 20;
+/// Maximum number of `=` and `:` per line that are tried as assignments.
+const MAX_ASSIGNMENTS: usize = 20;
 const VALUE_CHARS: std::ops::RangeInclusive<usize> = 16..=512;
-/// Least bits per character of a random value; text and names have less or no digits among their letters.
+/// Minimum entropy of a random value, in bits per character. Text and names have less, or no digits between letters.
 const MIN_ENTROPY: f64 = 3.5;
 /// The same for hexadecimal digits, which have at most 4.
 const MIN_HEX_ENTROPY: f64 = 3.0;
-/// Fewest changes between letters and digits.
+/// Minimum number of changes between letters and digits.
 const MIN_CHANGES: usize = 3;
 
 /// Parts of names of secrets, without separators.
@@ -36,7 +36,7 @@ const SECRET_NAMES: [&str; 16] = [
     "apitoken",
     "authorization",
 ];
-/// Parts of names that look like those of secrets and are not.
+/// Parts of names that resemble names of secrets but are harmless.
 const OTHER_NAMES: [&str; 22] = [
     "address",
     "contract",
@@ -61,7 +61,7 @@ const OTHER_NAMES: [&str; 22] = [
     "keyid",
     "tokenurl",
 ];
-/// Ends of names that say where something is, or how it is called.
+/// Endings of names for locations, identifiers and sizes.
 const OTHER_ENDINGS: [&str; 12] =
     ["id", "url", "uri", "path", "file", "name", "field", "header", "prefix", "count", "length", "endpoint"];
 
@@ -69,9 +69,9 @@ pub fn find(line: &str, plain_values: bool) -> Option<Hit> {
     if line.len() > MAX_LINE_BYTES {
         return None;
     }
-    line.match_indices(['=', ':']).take(MAX_SIGNS).find_map(|(at, _)| {
+    line.match_indices(['=', ':']).take(MAX_ASSIGNMENTS).find_map(|(at, _)| {
         let before = &line[..at];
-        // A plain value stands after the first sign, not inside of another value.
+        // An unquoted value follows the first `=` or `:` and is not part of another value.
         let is_first = !before.contains(['"', '\'', '`']) && !before.contains(": ") && !before.contains("= ");
         let name = name_before(before)?;
         let value = value_after(&line[at + 1..], plain_values && is_first)?;
@@ -80,7 +80,7 @@ pub fn find(line: &str, plain_values: bool) -> Option<Hit> {
     })
 }
 
-/// Returns the rule that the value breaks under this name, which has no separators and no capitals.
+/// Returns the rule that the value breaks under this name, which is in lower case and without separators.
 fn rule_for(name: &str, value: &str) -> Option<&'static str> {
     let is_key_name = SECRET_NAMES.iter().any(|part| name.contains(part)) && !is_other_name(name);
     if name.contains("heroku") && name.contains("key") && is_uuid(value) {
@@ -99,7 +99,7 @@ fn is_other_name(name: &str) -> bool {
 
 /// Returns the name that ends before the sign, in lower case and without separators.
 fn name_before(text: &str) -> Option<String> {
-    // `:=`, `=>`, `==` and `!=` are no different here, and a type may stand between name and value.
+    // `:=`, `=>`, `==` and `!=` are treated alike; a type may come between name and value.
     let text = text.trim_end_matches(['=', ':', ' ', '\t', '"', '\'', '`', ']', '?', '!']);
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name = text.rsplit(|c| !is_name(c)).next()?;
@@ -127,7 +127,7 @@ fn value_after(text: &str, plain_values: bool) -> Option<&str> {
     (!value.contains([' ', '\t'])).then_some(value)
 }
 
-/// Tells whether the value only says where the secret is, or what it is called.
+/// Tells whether the value refers to a secret or is a placeholder, instead of being one.
 fn is_reference(value: &str) -> bool {
     let marks = ["${", "{{", "$(", "%(", "://", "arn:aws", "process.env", "environ", "getenv", "vault:", "secretref"];
     let lower = value.to_ascii_lowercase();

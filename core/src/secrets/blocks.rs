@@ -5,13 +5,13 @@ use super::Hit;
 pub const RULES: [&str; 2] = ["private-key", "gcp-service-account-key"];
 
 const HEADER: &str = "-----BEGIN ";
-/// Lines after the header among which the key itself must begin.
+/// Maximum distance of the key itself from its header, in lines.
 const MAX_HEADER_LINES: usize = 5;
 /// Fewest base64 characters in a row that count as the key itself.
 const MIN_KEY_CHARS: usize = 40;
 
-/// Finds a key that begins on the first of these lines, if a line of it is new. A header alone is no key: programs that
-/// read keys name it.
+/// Finds a key that begins on the first of these lines, if a line of it is new. A header alone is not a key: programs
+/// that read keys contain it.
 pub fn find(lines: &[&str], is_new: impl Fn(&str) -> bool) -> Option<Hit> {
     let (first, rest) = lines.split_first()?;
     let after = &first[header_end(first)?..];

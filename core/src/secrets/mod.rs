@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use places::Place;
 
-/// Comment that allows a finding on its own line or the line below. A reason must follow.
+/// Comment that allows a finding on the same line or on the line below. A reason must follow.
 pub const ALLOW_COMMENT: &str = "mahabharatha:allow-secret";
-/// Most findings of one file; more would not tell an agent anything new.
+/// Number of findings in one file after which its scan ends.
 const MAX_FINDINGS: usize = 50;
-/// Most suppressions of one file that a person can be expected to look at; what is beyond them is a finding.
+/// Maximum number of suppressions in one file, so that a person can review them; further ones are findings.
 const MAX_SUPPRESSIONS: usize = 100;
-/// Fewest letters of a reason.
+/// Minimum number of letters in a reason.
 const MIN_REASON_LETTERS: usize = 6;
 
 /// Something that looks like a secret.
@@ -131,7 +131,7 @@ fn hits(lines: &[&str], index: usize, before: &BTreeSet<&str>, place: Place) -> 
     }
     if is_new(lines[index]) {
         hits.extend(tokens::find(lines[index]));
-        // In tests and in generated files too much looks like these.
+        // These give too many false findings in tests and generated files.
         if !place.test && !place.generated {
             hits.extend(jwt::find(lines[index]));
             hits.extend(urls::find(lines[index]));

@@ -1,6 +1,6 @@
-//! What kinds of files may contain without it being a secret.
+//! Classifies files by which findings are likely to be false there.
 
-/// Directories of test data. Keys that only look alike are common there: certificates of test servers, made-up tokens.
+/// Directories of test data. Keys that are no secrets are common there: certificates of test servers, made-up tokens.
 const TEST_DIRECTORIES: [&str; 14] = [
     "test",
     "tests",
@@ -42,7 +42,7 @@ const GENERATED_ENDINGS: [&str; 20] = [
     "pylock.toml",
 ];
 
-/// Endings of files in which a value may stand without quotes.
+/// Endings of files in which values may be unquoted.
 const PLAIN_VALUES: [&str; 14] = [
     ".env",
     ".ini",
@@ -65,7 +65,7 @@ pub struct Place {
     /// Written by a machine: lock files, bundles, images.
     pub generated: bool,
     pub test: bool,
-    /// Values may stand without quotes.
+    /// Values may be unquoted.
     pub plain_values: bool,
 }
 

@@ -288,7 +288,7 @@ fn a_suppression_needs_a_reason() {
 }
 
 #[test]
-fn every_rule_has_a_name_of_its_own_kind() {
+fn rule_names_are_lower_case_with_hyphens() {
     let rules = rules();
     assert!(rules.len() >= 45, "{}", rules.len());
     let is_plain = |rule: &&str| rule.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');

@@ -123,7 +123,7 @@ pub fn rules() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().map(|format| format.0).chain(OTHERS)
 }
 
-/// Tells whether a value is a stand-in that somebody typed, not a key.
+/// Tells whether a value is a placeholder instead of a real key.
 pub fn is_placeholder(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let mut kinds: Vec<char> = lower.chars().collect();
@@ -154,7 +154,7 @@ fn is_word(c: char) -> bool {
 fn of_format(format: &Format, previous: char, rest: &str) -> Option<Hit> {
     let (rule, prefix, body, min, max) = *format;
     let after = rest.strip_prefix(prefix)?;
-    // A prefix of letters alone may occur inside of base64, where `/` and `+` do not end a word.
+    // A prefix without punctuation may occur by chance in base64, where `/` and `+` do not end a word.
     if prefix.chars().all(char::is_alphanumeric) && matches!(previous, '/' | '+') {
         return None;
     }
@@ -166,7 +166,7 @@ fn of_format(format: &Format, previous: char, rest: &str) -> Option<Hit> {
     (is_key && is_of_shape(rule, key)).then(|| (rule, masked(prefix, prefix.len() + length)))
 }
 
-/// Checks what a set of characters and a length cannot say.
+/// Checks what the format's characters and length do not cover.
 fn is_of_shape(rule: &str, key: &str) -> bool {
     match rule {
         "sendgrid-key" => key.as_bytes().get(22) == Some(&b'.') && key.matches('.').count() == 1,

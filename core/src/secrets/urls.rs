@@ -1,4 +1,4 @@
-//! Addresses that hold a secret: a password before the host, or a webhook's path. Connection strings of Azure.
+//! URLs that contain a secret: a password before the host, or a webhook's path. Connection strings of Azure.
 
 use super::tokens::is_placeholder;
 use super::{Hit, masked};
@@ -22,7 +22,7 @@ const DATABASES: [&str; 13] = [
     "clickhouse",
 ];
 const OTHER_SCHEMES: [&str; 6] = ["http", "https", "ftp", "sftp", "smtp", "smtps"];
-/// Passwords that nobody would use, and that examples are full of.
+/// Passwords that are common in examples.
 const COMMON_PASSWORDS: [&str; 18] = [
     "password",
     "passwd",
@@ -81,7 +81,8 @@ fn is_stand_in(password: &str) -> bool {
     }
 }
 
-/// Tells whether nobody outside could use the password: this machine, a service of a compose file, or a reserved name.
+/// Tells whether the host is not reachable from outside: this machine, a service of a compose file, or a reserved
+/// name.
 fn is_local(host: &str) -> bool {
     let name = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
     let reserved = ["localhost", "local", "test", "example", "invalid", "internal"];

@@ -70,7 +70,7 @@ impl ScratchCheckout {
 
     /// Creates a sandbox for a command in the checkout.
     pub fn sandbox(&self, project: &Project, specs: &Path, confinement: &Confinement) -> Result<Sandbox> {
-        let mut sandbox = confinement.sandbox(&Confined {
+        confinement.sandbox_of_check(&Confined {
             dir: self.dir.path().join("sandbox"),
             worktree: &self.tree(),
             root: project.root(),
@@ -80,11 +80,7 @@ impl ScratchCheckout {
             branch: None,
             index: &self.dir.path().join("git/index"),
             identity: &project.identity()?,
-        })?;
-        if !confinement.network {
-            sandbox.without_network();
-        }
-        Ok(sandbox)
+        })
     }
 
     /// Runs the check on all committed files plus the stubs, confined. Returns its output if it failed.
