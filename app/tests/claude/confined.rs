@@ -65,3 +65,24 @@ fn the_client_has_its_login_inside() {
         assert!(!Bench::is_in_files(&bench.repo.path(), "sk-ant-oat01-fake"), "{sandbox}: a copy is left");
     }
 }
+
+#[test]
+fn the_task_list_is_there_for_workers_that_may_use_it() {
+    for sandbox in ["bwrap", "landlock"] {
+        let api = Api::start(|ask| match ask.turn() {
+            0 => Reply::uses("TaskList", json!({})),
+            1 => Reply::uses("TaskUpdate", json!({ "taskId": "1", "metadata": { "mark": "seen" } })),
+            2 => ask.write("a.txt", "A\n"),
+            _ => Reply::says("It is made."),
+        });
+        let config = format!("sandbox: {sandbox}\nclaude_tasks: {{ worker_tools: true }}\n");
+        let Some(bench) = Bench::new(api, &config) else { return };
+        let verification = json!({ "verification": { "command": "test -s a.txt" } });
+        bench.repo.graph("x", &[with(task("A-1", 1, "a.txt"), verification)]);
+        bench.run(&["run"]).code(0);
+        let asked = bench.api.asked();
+        let results = asked.last().unwrap().tool_results();
+        assert!(results.values().any(|listed| listed.contains("[L1]")), "{sandbox}: {results:?}");
+        assert!(Bench::is_in_files(&bench.home().join(".claude/tasks/x"), "seen"), "{sandbox}: {results:?}");
+    }
+}

@@ -1,8 +1,10 @@
-//! Job spec: everything an attempt needs to know, written to one file by the orchestrator and read by the worker.
+//! Job spec: everything an attempt needs to know. The worker gets it on standard input. A copy in the job directory is for
+//! sessions, and for those who look at the attempt later.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use mahabharatha_sys::store::atomic::write_projected;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentSpec;
+use crate::agent::claude::TASK_LIST;
 use crate::confinement::Confinement;
 
 pub const FILE: &str = "spec.json";
@@ -139,12 +142,28 @@ impl JobSpec {
             .map_err(|error| Error::new(Kind::Invalid, format!("{} is not a job spec: {error}", path.display())))
     }
 
+    /// Reads what `as_input` wrote.
+    pub fn from_input(mut input: impl Read) -> Result<JobSpec> {
+        let mut bytes = Vec::new();
+        input.read_to_end(&mut bytes).map_err(Error::caused("cannot read the job spec from standard input"))?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Error::new(Kind::Invalid, format!("standard input is not a job spec: {error}")))
+    }
+
+    /// Returns the spec as a file that has no name, so that nobody can exchange it before the worker reads it.
+    pub fn as_input(&self, job_dir: &Path) -> Result<File> {
+        let mut file = tempfile::tempfile_in(job_dir).map_err(io("make a file in", job_dir))?;
+        file.write_all(&self.bytes()?).and_then(|()| file.rewind()).map_err(io("write a file in", job_dir))?;
+        Ok(file)
+    }
+
     pub fn write(&self, job_dir: &Path) -> Result<()> {
-        let path = job_dir.join(FILE);
-        let bytes =
-            serde_json::to_vec_pretty(self).map_err(Error::caused(format_args!("cannot write {}", path.display())))?;
         // An attempt begins with this file, so losing it in a power failure is safe.
-        write_projected(&path, &bytes)
+        write_projected(&job_dir.join(FILE), &self.bytes()?)
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec_pretty(self).map_err(Error::caused("cannot write a job spec"))
     }
 
     pub fn result_ref(&self) -> String {
@@ -190,7 +209,7 @@ impl JobSpec {
             ("MAHABHARATHA_BRANCH", self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch).to_owned()),
             ("MAHABHARATHA_PORTS", ports.join(",")),
             ("MAHABHARATHA_PORT", ports.first().cloned().unwrap_or_default()),
-            ("CLAUDE_CODE_TASK_LIST_ID", self.task_list_id.clone().unwrap_or_default()),
+            (TASK_LIST, self.task_list_id.clone().unwrap_or_default()),
         ];
         env.extend(
             texts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.into(), value.into())),

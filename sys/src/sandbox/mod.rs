@@ -146,18 +146,18 @@ impl Sandbox {
         self.mount(path, path, Access::Write);
     }
 
-    /// Makes a file writable for the program that it reads in its home as `name`, such as a login.
-    pub fn home_file(&mut self, file: &Path, name: &str) -> Result<()> {
+    /// Makes a file or directory of the user writable, which appears in the program's home as `name`.
+    pub fn lend(&mut self, path: &Path, name: &Path) -> Result<()> {
         match self.layout.isolation {
             Isolation::Off => Ok(()),
             Isolation::Bwrap => {
                 let place = self.home.join(name);
-                self.mount(file, &place, Access::Write);
+                self.mount(path, &place, Access::Write);
                 Ok(())
             }
             Isolation::Landlock => {
-                self.mount(file, file, Access::Write);
-                self.link_in_home(file, Path::new(name))
+                self.mount(path, path, Access::Write);
+                self.link_in_home(path, name)
             }
         }
     }

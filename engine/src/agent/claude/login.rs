@@ -1,8 +1,8 @@
-//! Lends the user's login to a confined client. All workers of a run share one copy, because the API accepts a refresh
+//! Lends the user's login, and a task list where asked for, to a confined client. All workers of a run share one copy, because the API accepts a refresh
 //! token only once; a refreshed token is taken back.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -46,7 +46,7 @@ impl Login {
             let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&lent);
             file.and_then(|mut file| file.write_all(&bytes)).map_err(io("write", &lent))?;
         }
-        sandbox.home_file(&lent, &format!(".claude/{CREDENTIALS}"))?;
+        sandbox.lend(&lent, &Path::new(".claude").join(CREDENTIALS))?;
         Ok(Some(Login { own, lent }))
     }
 
@@ -70,6 +70,15 @@ impl Login {
 pub fn forget(slots: &Path) {
     // It is not there if no client was confined.
     let _ = fs::remove_file(slots.join(LENT));
+}
+
+/// Makes one of the user's task lists available in the sandbox, for reading and writing.
+pub fn lend_task_list(sandbox: &mut Sandbox, id: &OsStr) -> Result<()> {
+    let name = Path::new("tasks").join(id);
+    match config_dir().map(|dir| dir.join(&name)).filter(|list| list.is_dir()) {
+        Some(list) => sandbox.lend(&list, &Path::new(".claude").join(name)),
+        None => Ok(()),
+    }
 }
 
 /// Returns variables that lead the client to its private directory.

@@ -15,6 +15,7 @@ mod window;
 mod wire;
 
 use std::collections::hash_map::RandomState;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::io::Read;
@@ -159,6 +160,8 @@ impl Claude {
     }
 }
 
+/// Variable that names the task list.
+pub const TASK_LIST: &str = "CLAUDE_CODE_TASK_LIST_ID";
 const SETTINGS: &str = "settings.json";
 const SYSTEM_PROMPT: &str = "system-prompt.md";
 const SHELL: &str = "shell";
@@ -169,6 +172,9 @@ impl Agent for Claude {
         self.write_files(&dir, &session)?;
         let shown = session.sandbox.show(&dir, "claude");
         *self.login.lock().unwrap_or_else(PoisonError::into_inner) = Login::lend(session.sandbox)?;
+        if let Some(id) = session.env.get(OsStr::new(TASK_LIST)).filter(|_| self.terms.task_tools) {
+            login::lend_task_list(session.sandbox, id)?;
+        }
         let (program, args) = self.program.split_first().map_or(("claude", &[][..]), |(first, rest)| (first, rest));
         let mut cmd = super::program(session.sandbox, session.root, program, args)
             .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
