@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, Feature, Oid, TaskId, WorkerId};
@@ -177,7 +177,8 @@ impl Bench {
         fs::create_dir_all(&job_dir).unwrap();
         spec.write(&job_dir).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_mahabharatha"));
-        command.args(["worker", spec.job.task.as_str(), "--job-dir"]).arg(&job_dir).stdin(Stdio::null());
+        command.args(["worker", spec.job.task.as_str(), "--job-dir"]).arg(&job_dir);
+        command.stdin(spec.as_input(&job_dir).unwrap());
         command
     }
 

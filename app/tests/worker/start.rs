@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
 
 use mahabharatha_core::run::event::FailCause;
 
@@ -154,10 +155,20 @@ fn an_order_that_cannot_be_read_leaves_no_result() {
     let bench = Bench::new();
     let spec = bench.spec("true");
     let mut command = bench.command(&spec);
-    fs::write(bench.job_dir(&spec).join("spec.json"), "{").unwrap();
-    let outcome = bench.finish(&spec, command.spawn().unwrap());
+    let outcome = bench.finish(&spec, command.stdin(Stdio::null()).spawn().unwrap());
     assert_eq!((outcome.code, outcome.report.is_none()), (1, true));
-    assert!(fs::read_to_string(outcome.job_dir.join("error.txt")).unwrap().contains("spec.json"));
+    let error = fs::read_to_string(outcome.job_dir.join("error.txt")).unwrap();
+    assert!(error.contains("standard input is not a job spec"), "{error}");
+}
+
+#[test]
+fn a_forged_spec_in_the_job_directory_changes_nothing() {
+    let bench = Bench::new();
+    let spec = bench.spec("echo mine > src/own.rs");
+    let mut command = bench.command(&spec);
+    bench.spec("echo forged > src/own.rs").write(&bench.job_dir(&spec)).unwrap();
+    let outcome = bench.finish(&spec, command.spawn().unwrap());
+    assert_eq!(bench.show(outcome.commit(), "src/own.rs").as_deref(), Some("mine\n"));
 }
 
 #[test]

@@ -94,8 +94,7 @@ fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
     let spec = write_job_spec(context, job, run)?;
-    let pass = [&spec.env_pass[..], &spec.agent.env_pass[..]].concat();
-    let running = subprocess::start(&context.program, &dir, job, &pass)?;
+    let running = subprocess::start(&context.program, &dir, &spec)?;
     point("has a worker");
     let (control, canceller) = (Control::Child(running.canceller()), running.canceller());
     let _ = events.send(Event::JobStarted {

@@ -3,28 +3,30 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::run::effect::Job;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::proc::{self, Cmd, MARKER, Running};
 
+use crate::worker::JobSpec;
+
 /// Output of the worker itself, empty unless the worker crashes.
 const OUTPUT_FILE: &str = "output.log";
 
-/// Starts the worker of a job whose spec is written. The worker survives the orchestrator: it writes its output to a
-/// file and has its own process group.
-pub fn start(program: &Path, job_dir: &Path, job: &Job, env_pass: &[String]) -> Result<Running> {
+/// Starts the worker of a job. The worker survives the orchestrator: it reads its spec from a file, writes its output to
+/// one, and has its own process group.
+pub fn start(program: &Path, job_dir: &Path, spec: &JobSpec) -> Result<Running> {
     let output = job_dir.join(OUTPUT_FILE);
     let file = File::create(&output).map_err(io("create", &output))?;
     // An update may have removed or be replacing the executable; the running one can still be started through /proc.
     let program = if program.exists() { program } else { Path::new("/proc/self/exe") };
     Cmd::new(program)
-        .args(["worker", job.task.as_str(), "--job-dir"])
+        .args(["worker", spec.job.task.as_str(), "--job-dir"])
         .arg(job_dir)
-        .envs(proc::base_env(env_pass))
+        .envs(proc::base_env(&spec.env_pass))
+        .envs(proc::base_env(&spec.agent.env_pass))
         .envs(crash::worker_env())
         .env(MARKER, job_dir)
-        .output_to(file)
+        .files(spec.as_input(job_dir)?, file)
         .spawn()
         .map_err(Error::caused("cannot start a worker"))
 }

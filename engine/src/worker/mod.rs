@@ -112,7 +112,7 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let own = serde_json::to_vec(&ProcessId::own()).unwrap_or_default();
     write_projected(&job_dir.join(WORKER), &own)?;
     crash::point(|| "with a name");
-    let spec = JobSpec::read(job_dir)?;
+    let spec = JobSpec::from_input(std::io::stdin())?;
     heartbeat::beat(job_dir, spec.limits.stall())?;
     let ports = spec.common_dir.join("mahabharatha/ports");
     let _ports = spec.ports.iter().map(|port| ports::share(&ports, *port)).collect::<Result<Vec<_>>>()?;

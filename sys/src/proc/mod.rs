@@ -64,7 +64,10 @@ enum Streams {
     /// Those of this process, standard input included.
     Inherited,
     Merged,
-    File(File),
+    Files {
+        input: File,
+        output: File,
+    },
 }
 
 impl Cmd {
@@ -166,9 +169,9 @@ impl Cmd {
         self
     }
 
-    /// Sends both streams directly to the file, so that the program can outlive us.
-    pub fn output_to(mut self, file: File) -> Self {
-        self.streams = Streams::File(file);
+    /// Connects standard input and both output streams directly to files, so that the program can outlive us.
+    pub fn files(mut self, input: File, output: File) -> Self {
+        self.streams = Streams::Files { input, output };
         self
     }
 
@@ -217,6 +220,7 @@ impl Cmd {
         command.stdin(match (&self.stdin, &self.streams) {
             (Some(_), _) => Stdio::piped(),
             (None, Streams::Inherited) => Stdio::inherit(),
+            (None, Streams::Files { input, .. }) => input.try_clone()?.into(),
             (None, _) => Stdio::null(),
         });
         let mut readers = Vec::new();
@@ -238,8 +242,8 @@ impl Cmd {
                 readers.push(reader);
             }
             Streams::Inherited => {}
-            Streams::File(file) => {
-                command.stdout(file.try_clone()?).stderr(file.try_clone()?);
+            Streams::Files { output, .. } => {
+                command.stdout(output.try_clone()?).stderr(output.try_clone()?);
             }
         }
         let watchdog = self.watchdog_mark.as_deref().map(Watchdog::new).transpose()?;
