@@ -8,7 +8,7 @@ pub mod design;
 pub mod excerpt;
 pub mod graph;
 pub mod ids;
-pub mod isolation;
+mod isolation;
 mod markdown;
 pub mod names;
 pub mod plan;

@@ -304,8 +304,8 @@ impl Session<'_> {
 
     fn policy(&self) -> Policy {
         let Options { workers, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
-        let policy = self.config.policy(workers, allow_red_base, max_cost);
-        let policy = Policy { heeds_limits: !no_wait, isolation: self.isolation, ..policy };
+        let policy = self.config.policy(self.isolation, workers, allow_red_base, max_cost);
+        let policy = Policy { heeds_limits: !no_wait, ..policy };
         if intent.is_session() { claims::policy(policy) } else { policy }
     }
 
@@ -381,7 +381,7 @@ fn setup(ground: &Ground<'_>, graph: GraphFile, base_branch: String, start: Oid,
 /// Runs the gates on the base as a starting run would, unless a run is active, and cleans up afterwards.
 pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui: &Ui) -> Result<()> {
     let (project, paths, config) = (ground.project, ground.paths, ground.config);
-    let policy = Policy { isolation: ground.isolation, ..config.policy(None, false, None) };
+    let policy = config.policy(ground.isolation, None, false, None);
     if !policy.has_gates {
         return Ok(());
     }

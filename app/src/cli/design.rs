@@ -99,7 +99,7 @@ impl DesignArgs {
         self.feature.as_deref()
     }
 
-    /// Tells whether the call is one that a session makes that designs by itself: it asks no agent and forces nothing.
+    /// Tells whether a session that designs the feature itself may make this call: it asks no agent and forces nothing.
     pub(super) fn is_for_sessions(&self) -> bool {
         (self.begin || self.validate_only || self.from_graph.is_some()) && !self.force
     }

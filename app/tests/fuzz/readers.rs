@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mahabharatha_core::charter::{Answers, recommend};
-use mahabharatha_core::config::Config;
+use mahabharatha_core::config::{Config, Isolation};
 use mahabharatha_core::graph::{TaskGraph, trace};
 use mahabharatha_core::ids::{Attempt, Feature};
 use mahabharatha_core::plan::{Plan, worker_assignments};
@@ -196,7 +196,7 @@ impl Reader for Configuration {
             Err(problems) => assert!(!problems.is_empty()),
         }
         match Config::parse(&text(input)) {
-            Ok(config) => drop(config.policy(Some(3), false, Some(1.0))),
+            Ok(config) => drop(config.policy(Isolation::Off, Some(3), false, Some(1.0))),
             Err(problems) => {
                 assert!(!problems.is_empty());
                 problems.iter().for_each(|problem| drop(problem.to_string()));

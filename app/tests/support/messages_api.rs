@@ -170,7 +170,7 @@ impl Ask {
     }
 
     /// How many bytes the client adds about the machine and the directory, as a message of the system or as a reminder before
-    /// what the user says. Nobody chooses these, nor where they stand.
+    /// what the user says. We control neither their content nor their position.
     pub fn bytes_of_client(&self) -> usize {
         let (of_system, others): (Vec<&Value>, Vec<&Value>) =
             self.messages().iter().partition(|message| message["role"] == "system");

@@ -274,9 +274,15 @@ impl Config {
     }
 
     /// Returns the policy of a run; options of the command line take precedence over the configuration.
-    pub fn policy(&self, workers: Option<u32>, allow_red_base: bool, max_cost: Option<f64>) -> Policy {
+    pub fn policy(
+        &self,
+        isolation: Isolation,
+        workers: Option<u32>,
+        allow_red_base: bool,
+        max_cost: Option<f64>,
+    ) -> Policy {
         Policy {
-            isolation: Isolation::Off,
+            isolation,
             workers: workers.unwrap_or(self.workers.count),
             max_attempts: self.retry.max_attempts,
             backoff: Backoff {

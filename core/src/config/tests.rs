@@ -251,13 +251,13 @@ fn aliases_are_expanded_up_to_a_limit() {
 #[test]
 fn the_command_line_overrides_the_configuration() {
     let config = Config::parse("retry: { base_seconds: 0.5, max_seconds: 0 }\nbudget: { max_usd: 3 }\n").unwrap();
-    let policy = config.policy(None, false, None);
+    let policy = config.policy(Isolation::Off, None, false, None);
     assert_eq!((policy.workers, policy.max_usd, policy.has_gates), (5, Some(3.0), false));
     assert_eq!((policy.backoff.base_ms, policy.backoff.max_ms), (500, 0));
     assert_eq!((policy.max_attempts, policy.remediation_attempts, policy.allow_red_base), (3, 2, false));
 
     let gated = Config::parse("quality_gates: [{ name: a, command: b }]\n").unwrap();
-    let policy = gated.policy(Some(9), true, Some(1.0));
+    let policy = gated.policy(Isolation::Off, Some(9), true, Some(1.0));
     assert_eq!((policy.workers, policy.max_usd), (9, Some(1.0)));
     assert!(policy.has_gates && policy.allow_red_base);
 }

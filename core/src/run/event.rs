@@ -489,7 +489,7 @@ impl fmt::Display for Obstacle {
                     tasks.join(", ")
                 )
             }
-            Obstacle::StagingLost => f.write_str("the repository loses what is staged: objects of it are missing"),
+            Obstacle::StagingLost => f.write_str("the repository has lost what was staged: objects are missing"),
         }
     }
 }

@@ -8,6 +8,8 @@ use crate::ids::{Level, Oid, TaskId, Time};
 
 /// Times that a moved base is merged in and gated again before the run pauses.
 pub const MAX_BASE_MOVES: u32 = 3;
+/// Times that a level whose staged objects were lost is built again before the run pauses.
+const MAX_STAGING_LOSSES: u32 = 3;
 
 impl Run {
     pub(super) fn pursue_level(&mut self, now: Time, effects: &mut Effects) {
@@ -221,8 +223,7 @@ impl Run {
     pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
         let Some(current) = self.integrating(level) else { return };
         let state = &mut self.levels[current];
-        let may_repeat = state.base_moves < MAX_BASE_MOVES;
-        if *obstacle == Obstacle::BaseMoved && may_repeat {
+        if *obstacle == Obstacle::BaseMoved && state.base_moves < MAX_BASE_MOVES {
             state.base_moves += 1;
             state.status = LevelStatus::Gating;
             return;
@@ -231,8 +232,8 @@ impl Run {
             // Staging is built again from the tasks' commits.
             state.run_again();
         }
-        if *obstacle == Obstacle::StagingLost && may_repeat {
-            state.base_moves += 1;
+        if *obstacle == Obstacle::StagingLost && state.staging_losses < MAX_STAGING_LOSSES {
+            state.staging_losses += 1;
             return;
         }
         state.status = LevelStatus::Failed { failure: LevelFailure::Obstacle(obstacle.clone()) };

@@ -173,6 +173,7 @@ pub struct LevelState {
     pub verified: bool,
     pub fix_attempts: u32,
     pub base_moves: u32,
+    pub staging_losses: u32,
     pub started_at: Option<Time>,
 }
 
@@ -477,6 +478,7 @@ pub(super) fn levels_of(graph: &TaskGraph, tasks: &[TaskState]) -> Vec<LevelStat
                 verified: false,
                 fix_attempts: 0,
                 base_moves: 0,
+                staging_losses: 0,
                 started_at: None,
             });
         }

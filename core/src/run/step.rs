@@ -170,6 +170,7 @@ impl Run {
                 level.fix_attempts = u32::from(matches!(level.status, LevelStatus::Fixing { job: Some(_), .. }));
             }
             level.base_moves = 0;
+            level.staging_losses = 0;
             let given_up = match level.status {
                 LevelStatus::Failed { .. } => intent != Intent::Session(None),
                 // The user may have fixed it by hand.

@@ -145,7 +145,7 @@ fn hits(lines: &[&str], index: usize, before: &BTreeSet<&str>, place: Place) -> 
     hits
 }
 
-/// Returns the reason of a comment on this line, or of one that is alone on the line above.
+/// Returns the reason in an allow comment on this line or on the line above.
 fn reason_at(lines: &[&str], index: usize) -> Option<String> {
     let reason = |line: &str| {
         let (_, text) = line.split_once(ALLOW_COMMENT)?;

@@ -101,7 +101,7 @@ pub(super) const FORMATS: &[Format] = &[
 /// Rules that need more than a prefix and a length.
 const OTHERS: [&str; 2] = ["azure-client-secret", "telegram-token"];
 
-/// Words that stand in documentation in place of a key.
+/// Words that mark an example value in documentation.
 const PLACEHOLDERS: [&str; 14] = [
     "example",
     "xxxx",

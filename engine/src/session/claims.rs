@@ -101,7 +101,9 @@ impl Participant<'_> {
         if !is_finished {
             changed_config::check(&run, &session.config, false, &session.display)?;
         }
-        if lease.drives && !is_open(&run) {
+        // An ended run resumes with the configuration of today, so only with one that was accepted.
+        let is_accepted = run.unaccepted(&session.config.accepted()).is_empty();
+        if lease.drives && !is_open(&run) && is_accepted {
             let event = session.resumed(Intent::Session(None))?;
             record(&mut run, &mut journal, now(), &event)?;
         }

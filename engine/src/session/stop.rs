@@ -151,13 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_that_somebody_else_wrote_into_the_lock_file_is_not_killed() {
+    fn a_forged_pid_in_the_lock_file_is_not_killed() {
         let dir = tempfile::tempdir().unwrap();
         let mut holder = hanging_holder(dir.path());
         let sleeper = proc::descendants(holder.id());
         let mut innocent = Command::new("sleep").arg("1000").spawn().unwrap();
         fs::write(lock_file(dir.path()), format!("{}:1.000", innocent.id())).unwrap();
         assert_eq!(orchestrator(dir.path()).unwrap(), None);
+        kill_unresponsive(dir.path(), ProcessId::of(innocent.id()).unwrap(), Duration::ZERO);
         assert_eq!(innocent.try_wait().unwrap(), None);
         for child in [&mut innocent, &mut holder] {
             child.kill().unwrap();

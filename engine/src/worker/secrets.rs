@@ -34,11 +34,13 @@ struct Candidate {
 pub fn scan(git: &Git, base: &Oid, tree: &Oid, allowed: &[Allowed]) -> Result<SecretScan> {
     let changes: Vec<Change> = git.diff_tree(base, tree)?.into_iter().filter(is_file).collect();
     let mut scan = SecretScan::default();
-    let mut batch = Vec::new();
+    let (mut batch, mut bytes) = (Vec::new(), 0);
     for candidate in candidates(git, changes, &mut scan.skipped)? {
+        bytes += candidate.bytes;
         batch.push(candidate);
-        if batch.iter().map(|candidate| candidate.bytes).sum::<u64>() >= BATCH_BYTES {
+        if bytes >= BATCH_BYTES {
             scan_batch(git, &std::mem::take(&mut batch), allowed, &mut scan)?;
+            bytes = 0;
         }
     }
     scan_batch(git, &batch, allowed, &mut scan)?;
@@ -139,8 +141,9 @@ mod tests {
         write("large", &format!("{key}\n{}", "x".repeat(MAX_FILE_BYTES as usize)));
         write("allowed.ts", &format!("// {ALLOW_COMMENT} revoked long ago\nconst k = \"{key}\";\n"));
         std::os::unix::fs::symlink(&key, root.join("link")).unwrap();
-        for number in 0..3 {
-            write(&format!("plain-{number}"), &"y".repeat(MAX_FILE_BYTES as usize));
+        // More than one batch, before the files with a secret.
+        for number in 0..=BATCH_BYTES / MAX_FILE_BYTES {
+            write(&format!("a-{number}"), &"\0".repeat(MAX_FILE_BYTES as usize));
         }
         let tree = commit(root);
         let found = scan(&Git::repository(root.join(".git")), &base, &tree, &[]).unwrap();
