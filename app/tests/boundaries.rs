@@ -59,7 +59,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("confinement", &[]),
             ("agent", &["confinement"]),
             ("worker", &["agent", "confinement"]),
-            ("launch", &[]),
+            ("launch", &["worker"]),
             ("claude", &["lease", "specs", "worker"]),
             ("report", &["claude"]),
             ("host", &["agent", "confinement", "launch", "lease", "report", "worker"]),

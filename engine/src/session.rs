@@ -8,6 +8,7 @@ mod changed_graph;
 pub mod claims;
 pub mod cleanup;
 pub mod control;
+pub mod diagnosis;
 pub mod stop;
 
 use std::sync::Arc;

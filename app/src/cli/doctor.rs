@@ -3,6 +3,7 @@
 
 use clap::Args;
 use mahabharatha_engine::preflight::{self, CheckStatus, Ground, Report};
+use mahabharatha_engine::report::text::graph_size;
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Kind, Result};
@@ -16,7 +17,6 @@ use mahabharatha_core::run::{End, Run};
 
 use super::Global;
 use super::exit::ExitCode;
-use super::validate::size;
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -109,7 +109,7 @@ fn examine_feature(
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
-    report.ok("graph", size(&graph));
+    report.ok("graph", graph_size(&graph));
     for warning in specs::warnings(&problems) {
         report.warn("graph", warning, "A run goes on all the same.");
     }

@@ -13,7 +13,6 @@ use mahabharatha_engine::report::plan::render_plan;
 use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
@@ -151,7 +150,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let plan = Plan::new(&graph, args.workers.unwrap_or(config.workers.count));
     let is_done = |id: &TaskId| run.as_ref().and_then(|run| run.task(id)).is_some_and(|task| !task.is_open());
     let (done, to_do): (Vec<&Task>, Vec<&Task>) = graph.tasks().iter().partition(|task| is_done(&task.id));
-    let commands = commands(&config, &to_do, args.agent.as_deref())?;
+    let commands = agent::commands(&config, &to_do, args.agent.as_deref())?;
     if ui.json() {
         let commands: Vec<_> =
             commands.iter().map(|(place, command)| serde_json::json!({ "where": place, "command": command })).collect();
@@ -169,30 +168,4 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
         ui.note(&format!("Done already, and not done again: {}.", done.join(", ")));
     }
     Ok(ExitCode::Done)
-}
-
-/// Returns every command of the repository that a run would execute, each with where it is defined.
-pub fn commands(
-    config: &mahabharatha_core::config::Config,
-    tasks: &[&Task],
-    asked: Option<&str>,
-) -> Result<Vec<(String, String)>> {
-    let mut commands = Vec::new();
-    for task in tasks.iter().filter(|task| !task.spec.foreground) {
-        let (name, agent) = agent::choose(config, &task.spec, asked)?;
-        match (&task.spec.run, agent.command.is_empty()) {
-            (Some(run), true) => commands.push((format!("{} (run)", task.id), run.clone())),
-            _ => commands.push((format!("{} (agent {name})", task.id), proc::shell_line(&agent.command))),
-        }
-        if !task.spec.verification.command.is_empty() {
-            commands.push((format!("{} (verification)", task.id), task.spec.verification.command.clone()));
-        }
-    }
-    if let Some(prepare) = &config.merge.prepare {
-        commands.push(("merge.prepare".to_string(), prepare.clone()));
-    }
-    for gate in &config.quality_gates {
-        commands.push((format!("gate {}", gate.name), gate.command.clone()));
-    }
-    Ok(commands)
 }

@@ -1,8 +1,8 @@
 //! `design --validate-only`: lists every problem of a task graph.
 
-use mahabharatha_core::graph::{Severity, TaskGraph, trace};
+use mahabharatha_core::graph::{Severity, trace};
 use mahabharatha_core::spec::Requirements;
-use mahabharatha_engine::report::text::count;
+use mahabharatha_engine::report::text::{count, graph_size};
 use mahabharatha_engine::session;
 use mahabharatha_engine::specs;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
@@ -48,7 +48,7 @@ pub fn run(place: &Place, ui: &Ui) -> Result<ExitCode> {
         let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
         return if ui.json() { Ok(ExitCode::Invalid) } else { Err(invalid(&place.paths, errors)) };
     };
-    ui.note(&format!("{} is valid: {}", source(&place.paths), size(&graph)));
+    ui.note(&format!("{} is valid: {}", source(&place.paths), graph_size(&graph)));
     Ok(ExitCode::Done)
 }
 
@@ -69,9 +69,4 @@ fn source(paths: &FeaturePaths) -> String {
     } else {
         format!("the graph of the files in {}", paths.task_files().display())
     }
-}
-
-/// Formats the size of a graph: `3 tasks on 2 levels`.
-pub fn size(graph: &TaskGraph) -> String {
-    format!("{} on {}", count(graph.tasks().len(), "task"), count(graph.levels().len(), "level"))
 }

@@ -3,6 +3,7 @@
 mod ask;
 pub mod claude;
 mod command;
+mod commands;
 mod event;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use mahabharatha_sys::sandbox::Sandbox;
 use serde::{Deserialize, Serialize};
 
 pub use ask::{Answer, Asked, ask};
+pub use commands::commands;
 pub use event::AgentEvent;
 
 /// Bytes kept from the start and the end of output that the next attempt is given.

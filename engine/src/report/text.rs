@@ -6,6 +6,7 @@ use std::time::Duration;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt;
+use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Feature, TaskId, Time};
 use mahabharatha_core::run::event::{FailCause, GateFailure};
 use mahabharatha_core::view::{AttemptView, RunView, TaskView};
@@ -17,6 +18,11 @@ const MAX_COLUMNS: usize = 200;
 /// Formats a number with its noun: `1 task`, `2 tasks`.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Formats the size of a graph: `3 tasks on 2 levels`.
+pub fn graph_size(graph: &TaskGraph) -> String {
+    format!("{} on {}", count(graph.tasks().len(), "task"), count(graph.levels().len(), "level"))
 }
 
 /// Formats a cost: `1.20 USD`, `at least 1.20 USD` if a part is unknown, or `unknown`.

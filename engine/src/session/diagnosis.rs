@@ -1,0 +1,170 @@
+//! Finds out what blocks a feature and in which state its files are. Changes nothing.
+
+use std::fs;
+use std::path::Path;
+
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::event::TaskCommit;
+use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_core::view::RunView;
+use mahabharatha_sys::error::{Error, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::disk::lack_of_space;
+use mahabharatha_sys::store::journal::{Examined, Health, examine};
+use mahabharatha_sys::store::locks::FeatureLock;
+
+use super::{control, rebuild};
+use crate::host::{cleanup, jobs};
+use crate::lease::Lease;
+use crate::report::debug::{
+    Alive, Findings, JournalState, KeptWork, LockState, LostWork, SessionState, TroubledTask, WorktreeState,
+    blockers_of,
+};
+use crate::report::files;
+use crate::report::hypotheses::hypotheses;
+use crate::report::projection::projection;
+
+/// Examines a feature, or only one of its tasks.
+pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
+    let paths = &place.paths;
+    // Read first: if the feature is not held, the state read below is final.
+    let holder = FeatureLock::holder(paths.dir())?;
+    let sessions = Lease::all_alive(paths.dir());
+    let examined = examine(&paths.journal(), &place.feature)?;
+    let rebuilt = rebuild(paths, &examined.records);
+    let run = rebuilt.as_ref().ok().and_then(Option::as_ref);
+    if examined.health == Health::Missing && !paths.dir().join("jobs").exists() {
+        return Err(control::no_run(place));
+    }
+    let driven = holder.is_some() || sessions.iter().any(|session| session.drives);
+    let view = run.map(|run| control::view(place, run, driven)).transpose()?;
+    if let (Some(task), Some(run)) = (task, run)
+        && !run.graph().tasks().iter().any(|known| known.id.as_str() == task)
+    {
+        return Err(control::no_such_task(run, task));
+    }
+    let mut findings = Findings {
+        feature: place.feature.to_string(),
+        status: view.as_ref().map(|view| view.status),
+        journal: journal_state(place, &examined, rebuilt.as_ref().err()),
+        lock: LockState {
+            held: holder.is_some(),
+            pid: holder.and_then(|holder| holder.pid),
+            holder: holder.map(|holder| holder.to_string()),
+            stale_sign: holder.is_none() && paths.holder_file().exists(),
+        },
+        sessions: sessions.into_iter().map(|Lease { session, drives, .. }| SessionState { session, drives }).collect(),
+        projection: if holder.is_some() { "in use" } else { projection_state(place, run) },
+        lack_of_space: [paths.dir(), &place.project.home()].into_iter().find_map(lack_of_space),
+        workers: alive(paths.dir()),
+        worktrees: worktrees(place, run)?,
+        wip: kept_work(place, task)?,
+        lost: run.map(|run| lost_work(place, run)).transpose()?.unwrap_or_default(),
+        tasks: view.as_ref().map(|view| troubled_tasks(view, run, task)).unwrap_or_default(),
+        blockers: view.as_ref().map(blockers_of).unwrap_or_default(),
+        hypotheses: Vec::new(),
+    };
+    if let Some(task) = task {
+        findings.blockers.retain(|blocker| blocker.what == task);
+        findings.lost.retain(|lost| lost.task == task);
+    }
+    findings.hypotheses = hypotheses(&findings);
+    Ok(findings)
+}
+
+fn journal_state(place: &Place, examined: &Examined, inconsistent: Option<&Error>) -> JournalState {
+    let (health, problem) = match &examined.health {
+        Health::Missing => ("missing", None),
+        Health::Torn { bytes } => ("torn", Some(format!("its last {bytes} bytes are of a record that was cut short"))),
+        Health::Damaged { line, byte, what } => ("damaged", Some(format!("line {line}, byte {byte}: {what}"))),
+        Health::Newer { what } => ("newer", Some(what.clone())),
+        Health::Foreign { feature } => ("foreign", Some(format!("it is the journal of {feature}"))),
+        Health::Good => match inconsistent {
+            Some(error) => ("inconsistent", Some(error.message().to_owned())),
+            None => ("good", None),
+        },
+    };
+    let Examined { good_bytes, bytes, .. } = *examined;
+    JournalState { path: place.paths.journal(), health, problem, records: examined.records.len(), good_bytes, bytes }
+}
+
+fn projection_state(place: &Place, run: Option<&Run>) -> &'static str {
+    let Ok(text) = fs::read(place.paths.projection()) else { return "missing" };
+    match serde_json::from_slice::<serde_json::Value>(&text) {
+        Err(_) => "unreadable",
+        Ok(found)
+            if run
+                .and_then(|run| files::view(&place.paths, run).ok())
+                .is_some_and(|view| projection(&view) == found) =>
+        {
+            "current"
+        }
+        Ok(_) => "outdated",
+    }
+}
+
+fn alive(feature_dir: &Path) -> Vec<Alive> {
+    let name = |dir: &Path| dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    jobs::alive(feature_dir).into_iter().map(|(dir, pid)| Alive { job: name(&dir), pid }).collect()
+}
+
+fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
+    let git = place.project.git();
+    let state = |leftover: cleanup::Leftover| match leftover.what {
+        cleanup::What::Worktree(path) => Some(WorktreeState {
+            files: path.is_dir(),
+            known_to_git: git.worktree_git_dir(&path).is_some(),
+            precious: leftover.precious,
+            path,
+        }),
+        _ => None,
+    };
+    Ok(cleanup::leftovers(&place.project, &place.paths, run, false)?.into_iter().filter_map(state).collect())
+}
+
+/// Returns the refs of saved work that is not merged.
+fn kept_work(place: &Place, task: Option<&str>) -> Result<Vec<KeptWork>> {
+    let prefix = format!("refs/mahabharatha/{}/", place.feature);
+    let refs = place.project.git().for_each_ref(&[&prefix])?.into_iter().filter_map(|(name, commit)| {
+        let mut parts = name.strip_prefix(&prefix)?.split('/');
+        let (kind, of) = (parts.next()?, parts.next().unwrap_or_default().to_owned());
+        let wanted = matches!(kind, "wip" | "unfinished") && task.is_none_or(|task| task == of);
+        wanted.then(|| KeptWork { name: name.clone(), commit: commit.to_string(), task: of })
+    });
+    Ok(refs.collect())
+}
+
+/// Returns the completed tasks that are not merged and whose commits cannot be read any more.
+fn lost_work(place: &Place, run: &Run) -> Result<Vec<LostWork>> {
+    let waiting = run.levels().iter().filter(|level| !matches!(level.status, LevelStatus::Merged { .. }));
+    let mut commits: Vec<TaskCommit> = Vec::new();
+    for level in waiting {
+        for (task, state) in run.graph().tasks()[level.tasks.clone()].iter().zip(&run.tasks()[level.tasks.clone()]) {
+            if let TaskStatus::Completed { commit, .. } = &state.status {
+                commits.push(TaskCommit { task: task.id.clone(), commit: commit.clone() });
+            }
+        }
+        commits.extend(level.fixes.iter().cloned());
+    }
+    let oids: Vec<Oid> = commits.iter().map(|of| of.commit.clone()).collect();
+    let lost = place.project.git().lost(&oids)?;
+    let lost = commits.iter().filter(|of| lost.contains(&of.commit));
+    Ok(lost.map(|of| LostWork { task: of.task.to_string(), commit: of.commit.to_string() }).collect())
+}
+
+fn troubled_tasks(view: &RunView, run: Option<&Run>, only: Option<&str>) -> Vec<TroubledTask> {
+    let wanted = view.tasks.iter().filter(|task| match only {
+        Some(only) => task.id.as_str() == only,
+        None => TroubledTask::is_troubled(task),
+    });
+    let verification = |id| run.and_then(|run| run.graph().task(id)).map(|task| task.spec.verification.command.clone());
+    wanted
+        .map(|task| TroubledTask {
+            id: task.id.to_string(),
+            status: task.status,
+            reason: task.reason.clone(),
+            verification: verification(&task.id).unwrap_or_default(),
+            attempts: task.attempts.clone(),
+        })
+        .collect()
+}
