@@ -345,7 +345,9 @@ impl Telling<'_> {
         let Some(end) = self.run.ended().filter(|_| !self.before.ended) else { return };
         let (severity, text) = match end {
             End::Completed => (Severity::Info, self.completed()),
-            End::LevelMerged { level } => (Severity::Info, format!("level {level} is merged, as was asked")),
+            End::LevelMerged { level } => {
+                (Severity::Info, format!("level {level} is merged; the run ends here as requested"))
+            }
             End::Blocked => (Severity::Error, self.only_stuck_tasks()),
             End::RedBase { gates } => {
                 (Severity::Error, format!("nothing was started: red on {}: {}", self.base_branch(), gates.join(", ")))
@@ -363,7 +365,7 @@ impl Telling<'_> {
                 ),
             ),
             End::Paused { why } => (Severity::Warn, format!("paused: {why}")),
-            End::Stopped => (Severity::Warn, "paused, as was asked; `mahabharatha run` goes on from here".to_string()),
+            End::Stopped => (Severity::Warn, "paused on request; `mahabharatha run` goes on from here".to_string()),
             End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
         };
         self.say(severity, text);

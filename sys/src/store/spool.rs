@@ -115,11 +115,17 @@ pub fn ask(feature_dir: &Path, holder_file: &Path, command: &Command) -> Result<
         Lock(Result<OsLock>),
     }
     let dir = spool_dir(feature_dir);
-    make_dir(&dir)?;
     let (sender, news) = mpsc::channel();
-    let changes = sender.clone();
-    let _watcher = on_change(&dir, move || drop(changes.send(News::Change)))?;
-    let posted = Posted::post(&dir, command)?;
+    let (_watcher, posted) = loop {
+        make_dir(&dir)?;
+        let changes = sender.clone();
+        let watched = on_change(&dir, move || drop(changes.send(News::Change)));
+        match watched.and_then(|watcher| Ok((watcher, Posted::post(&dir, command)?))) {
+            // The cleanup of the run that just ended has removed the directory.
+            Err(error) if !dir.exists() || is_not_found(&error) => {}
+            done => break done?,
+        }
+    };
     let lock_path = lock_file(feature_dir);
     thread::spawn(move || sender.send(News::Lock(OsLock::wait(&lock_path))));
     loop {
@@ -132,6 +138,11 @@ pub fn ask(feature_dir: &Path, holder_file: &Path, command: &Command) -> Result<
             return Ok(Asked::TookLock { lock, request: posted.request.clone() });
         }
     }
+}
+
+fn is_not_found(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|source| source.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// A command in the spool; removed when dropped.
@@ -200,6 +211,8 @@ fn remove(path: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use mahabharatha_core::ids::TaskId;
 
     use super::*;
@@ -315,6 +328,24 @@ mod tests {
         assert!(matches!(asker.join().unwrap(), Asked::Answered(_)));
         // The thread that was waiting for the lock has released it.
         drop(place.lock());
+    }
+
+    #[test]
+    fn a_directory_that_cleanup_removes_meanwhile_is_made_again() {
+        let place = place();
+        let dir = spool_dir(&place.feature);
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let _ = fs::remove_dir_all(&dir);
+                }
+            });
+            let failed: Vec<_> =
+                (0..200).filter_map(|_| ask(&place.feature, &place.holder_file, &retry()).err()).collect();
+            is_done.store(true, Ordering::Relaxed);
+            assert!(failed.is_empty(), "{failed:?}");
+        });
     }
 
     #[test]
