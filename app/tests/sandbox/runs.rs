@@ -91,3 +91,22 @@ fn a_denial_is_told_with_the_setting_that_lifts_it() {
     repo.run(&["retry", "A"]).code(0);
     repo.run(&["run", "--allow-red-base", "--accept-config"]).code(0);
 }
+
+#[test]
+fn a_base_that_is_red_only_in_a_sandbox_is_told_with_its_cause() {
+    let repo = Repo::new();
+    repo.write(".gitignore", "*.key\n");
+    let file = repo.home().canonicalize().unwrap().join(".tool");
+    let gates = [("own", "cat test.key".to_owned()), ("tool", format!("cat '{}'", file.display()))];
+    let gates = gates.map(|(name, command)| format!("  - {{ name: {name}, command: {} }}\n", json!(command)));
+    repo.config(&format!("sandbox: bwrap\nquality_gates:\n{}", gates.concat()));
+    repo.commit("second");
+    repo.write("test.key", "");
+    std::fs::write(&file, "").unwrap();
+    repo.graph("x", &[task("echo a > a.txt", "true")]);
+    repo.run(&["run"])
+        .code(7)
+        .says("Likely cause: test.key is in your checkout")
+        .says(&format!("Likely cause: The sandbox does not show {}", file.display()))
+        .says("sandbox: { read: [");
+}
