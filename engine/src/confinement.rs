@@ -23,6 +23,9 @@ pub struct Confinement {
     pub write: Vec<PathBuf>,
     /// Whether verifications and gates may use the network.
     pub network: bool,
+    /// Directories of the user's checkout that programs which may read it do not see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<PathBuf>,
 }
 
 /// A worktree and what git shows of it inside a sandbox.
@@ -46,7 +49,7 @@ impl Confinement {
     pub fn new(config: &Config, isolation: Isolation) -> Confinement {
         let expand = |paths: &[String]| paths.iter().map(|path| expand(path)).collect();
         let (read, write) = (expand(&config.read), expand(&config.write));
-        Confinement { isolation, read, write, network: config.network }
+        Confinement { isolation, read, write, network: config.network, hidden: Vec::new() }
     }
 
     /// Returns the confinement that the configuration asks for; fails if this machine does not have it.
@@ -80,6 +83,20 @@ impl Confinement {
         Ok(sandbox)
     }
 
+    /// Creates a new sandbox for a check in a copy of the files that is no worktree of the repository: git works there
+    /// without a sandbox too.
+    pub fn sandbox_of_copy(&self, confined: &Confined<'_>) -> Result<Sandbox> {
+        let sandbox = self.sandbox_of_check(confined)?;
+        if self.isolation == Isolation::Off {
+            let dir = confined.dir.join("git");
+            let objects = Git::repository(confined.common_dir).object_dirs();
+            write_git_dir(&dir, confined.worktree, &objects, confined)?;
+            let link = confined.worktree.join(".git");
+            fs::write(&link, format!("gitdir: {}\n", dir.display())).map_err(io("write", &link))?;
+        }
+        Ok(sandbox)
+    }
+
     /// Creates a new sandbox for a program that may only read the user's checkout.
     pub fn reading(&self, dir: &Path, root: &Path) -> Result<Sandbox> {
         let place = Workplace { worktree: root, appears_at: root, writable: false };
@@ -87,6 +104,7 @@ impl Confinement {
         // Both hold the state of runs, and git's configuration may hold tokens.
         sandbox.hide(&root.join(".git"));
         sandbox.hide(&root.join(".mahabharatha"));
+        self.hidden.iter().filter(|dir| dir.starts_with(root)).for_each(|dir| sandbox.hide(dir));
         self.read.iter().for_each(|path| sandbox.read(path));
         Ok(sandbox)
     }
@@ -100,22 +118,22 @@ fn add_git(sandbox: &mut Sandbox, confined: &Confined<'_>) -> Result<()> {
         dirs.iter().enumerate().map(|(number, dir)| sandbox.show(dir, &format!("objects/{number}"))).collect();
     let dir = sandbox.dir().join("git");
     let workdir = sandbox.workdir().to_owned();
-    let Confined { head, branch, index, identity, .. } = *confined;
-    let bytes = fs::read(index).map_err(io("read", index))?;
-    let written = fs::metadata(index).and_then(|found| found.modified()).map_err(io("read", index))?;
-    repository.private_copy(&PrivateCopy {
-        dir: &dir,
-        worktree: &workdir,
-        objects: &objects,
-        head,
-        branch,
-        index: (&bytes, written),
-        identity,
-    })?;
+    write_git_dir(&dir, &workdir, &objects, confined)?;
+    let identity = confined.identity;
     let settings = format!("[user]\n\tname = \"{}\"\n\temail = \"{}\"\n", identity.name, identity.email);
     let file = sandbox.dir().join("home/.gitconfig");
     fs::write(&file, settings).map_err(io("write", &file))?;
     sandbox.use_git(&dir, confined.worktree)
+}
+
+/// Writes a git directory for `workdir`, the worktree as programs see it.
+fn write_git_dir(dir: &Path, workdir: &Path, objects: &[PathBuf], confined: &Confined<'_>) -> Result<()> {
+    let Confined { head, branch, index, identity, .. } = *confined;
+    let bytes = fs::read(index).map_err(io("read", index))?;
+    let written = fs::metadata(index).and_then(|found| found.modified()).map_err(io("read", index))?;
+    let index = (&bytes[..], written);
+    let copy = PrivateCopy { dir, worktree: workdir, objects, head, branch, index, identity };
+    Ok(Git::repository(confined.common_dir).private_copy(&copy)?)
 }
 
 /// Returns the error of a sandbox that could not be set up.

@@ -1,53 +1,98 @@
-//! `sandbox`: runs a command in a checkout of the current commit as a verification would run.
+//! `sandbox`: runs a command as a verification would run, on a checkout of the current commit or on a task's work.
 
 use std::time::Duration;
 
 use clap::Args;
 use mahabharatha_core::config::Isolation;
+use mahabharatha_core::ids::TaskId;
 use mahabharatha_engine::confinement::{self, Confinement};
+use mahabharatha_engine::session::control;
 use mahabharatha_engine::specs;
+use mahabharatha_engine::worker::trial::{Settings, Trial};
 use mahabharatha_setup::planning::ScratchCheckout;
-use mahabharatha_sys::error::{Error, Result};
-use mahabharatha_sys::proc::{self, Cmd, Exit};
+use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::proc::{self, Cmd, Ended, Exit};
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
 
 #[derive(Debug, Args)]
 pub struct SandboxArgs {
-    /// The command; without one, a shell
+    /// Run on what the task's last attempt left, as its verification would run
+    #[arg(long, value_name = "ID")]
+    task: Option<String>,
+    /// The command; without one, your shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 pub fn run(global: &Global, ui: &Ui, args: &SandboxArgs) -> Result<std::convert::Infallible> {
-    let project = global.project()?;
-    let config = specs::load_config(&project)?;
-    let confinement = Confinement::choose(&config.sandbox)?;
-    if confinement.isolation == Isolation::Off {
-        ui.warn("there is no sandbox: the command runs with your rights.");
-    }
-    let scratch = ScratchCheckout::open(&project)?;
-    scratch.check_out()?;
-    let specs =
-        global.place(None).map_or_else(|_| project.root().join(".gsd/specs"), |place| place.paths.specs().to_owned());
-    let sandbox = scratch.sandbox(&project, &specs, &confinement)?;
     let cmd = match args.command.as_slice() {
-        [] => Cmd::new("/bin/sh"),
+        [] => Cmd::new(proc::shell()),
         [command] => Cmd::shell(command),
         [program, args @ ..] => Cmd::new(program).args(args),
     };
-    let cmd = cmd.envs(proc::base_env(&config.env.pass)).env("MAHABHARATHA_WORKTREE", sandbox.workdir()).inherited();
-    proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
-    let ended = sandbox.confine(cmd)?.run().map_err(Error::caused("cannot run the command"))?;
-    proc::end_descendants(Duration::ZERO);
-    if let Some(error) = confinement::failure(&sandbox) {
-        return Err(error);
-    }
-    drop(scratch);
+    let ended = match &args.task {
+        Some(task) => run_on_task(global, ui, task, cmd.inherited())?,
+        None => run_on_commit(global, ui, cmd.inherited())?,
+    };
     // The command's own exit code, so that scripts see what a verification would see.
     std::process::exit(match ended.status {
         Exit::Code(code) => code,
         Exit::Signal(signal) => 128 + signal,
     })
+}
+
+fn warn_without_sandbox(ui: &Ui, isolation: Isolation) {
+    if isolation == Isolation::Off {
+        ui.warn("there is no sandbox: the command runs with your rights.");
+    }
+}
+
+/// Runs the command on a checkout of the current commit.
+fn run_on_commit(global: &Global, ui: &Ui, cmd: Cmd) -> Result<Ended> {
+    let project = global.project()?;
+    let config = specs::load_config(&project)?;
+    let confinement = Confinement::choose(&config.sandbox)?;
+    warn_without_sandbox(ui, confinement.isolation);
+    let scratch = ScratchCheckout::open(&project)?;
+    scratch.check_out()?;
+    let specs =
+        global.place(None).map_or_else(|_| project.root().join(".gsd/specs"), |place| place.paths.specs().to_owned());
+    let sandbox = scratch.sandbox(&project, &specs, &confinement)?;
+    let cmd = cmd.envs(proc::base_env(&config.env.pass)).env("MAHABHARATHA_WORKTREE", sandbox.workdir());
+    proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
+    let ended = sandbox.confine(cmd)?.run().map_err(Error::caused("cannot run the command"))?;
+    proc::end_descendants(Duration::ZERO);
+    confinement::failure(&sandbox).map_or(Ok(ended), Err)
+}
+
+/// Runs the command on what the task's last attempt left.
+fn run_on_task(global: &Global, ui: &Ui, task: &str, cmd: Cmd) -> Result<Ended> {
+    let place = global.known_place(None)?;
+    let id = TaskId::new(task).map_err(|bad| Error::new(Kind::Usage, bad.to_string()))?;
+    let run = control::read_run(&place)?;
+    let state = run.task(&id).ok_or_else(|| control::no_such_task(&run, task))?;
+    let last = state.attempts.last().ok_or_else(|| {
+        Error::new(Kind::Invalid, format!("{id} was not tried yet"))
+            .hint("Without --task the command runs on a checkout of your current commit.")
+    })?;
+    let job_dir = place.paths.job(&id, last.attempt);
+    if !job_dir.is_dir() {
+        return Err(Error::new(Kind::Invalid, format!("what {id} attempt {} left was removed", last.attempt))
+            .hint("Without --task the command runs on a checkout of your current commit."));
+    }
+    let config = specs::load_config(&place.project)?;
+    let leases = place.project.lease_ports(&config.ports, 1)?;
+    let trial = Trial::open(
+        &job_dir,
+        Settings {
+            confinement: Confinement::choose(&config.sandbox)?,
+            env_pass: config.env.pass.clone(),
+            ports: leases.iter().flat_map(|lease| lease.ports.clone()).collect(),
+        },
+    )?;
+    warn_without_sandbox(ui, trial.isolation());
+    ui.note(&trial.place());
+    trial.run(cmd)
 }

@@ -52,6 +52,48 @@ fn a_red_base_ends_with_7_and_shows_the_output() {
 }
 
 #[test]
+fn a_base_that_is_red_only_in_a_worktree_is_told_with_its_cause() {
+    for (gate, cause) in [
+        ("cat config/.env", "config/.env is in your checkout, but git ignores it, so no worktree has it. Commit it"),
+        ("cat \"$PWD/config/.env\"", "config/.env is in your checkout"),
+        ("echo 'sh: 1: jest: not found'; exit 1", "node_modules is in your checkout"),
+        ("node_modules/.bin/jest", "install it, for example `npm ci`"),
+        ("echo \"Error: Cannot find module 'express'\"; exit 1", "Likely cause: node_modules is"),
+        (".venv/bin/pytest", ".venv/bin/pip install"),
+    ] {
+        let repo = Repo::new();
+        repo.write(".gitignore", "node_modules/\n.venv/\n.env\nout/\n");
+        repo.write("config/committed", "");
+        committed(&repo, &format!("quality_gates:\n  - name: all\n    command: {}\n", json!(gate)));
+        repo.write("config/.env", "A=1\n");
+        repo.program("node_modules/.bin/jest", "exit 0");
+        repo.program(".venv/bin/pytest", "exit 0");
+        repo.graph("x", &[simple("A", 1, "a.txt")]);
+        repo.run(&["run"]).code(7).says(cause).says("merge.prepare");
+    }
+}
+
+#[test]
+fn no_cause_is_named_without_evidence() {
+    for gate in [
+        "echo 'building out and node_modules'; exit 1",
+        "echo 'sh: 1: mocha: not found'; exit 1",
+        "cat missing.txt",
+        "cat untracked.txt",
+        "echo 'README.md does not exist'; exit 1",
+    ] {
+        let repo = Repo::new();
+        repo.write(".gitignore", "node_modules/\nout/\n");
+        committed(&repo, &format!("quality_gates:\n  - name: all\n    command: {}\n", json!(gate)));
+        repo.write("untracked.txt", "");
+        repo.write("out/made", "");
+        repo.program("node_modules/.bin/jest", "exit 0");
+        repo.graph("x", &[simple("A", 1, "a.txt")]);
+        repo.run(&["run"]).code(7).does_not_say("Likely cause");
+    }
+}
+
+#[test]
 fn a_red_base_that_is_allowed_is_only_reported() {
     let repo = Repo::new();
     committed(&repo, &gates(&[("lint", "echo 'no title'; exit 3"), ("fine", "true")], ""));

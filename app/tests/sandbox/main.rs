@@ -11,3 +11,4 @@ mod cases;
 mod git;
 mod life;
 mod runs;
+mod trial;

@@ -423,7 +423,15 @@ impl GateFailure {
             false => (output, None),
         }
     }
+
+    /// Returns the likely cause, which stands below what the gate printed.
+    pub fn likely_cause(&self) -> Option<&str> {
+        self.output_and_end().0.lines().next_back().filter(|line| line.starts_with(LIKELY_CAUSE))
+    }
 }
+
+/// Words before the likely cause of a gate's failure, in its output.
+pub const LIKELY_CAUSE: &str = "Likely cause: ";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]

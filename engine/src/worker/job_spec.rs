@@ -166,6 +166,11 @@ impl JobSpec {
         serde_json::to_vec_pretty(self).map_err(Error::caused("cannot write a job spec"))
     }
 
+    /// Returns the directory with the worktrees of all features.
+    pub fn worktrees_dir(&self) -> &Path {
+        self.worktree.ancestors().nth(2).unwrap_or(&self.worktree)
+    }
+
     pub fn result_ref(&self) -> String {
         result_ref(&self.feature, &self.job)
     }

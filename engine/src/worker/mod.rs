@@ -23,6 +23,7 @@ mod sandbox;
 mod secrets;
 mod start;
 pub mod subagents;
+pub mod trial;
 mod verify;
 mod warmup;
 mod watch;

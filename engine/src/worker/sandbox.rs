@@ -1,7 +1,7 @@
 //! The sandbox of an attempt's worktree. Agent and verification each get a new one, so that nothing the agent left in its
 //! home can make the verification pass.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Isolation;
 use mahabharatha_sys::error::Result;
@@ -13,17 +13,23 @@ use crate::confinement::Confined;
 
 /// Creates the sandbox for the agent, whose git starts with the slot's pristine index.
 pub fn for_agent(spec: &JobSpec) -> Result<Sandbox> {
-    spec.confinement.sandbox(&confined(spec, &spec.slot_file("index")))
+    spec.confinement.sandbox(&confined(spec, spec.slot_file("sandbox"), &spec.slot_file("index")))
 }
 
 /// Creates the sandbox for the verification, whose git shows the task's changes as staged.
 pub fn for_verification(spec: &JobSpec) -> Result<Sandbox> {
-    spec.confinement.sandbox_of_check(&confined(spec, &spec.slot_file("scratch")))
+    spec.confinement.sandbox_of_check(&confined(spec, spec.slot_file("sandbox"), &spec.slot_file("scratch")))
 }
 
-fn confined<'a>(spec: &'a JobSpec, index: &'a Path) -> Confined<'a> {
+/// Creates the sandbox for a command in a copy of the worktree, whose git shows the task's changes as staged.
+pub fn for_copy(spec: &JobSpec, dir: PathBuf, index: &Path) -> Result<Sandbox> {
+    // The worker's branch may be at another commit by now.
+    spec.confinement.sandbox_of_copy(&Confined { branch: None, ..confined(spec, dir, index) })
+}
+
+fn confined<'a>(spec: &'a JobSpec, dir: PathBuf, index: &'a Path) -> Confined<'a> {
     Confined {
-        dir: spec.slot_file("sandbox"),
+        dir,
         worktree: &spec.worktree,
         root: &spec.root,
         common_dir: &spec.common_dir,

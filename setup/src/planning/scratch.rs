@@ -70,7 +70,7 @@ impl ScratchCheckout {
 
     /// Creates a sandbox for a command in the checkout.
     pub fn sandbox(&self, project: &Project, specs: &Path, confinement: &Confinement) -> Result<Sandbox> {
-        confinement.sandbox_of_check(&Confined {
+        confinement.sandbox_of_copy(&Confined {
             dir: self.dir.path().join("sandbox"),
             worktree: &self.tree(),
             root: project.root(),

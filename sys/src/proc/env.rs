@@ -24,6 +24,12 @@ pub fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
+/// Returns the user's shell.
+pub fn shell() -> PathBuf {
+    let named = std::env::var_os("SHELL").map(PathBuf::from).filter(|path| path.is_absolute() && is_program(path));
+    named.unwrap_or_else(|| PathBuf::from("/bin/sh"))
+}
+
 /// Tells whether the variable is set and not empty.
 pub fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())

@@ -64,13 +64,13 @@ pub fn restrict(layout: &Layout) -> io::Result<()> {
     }
 }
 
-/// Returns the directory, or all its entries but the hidden ones: a rule cannot make an exception below a directory.
+/// Returns the directory, or all in it but the hidden ones: a rule cannot make an exception below a directory.
 fn without(dir: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
-    if !hidden.iter().any(|path| path.parent() == Some(dir)) {
+    if !hidden.iter().any(|path| path.starts_with(dir)) {
         return vec![dir.to_owned()];
     }
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| !hidden.contains(path)).collect()
+    entries.filter(|path| !hidden.contains(path)).flat_map(|path| without(&path, hidden)).collect()
 }
 
 fn allow(rules: RulesetCreated, path: &Path, access: Access) -> io::Result<RulesetCreated> {

@@ -1,15 +1,17 @@
 //! Runs one command (gate, verification or `merge.prepare`) in the staging worktree.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
 use mahabharatha_core::config::Gate;
 use mahabharatha_core::ids::{Oid, TaskId};
-use mahabharatha_core::run::event::{GateFailure, GatePass};
+use mahabharatha_core::run::event::{GateFailure, GatePass, LIKELY_CAUSE};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::proc::{Cmd, end_orphans};
 
+use super::cause::Places;
 use super::findings::{FindingsFile, MAX_SARIF_BYTES, shown_output};
 use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
@@ -22,6 +24,8 @@ pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Time limit of `merge.prepare`, which the configuration cannot set.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1800);
+/// What the logs of gates on the base are named after.
+pub(super) const BASE: &str = "base";
 pub(super) const PREPARE: &str = "merge.prepare";
 
 /// A command to run on a tree: a gate, a verification or `merge.prepare`.
@@ -137,12 +141,23 @@ impl Integration {
             return Ok(Ran::Passed);
         }
         let mut output = shown_output(&ended, &check.sarif, findings.as_ref());
-        output.extend(sandbox.denial(&output).map(|denial| format!("\n{denial}")));
+        let places = self.places(worktree, sandbox.workdir());
+        let cause = match sandbox.denial(&output) {
+            None => places.missing_ignored_file(&output)?,
+            denial => denial,
+        };
+        // A base is green in its checkout most of the time, so that the path is to be suspected.
+        let cause = cause.or_else(|| places.unusual_path(&output).filter(|_| at.to_string() == BASE));
+        output.extend(cause.map(|cause| format!("\n{LIKELY_CAUSE}{cause}")));
         if ended.timed_out {
             output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());
         } else {
             output += &format!("\n[{}]", ended.status);
         }
         Ok(Ran::Failed(output))
+    }
+
+    fn places<'a>(&'a self, worktree: &'a StagingWorktree, workdir: &'a Path) -> Places<'a> {
+        Places { root: self.project.root(), worktree: &worktree.path, workdir, git: &worktree.git }
     }
 }

@@ -5,6 +5,7 @@
 mod blame;
 mod cancel;
 mod candidate;
+mod cause;
 mod checkout;
 mod command;
 mod findings;

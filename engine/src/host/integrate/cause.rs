@@ -1,0 +1,128 @@
+//! Finds the likely cause of a gate that fails in a worktree although it may pass in the user's checkout.
+//!
+//! A cause is named only if the gate's output shows it. Nothing is run in the user's checkout.
+
+use std::path::{Component, Path, PathBuf};
+
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::{Git, RepoPath};
+
+/// Lines of output that are examined, from its end.
+const MAX_LINES: usize = 400;
+
+/// Words by which programs say that a file is not there.
+const NOT_FOUND: [&str; 6] =
+    ["No such file or directory", "ENOENT", "not found", "annot find", "does not exist", "annot open"];
+
+/// A directory with installed dependencies, and how programs report that it is missing.
+struct Dependencies {
+    dir: &'static str,
+    /// Directory with its programs.
+    programs: &'static str,
+    words: &'static [&'static str],
+    /// Command that installs it.
+    install: &'static str,
+}
+
+const DEPENDENCIES: [Dependencies; 2] = [
+    Dependencies {
+        dir: "node_modules",
+        programs: ".bin",
+        words: &["Cannot find module", "Cannot find package", "MODULE_NOT_FOUND"],
+        install: "npm ci",
+    },
+    Dependencies {
+        dir: ".venv",
+        programs: "bin",
+        words: &["No module named", "ModuleNotFoundError"],
+        install: "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
+    },
+];
+
+/// The user's checkout and the worktree that the gate ran in.
+pub(super) struct Places<'a> {
+    pub root: &'a Path,
+    pub worktree: &'a Path,
+    /// The worktree as the gate saw it.
+    pub workdir: &'a Path,
+    /// Git with the base's index, for the rules of what is ignored.
+    pub git: &'a Git,
+}
+
+impl Places<'_> {
+    /// Returns an ignored file that the user's checkout has, the worktree lacks and the output asks for.
+    pub fn missing_ignored_file(&self, output: &str) -> Result<Option<String>> {
+        let lines: Vec<&str> = output.lines().rev().take(MAX_LINES).collect();
+        let installed = DEPENDENCIES.iter().filter(|kind| {
+            let programs = self.root.join(kind.dir).join(kind.programs);
+            let tells = |line: &&str| {
+                let says = kind.words.iter().any(|word| line.contains(word));
+                says || missing_program(line).is_some_and(|name| programs.join(name).exists())
+            };
+            self.is_only_in_checkout(Path::new(kind.dir)) && lines.iter().any(tells)
+        });
+        let not_found = lines.iter().filter(|line| NOT_FOUND.iter().any(|word| line.contains(word)));
+        let named = not_found.flat_map(|line| self.paths_in(line)).filter(|path| self.is_only_in_checkout(path));
+        let found = installed.map(|kind| PathBuf::from(kind.dir)).chain(named.map(|path| self.topmost(&path)));
+        let paths: Vec<RepoPath> = found.map(|path| RepoPath::new(path.as_os_str().as_encoded_bytes())).collect();
+        let ignored = self.git.clone().work_tree(self.root).ignored(&paths)?;
+        Ok(paths.iter().find(|path| ignored.contains(path)).map(text))
+    }
+
+    /// Names the path of the worktree if it is in a directory that some programs refuse, and the output shows it.
+    pub fn unusual_path(&self, output: &str) -> Option<String> {
+        let is_hidden = self.workdir.starts_with(self.root.join(".mahabharatha"));
+        (is_hidden && output.contains(&*self.workdir.to_string_lossy())).then(|| {
+            format!(
+                "the path of the worktree, {}, which is not that of your checkout; some programs refuse directories that begin \
+                 with a dot. `worktrees.dir` in .mahabharatha/config.yaml puts worktrees elsewhere.",
+                self.workdir.display()
+            )
+        })
+    }
+
+    fn is_only_in_checkout(&self, path: &Path) -> bool {
+        self.root.join(path).symlink_metadata().is_ok() && self.worktree.join(path).symlink_metadata().is_err()
+    }
+
+    /// Returns the outermost part of the path that the worktree lacks.
+    fn topmost(&self, path: &Path) -> PathBuf {
+        let missing = path.ancestors().take_while(|part| self.worktree.join(part).symlink_metadata().is_err());
+        missing.last().unwrap_or(path).to_owned()
+    }
+
+    /// Returns the paths in a line of output, relative to the checkout.
+    fn paths_in(&self, line: &str) -> Vec<PathBuf> {
+        // The path of the checkout may contain spaces.
+        let line = line.replace(&format!("{}/", self.workdir.display()), "");
+        let words = line.split(|c: char| c.is_whitespace() || "'\"`‘’“”:,;()[]<>=".contains(c));
+        let paths = words.map(|word| {
+            let parts = Path::new(word.trim_end_matches('.')).components();
+            parts.filter(|part| *part != Component::CurDir).collect::<PathBuf>()
+        });
+        let is_inside = |path: &PathBuf| {
+            !path.as_os_str().is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)))
+        };
+        paths.filter(is_inside).collect()
+    }
+}
+
+/// Returns the program that a shell did not find: `sh: 1: jest: not found`, `bash: jest: command not found`.
+fn missing_program(line: &str) -> Option<&str> {
+    let line = line.trim_end();
+    let before = line.strip_suffix(": not found").or_else(|| line.strip_suffix(": command not found"))?;
+    before.rsplit(": ").next().filter(|name| !name.is_empty() && !name.contains('/'))
+}
+
+fn text(path: &RepoPath) -> String {
+    let what = format!("{path} is in your checkout, but git ignores it, so no worktree has it.");
+    match DEPENDENCIES.iter().find(|kind| path.as_str() == Some(kind.dir)) {
+        Some(Dependencies { install, .. }) => {
+            format!("{what} Let `merge.prepare` in .mahabharatha/config.yaml install it, for example `{install}`.")
+        }
+        None => format!(
+            "{what} Commit it, or let `merge.prepare` in .mahabharatha/config.yaml create it. For attempts, name it in \
+             .worktreeinclude."
+        ),
+    }
+}

@@ -1,0 +1,146 @@
+//! A command that the user tries on what a task's last attempt left, run as the task's verification would run.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mahabharatha_core::config::Isolation;
+use mahabharatha_core::ids::Oid;
+use mahabharatha_core::run::event::JobEnd;
+use mahabharatha_sys::error::{Error, Kind, Result, io};
+use mahabharatha_sys::git::Git;
+use mahabharatha_sys::proc::{self, Cmd, Ended, MARKER};
+use mahabharatha_sys::sandbox::Sandbox;
+use mahabharatha_sys::store::locks::JobLock;
+use tempfile::TempDir;
+
+use super::job_spec::JobSpec;
+use super::sandbox::{self, GitLink};
+use super::start::{self, private_git};
+use super::watch::CancelSignal;
+use super::{GRACE, include, ownership, read_result};
+use crate::confinement::{self, Confinement};
+
+/// Where the command runs, and with which settings.
+pub struct Trial {
+    spec: JobSpec,
+    job_dir: PathBuf,
+    place: Place,
+    /// Keeps the session that holds the task from ending the attempt meanwhile.
+    _lock: JobLock,
+}
+
+enum Place {
+    /// The attempt's own worktree, which has work that is saved nowhere else.
+    Slot,
+    /// A copy, removed after the command.
+    Copy { dir: TempDir, commit: Oid },
+}
+
+/// Settings of the next attempt, which the current configuration gives.
+pub struct Settings {
+    pub confinement: Confinement,
+    pub env_pass: Vec<String>,
+    pub ports: Vec<u16>,
+}
+
+impl Trial {
+    /// Finds the attempt's work: in its worktree, with the settings that its verification gets, if a session holds the
+    /// task or its worker was killed; else in a new copy of what it committed or saved.
+    pub fn open(job_dir: &Path, settings: Settings) -> Result<Trial> {
+        let Settings { confinement, env_pass, ports } = settings;
+        let Some(lock) = JobLock::try_acquire(job_dir)? else {
+            let name = job_dir.file_name().unwrap_or_default().display();
+            return Err(Error::new(Kind::Held, format!("a worker is busy with this attempt: {name}"))
+                .hint("Try again when the attempt has ended; `mahabharatha status` shows it."));
+        };
+        let mut spec = JobSpec { ports, ..JobSpec::read(job_dir)? };
+        let place = match start::occupied(&spec)?.filter(|_| spec.worktree.is_dir()) {
+            Some((pristine, _)) => {
+                let index = spec.slot_file("scratch");
+                pristine.write(&index)?;
+                let git = private_git(&spec)?.index(&index);
+                ownership::stage(&git, &spec.worktree, &ownership::look(&git, &spec)?.owned)?;
+                Place::Slot
+            }
+            None => {
+                (spec.confinement, spec.env_pass) = (confinement, env_pass);
+                let commit = left(&spec, job_dir)?;
+                let dir = copy(&mut spec, &commit)?;
+                Place::Copy { dir, commit }
+            }
+        };
+        Ok(Trial { spec, job_dir: job_dir.to_owned(), place, _lock: lock })
+    }
+
+    /// Says in which files the command runs.
+    pub fn place(&self) -> String {
+        let (task, attempt) = (&self.spec.job.task, self.spec.job.attempt);
+        match &self.place {
+            Place::Slot => format!("in the worktree of {task} attempt {attempt}; what the command writes stays there"),
+            Place::Copy { commit, .. } if *commit == self.spec.job.base => {
+                format!("in a copy of {}, since {task} attempt {attempt} left nothing", commit.short())
+            }
+            Place::Copy { commit, .. } => {
+                format!("in a copy of {}, which {task} attempt {attempt} left", commit.short())
+            }
+        }
+    }
+
+    pub fn isolation(&self) -> Isolation {
+        self.spec.confinement.isolation
+    }
+
+    /// Runs the command and waits until every process that it started has ended.
+    pub fn run(&self, command: Cmd) -> Result<Ended> {
+        let Trial { spec, job_dir, .. } = self;
+        proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
+        let cancel = CancelSignal::listen(spec.limits.grace(), job_dir.join(GRACE))
+            .map_err(Error::caused("cannot listen for signals"))?;
+        let git_link = matches!(self.place, Place::Slot).then_some(GitLink { spec, job_dir });
+        let sandbox = self.sandbox()?;
+        let mut env = spec.environment(sandbox.workdir());
+        // A run would end processes with this mark as left over from the attempt.
+        env.remove(OsStr::new(MARKER));
+        let failed = |error: std::io::Error| Error::caused("cannot run the command")(error);
+        let running = sandbox.confine(command.envs(env))?.spawn().map_err(failed)?;
+        let ended = cancel.wait(running).map_err(failed)?;
+        proc::end_descendants(Duration::ZERO);
+        drop(git_link);
+        confinement::failure(&sandbox).map_or(Ok(ended), Err)
+    }
+
+    fn sandbox(&self) -> Result<Sandbox> {
+        match &self.place {
+            Place::Slot => sandbox::for_verification(&self.spec),
+            Place::Copy { dir, .. } => {
+                sandbox::for_copy(&self.spec, dir.path().join("sandbox"), &dir.path().join("index"))
+            }
+        }
+    }
+}
+
+/// Returns the commit with the attempt's work: verified, or else saved; the base if there is none.
+fn left(spec: &JobSpec, job_dir: &Path) -> Result<Oid> {
+    let report = read_result(job_dir)?;
+    let left = report.and_then(|report| match report.end {
+        JobEnd::Done { commit } => Some(commit),
+        _ => report.wip,
+    });
+    Ok(left.unwrap_or_else(|| spec.job.base.clone()))
+}
+
+/// Checks the commit out in a temporary directory, which becomes the worktree of `spec`.
+fn copy(spec: &mut JobSpec, commit: &Oid) -> Result<TempDir> {
+    let failed = Error::caused("cannot create a temporary directory");
+    let dir = tempfile::Builder::new().prefix("mahabharatha-sandbox-").tempdir().map_err(failed)?;
+    spec.worktree = dir.path().join("tree");
+    fs::create_dir(&spec.worktree).map_err(io("make", &spec.worktree))?;
+    let git = Git::objects(&dir.path().join("git"), &spec.common_dir, &spec.pinned)?;
+    git.detach_head(&spec.job.base)?;
+    let git = git.work_tree(&spec.worktree).index(dir.path().join("index"));
+    git.run(["read-tree", "--reset", "-u", commit.as_str()])?;
+    include::include(spec, &git)?;
+    Ok(dir)
+}
