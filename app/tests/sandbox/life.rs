@@ -1,4 +1,4 @@
-//! Processes inside end with their sandbox; exit codes and signals arrive.
+//! Processes inside find their tools and end with their sandbox; exit codes and signals arrive.
 
 use crate::support::Repo;
 
@@ -24,6 +24,20 @@ fn exit_codes_are_those_of_the_program() {
             repo.run(&["sandbox", "--", &format!("exit {code}")]).code(code);
         }
         repo.run(&["sandbox", "--", "kill -9 $$"]).code(137);
+    }
+}
+
+/// As rustup does, which reads its default toolchain from there.
+#[test]
+fn tools_find_their_toolchains_in_the_home() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = confined_by(sandbox);
+        for file in [".rustup/settings.toml", ".cargo/registry/index", ".cargo/bin/tool"] {
+            let file = repo.home().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        repo.run(&["sandbox", "--", "cat ~/.rustup/settings.toml ~/.cargo/registry/index ~/.cargo/bin/tool"]).code(0);
     }
 }
 

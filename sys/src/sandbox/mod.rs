@@ -108,6 +108,7 @@ impl Sandbox {
         // What lies in the checkout comes from the worktree.
         for path in places::toolchains(&sandbox.home).iter().filter(|path| !path.starts_with(place.appears_at)) {
             sandbox.read(path);
+            sandbox.link_below_home(path)?;
         }
         for (number, path) in places::caches(&sandbox.home).into_iter().enumerate() {
             sandbox.cache(&path, number)?;
@@ -226,8 +227,7 @@ impl Sandbox {
     fn cache(&mut self, path: &Path, number: usize) -> Result<()> {
         if self.layout.isolation == Isolation::Landlock {
             self.read(path);
-            let below = path.strip_prefix(&self.home).unwrap_or(path).to_owned();
-            return self.link_in_home(path, &below);
+            return self.link_below_home(path);
         }
         let changes = self.dir.join(format!("caches/{number}"));
         for part in ["upper", "work"] {
@@ -237,9 +237,21 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Links a path of the user's home from the private one, where paths cannot be mapped.
+    /// Lets a path of the user's home appear in the private one, where tools such as rustup look for it. Needed where paths
+    /// cannot be mapped.
+    fn link_below_home(&self, path: &Path) -> Result<()> {
+        match path.strip_prefix(&self.home) {
+            Ok(below) if self.layout.isolation == Isolation::Landlock => self.link_in_home(path, below),
+            _ => Ok(()),
+        }
+    }
+
+    /// Links a path from the private home, unless something appears there already.
     fn link_in_home(&self, target: &Path, below: &Path) -> Result<()> {
         let link = self.dir.join("home").join(below);
+        if link.exists() {
+            return Ok(());
+        }
         if let Some(parent) = link.parent() {
             fs::create_dir_all(parent).map_err(io("create", parent))?;
         }
