@@ -23,9 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SANDBOXES = ["bwrap", "landlock"]
 # In seconds, for one run of a suite with the installation of what it needs.
 TIME_LIMIT = 1200
-# Files that tools look for in every directory above their own. Under Landlock the worktree lies below the checkout, where
-# they find these and cannot read them.
-FOUND_FROM_BELOW = ["Cargo.toml", "package.json", "pyproject.toml", "setup.cfg", "tox.ini"]
 AUTHOR = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
 
 
@@ -67,8 +64,8 @@ PROJECTS = [
     Project("Rust", "walkdir", "2.5.0", "directory trees, links, /sys; no lock file", "cargo test", reads=("/sys",)),
     Project(
         "JavaScript", "sonic-boom", "5.0.2", "file descriptors, modes, reopened files; installs with npm",
-        # Under Landlock the user's cache is read-only, and npm fails if it cannot write its cache.
-        'npm ci --ignore-scripts --cache "${TMPDIR:-/tmp}/npm-cache" && node --test --test-reporter=tap test/end.test.js test/fsync.test.js test/mode.test.js test/reopen.test.js',
+        "npm ci --ignore-scripts && node --test --test-reporter=tap"
+        " test/end.test.js test/fsync.test.js test/mode.test.js test/reopen.test.js",
         ("@sinonjs/fake-timers@15.0.0", "proxyquire@2.1.3"),
     ),
 ]
@@ -189,9 +186,11 @@ def run_inside(project, checkout, environment, sandbox, program):
     """Runs a feature of one task with the suite as its gate. Returns a result for the base and one for the level."""
     caches = [".venv/", "node_modules/", "target/"]
     gate = {"name": "suite", "command": project.suite, "timeout": TIME_LIMIT}
-    read = [str(checkout / name) for name in FOUND_FROM_BELOW if (checkout / name).exists()]
-    confined = {"mode": sandbox, "read": [*read, *project.reads] if sandbox == "landlock" else []}
-    config = {"sandbox": confined, "quality_gates": [gate], "gates": {"caches": caches}}
+    config = {"sandbox": {"mode": sandbox}, "quality_gates": [gate], "gates": {"caches": caches}}
+    if sandbox == "landlock":
+        config["sandbox"]["read"] = project.reads
+        # Not below the checkout: tools look for their settings in all directories above, and cannot read the checkout's.
+        config["worktrees"] = {"dir": str(checkout.parent / "worktrees")}
     made = f"made-in-{sandbox}.txt"
     task = {"id": "MAKE", "title": "Make a file", "level": 1, "files": {"create": [made]}}
     task |= {"run": f"echo made > {made}", "verification": {"command": f"test -s {made}"}}

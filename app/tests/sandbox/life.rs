@@ -38,6 +38,9 @@ fn tools_find_their_toolchains_in_the_home() {
             std::fs::write(file, "").unwrap();
         }
         repo.run(&["sandbox", "--", "cat ~/.rustup/settings.toml ~/.cargo/registry/index ~/.cargo/bin/tool"]).code(0);
+        // Npm writes to its cache even to read from it.
+        std::fs::create_dir_all(repo.home().join(".npm/_cacache")).unwrap();
+        repo.run(&["sandbox", "--", "mkdir -p ~/.npm/_cacache/tmp"]).code(0);
     }
 }
 
