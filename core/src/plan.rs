@@ -204,8 +204,9 @@ fn critical_path(graph: &TaskGraph) -> CriticalPath {
     CriticalPath { tasks: path, length }
 }
 
-/// Returns the contents of `worker-assignments.json`, with each worker's ports.
-pub fn worker_assignments(plan: &Plan, graph: &TaskGraph, ports: &[Vec<u16>]) -> Value {
+/// Returns the contents of `worker-assignments.json`, with each worker's ports. `worktrees` is the feature's directory
+/// of worktrees.
+pub fn worker_assignments(plan: &Plan, graph: &TaskGraph, ports: &[Vec<u16>], worktrees: &str) -> Value {
     let feature = &graph.feature;
     let mut tasks: Vec<Vec<Value>> = vec![Vec::new(); plan.workers as usize];
     for level in &plan.levels {
@@ -222,7 +223,7 @@ pub fn worker_assignments(plan: &Plan, graph: &TaskGraph, ports: &[Vec<u16>]) ->
         json!({
             "id": id,
             "branch": format!("mahabharatha/{feature}/worker-{id}"),
-            "worktree": format!(".mahabharatha/worktrees/{feature}/worker-{id}"),
+            "worktree": format!("{worktrees}/worker-{id}"),
             "ports": ports.get(id).map_or(&[][..], Vec::as_slice),
             "tasks": tasks,
         })

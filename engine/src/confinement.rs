@@ -23,6 +23,9 @@ pub struct Confinement {
     pub write: Vec<PathBuf>,
     /// Whether verifications and gates may use the network.
     pub network: bool,
+    /// Directories of the user's checkout that programs which may read it do not see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<PathBuf>,
 }
 
 /// A worktree and what git shows of it inside a sandbox.
@@ -46,7 +49,7 @@ impl Confinement {
     pub fn new(config: &Config, isolation: Isolation) -> Confinement {
         let expand = |paths: &[String]| paths.iter().map(|path| expand(path)).collect();
         let (read, write) = (expand(&config.read), expand(&config.write));
-        Confinement { isolation, read, write, network: config.network }
+        Confinement { isolation, read, write, network: config.network, hidden: Vec::new() }
     }
 
     /// Returns the confinement that the configuration asks for; fails if this machine does not have it.
@@ -101,6 +104,7 @@ impl Confinement {
         // Both hold the state of runs, and git's configuration may hold tokens.
         sandbox.hide(&root.join(".git"));
         sandbox.hide(&root.join(".mahabharatha"));
+        self.hidden.iter().filter(|dir| dir.starts_with(root)).for_each(|dir| sandbox.hide(dir));
         self.read.iter().for_each(|path| sandbox.read(path));
         Ok(sandbox)
     }

@@ -11,6 +11,7 @@ use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
 use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
 use serde::Serialize;
@@ -122,6 +123,7 @@ pub struct Ground<'a> {
 /// Checks the machine and the feature.
 pub fn check(ground: &Ground<'_>) -> Result<Report> {
     let mut report = check_machine(ground.project)?;
+    check_worktrees(&mut report, ground.project, ground.config)?;
     check_ground(&mut report, ground)?;
     Ok(report)
 }
@@ -164,6 +166,22 @@ pub fn check_machine(project: &Project) -> Result<Report> {
         }
     }
     Ok(report)
+}
+
+/// Checks the directory that `worktrees.dir` names.
+pub fn check_worktrees(report: &mut Report, project: &Project, config: &Config) -> Result<()> {
+    let Some(setting) = &config.worktrees.dir else { return Ok(()) };
+    let dir = project.worktrees_dir(Some(setting));
+    if sandbox::is_system(&dir) {
+        let message = format!("worktrees.dir: {} belongs to the system, which every sandbox shows.", dir.display());
+        report.fail("worktrees", message, "Name another directory, such as one beside the repository.");
+        return Ok(());
+    }
+    match project.check_worktrees_dir(&dir) {
+        Ok(()) => report.ok("worktrees", format!("in {}", dir.display())),
+        Err(error) => report.fail_with("worktrees", error)?,
+    }
+    Ok(())
 }
 
 /// Warns if no sandbox is in force. For `doctor`: a run says so by itself.

@@ -9,6 +9,7 @@ pub mod claims;
 pub mod cleanup;
 pub mod control;
 pub mod stop;
+mod worktrees;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -237,6 +238,7 @@ impl Session<'_> {
         check_intent(options.intent, &graph, None)?;
         let ground = self.ground(&graph, false);
         preflight::check(&ground)?.conclude(|warning| display.warn(warning))?;
+        worktrees::settle(project, paths, None, &self.config)?;
         let setup = setup(&ground, file, project.head_branch()?, start, self.policy())?;
         let mut run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
         let mut opening = Opening::default();
@@ -261,6 +263,7 @@ impl Session<'_> {
         check_target(&run, &self.policy())?;
         changed_config::check(&run, &self.config, self.options.accept_config, &self.display)?;
         preflight::check(&self.ground(graph, true))?.conclude(|warning| self.display.warn(warning))?;
+        worktrees::settle(self.project, self.paths, Some(&run), &self.config)?;
         let mut events = Vec::new();
         if start != run.setup().start {
             let git_config = self.project.pinned_config()?.0;
@@ -474,7 +477,10 @@ fn write_plan(paths: &FeaturePaths, run: &Run, leases: &[PortLease]) -> Result<(
     let graph = run.graph();
     let plan = Plan::new(graph, run.policy().workers);
     let ports: Vec<Vec<u16>> = leases.iter().map(|lease| lease.ports.clone()).collect();
-    let assignments = worker_assignments(&plan, graph, &ports);
+    let worktrees = paths.worktrees();
+    let root = paths.home().parent().unwrap_or(paths.home());
+    let worktrees = worktrees.strip_prefix(root).unwrap_or(&worktrees).to_string_lossy();
+    let assignments = worker_assignments(&plan, graph, &ports, &worktrees);
     let text = serde_json::to_string_pretty(&assignments).expect("assignments have string keys only") + "\n";
     write_atomic(&paths.assignments(), text.as_bytes())?;
     files::write_tasks(paths, run)

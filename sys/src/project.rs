@@ -5,8 +5,9 @@ mod costs;
 mod glance;
 mod paths;
 mod which_feature;
+mod worktrees;
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use mahabharatha_core::config::Ports;
@@ -18,6 +19,7 @@ use crate::store::ports::{self, PortLease};
 
 pub use glance::GitDirs;
 pub use paths::FeaturePaths;
+pub use worktrees::{above_our_worktrees, is_worktrees_dir, our_worktree};
 
 /// The project and feature that a command works on.
 pub struct Place {
@@ -67,7 +69,7 @@ impl Project {
             Error::new(Kind::Usage, format!("there is no directory {}: {error}", start.display()))
                 .hint("Name an existing directory: -C <dir>.")
         })?;
-        let start = above_our_worktrees(&start).unwrap_or(&start);
+        let start = &above_our_worktrees(&start).unwrap_or(start);
         let found = match git::discover(start) {
             Err(error) if error.cause() == Some(Cause::NoRepository) => return Ok(None),
             found => found.map_err(|error| explain(error, start))?,
@@ -181,20 +183,6 @@ impl Project {
 }
 
 const HOME: &str = ".mahabharatha";
-
-/// Returns the project root if the path is in one of our worktrees. A worker's worktree is not a project itself, and
-/// git files that an agent left in it must not be trusted.
-pub fn above_our_worktrees(path: &Path) -> Option<&Path> {
-    our_worktree(path).map(|(root, _)| root)
-}
-
-/// Splits a path in one of our worktrees into the project root and the path below the worktrees directory.
-pub fn our_worktree(path: &Path) -> Option<(&Path, &Path)> {
-    let names: Vec<Component> = path.components().collect();
-    let at = names.windows(2).position(|pair| pair[0].as_os_str() == HOME && pair[1].as_os_str() == "worktrees")?;
-    let root = path.ancestors().nth(names.len() - at)?;
-    Some((root, path.strip_prefix(root.join(HOME).join("worktrees")).ok()?))
-}
 
 fn main_worktree(common_dir: &Path) -> Result<PathBuf> {
     let place = common_dir.display();

@@ -68,6 +68,7 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
     };
     preflight::check_programs(&mut report, &config);
     preflight::check_sandbox(&mut report, isolation);
+    preflight::check_worktrees(&mut report, &project, &config)?;
     let place = match global.known_place(None) {
         Ok(place) => place,
         Err(error) if error.kind() == Kind::Usage && !global.names_a_feature() => {

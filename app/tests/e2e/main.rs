@@ -52,3 +52,4 @@ mod task_mode_hard;
 mod terminal;
 mod untrusted;
 mod whole_way;
+mod worktrees_dir;

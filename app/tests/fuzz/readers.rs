@@ -103,7 +103,7 @@ impl Reader for Graph {
         assert!(graph.is_some() || !problems.is_empty(), "refused without a word");
         if let Some(graph) = graph {
             let plan = Plan::new(&graph, 5);
-            worker_assignments(&plan, &graph, &[]);
+            worker_assignments(&plan, &graph, &[], "worktrees");
             graph.tasks().iter().for_each(|task| drop(graph.dependents(&task.id)));
         }
     }

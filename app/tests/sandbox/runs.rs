@@ -110,3 +110,30 @@ fn a_base_that_is_red_only_in_a_sandbox_is_told_with_its_cause() {
         .says(&format!("Likely cause: The sandbox does not show {}", file.display()))
         .says("sandbox: { read: [");
 }
+
+/// A gate like the tests of a file server that refuses paths with a directory that begins with a dot.
+const REFUSES_DOT_DIRECTORIES: &str = r#"case "$PWD" in */.*) echo "403 Forbidden: $PWD/index.html"; exit 1;; esac"#;
+
+#[test]
+fn a_project_that_refuses_dot_directories_needs_worktrees_elsewhere() {
+    for sandbox in ["landlock", "off", "bwrap"] {
+        let dir = tempfile::Builder::new().prefix("trees").tempdir().unwrap();
+        let repo = Repo::new();
+        let base = format!(
+            "sandbox: {sandbox}\nquality_gates: [ {{ name: serve, command: {} }} ]\n",
+            json!(REFUSES_DOT_DIRECTORIES)
+        );
+        repo.config(&base);
+        repo.commit("second");
+        repo.graph("x", &[task("echo a > a.txt", REFUSES_DOT_DIRECTORIES)]);
+        if sandbox == "bwrap" {
+            repo.run(&["run"]).code(0);
+            continue;
+        }
+        repo.run(&["run"]).code(7).says("Likely cause: the path of the worktree").says("worktrees.dir");
+        let place = dir.path().canonicalize().unwrap().join("trees");
+        repo.config(&format!("{base}worktrees: {{ dir: {} }}\n", json!(place)));
+        repo.run(&["run", "--accept-config"]).code(0);
+        assert!(!place.exists());
+    }
+}

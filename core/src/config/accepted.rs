@@ -10,7 +10,7 @@ impl Config {
         // Every key is named, so that the compiler asks where a new one belongs.
         #[rustfmt::skip]
         let Config {
-            launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox, secrets,
+            launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox, secrets, worktrees,
             project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, claude_tasks: _, cleanup: _, security: _,
         } = self;
         let mut accepted = Accepted::default();
@@ -42,6 +42,9 @@ impl Config {
         accepted.set("sandbox.read", read);
         accepted.set("sandbox.write", write);
         accepted.set("sandbox.network", network);
+        if let Some(dir) = &worktrees.dir {
+            accepted.set("worktrees.dir", dir);
+        }
         accepted
     }
 }
@@ -91,6 +94,7 @@ mod tests {
             "sandbox: { read: [/srv] }",
             "sandbox: { write: [/srv] }",
             "sandbox: { network: false }",
+            "worktrees: { dir: ../trees }",
         ] {
             assert_ne!(accepted(changed), accepted(""), "{changed}");
         }

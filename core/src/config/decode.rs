@@ -8,7 +8,7 @@ use super::read::{self, Table};
 use super::{
     AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContextEngineering, Env, Gate, Gates,
     Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Sandbox,
-    SandboxMode, Secrets, Security, Workers, yaml,
+    SandboxMode, Secrets, Security, Workers, Worktrees, yaml,
 };
 use crate::names::nearest;
 use crate::run::event::{BackoffStrategy, CleanGates};
@@ -58,6 +58,7 @@ fn config(root: &mut Table<'_>) -> Config {
             worker_tools: t.flag("worker_tools", false),
         }),
         cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
+        worktrees: root.table("worktrees", |t| Worktrees { dir: t.text("dir") }),
         security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
         sandbox: sandbox(root),
         secrets: root.table("secrets", |t| Secrets { allow: t.tables("allow", allowed_secret) }),

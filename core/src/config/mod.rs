@@ -41,6 +41,7 @@ pub struct Config {
     pub ownership: Ownership,
     pub claude_tasks: ClaudeTasks,
     pub cleanup: Cleanup,
+    pub worktrees: Worktrees,
     pub security: Security,
     pub sandbox: Sandbox,
     pub secrets: Secrets,
@@ -191,6 +192,12 @@ pub struct ClaudeTasks {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cleanup {
     pub on_completion: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Worktrees {
+    /// The directory for them; `~/` is the home directory, a relative path is below the main checkout.
+    pub dir: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -226,7 +226,7 @@ fn the_port_range_must_not_be_reversed() {
 fn messages_are_short_and_harmless_to_a_terminal() {
     let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
-    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, security, sandbox, secrets
+    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, worktrees, security, sandbox, secrets
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
     line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);

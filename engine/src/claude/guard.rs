@@ -222,7 +222,7 @@ impl Slot {
         let mut names = inside.components().map(|part| part.as_os_str().to_str());
         let (feature, slot) = (names.next()??, names.next()??);
         let worker = slot.strip_prefix("worker-")?.parse().ok()?;
-        Some(Slot { root: root.to_owned(), feature: feature.to_owned(), worker: WorkerId(worker) })
+        Some(Slot { root, feature: feature.to_owned(), worker: WorkerId(worker) })
     }
 
     /// Decides on a write in this worktree.

@@ -189,10 +189,7 @@ pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Resul
     crash::point(|| "clear refs before");
     git.update_refs(&changes, "cleared away")?;
     crash::point(|| "clear refs after");
-    for dir in paths.worktrees().ancestors().take(2) {
-        // Succeeds only if the directory is empty.
-        let _ = fs::remove_dir(dir);
-    }
+    paths.remove_worktrees_dir();
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use ignore::gitignore::GitignoreBuilder;
 use mahabharatha_core::config::Generated;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Git, RepoPath};
+use mahabharatha_sys::project::is_worktrees_dir;
 
 use super::files;
 use super::job_spec::JobSpec;
@@ -68,7 +69,9 @@ pub fn wanted_files(root: &Path) -> (Vec<RepoPath>, Vec<String>) {
         if matched && !is_dir && found.len() < MAX_FILES {
             found.push(RepoPath::new(path.as_os_str().as_bytes()));
         }
-        let ours = files::is_dot_git(&entry.file_name()) || path == Path::new(".mahabharatha");
+        let ours = files::is_dot_git(&entry.file_name())
+            || path == Path::new(".mahabharatha")
+            || (is_dir && is_worktrees_dir(&entry.path()));
         visited < MAX_VISITED && !ours && (matched || !path.to_str().is_some_and(|text| generated.is_generated(text)))
     });
     if visited >= MAX_VISITED || found.len() >= MAX_FILES {

@@ -147,6 +147,11 @@ impl JobSpec {
         write_projected(&path, &bytes)
     }
 
+    /// Returns the directory with the worktrees of all features.
+    pub fn worktrees_dir(&self) -> &Path {
+        self.worktree.ancestors().nth(2).unwrap_or(&self.worktree)
+    }
+
     pub fn result_ref(&self) -> String {
         result_ref(&self.feature, &self.job)
     }

@@ -97,7 +97,8 @@ pub fn vacate(spec: &JobSpec) -> Result<()> {
 }
 
 pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
-    files::check_inside(&spec.root, &spec.worktree)?;
+    let dir = spec.worktrees_dir();
+    files::check_inside(if dir.starts_with(&spec.root) { &spec.root } else { dir }, &spec.worktree)?;
     let quarantine = job_dir.join("quarantine");
     write_worktree_git_files(spec, &quarantine)?;
     let index = spec.slot_file("index");

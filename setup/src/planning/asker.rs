@@ -110,7 +110,10 @@ impl<'a> Asker<'a> {
             }
         }
         let (name, run_cost, cost) = (name.to_owned(), Cost::default(), Cell::default());
-        let confinement = Confinement::choose(&config.sandbox)?;
+        let mut confinement = Confinement::choose(&config.sandbox)?;
+        if let (Some(project), Some(dir)) = (project, &config.worktrees.dir) {
+            confinement.hidden.push(project.worktrees_dir(Some(dir)));
+        }
         Ok(Asker { role, name, agent, config, root, project, paths: None, confinement, run_cost, cost })
     }
 

@@ -36,7 +36,7 @@ impl GitDirs {
     /// Finds those of the checkout around a directory; `None` if there is no repository.
     pub fn around(dir: &Path) -> Result<Option<GitDirs>> {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-        let start = above_our_worktrees(&dir).unwrap_or(&dir);
+        let start = above_our_worktrees(&dir).unwrap_or(dir);
         let checkout = start.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok());
         checkout.map_or(Ok(None), GitDirs::at)
     }

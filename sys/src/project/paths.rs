@@ -32,6 +32,11 @@ impl FeaturePaths {
         &self.feature
     }
 
+    /// `.mahabharatha`
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
     /// Returns the directory with everything that a run depends on: journal, lock, spool and jobs.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -149,10 +154,6 @@ impl FeaturePaths {
 
     pub fn staging_worktree(&self) -> PathBuf {
         self.worktrees().join("staging")
-    }
-
-    pub fn worktrees(&self) -> PathBuf {
-        self.home.join("worktrees").join(self.feature.as_str())
     }
 
     /// Returns the full ref name of the branch on which a level is staged.

@@ -64,13 +64,13 @@ pub fn restrict(layout: &Layout) -> io::Result<()> {
     }
 }
 
-/// Returns the directory, or all its entries but the hidden ones: a rule cannot make an exception below a directory.
+/// Returns the directory, or all in it but the hidden ones: a rule cannot make an exception below a directory.
 fn without(dir: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
-    if !hidden.iter().any(|path| path.parent() == Some(dir)) {
+    if !hidden.iter().any(|path| path.starts_with(dir)) {
         return vec![dir.to_owned()];
     }
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| !hidden.contains(path)).collect()
+    entries.filter(|path| !hidden.contains(path)).flat_map(|path| without(&path, hidden)).collect()
 }
 
 fn allow(rules: RulesetCreated, path: &Path, access: Access) -> io::Result<RulesetCreated> {
@@ -78,4 +78,22 @@ fn allow(rules: RulesetCreated, path: &Path, access: Access) -> io::Result<Rules
     let rights = if access == Access::Write { AccessFs::from_all(INTERFACE) } else { AccessFs::from_read(INTERFACE) };
     let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(INTERFACE) };
     rules.add_rule(PathBeneath::new(place, rights)).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_directories_are_left_out_at_any_depth() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for path in ["a", "b/c/hidden", "b/d", "hidden"] {
+            std::fs::create_dir_all(at(path)).unwrap();
+        }
+        let mut shown = without(dir.path(), &[at("hidden"), at("b/c/hidden")]);
+        shown.sort();
+        assert_eq!(shown, [at("a"), at("b/d")]);
+        assert_eq!(without(&at("b"), &[at("hidden")]), [at("b")]);
+    }
 }

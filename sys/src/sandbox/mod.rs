@@ -26,6 +26,7 @@ use crate::proc::{self, Cmd};
 use crate::store::tree;
 
 pub use confine::confine;
+pub use places::is_system;
 pub use probe::{available, choose};
 
 /// Directory inside a bubblewrap sandbox for files of ours.
@@ -218,8 +219,7 @@ impl Sandbox {
     }
 
     fn is_visible(&self, path: &Path) -> bool {
-        places::is_system(path)
-            || self.layout.mounts.iter().any(|mount| mount.from == mount.to && path.starts_with(&mount.to))
+        is_system(path) || self.layout.mounts.iter().any(|mount| mount.from == mount.to && path.starts_with(&mount.to))
     }
 
     /// Makes a package cache of the user usable without letting anything in it be changed.

@@ -69,6 +69,18 @@ impl Places<'_> {
         Ok(paths.iter().find(|path| ignored.contains(path)).map(text))
     }
 
+    /// Names the path of the worktree if it is in a directory that some programs refuse, and the output shows it.
+    pub fn unusual_path(&self, output: &str) -> Option<String> {
+        let is_hidden = self.workdir.starts_with(self.root.join(".mahabharatha"));
+        (is_hidden && output.contains(&*self.workdir.to_string_lossy())).then(|| {
+            format!(
+                "the path of the worktree, {}, which is not that of your checkout; some programs refuse directories that begin \
+                 with a dot. `worktrees.dir` in .mahabharatha/config.yaml puts worktrees elsewhere.",
+                self.workdir.display()
+            )
+        })
+    }
+
     fn is_only_in_checkout(&self, path: &Path) -> bool {
         self.root.join(path).symlink_metadata().is_ok() && self.worktree.join(path).symlink_metadata().is_err()
     }

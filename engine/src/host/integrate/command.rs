@@ -24,6 +24,8 @@ pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Time limit of `merge.prepare`, which the configuration cannot set.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1800);
+/// What the logs of gates on the base are named after.
+pub(super) const BASE: &str = "base";
 pub(super) const PREPARE: &str = "merge.prepare";
 
 /// A command to run on a tree: a gate, a verification or `merge.prepare`.
@@ -139,10 +141,13 @@ impl Integration {
             return Ok(Ran::Passed);
         }
         let mut output = shown_output(&ended, &check.sarif, findings.as_ref());
+        let places = self.places(worktree, sandbox.workdir());
         let cause = match sandbox.denial(&output) {
-            None => self.places(worktree, sandbox.workdir()).missing_ignored_file(&output)?,
+            None => places.missing_ignored_file(&output)?,
             denial => denial,
         };
+        // A base is green in its checkout most of the time, so that the path is to be suspected.
+        let cause = cause.or_else(|| places.unusual_path(&output).filter(|_| at.to_string() == BASE));
         output.extend(cause.map(|cause| format!("\n{LIKELY_CAUSE}{cause}")));
         if ended.timed_out {
             output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());

@@ -5,7 +5,7 @@ use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::store::locks::IntegrationLock;
 
-use super::command::{Check, Ran};
+use super::command::{BASE, Check, Ran};
 use super::prepare::Prepared;
 use super::worktree::{StagingWorktree, short_name};
 use super::{Integration, Note, Outcome, Verification};
@@ -73,7 +73,7 @@ impl Integration {
             return Ok(Outcome::Done(red));
         }
         let worktree = StagingWorktree::open(self, base)?;
-        let tree = match self.prepare_tree(&worktree, &"base", &self.tree_of(base)?)? {
+        let tree = match self.prepare_tree(&worktree, &BASE, &self.tree_of(base)?)? {
             Prepared::Tree(tree) => tree,
             Prepared::Failed(check, output) => {
                 return Ok(Outcome::Done(vec![check.failure(output, base)]));
@@ -82,7 +82,7 @@ impl Integration {
         };
         for check in self.gates.iter().map(Check::from) {
             worktree.set_to(&tree)?;
-            match self.run(&worktree, &"base", &check)? {
+            match self.run(&worktree, &BASE, &check)? {
                 Ran::Cancelled => return Ok(Outcome::Cancelled),
                 Ran::Failed(output) if check.required => red.push(check.failure(output, base)),
                 Ran::Failed(output) => {
