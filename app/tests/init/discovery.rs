@@ -13,7 +13,16 @@ fn written(bench: &Bench) -> String {
     let mut rules: Vec<String> = rules.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     rules.sort();
     let texts = files.map(|path| format!("==> {path}\n{}\n", bench.repo.read(path)));
-    format!("{}==> .claude/rules\n{}\n", texts.concat(), rules.join("\n"))
+    let text = format!("{}==> .claude/rules\n{}\n", texts.concat(), rules.join("\n"));
+    // Whether a database runs here is no matter of the project.
+    let is_proposal = |line: &&str| line.starts_with("# Paths that the sandbox") || line.starts_with("#sandbox:");
+    match text.lines().any(|line| is_proposal(&line)) {
+        true => {
+            let kept = text.lines().filter(|line| !is_proposal(line) && !line.starts_with("#  write: [/"));
+            kept.map(|line| format!("{line}\n")).collect::<String>().replace("\n\n\n", "\n\n")
+        }
+        false => text,
+    }
 }
 
 /// Snapshots what is written, and sees to it that the configuration holds and that doing it again changes nothing.
@@ -150,4 +159,20 @@ fn a_repository_without_anything_is_told_where_new_projects_begin() {
     bench.run(&["init"]).code(0).says("there is no code yet").says("run init in a directory without .git");
     bench.repo.write("main.py", "print()\n");
     bench.run(&["init", "--force"]).code(0).does_not_say("there is no code yet");
+}
+
+#[test]
+fn what_the_sandbox_hides_is_proposed_but_not_switched_on() {
+    let bench = Bench::new(&[("package.json", r#"{"name": "x", "scripts": {"test": "true"}}"#)]);
+    for file in [".npmrc", ".pip/pip.conf", ".m2/settings.xml"] {
+        let path = bench.repo.home().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "//registry.example/:_authToken=secret\n").unwrap();
+    }
+    bench.run(&["init"]).code(0);
+    let config = bench.repo.read(".mahabharatha/config.yaml");
+    assert!(config.contains("#sandbox:\n#  read: [~/.npmrc]    # may hold credentials"), "{config}");
+    assert!(Config::parse(&config).unwrap().sandbox.read.is_empty());
+    let uncommented = config.replace("\n#sandbox:\n#  read", "\nsandbox:\n  read");
+    assert_eq!(Config::parse(&uncommented).unwrap().sandbox.read, ["~/.npmrc"]);
 }

@@ -171,6 +171,11 @@ impl JobSpec {
         self.worktree.ancestors().nth(2).unwrap_or(&self.worktree)
     }
 
+    /// Returns the directory with the worktrees of all features.
+    pub fn worktrees_dir(&self) -> &Path {
+        self.worktree.ancestors().nth(2).unwrap_or(&self.worktree)
+    }
+
     pub fn result_ref(&self) -> String {
         result_ref(&self.feature, &self.job)
     }

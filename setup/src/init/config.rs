@@ -22,8 +22,14 @@ struct SecurityGate {
     command: String,
 }
 
-/// Returns the text of the file. `is_there` tells whether a program is installed, `is_set` whether a variable is set.
-pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool, is_set: impl Fn(&str) -> bool) -> String {
+/// Returns the text of the file. `is_there` tells whether a program is installed, `is_set` whether a variable is set,
+/// `exists` whether there is a file; `~/` is the home directory.
+pub fn text(
+    survey: &Survey,
+    is_there: impl Fn(&str) -> bool,
+    is_set: impl Fn(&str) -> bool,
+    exists: impl Fn(&str) -> bool,
+) -> String {
     let mut text = String::from(HEAD);
     text += &project(survey);
     let (present, absent): (Vec<_>, Vec<_>) =
@@ -50,6 +56,7 @@ pub fn text(survey: &Survey, is_there: impl Fn(&str) -> bool, is_set: impl Fn(&s
     }
     text += &prepare(survey);
     text += &variables(survey, is_set);
+    text += &sandbox(survey, exists);
     text.push_str(
         "\n# Git URL or directory to take security rules from, instead of the built-in ones. Then run `mahabharatha init --force`.\n\
          security:\n  rules_repository: null\n",
@@ -198,6 +205,25 @@ fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> String {
     text
 }
 
+/// Returns the paths that the project may need in the sandbox, commented out: only the user may show them to agents.
+fn sandbox(survey: &Survey, exists: impl Fn(&str) -> bool) -> String {
+    let (read, write) = (machine::registry_files(survey, &exists), machine::database_sockets(survey, &exists));
+    if read.is_empty() && write.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "\n# Paths that the sandbox does not show. Uncomment what the project's commands need.\n#sandbox:\n",
+    );
+    if !read.is_empty() {
+        let _ =
+            writeln!(text, "#  read: [{}]    # may hold credentials, which agents could then read", read.join(", "));
+    }
+    if !write.is_empty() {
+        let _ = writeln!(text, "#  write: [{}]    # agents could then use your databases", write.join(", "));
+    }
+    text
+}
+
 /// Quotes any text as a YAML scalar.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '/' | '=' | '&' | '|');
@@ -248,7 +274,7 @@ mod tests {
     fn installed_programs_become_gates_and_missing_ones_suggestions() {
         let survey =
             survey(&[("Cargo.toml", "[package]\nname = 'x'\n[lints.clippy]\nall = 'warn'\n"), ("src/lib.rs", "")]);
-        let with = text(&survey, |program| program == "cargo-audit", |_| false);
+        let with = text(&survey, |program| program == "cargo-audit", |_| false, |_| false);
         let gates: Vec<_> =
             Config::parse(&with).unwrap().quality_gates.into_iter().map(|gate| (gate.name, gate.required)).collect();
         let expected = [("lint", true), ("test", true), ("cargo audit", false)];
@@ -266,22 +292,23 @@ mod tests {
         let commands = |text: &str| -> Vec<String> {
             Config::parse(text).unwrap().quality_gates.into_iter().map(|gate| gate.command).collect()
         };
-        let without = text(&survey, |program| program == "go", |_| false);
+        let without = text(&survey, |program| program == "go", |_| false, |_| false);
         assert_eq!(commands(&without), ["cd a && go vet ./...", "cd a && go test ./..."]);
         assert!(
             without.contains("  #- name: lint a by golangci-lint\n  #  command: cd a && golangci-lint run\n"),
             "{without}"
         );
         assert_eq!(Config::parse(&without).unwrap().merge.prepare.as_deref(), Some("cd a && go get -t ./..."));
-        let with = text(&survey, |_| true, |_| false);
+        let with = text(&survey, |_| true, |_| false, |_| false);
         assert_eq!(commands(&with)[0], "cd a && golangci-lint run");
         assert!(!with.contains("#- "), "{with}");
     }
 
     #[test]
     fn go_install_is_skipped_without_requirements_or_with_a_vendor_directory() {
-        let prepare =
-            |files: &[(&str, &str)]| Config::parse(&text(&survey(files), |_| true, |_| false)).unwrap().merge.prepare;
+        let prepare = |files: &[(&str, &str)]| {
+            Config::parse(&text(&survey(files), |_| true, |_| false, |_| false)).unwrap().merge.prepare
+        };
         let manifest = ("go.mod", "module x\n\nrequire (\n\texample.com/y v1.0.0\n)\n");
         assert_eq!(prepare(&[("go.mod", "module x\n\ngo 1.26\n")]), None);
         assert_eq!(prepare(&[manifest, ("vendor/modules.txt", "# example.com/y v1.0.0\n")]), None);
@@ -292,14 +319,43 @@ mod tests {
     fn toolchain_variables_are_passed_to_the_gates() {
         let survey = survey(&[("Cargo.toml", "[package]\nname = 'x'\n"), ("src/lib.rs", "")]);
         let set = ["RUSTUP_HOME", "GOPATH", "JAVA_HOME", "SSL_CERT_FILE", "HTTPS_PROXY"];
-        let text = text(&survey, |_| true, |name| set.contains(&name));
+        let text = text(&survey, |_| true, |name| set.contains(&name), |_| false);
         assert_eq!(Config::parse(&text).unwrap().env.pass, ["RUSTUP_HOME", "SSL_CERT_FILE"]);
         assert!(text.contains("since they may hold a password: HTTPS_PROXY."), "{text}");
     }
 
     #[test]
+    fn what_the_sandbox_hides_is_proposed_as_a_comment() {
+        let manifest = r#"{"dependencies": {"pg": "8", "ioredis": "5"}}"#;
+        let survey = survey(&[("package.json", manifest), ("compose.yaml", "services: {db: {image: 'mysql:8'}}")]);
+        let there = ["~/.npmrc", "~/.cargo/config.toml", "/var/run/postgresql", "/run/mysqld"];
+        let text = text(&survey, |_| true, |_| false, |path| there.contains(&path));
+        let block = "#sandbox:\n\
+                     #  read: [~/.npmrc]    # may hold credentials, which agents could then read\n\
+                     #  write: [/var/run/postgresql, /run/mysqld]    # agents could then use your databases\n";
+        assert!(text.contains(block), "{text}");
+        assert_eq!(Config::parse(&text).unwrap().sandbox.read, [] as [&str; 0]);
+        let sandbox =
+            Config::parse(&block.replace('#', "").replace("    may", "  # may").replace("    agents", "  # agents"));
+        let sandbox = sandbox.unwrap().sandbox;
+        assert_eq!((sandbox.read, sandbox.write.len()), (vec!["~/.npmrc".to_owned()], 2));
+    }
+
+    #[test]
+    fn nothing_is_proposed_for_other_stacks_or_without_the_file() {
+        let all = |files: &[(&str, &str)]| text(&survey(files), |_| true, |_| false, |_| true);
+        let cargo = all(&[("Cargo.toml", "[package]\nname = 'x'\n"), ("src/lib.rs", "")]);
+        assert!(cargo.contains("#  read: [~/.cargo/config.toml]") && !cargo.contains("#  write:"), "{cargo}");
+        let go = all(&[("go.mod", "module x\n\nrequire github.com/jackc/pgx/v5 v5.0.0\n")]);
+        assert!(go.contains("#  read: [~/.config/go/env]") && go.contains("#  write: [/var/run/postgresql]"), "{go}");
+        assert!(!all(&[("notes.txt", "postgres")]).contains("sandbox:"));
+        let without = text(&survey(&[("package.json", "{}")]), |_| true, |_| false, |_| false);
+        assert!(!without.contains("sandbox:"), "{without}");
+    }
+
+    #[test]
     fn a_config_without_gates_is_valid() {
-        let text = text(&survey(&[("notes.txt", "x")]), |_| false, |_| false);
+        let text = text(&survey(&[("notes.txt", "x")]), |_| false, |_| false, |_| false);
         assert_eq!(Config::parse(&text).unwrap().quality_gates, []);
     }
 
@@ -310,7 +366,7 @@ mod tests {
             ("Cargo.toml", "[package]\nname = 'x'"),
             ("go.mod", "module x\n"),
         ]);
-        let config = Config::parse(&text(&survey, |_| false, |_| false)).unwrap();
+        let config = Config::parse(&text(&survey, |_| false, |_| false, |_| false)).unwrap();
         let names: Vec<_> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
         assert_eq!(names, ["lint", "test", "test by cargo", "test by go"]);
         assert_eq!(config.merge.prepare.as_deref(), Some("(npm install) && (cargo update --workspace)"));
@@ -324,7 +380,7 @@ mod tests {
             survey.name = Some(name.clone());
             let command = format!("cd '{dir}' && x");
             survey.quality.commands.push(Command { kind: Kind::Test, command: command.clone(), dir, from: String::new(), otherwise: None });
-            let text = text(&survey, |_| true, |_| true);
+            let text = text(&survey, |_| true, |_| true, |_| false);
             let config = Config::parse(&text).map_err(|problems| TestCaseError::fail(format!("{problems:?}\n{text}")))?;
             prop_assert_eq!(config.project.name, Some(one_line(&name)).filter(|name| !name.is_empty()));
             prop_assert_eq!(&config.quality_gates[0].command, &command);

@@ -1,8 +1,9 @@
 //! Finds out what the project's commands need from the machine they run on.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use mahabharatha_sys::proc::leading_program;
+use mahabharatha_sys::proc::{self, leading_program};
 
 use super::detect::{Survey, Tool};
 
@@ -52,4 +53,33 @@ pub fn variables(survey: &Survey, is_set: impl Fn(&str) -> bool) -> Vec<&'static
 pub fn proxy_variables(is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "NO_PROXY", "no_proxy"];
     names.into_iter().filter(|name| is_set(name)).collect()
+}
+
+/// Files with the settings of package registries.
+const REGISTRY_FILES: [(Tool, &[&str]); 5] = [
+    (Tool::Node, &["~/.npmrc"]),
+    (Tool::Rust, &["~/.cargo/config.toml"]),
+    (Tool::Python, &["~/.pip/pip.conf", "~/.config/pip/pip.conf"]),
+    (Tool::Java, &["~/.m2/settings.xml", "~/.gradle/gradle.properties"]),
+    (Tool::Go, &["~/.config/go/env"]),
+];
+
+/// Returns the files with settings of registries that the project's package managers would read. They may hold
+/// credentials.
+pub fn registry_files(survey: &Survey, exists: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let used = REGISTRY_FILES.into_iter().filter(|(tool, _)| survey.toolchain(*tool).is_some());
+    used.flat_map(|(_, files)| files).copied().filter(|file| exists(file)).collect()
+}
+
+/// Returns the directories with sockets of the databases that the project uses.
+pub fn database_sockets(survey: &Survey, exists: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    survey.stack.databases.iter().map(|database| database.sockets()).filter(|dir| exists(dir)).collect()
+}
+
+/// Tells whether there is a file or directory; `~/` is the home directory.
+pub fn exists(path: &str) -> bool {
+    match (path.strip_prefix("~/"), proc::home()) {
+        (Some(below), Some(home)) => home.join(below).exists(),
+        _ => Path::new(path).exists(),
+    }
 }

@@ -277,7 +277,7 @@ struct Source<'a> {
 /// Returns the files that every project needs, new or existing.
 fn follows_from(root: &Path, source: Source<'_>, warnings: &mut Vec<String>) -> Vec<NewFile> {
     let Source { survey, record, config, selection } = source;
-    let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there, proc::is_set))];
+    let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there, proc::is_set, machine::exists))];
     // The same content that a run writes where the file is missing.
     if !root.join(IGNORE).exists() {
         files.push(NewFile::ours(IGNORE, projection::IGNORE));

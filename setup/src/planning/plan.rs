@@ -64,7 +64,7 @@ pub fn plan(place: &Place, ui: &Ui, directory: &Path, options: &PlanOptions) -> 
 
 /// Author of the requirements.
 enum Author<'a> {
-    Agent(Asker<'a>),
+    Agent(Box<Asker<'a>>),
     Person,
     Form,
 }
@@ -153,10 +153,10 @@ impl Planning<'_> {
             Some("none") => Ok(Author::Form),
             Some(name) => {
                 let asker = Asker::named(name, Role::ProductOwner, config, &place.project, &place.paths)?;
-                Ok(Author::Agent(asker.after_run(self.run_cost)))
+                Ok(Author::Agent(Box::new(asker.after_run(self.run_cost))))
             }
             None => match Asker::default_one(Role::ProductOwner, config, &place.project, &place.paths) {
-                Ok(asker) => Ok(Author::Agent(asker.after_run(self.run_cost))),
+                Ok(asker) => Ok(Author::Agent(Box::new(asker.after_run(self.run_cost)))),
                 Err(why) => {
                     ui.note(&format!("No agent is asked: {}.", why.message()));
                     Ok(if ui.can_ask() { Author::Person } else { Author::Form })

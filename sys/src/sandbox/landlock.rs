@@ -79,3 +79,21 @@ fn allow(rules: RulesetCreated, path: &Path, access: Access) -> io::Result<Rules
     let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(INTERFACE) };
     rules.add_rule(PathBeneath::new(place, rights)).map_err(io::Error::other)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_directories_are_left_out_at_any_depth() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for path in ["a", "b/c/hidden", "b/d", "hidden"] {
+            std::fs::create_dir_all(at(path)).unwrap();
+        }
+        let mut shown = without(dir.path(), &[at("hidden"), at("b/c/hidden")]);
+        shown.sort();
+        assert_eq!(shown, [at("a"), at("b/d")]);
+        assert_eq!(without(&at("b"), &[at("hidden")]), [at("b")]);
+    }
+}

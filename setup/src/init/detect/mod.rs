@@ -131,7 +131,7 @@ mod tests {
             let survey = survey(dir.path(), |_| false).unwrap();
             let report = infrastructure::text(&survey);
             prop_assert_eq!(report.lines().filter(|line| line.starts_with("# ")).count(), 1);
-            let text = config::text(&survey, |_| true, |_| true);
+            let text = config::text(&survey, |_| true, |_| true, |_| true);
             let config = mahabharatha_core::config::Config::parse(&text);
             prop_assert!(config.is_ok(), "{:?}\n{}", config, text);
         }

@@ -16,6 +16,47 @@ pub struct Stack {
     pub frameworks: Vec<Framework>,
     pub managers: Vec<Manager>,
     pub toolchains: Vec<Toolchain>,
+    #[serde(skip)]
+    pub databases: Vec<Database>,
+}
+
+/// A database server that a project may reach by a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Database {
+    Postgres,
+    MySql,
+    Redis,
+}
+
+impl Database {
+    /// Returns the directory of the server's socket.
+    pub fn sockets(self) -> &'static str {
+        match self {
+            Database::Postgres => "/var/run/postgresql",
+            Database::MySql => "/run/mysqld",
+            Database::Redis => "/run/redis",
+        }
+    }
+
+    /// Tells whether a package of this name is a client of the database.
+    fn is_client(self, package: &str) -> bool {
+        let (parts, whole): (&[&str], &[&str]) = match self {
+            Database::Postgres => (&["postgres", "psycopg", "asyncpg", "pgx", "lib/pq"], &["pg"]),
+            Database::MySql => (&["mysql", "mariadb"], &[]),
+            Database::Redis => (&["redis"], &[]),
+        };
+        let package = package.to_ascii_lowercase();
+        whole.contains(&package.as_str()) || parts.iter().any(|part| package.contains(part))
+    }
+
+    /// Returns the name of the server's container image.
+    fn image(self) -> &'static str {
+        match self {
+            Database::Postgres => "postgres",
+            Database::MySql => "mysql",
+            Database::Redis => "redis",
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -114,7 +155,21 @@ pub fn survey(tree: &Tree, manifests: &[Manifest]) -> Stack {
         frameworks: frameworks(manifests),
         managers: managers(tree, manifests),
         toolchains: toolchain::found(tree, manifests),
+        databases: databases(tree, manifests),
     }
+}
+
+/// Returns the databases that a manifest or a compose file names.
+fn databases(tree: &Tree, manifests: &[Manifest]) -> Vec<Database> {
+    let packages: Vec<String> =
+        manifests.iter().flat_map(Manifest::dependencies).map(|dependency| dependency.name).collect();
+    let compose = ["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"];
+    let compose: String =
+        compose.into_iter().filter(|path| tree.has(path)).filter_map(|path| tree.read(path)).collect();
+    let is_used = |database: &Database| {
+        packages.iter().any(|package| database.is_client(package)) || compose.contains(database.image())
+    };
+    [Database::Postgres, Database::MySql, Database::Redis].into_iter().filter(is_used).collect()
 }
 
 fn languages(tree: &Tree) -> Vec<Language> {
