@@ -1,6 +1,5 @@
 //! `debug`: shows what blocks a feature and the state of its files; `--repair` fixes what can be fixed.
 
-use std::fs;
 use std::path::Path;
 
 use clap::Args;
@@ -19,6 +18,7 @@ use mahabharatha_engine::report::hypotheses::hypotheses;
 use mahabharatha_engine::report::projection::projection;
 use mahabharatha_engine::report::text::count;
 use mahabharatha_engine::session::{self, control};
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::atomic::sweep;
@@ -119,7 +119,7 @@ fn journal_state(place: &Place, examined: &Examined, inconsistent: Option<&Error
 }
 
 fn projection_state(place: &Place, run: Option<&Run>) -> &'static str {
-    let Ok(text) = fs::read(place.paths.projection()) else { return "missing" };
+    let Ok(text) = bounded::read(&place.paths.projection(), LARGE_FILE_BYTES) else { return "missing" };
     match serde_json::from_slice::<serde_json::Value>(&text) {
         Err(_) => "unreadable",
         Ok(found)

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use mahabharatha_core::ids::{Feature, WorkerId};
 use mahabharatha_core::run::effect::{Job, Purpose};
 use mahabharatha_core::secrets::Allowed;
 use mahabharatha_core::spec::TaskSpec;
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Identity, Pinned};
 use mahabharatha_sys::proc::{MARKER, base_env};
@@ -134,7 +134,7 @@ pub fn result_ref(feature: &Feature, job: &Job) -> String {
 impl JobSpec {
     pub fn read(job_dir: &Path) -> Result<JobSpec> {
         let path = job_dir.join(FILE);
-        let bytes = fs::read(&path).map_err(io("read", &path))?;
+        let bytes = bounded::read(&path, LARGE_FILE_BYTES).map_err(io("read", &path))?;
         serde_json::from_slice(&bytes)
             .map_err(|error| Error::new(Kind::Invalid, format!("{} is not a job spec: {error}", path.display())))
     }

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Git, GitError, Result, executable};
+use crate::bounded;
 use crate::proc::{Cmd, Exit, base_env};
 
 /// Settings that affect what is checked out or committed; their values at the start of a run apply to all of it.
@@ -100,7 +102,7 @@ impl Settings {
             (INFO_EXCLUDE, Some(self.git_dir.join("info/exclude"))),
             (INFO_ATTRIBUTES, Some(self.git_dir.join("info/attributes"))),
         ] {
-            if let Some(text) = path.map(|path| read_bounded(&path)).transpose()?.flatten() {
+            if let Some(text) = path.map(|path| read_text(&path)).transpose()?.flatten() {
                 pinned.push((key.into(), text));
             }
         }
@@ -230,15 +232,14 @@ fn user_file(configured: Option<&str>, default_name: &str) -> Option<PathBuf> {
     }
 }
 
-fn read_bounded(path: &Path) -> Result<Option<String>> {
-    match std::fs::metadata(path) {
-        Ok(found) if found.is_file() && found.len() > MAX_FILE_BYTES => {
+/// Returns the text of a file that git would read; `None` if there is none, or nothing in it.
+fn read_text(path: &Path) -> Result<Option<String>> {
+    match bounded::read(path, MAX_FILE_BYTES) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.trim().is_empty())),
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => {
             Err(GitError::Unsupported(format!("{} is larger than {MAX_FILE_BYTES} bytes", path.display())))
         }
-        Ok(found) if found.is_file() => {
-            let bytes = std::fs::read(path).map_err(|error| GitError::file("cannot read", path, error))?;
-            Ok(Some(String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.trim().is_empty()))
-        }
-        _ => Ok(None),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(GitError::file("cannot read", path, error)),
+        Err(_) => Ok(None),
     }
 }

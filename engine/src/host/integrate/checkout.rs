@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::event::Obstacle;
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Change, Git, GitError, IndexInput, RepoPath};
 
 use super::Integration;
-use super::index_lock::IndexLock;
+use super::index_lock::{IndexLock, copy_index};
 use super::worktree::{admin_dir, short_name};
 
 /// Files in a worktree's git directory that show an unfinished git operation, and the name of that operation.
@@ -82,7 +83,7 @@ impl Checkout {
     /// Returns whether the index still has a file as of `was` that the branch has changed between `was` and `now`.
     pub fn is_left_behind(&self, was: &Oid, now: &Oid) -> Result<bool> {
         let copy = self.scratch.join("behind.index");
-        if fs::copy(&self.index, &copy).is_err() {
+        if copy_index(&self.index, &copy).is_err() {
             return Ok(false);
         }
         let git = self.git.clone().index(&copy);
@@ -225,9 +226,9 @@ fn in_the_way(path: &Path, files: Vec<String>, why: String) -> Obstacle {
 }
 
 fn is_rebasing(admin: &Path, branch: &str) -> bool {
-    ["rebase-merge/head-name", "rebase-apply/head-name"]
-        .iter()
-        .any(|name| fs::read_to_string(admin.join(name)).is_ok_and(|text| text.trim() == branch))
+    ["rebase-merge/head-name", "rebase-apply/head-name"].iter().any(|name| {
+        bounded::read_to_string(&admin.join(name), SMALL_FILE_BYTES).is_ok_and(|text| text.trim() == branch)
+    })
 }
 
 fn exists(path: &Path) -> bool {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::is_lock_file;
 use mahabharatha_core::ids::Oid;
+use mahabharatha_sys::bounded::{self, INDEX_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage};
@@ -17,6 +18,7 @@ use mahabharatha_sys::store::tree;
 
 use super::{Integration, Note};
 use crate::confinement::Confined;
+use crate::worker::check_inside;
 
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
@@ -64,7 +66,8 @@ impl Integration {
     /// Returns the commit last shown to the user, or the user's newest commit on top of it. Staging may have moved
     /// since.
     fn shown(&self) -> Result<Option<Oid>> {
-        let Some(shown) = fs::read_to_string(self.shown_file()).ok().and_then(|text| Oid::new(text).ok()) else {
+        let shown = bounded::read_to_string(&self.shown_file(), SMALL_FILE_BYTES).ok();
+        let Some(shown) = shown.and_then(|text| Oid::new(text).ok()) else {
             return Ok(None);
         };
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?;
@@ -82,6 +85,7 @@ impl<'a> StagingWorktree<'a> {
     /// not exist yet.
     pub fn open(integration: &'a Integration, at: &Oid) -> Result<Self> {
         let path = integration.paths.staging_worktree();
+        check_inside(integration.project.root(), &path)?;
         let common_dir = integration.project.common_dir();
         let admin = match admin_dir(common_dir, &path) {
             Some(admin) => admin,
@@ -155,7 +159,7 @@ impl<'a> StagingWorktree<'a> {
         let (link, text) = (self.path.join(".git"), format!("gitdir: {}\n", self.admin.display()));
         let regular =
             fs::symlink_metadata(&link).is_ok_and(|found| found.is_file() && found.len() == text.len() as u64);
-        if regular && fs::read(&link).is_ok_and(|found| found == text.as_bytes()) {
+        if regular && bounded::read(&link, SMALL_FILE_BYTES).is_ok_and(|found| found == text.as_bytes()) {
             return Ok(());
         }
         tree::remove(&link)?;
@@ -184,7 +188,7 @@ impl<'a> StagingWorktree<'a> {
     pub fn show_conflict(&self, staging: &Oid, theirs: &Oid, tree: &Oid, stages: &[Stage]) -> Result<()> {
         self.set_to(tree)?;
         self.git.mark_conflict(stages)?;
-        self.publish_state(&fs::read(&self.index).map_err(io("read", &self.index))?)?;
+        self.publish_state(&bounded::read(&self.index, INDEX_BYTES).map_err(io("read", &self.index))?)?;
         let branch = short_name(&self.integration.base_branch);
         let message = format!("Merge {branch} into {}\n", short_name(&self.integration.paths.staging_branch()));
         self.write("ORIG_HEAD", &format!("{staging}\n"))?;
@@ -204,7 +208,7 @@ impl<'a> StagingWorktree<'a> {
 
     /// Returns the commit that the unfinished merge started from.
     fn merge_start(&self) -> Option<Oid> {
-        Oid::new(fs::read_to_string(self.admin.join("ORIG_HEAD")).ok()?.trim()).ok()
+        Oid::new(bounded::read_to_string(&self.admin.join("ORIG_HEAD"), SMALL_FILE_BYTES).ok()?.trim()).ok()
     }
 
     /// Saves the user's work in an abandoned merge, or uncommitted changes made after staging was shown.
