@@ -458,6 +458,8 @@ pub enum Obstacle {
     WorkLost { tasks: Vec<TaskId> },
     /// The repository no longer has all objects of the staged commit; it must be staged again.
     StagingLost,
+    /// Git objects of the level have other contents than their names say.
+    Forged { objects: Vec<String> },
 }
 
 impl fmt::Display for Obstacle {
@@ -465,7 +467,7 @@ impl fmt::Display for Obstacle {
         match self {
             Obstacle::BaseMoved => f.write_str("the base branch kept moving while the gates ran"),
             Obstacle::BaseRewritten { was, now: None } => {
-                write!(f, "the base branch is gone; it stood at {}", was.short())
+                write!(f, "the base branch is gone, or a symbolic ref now; it stood at {}", was.short())
             }
             Obstacle::BaseRewritten { was, now: Some(_) } => {
                 write!(f, "the base branch was rewritten: it no longer contains {}", was.short())
@@ -490,6 +492,10 @@ impl fmt::Display for Obstacle {
                 )
             }
             Obstacle::StagingLost => f.write_str("the repository loses what is staged: objects of it are missing"),
+            Obstacle::Forged { objects } => {
+                let objects = objects.join(", ");
+                write!(f, "git objects have other contents than their names say, and do not land: {objects}")
+            }
         }
     }
 }

@@ -107,6 +107,7 @@ impl Inner {
             paths: self.paths.clone(),
             repository: self.repository.clone(),
             objects: Git::objects(&dir, self.project.common_dir(), &self.pinned)?,
+            pinned: self.pinned.clone(),
             identity: self.identity.clone(),
             base_branch: self.base_branch.clone(),
             target: self.config.merge.target,

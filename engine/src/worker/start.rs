@@ -247,19 +247,22 @@ fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
 }
 
 fn set_branch(spec: &JobSpec) -> Result<()> {
-    let loose = spec.common_dir.join(&spec.branch);
-    let base = spec.job.base.as_str();
-    if fs::read_to_string(&loose).is_ok_and(|text| text.trim() == base) {
+    let git = Git::repository(&spec.common_dir);
+    if git.resolve_ref(&spec.branch)?.as_ref() == Some(&spec.job.base) {
         return Ok(());
     }
-    remove_lock(&loose)?;
+    remove_lock(&spec.common_dir.join(&spec.branch))?;
     let set = RefChange::Set { name: spec.branch.clone(), new: spec.job.base.clone() };
-    Ok(Git::repository(&spec.common_dir).update_refs(&[set], "mahabharatha: start of an attempt")?)
+    Ok(git.update_refs(&[set], "mahabharatha: start of an attempt")?)
 }
 
-/// Returns the commit that the worker's branch was moved to, if it was. No stray: nothing is merged through the branch.
+/// Returns where the worker's branch was moved to, if it was. No stray: nothing is merged through the branch.
 pub fn moved_branch(spec: &JobSpec) -> Option<String> {
-    let now = Git::repository(&spec.common_dir).resolve_ref(&spec.branch).ok()??;
+    let git = Git::repository(&spec.common_dir);
+    if git.is_symbolic(&spec.branch) {
+        return Some("another branch by a symbolic ref".to_owned());
+    }
+    let now = git.resolve_ref(&spec.branch).ok()??;
     (now != spec.job.base).then(|| now.to_string())
 }
 

@@ -15,6 +15,7 @@ mod objects;
 mod path;
 mod private_copy;
 mod refs;
+mod rehash;
 mod status;
 mod trees;
 mod worktrees;
@@ -217,7 +218,7 @@ impl Git {
 /// Arguments, environment and input of one git call.
 struct Call {
     args: Vec<OsString>,
-    env: Vec<(&'static str, String)>,
+    env: Vec<(&'static str, OsString)>,
     input: Option<Vec<u8>>,
 }
 
@@ -231,7 +232,7 @@ impl Call {
         self
     }
 
-    fn env(mut self, key: &'static str, value: impl Into<String>) -> Self {
+    fn env(mut self, key: &'static str, value: impl Into<OsString>) -> Self {
         self.env.push((key, value.into()));
         self
     }

@@ -29,7 +29,7 @@ use mahabharatha_core::config::{Gate, MergeTarget};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::GateFailure;
-use mahabharatha_sys::git::{Git, Identity};
+use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 
 use crate::confinement::Confinement;
@@ -49,6 +49,7 @@ pub struct Integration {
     pub repository: Git,
     /// A private git directory with the pinned settings, for files and objects.
     pub objects: Git,
+    pub pinned: Pinned,
     pub identity: Identity,
     /// The full ref name of the branch that levels land on.
     pub base_branch: String,
@@ -116,6 +117,11 @@ impl Integration {
     /// Returns whether the repository no longer has all objects of the commit.
     fn is_lost(&self, commit: &Oid) -> mahabharatha_sys::error::Result<bool> {
         Ok(!self.objects.lost(std::slice::from_ref(commit))?.is_empty())
+    }
+
+    /// Makes our git directory anew, because a command of the project could write there. Its indexes go with it.
+    fn renew_git_dir(&self) -> mahabharatha_sys::error::Result<()> {
+        Ok(Git::objects(self.objects.git_dir(), self.project.common_dir(), &self.pinned).map(drop)?)
     }
 
     fn tree_of(&self, commit: &Oid) -> mahabharatha_sys::error::Result<Oid> {

@@ -139,7 +139,8 @@ impl<'a> StagingWorktree<'a> {
 
     /// Creates the sandbox for a command in the worktree. A check may have no network.
     pub fn sandbox(&self, is_check: bool) -> Result<Sandbox> {
-        let Integration { project, paths, confinement, identity, .. } = self.integration;
+        let Integration { project, paths, confinement, identity, known, .. } = self.integration;
+        known.restore(&self.index)?;
         let confined = Confined {
             dir: paths.dir().join("staging-sandbox"),
             worktree: &self.path,
@@ -286,7 +287,8 @@ impl Integration {
             .hint("Move it away, then run the same command again."));
         }
         if self.repository.resolve_ref(&branch)?.is_none() {
-            self.repository.update_ref(&branch, at, None)?;
+            let set = RefChange::Set { name: branch.clone(), new: at.clone() };
+            self.repository.update_refs(&[set], "")?;
         }
         crash::point(|| "add staging before");
         let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
