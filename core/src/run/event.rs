@@ -434,6 +434,8 @@ pub enum Note {
     StagingKept { name: String },
     /// Commits on the branch that the run did not make and that land with the level.
     Gained { branch: String, commits: Vec<String> },
+    /// Lock files that `merge.prepare` made and that are not committed: they are not in git and no task owns them.
+    LockFilesLeftOut { files: Vec<String> },
     /// A ref of the run was changed from outside and is restored.
     RefPutBack { name: String },
     /// The journal was changed from outside and is restored; the changed one is kept in this file.

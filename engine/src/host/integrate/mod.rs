@@ -105,6 +105,8 @@ pub enum Note {
     Kept { name: String },
     /// A branch has commits that were not made by the run and that land with the level.
     Gained { level: Level, branch: String, commits: Vec<String> },
+    /// Lock files that `merge.prepare` made and that are not committed.
+    LockFilesLeftOut { level: Level, files: Vec<String> },
     /// A ref of the run was changed from outside and has been restored.
     PutBack { name: String },
 }

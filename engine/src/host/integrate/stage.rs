@@ -167,7 +167,7 @@ fn is_plain(path: &RepoPath) -> bool {
     parts.all(|part| !matches!(part, b"" | b"." | b"..") && !part.eq_ignore_ascii_case(b".git"))
 }
 
-fn owns(owned: &[OwnedPath], path: &RepoPath) -> bool {
+pub(super) fn owns(owned: &[OwnedPath], path: &RepoPath) -> bool {
     match path.as_str() {
         Some(path) => owned.iter().any(|owned| owned.covers(path)),
         // Specs are text, so a name that is not UTF-8 can only be owned through its directory.

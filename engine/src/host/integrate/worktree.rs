@@ -10,12 +10,13 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage};
+use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage, StatusEntry};
 use mahabharatha_sys::sandbox::Sandbox;
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
 use mahabharatha_sys::store::tree;
 
+use super::stage::owns;
 use super::{Integration, Note};
 use crate::confinement::Confined;
 use crate::worker::check_inside;
@@ -173,16 +174,27 @@ impl<'a> StagingWorktree<'a> {
         Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
     }
 
-    /// Returns the tree with the changed lock files of the worktree and no other change.
-    pub fn tree_with_lock_files(&self) -> Result<Oid> {
+    /// Returns the tree with the changed lock files of the worktree and no other change, and the lock files that are
+    /// left out: symbolic links, and new ones that no task owns.
+    pub fn tree_with_lock_files(&self) -> Result<(Oid, Vec<RepoPath>)> {
         self.integration.known.restore(&self.index)?;
-        let changed = self.git.status()?.into_iter().filter(|entry| {
-            matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked)
-                && entry.path.as_str().is_some_and(is_lock_file)
-        });
-        let paths: Vec<RepoPath> = changed.map(|entry| entry.path).collect();
-        self.git.update_index(&paths)?;
-        Ok(self.git.write_tree()?)
+        let status = self.git.status()?.into_iter();
+        let (taken, left_out): (Vec<_>, Vec<_>) = status
+            .filter(|entry| matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked))
+            .filter(|entry| entry.path.as_str().is_some_and(is_lock_file))
+            .partition(|entry| self.may_be_committed(entry));
+        self.git.update_index(taken.iter().map(|entry| &entry.path))?;
+        Ok((self.git.write_tree()?, left_out.into_iter().map(|entry| entry.path).collect()))
+    }
+
+    fn may_be_committed(&self, lock_file: &StatusEntry) -> bool {
+        let StatusEntry { path, found } = lock_file;
+        let is_file = || fs::symlink_metadata(path.under(&self.path)).is_ok_and(|found| found.is_file());
+        match found {
+            Found::Deleted => true,
+            Found::Untracked => is_file() && self.integration.owners.values().any(|owned| owns(owned, path)),
+            _ => is_file(),
+        }
     }
 
     /// Leaves the conflict as `git merge` would, so that the user's `git commit` creates the merge.
