@@ -39,6 +39,7 @@ mod progress;
 mod races;
 mod readers;
 mod reasons;
+mod repositories;
 mod resume;
 mod secrets;
 mod specs;

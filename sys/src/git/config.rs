@@ -125,6 +125,18 @@ impl Settings {
         self.get("init.defaultbranch").filter(|branch| !branch.is_empty())
     }
 
+    /// Returns the settings of a sparse checkout; none if the checkout is not sparse.
+    pub(super) fn sparse_checkout(&self) -> Vec<(String, String)> {
+        let is_set = |key| self.get(key).is_some_and(|value| matches!(value, "true" | "yes" | "on" | "1"));
+        if !is_set("core.sparsecheckout") {
+            return Vec::new();
+        }
+        let cone = is_set("core.sparsecheckoutcone");
+        let settings =
+            [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", if cone { "true" } else { "false" })];
+        settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    }
+
     fn name(&self) -> Option<String> {
         self.variable_or_setting("GIT_AUTHOR_NAME", "user.name")
     }
@@ -208,6 +220,7 @@ fn check_extension(name: &str, value: &str) -> Result<()> {
         return Ok(());
     }
     Err(GitError::Unsupported(match name {
+        "refstorage" if value == "reftable" => super::refs::REFTABLE.into(),
         "partialclone" => "it is a partial clone, and missing objects cannot be fetched during a task; fetch them all \
                            and remove the filter (`git fetch --refetch --no-filter`, \
                            `git config --unset extensions.partialClone`)"

@@ -305,6 +305,10 @@ impl Integration {
         crash::point(|| "add staging before");
         let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
         self.repository.run(args.into_iter().chain([path, Path::new(short_name(&branch))]))?;
+        if let Some(admin) = admin_dir(self.project.common_dir(), path) {
+            // Git copies the patterns of a sparse checkout; gates see every file.
+            let _ = fs::remove_file(admin.join("info/sparse-checkout"));
+        }
         crash::point(|| "add staging after");
         Ok(())
     }
