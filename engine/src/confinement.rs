@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::{Isolation, Sandbox as Config};
 use mahabharatha_core::ids::Oid;
+use mahabharatha_sys::bounded::{self, INDEX_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Git, Identity, PrivateCopy};
 use mahabharatha_sys::proc;
@@ -65,7 +66,7 @@ impl Confinement {
         if self.isolation == Isolation::Off {
             return Ok(sandbox);
         }
-        if confined.spec_dir.is_dir() {
+        if confined.spec_dir.is_dir() && bounded::check_place(confined.spec_dir).is_ok() {
             sandbox.read(confined.spec_dir);
         }
         self.read.iter().for_each(|path| sandbox.read(path));
@@ -129,7 +130,7 @@ fn add_git(sandbox: &mut Sandbox, confined: &Confined<'_>) -> Result<()> {
 /// Writes a git directory for `workdir`, the worktree as programs see it.
 fn write_git_dir(dir: &Path, workdir: &Path, objects: &[PathBuf], confined: &Confined<'_>) -> Result<()> {
     let Confined { head, branch, index, identity, .. } = *confined;
-    let bytes = fs::read(index).map_err(io("read", index))?;
+    let bytes = bounded::read(index, INDEX_BYTES).map_err(io("read", index))?;
     let written = fs::metadata(index).and_then(|found| found.modified()).map_err(io("read", index))?;
     let index = (&bytes[..], written);
     let copy = PrivateCopy { dir, worktree: workdir, objects, head, branch, index, identity };

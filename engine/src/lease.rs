@@ -9,10 +9,10 @@ use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc::{self, ProcessId};
 use mahabharatha_sys::store::atomic::{make_dir, write_projected};
-use mahabharatha_sys::store::bounded;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use mahabharatha_core::design::unfilled;
 use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, TaskGraph};
 use mahabharatha_core::ids::{Feature, Oid};
 use mahabharatha_core::spec::{self, GraphFile, SpecError};
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{EntryType, Git};
 use mahabharatha_sys::project::{FeaturePaths, Project};
@@ -24,7 +25,7 @@ pub fn load_config(project: &Project) -> Result<Config> {
 
 /// Reads a configuration file; a missing file gives the defaults.
 pub fn read_config(path: &Path) -> Result<Config> {
-    let text = match fs::read_to_string(path) {
+    let text = match bounded::read_to_string(path, LARGE_FILE_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -181,7 +182,7 @@ pub fn try_read_graph(paths: &FeaturePaths, start: &StartTree) -> Result<Result<
 
 /// Reads a text file; `None` if it does not exist.
 fn read_text(path: &Path) -> Result<Option<Result<String, Unreadable>>> {
-    match fs::read_to_string(path) {
+    match bounded::read_to_string(path, LARGE_FILE_BYTES) {
         Ok(text) => Ok(Some(Ok(text))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -218,6 +219,7 @@ fn import(paths: &FeaturePaths, start: &StartTree) -> Result<Result<GraphFile, V
 
 fn task_files(paths: &FeaturePaths) -> Result<Vec<PathBuf>> {
     let dir = paths.task_files();
+    bounded::check_place(&dir).map_err(io("read", &dir))?;
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -138,7 +138,7 @@ pub fn io<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error 
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 error.hint("The disk is full: free some space, then run the same command again; nothing is lost.")
             }
-            io::ErrorKind::FileTooLarge => {
+            io::ErrorKind::FileTooLarge if what != "read" => {
                 error.hint("The file exceeds the size limit (ulimit -f, or the file system): raise the limit.")
             }
             io::ErrorKind::PermissionDenied => error.hint("Check its owner and permissions."),

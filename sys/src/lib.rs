@@ -1,5 +1,6 @@
 //! Access to the outside world, one module per boundary: processes, git, files, the terminal.
 
+pub mod bounded;
 pub mod crash;
 pub mod error;
 pub mod git;

@@ -8,6 +8,7 @@ use clap::Args;
 use mahabharatha_core::run::End;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_engine::session::{self, Options, Outcome};
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{self, FirstCommit, Git, Identity};
 use mahabharatha_sys::project::Project;
@@ -72,7 +73,8 @@ pub fn run(global: &Global, ui: &Arc<Ui>, args: &DemoArgs) -> Result<ExitCode> {
         "\n$ cat {} (here without its timeline, a Mermaid chart)",
         place.paths.completion().strip_prefix(&dir).unwrap_or(Path::new("COMPLETION.md")).display()
     ));
-    let report = fs::read_to_string(place.paths.completion()).map_err(io("read", &place.paths.completion()))?;
+    let report = bounded::read_to_string(&place.paths.completion(), LARGE_FILE_BYTES)
+        .map_err(io("read", &place.paths.completion()))?;
     ui.data(&without_section(&report, "## Timeline"));
     ui.note("\n$ git log --graph --oneline");
     ui.data(&log(&place.project)?);

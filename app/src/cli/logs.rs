@@ -126,6 +126,9 @@ fn print(ui: &Ui, zone: &TimeZone, logs: &Logs) {
             ui.painted(&render_record(record, zone, ui.paint()));
         }
     }
+    for incomplete in &logs.incomplete {
+        ui.warn(incomplete);
+    }
     if logs.unreadable > 0 {
         ui.warn(&format!("{} could not be read", count(logs.unreadable, "line")));
     }

@@ -5,8 +5,8 @@
 
 use mahabharatha_engine::report::status_line::{StatusLine, text};
 use mahabharatha_engine::session::control;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::project::{Place, Project};
-use mahabharatha_sys::store::bounded;
 use mahabharatha_sys::ui::Ui;
 use serde_json::Value;
 

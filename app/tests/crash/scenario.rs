@@ -82,6 +82,7 @@ impl Scenario {
     pub fn new() -> Scenario {
         let repo = Repo::new();
         repo.write(".mahabharatha/config.yaml", CONFIG);
+        repo.write("Cargo.lock", "");
         repo.commit("settings");
         repo.graph(FEATURE, &tasks());
         Scenario { repo, outside: tempfile::tempdir().unwrap() }

@@ -446,13 +446,15 @@ fn what_a_failing_gate_commits_does_not_land_when_it_is_tried_again() {
 #[test]
 fn lock_files_are_made_anew_in_staging() {
     let repo = Repo::new();
-    let prepare = "merge: { prepare: 'ls *.txt > Cargo.lock; touch junk' }\n";
+    let prepare = "merge: { prepare: 'ls *.txt > Cargo.lock; cp Cargo.lock go.sum; touch junk' }\n";
+    repo.write("Cargo.lock", "");
     committed(&repo, &gates(&[("locked", "test -e Cargo.lock && test ! -e junk")], prepare));
     // What a task leaves of a lock file is not taken.
     let first = task("A", 1, "a.txt", "echo half > Cargo.lock; echo A > a.txt");
     repo.graph("x", &[first, simple("B", 1, "b.txt"), simple("C", 2, "c.txt")]);
-    repo.run(&["run"]).code(0);
+    repo.run(&["run"]).code(0).says("merge.prepare made go.sum, which is not committed");
     assert_eq!(repo.read("Cargo.lock"), "a.txt\nb.txt\nc.txt\n");
+    assert!(!repo.exists("go.sum"));
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "main^2"]), "Prepare level 2: x");
     assert_eq!(repo.git(&["show", "main~1:Cargo.lock"]), "a.txt\nb.txt");
     assert_eq!(repo.git(&["diff", "--name-only", "main^2~1", "main^2"]), "Cargo.lock");

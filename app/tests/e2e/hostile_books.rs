@@ -88,6 +88,61 @@ fn the_refs_of_other_tasks_are_put_back_and_told() {
 }
 
 #[test]
+fn refs_that_were_made_symbolic_move_no_branch_of_a_person() {
+    let plant = |kept: &str| {
+        let names =
+            "heads/mahabharatha/x/staging heads/mahabharatha/x/worker-0 mahabharatha/x/tasks/A mahabharatha/x/tasks/C";
+        format!("for name in {names} {kept}; do git symbolic-ref refs/$name refs/heads/precious; done")
+    };
+    let fails_once = "test $MAHABHARATHA_ATTEMPT -gt 1 || { echo half > b; exit 1; }; echo B > b";
+    let repo = one_after_the_other(&[
+        with(simple("A", 1, "a"), json!({ "run": format!("echo A > a; {}", plant("mahabharatha/x/wip/B/1")) })),
+        doing("B", 1, "b", fails_once),
+        with(simple("C", 2, "c"), json!({ "run": format!("echo C > c; {}", plant("")) })),
+    ]);
+    let start = repo.git(&["rev-parse", "main"]);
+    repo.git(&["branch", "precious"]);
+    repo.run(&["run"]).code(0).says("refs/heads/mahabharatha/x/staging was changed from outside: it is restored");
+    assert_eq!(repo.git(&["rev-parse", "refs/heads/precious"]), start);
+    assert_eq!(repo.tree("main").keys().collect::<Vec<_>>(), [".mahabharatha/config.yaml", "README.md", "a", "b", "c"]);
+    assert_eq!(repo.git(&["show", "refs/mahabharatha/x/wip/B/1:b"]), "half");
+    let symbolic = repo.git(&["for-each-ref", "--format=%(symref)", "refs/mahabharatha", "refs/heads"]);
+    assert_eq!(symbolic.trim(), "");
+}
+
+#[test]
+fn a_base_that_is_an_alias_of_another_branch_moves_with_it() {
+    let repo = Repo::new();
+    repo.graph("x", &[simple("A", 1, "a")]);
+    repo.git(&["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+    repo.git(&["symbolic-ref", "HEAD", "refs/heads/alias"]);
+    repo.run(&["run"]).code(0);
+    assert_eq!(repo.git(&["symbolic-ref", "refs/heads/alias"]), "refs/heads/main");
+    assert_eq!((repo.tree("main")["a"].as_str(), repo.read("a").as_str()), ("A", "A\n"));
+    assert_eq!(repo.git(&["status", "--porcelain", "--untracked-files=no"]), "");
+}
+
+#[test]
+fn bytes_under_the_name_of_another_object_do_not_land() {
+    // The worker finds an object of that name and writes no other.
+    let does = "at() { printf '%s/objects/%s/%s' \"$G\" $(echo $1 | cut -c1-2) $(echo $1 | cut -c3-); }\n\
+                good=$(at $(echo A | git hash-object --stdin)); mkdir -p \"$(dirname \"$good\")\"\n\
+                cp \"$(at $(echo evil | git hash-object -w --stdin))\" \"$good\"";
+    let repo = one_after_the_other(&[hostile("A", 1, "a", does), simple("B", 2, "b")]);
+    let start = repo.git(&["rev-parse", "main"]);
+    repo.run(&["run"]).code(9).says("other contents than their names say").says("(a)");
+    repo.run(&["run"]).code(9).says("other contents than their names say");
+    assert_eq!(repo.git(&["rev-parse", "main"]), start);
+    assert!(!repo.exists("a"));
+    // The person does as the hint says.
+    let name = repo.git(&["rev-parse", "refs/mahabharatha/x/tasks/A:a"]);
+    repo.run(&["retry", "A"]).code(0);
+    fs::remove_file(repo.join(&format!(".git/objects/{}/{}", &name[..2], &name[2..]))).unwrap();
+    repo.run(&["run"]).code(0);
+    assert_eq!((repo.tree("main")["a"].as_str(), repo.read("a").as_str()), ("A", "A\n"));
+}
+
+#[test]
 fn a_base_that_was_moved_under_its_checkout_stops_the_run() {
     let repo = one_after_the_other(&[
         hostile("A", 1, "a", "git update-ref refs/heads/main $(evil main)"),

@@ -59,6 +59,8 @@ fn row_7_verifications_gates_and_prepare_are_shell_commands() {
         json!([{ "name": "shell", "command": gate }]),
         json!({ "prepare": "printf '%s\\n' [!C]* | sort > Cargo.lock && true" })
     ));
+    repo.write("Cargo.lock", "");
+    repo.commit("with a lock file");
     let verification = json!({ "verification": { "command": "grep hello a.txt | wc -l > count && test \"$(cat count)\" -eq 1 || exit 1; rm count" } });
     repo.graph("x", &[with(task("A", 1, "a.txt", "echo hello | tee a.txt > /dev/null && true"), verification)]);
     repo.run(&["run"]).code(0);

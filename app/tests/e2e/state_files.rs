@@ -1,10 +1,13 @@
 //! What a run writes for others to read: the projection, STATE.md, the logs.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{HELD, Repo, simple, with};
+use crate::support::{HELD, Ran, Repo, simple, with};
 
 fn projection(repo: &Repo, feature: &str) -> Value {
     serde_json::from_str(&repo.read(&format!(".mahabharatha/state/{feature}.json"))).unwrap()
@@ -232,4 +235,62 @@ fn a_state_md_that_cannot_be_read_fails_nothing() {
     repo.run(&["plan", "y", "--describe", "z", "--agent", "none"]).code(0).says("warning: cannot").says("is a draft");
     repo.run(&["run", "x"]).code(0).says("warning: cannot").says("x is completed");
     assert!(repo.exists(".gsd/STATE.md/mine"));
+}
+
+/// Everything below these directories, with its permissions.
+fn modes_below(repo: &Repo, dirs: &[&str]) -> Vec<(PathBuf, bool, u32)> {
+    let mut open: Vec<PathBuf> = dirs.iter().map(|dir| repo.join(dir)).collect();
+    let mut found = Vec::new();
+    while let Some(path) = open.pop() {
+        let of = fs::symlink_metadata(&path).unwrap();
+        if of.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().flatten().map(|entry| entry.path()));
+        }
+        found.push((path, of.is_dir(), of.mode() & 0o777));
+    }
+    found
+}
+
+#[test]
+fn state_logs_and_locks_are_private_whatever_the_umask() {
+    for sandbox in ["off", "auto"] {
+        check_permissions(sandbox);
+    }
+}
+
+fn check_permissions(sandbox: &str) {
+    let repo = Repo::new();
+    repo.config(&format!("sandbox: {sandbox}\nquality_gates: [ {{ name: there, command: 'true' }} ]\n"));
+    repo.commit("with a gate");
+    let fails = with(simple("B", 2, "b.txt"), json!({ "run": "echo half > b.txt; touch stray.txt; exit 3" }));
+    repo.graph("x", &[simple("A", 1, "a.txt"), fails]);
+    // As an earlier version made them.
+    for dir in [".git/mahabharatha", ".mahabharatha/logs", ".mahabharatha/state"] {
+        fs::create_dir_all(repo.join(dir)).unwrap();
+        fs::set_permissions(repo.join(dir), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let program = repo.command(&["run"]);
+    let mut open = Command::new("sh");
+    open.args(["-c", "umask 000; exec \"$0\" run"]).arg(program.get_program()).current_dir(repo.path());
+    let ran = Ran::of(open.env("HOME", repo.home()).output().unwrap()).code(3);
+    let modes = modes_below(&repo, &[".git/mahabharatha", ".mahabharatha/logs", ".mahabharatha/state"]);
+    let all: Vec<String> = modes.iter().map(|(path, ..)| path.display().to_string()).collect();
+    for there in ["events.jsonl", "/jobs/B.1/result.json", "/lock", "worker-0.jsonl", "1-there.1.jsonl", "state/x.json"]
+    {
+        assert!(all.iter().any(|path| path.ends_with(there)), "{there} is not in {all:#?}\n{}", ran.stderr);
+    }
+    // Git makes these itself, in directories of ours.
+    let by_git = |path: &Path| {
+        let end = path.extension().unwrap_or_default();
+        let above = path.parent().unwrap_or(path);
+        end == "index" || end == "scratch" || above.components().any(|part| part.as_os_str() == "integration")
+    };
+    for (path, is_dir, mode) in &modes {
+        let wanted = if *is_dir { 0o700 } else { 0o600 };
+        let is_private = *mode & 0o077 == 0 && (*is_dir || *mode & 0o700 == wanted);
+        assert!(is_private || by_git(path), "{} has {mode:o}", path.display());
+    }
+    for (path, _, mode) in modes_below(&repo, &[".mahabharatha/worktrees/x/worker-0/README.md", ".gsd/STATE.md"]) {
+        assert_eq!(mode & 0o044, 0o044, "{} has {mode:o}", path.display());
+    }
 }

@@ -78,9 +78,9 @@ fn an_empty_directory_becomes_a_project_with_a_feature_merged() {
     };
     let target = cache("rust-whole-way");
     fs::write(&config, format!("{text}sandbox:\n  write: [{}]\n", target.display())).unwrap();
-    // Nobody has committed a lock file: the first level brings it along.
-    fs::remove_file(project.path().join("Cargo.lock")).unwrap();
-    project.run("git", &["commit", "-q", "-a", "-m", "Pass the build directory on"]);
+    // `init` says that the lock file is to be committed.
+    project.run("git", &["add", "-A"]);
+    project.run("git", &["commit", "-q", "-m", "Pass the build directory on, and lock versions"]);
 
     let write = |name: &str, text: &str| {
         let path = outside.path().join(name);

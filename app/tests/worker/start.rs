@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 
+use mahabharatha_core::graph::OwnedPath;
+use mahabharatha_core::run::effect::Performer;
 use mahabharatha_core::run::event::FailCause;
 
 use crate::bench::{Bench, git_in};
@@ -213,4 +215,18 @@ fn included_files_come_along() {
     let mut spec = bench.spec("cat .env > src/own.rs");
     spec.job.attempt.0 = 2;
     assert_eq!(bench.show(bench.run(&spec).commit(), "src/own.rs").unwrap(), "SECRET=2\n");
+}
+
+#[test]
+fn a_file_that_a_sparse_checkout_leaves_out_does_not_count_as_deleted() {
+    let bench = Bench::new();
+    bench.git(&["sparse-checkout", "set", "docs"]);
+    assert!(!bench.root().join("src").exists());
+    fs::write(bench.root().join("docs/a.md"), "by a person\n").unwrap();
+    let mut spec = bench.spec("true");
+    spec.owned.push(OwnedPath { path: "docs/a.md".into(), directory: false, create: false });
+    spec.job.performer = Performer::Reported { blocked: None };
+    let outcome = bench.run(&spec);
+    assert_eq!(bench.show(outcome.commit(), "docs/a.md").unwrap(), "by a person\n");
+    assert_eq!(bench.show(outcome.commit(), "src/own.rs").unwrap(), "own\n");
 }

@@ -56,6 +56,28 @@ fn a_job_that_has_a_result_is_not_done_again() {
 }
 
 #[test]
+fn what_a_verification_writes_to_our_git_directory_has_no_effect() {
+    let bench = Bench::new();
+    let mut spec = bench.spec("echo more >> src/own.rs");
+    let mark = bench.outside("executed");
+    // It changes the task's file and the index, so that git restores the file from there.
+    spec.task.verification = verification(&format!(
+        "S=\"$(git rev-parse --path-format=absolute --git-common-dir)/mahabharatha/x/slots\"\n\
+         [ -e ../../../planted ] || {{ touch ../../../planted\n\
+         git config --file \"$S/worker-0.git/config\" filter.evil.smudge 'touch {0}; cat'\n\
+         git config --file \"$S/worker-0.git/config\" filter.evil.clean 'touch {0}; cat'\n\
+         echo '* filter=evil' > \"$S/worker-0.git/info/attributes\"\n\
+         GIT_INDEX_FILE=\"$S/worker-0.scratch\" git update-index --cacheinfo \
+         100644,$(echo evil | git hash-object -w --stdin),src/own.rs; }}\n\
+         grep -q more src/own.rs && echo changed >> src/own.rs",
+        mark.display()
+    ));
+    let outcome = bench.run(&spec);
+    assert_eq!(bench.show(outcome.commit(), "src/own.rs").unwrap(), "own\nmore\n");
+    assert!(bench.root().join(".mahabharatha/planted").exists() && !mark.exists());
+}
+
+#[test]
 fn failed_verification_is_feedback_and_the_work_is_kept() {
     let bench = Bench::new();
     let mut spec = bench.spec("echo half >> src/own.rs");

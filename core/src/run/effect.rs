@@ -94,7 +94,9 @@ impl Effect {
                 matches!(self, Effect::Gate { .. })
             }
             Obstacle::BaseRewritten { .. } => matches!(self, Effect::Gate { .. } | Effect::Land { .. }),
-            Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => matches!(self, Effect::Land { .. }),
+            Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } | Obstacle::Forged { .. } => {
+                matches!(self, Effect::Land { .. })
+            }
         }
     }
 }

@@ -442,6 +442,8 @@ pub enum Note {
     StagingKept { name: String },
     /// Commits on the branch that the run did not make and that land with the level.
     Gained { branch: String, commits: Vec<String> },
+    /// Lock files that `merge.prepare` made and that are not committed: they are not in git and no task owns them.
+    LockFilesLeftOut { files: Vec<String> },
     /// A ref of the run was changed from outside and is restored.
     RefPutBack { name: String },
     /// The journal was changed from outside and is restored; the changed one is kept in this file.
@@ -466,6 +468,8 @@ pub enum Obstacle {
     WorkLost { tasks: Vec<TaskId> },
     /// The repository no longer has all objects of the staged commit; it must be staged again.
     StagingLost,
+    /// Git objects of the level have other contents than their names say.
+    Forged { objects: Vec<String> },
 }
 
 impl fmt::Display for Obstacle {
@@ -473,7 +477,7 @@ impl fmt::Display for Obstacle {
         match self {
             Obstacle::BaseMoved => f.write_str("the base branch kept moving while the gates ran"),
             Obstacle::BaseRewritten { was, now: None } => {
-                write!(f, "the base branch is gone; it stood at {}", was.short())
+                write!(f, "the base branch is gone, or a symbolic ref now; it stood at {}", was.short())
             }
             Obstacle::BaseRewritten { was, now: Some(_) } => {
                 write!(f, "the base branch was rewritten: it no longer contains {}", was.short())
@@ -498,6 +502,10 @@ impl fmt::Display for Obstacle {
                 )
             }
             Obstacle::StagingLost => f.write_str("the repository has lost what was staged: objects are missing"),
+            Obstacle::Forged { objects } => {
+                let objects = objects.join(", ");
+                write!(f, "git objects have other contents than their names say, and do not land: {objects}")
+            }
         }
     }
 }

@@ -248,7 +248,8 @@ impl Run {
             | Obstacle::StagingLost
             | Obstacle::BaseRewritten { .. }
             | Obstacle::CheckoutLeftBehind { .. }
-            | Obstacle::CheckoutInTheWay { .. } => End::Paused { why: obstacle.to_string() },
+            | Obstacle::CheckoutInTheWay { .. }
+            | Obstacle::Forged { .. } => End::Paused { why: obstacle.to_string() },
         };
         self.drain(end);
     }

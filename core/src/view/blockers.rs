@@ -101,7 +101,8 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::BaseMoved => "`mahabharatha run` once the branch no longer moves".to_string(),
         Obstacle::BaseRewritten { was, now: None } => {
-            format!("create it again (`git branch NAME {}`) or rename it back, then `mahabharatha run`", was.short())
+            let set = format!("git update-ref --no-deref refs/heads/NAME {}", was.short());
+            format!("create it again (`{set}`) or rename it back, then `mahabharatha run`")
         }
         Obstacle::BaseRewritten { was, now: Some(_) } => format!(
             "nothing was brought back: if it was lost by mistake, `git merge {0}` into the base branch (or reset it to \
@@ -119,6 +120,11 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
         Obstacle::WorkLost { tasks } => {
             let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
             format!("`mahabharatha retry {}` rebuilds it, then `mahabharatha run`", tasks.join(" "))
+        }
+        Obstacle::Forged { .. } => {
+            "an agent or a damaged disk changed them: `mahabharatha retry` the tasks of these files, remove the named \
+             objects, then `mahabharatha run`"
+                .to_string()
         }
         Obstacle::StagingLost => "check the disk and the repository (`git fsck`), then `mahabharatha run`".to_string(),
     }

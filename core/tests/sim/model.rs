@@ -279,7 +279,9 @@ impl Model {
                 Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } | Obstacle::StagingLost => {
                     is_gate(effect, *level)
                 }
-                Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } => is_land(effect, *level),
+                Obstacle::BaseMoved | Obstacle::CheckoutInTheWay { .. } | Obstacle::Forged { .. } => {
+                    is_land(effect, *level)
+                }
                 Obstacle::BaseRewritten { .. } => is_gate(effect, *level) || is_land(effect, *level),
             },
             _ => true,

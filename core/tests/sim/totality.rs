@@ -189,7 +189,7 @@ fn gate_failed(rng: &mut Rng, run: &Run, effect: EffectId, level: Level) -> Even
 
 fn obstacle(rng: &mut Rng) -> Obstacle {
     let text = || "x".to_string();
-    match rng.between(0, 6) {
+    match rng.between(0, 7) {
         0 => Obstacle::BaseMoved,
         1 => Obstacle::BaseRewritten { was: any_oid(rng), now: None },
         2 => Obstacle::Conflict { files: vec![text()], worktree: text() },
@@ -199,6 +199,7 @@ fn obstacle(rng: &mut Rng) -> Obstacle {
         }
         4 => Obstacle::WorkLost { tasks: vec![TaskId::new("T-01").expect("a good id")] },
         5 => Obstacle::StagingLost,
+        6 => Obstacle::Forged { objects: vec![text()] },
         _ => Obstacle::CheckoutInTheWay { files: vec![text()], worktree: text(), why: text() },
     }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Result, io};
 use serde::Serialize;
 
@@ -65,7 +66,7 @@ fn read_folder(dir: &Path, folder: &str, texts: &mut BTreeMap<PathBuf, String>) 
         Err(error) => return Err(io("read", &path)(error)),
     };
     for entry in entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "md")) {
-        let bytes = fs::read(entry.path()).map_err(io("read", &entry.path()))?;
+        let bytes = bounded::read(&entry.path(), LARGE_FILE_BYTES).map_err(io("read", &entry.path()))?;
         texts.insert(Path::new(folder).join(entry.file_name()), String::from_utf8_lossy(&bytes).into_owned());
     }
     Ok(())

@@ -1,13 +1,13 @@
 //! Closes a feature after its last level: checks that every level is merged, writes the completion report, cleans up.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use mahabharatha_core::graph::{TracedCriterion, trace};
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Event, GateFailure, GatePass, Note};
 use mahabharatha_core::run::{LevelStatus, Run};
 use mahabharatha_core::spec::Requirements;
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::store::journal::Journal;
@@ -83,7 +83,7 @@ fn failed_gates(context: &Context, results: &[GateResult]) -> Result<Vec<FailedG
 
 /// Returns the acceptance criteria of the requirements, then those that only tasks have.
 fn criteria(context: &Context, run: &Run) -> Vec<TracedCriterion> {
-    let text = fs::read_to_string(context.paths.requirements()).unwrap_or_default();
+    let text = bounded::read_to_string(&context.paths.requirements(), LARGE_FILE_BYTES).unwrap_or_default();
     let requirements = Requirements::parse(&text);
     let mut all = trace(&requirements, &run.setup().graph).0;
     let known =

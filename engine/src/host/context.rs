@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use mahabharatha_core::graph::{Task, TaskGraph};
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{GRACE_PERIOD, Job};
 use mahabharatha_core::run::{Run, TaskStatus};
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::proc::{self, MARKER};
@@ -107,6 +107,7 @@ impl Inner {
             paths: self.paths.clone(),
             repository: self.repository.clone(),
             objects: Git::objects(&dir, self.project.common_dir(), &self.pinned)?,
+            pinned: self.pinned.clone(),
             identity: self.identity.clone(),
             base_branch: self.base_branch.clone(),
             target: self.config.merge.target,
@@ -169,7 +170,7 @@ impl Inner {
 
     /// Returns the decisions of the run's agents and those that users noted in `STATE.md`.
     fn decisions(&self, run: &Run) -> Vec<String> {
-        let state = fs::read(self.project.state_file()).unwrap_or_default();
+        let state = bounded::read(&self.project.state_file(), LARGE_FILE_BYTES).unwrap_or_default();
         state_md::decisions(&state, run)
     }
 

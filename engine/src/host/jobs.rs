@@ -6,7 +6,6 @@
 mod settle;
 mod survivors;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -17,10 +16,11 @@ use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::{Job, Performer};
 use mahabharatha_core::run::event::{Event, JobEnd};
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::{Kind, Result, io};
+use mahabharatha_sys::error::{Kind, Result};
 use mahabharatha_sys::proc::{self, Canceller, ProcessId};
-use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::store::atomic::{make_projected_dir, write_atomic};
 use mahabharatha_sys::store::locks::JobLock;
+use mahabharatha_sys::store::state_file;
 
 use super::{Context, slots};
 use crate::launch::subprocess;
@@ -58,7 +58,7 @@ impl Control {
         let file = job_dir.join(worker::GRACE);
         if write_atomic(&file, grace.as_millis().to_string().as_bytes()).is_err() {
             // Even a full disk has room for an empty file, which records that the worker did not end by itself.
-            let _ = fs::File::create(&file);
+            let _ = state_file::open(&file);
         }
         match self {
             Control::Child(canceller) => canceller.cancel(limit),
@@ -121,7 +121,7 @@ fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
 fn write_job_spec(context: &Context, job: &Job, run: &Run) -> Result<JobSpec> {
     let dir = context.paths.job(&job.task, job.attempt);
     let point = |what: &'static str| crash::point(|| format!("job {} {} {what}", job.task, job.attempt));
-    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
+    make_projected_dir(&dir)?;
     point("has a directory");
     if context.repository.worktree_git_dir(&context.paths.worktree(job.worker)).is_none() {
         // The slot was never prepared, or the user has pruned its worktree since.

@@ -13,6 +13,7 @@ use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::locks::WorktreesLock;
 
 use super::Context;
+use crate::worker::check_inside;
 
 /// Creates the worker's worktree without files; its first job switches to the branch and checks out what it needs.
 pub fn prepare(context: &Context, worker: WorkerId) -> Result<()> {
@@ -21,6 +22,7 @@ pub fn prepare(context: &Context, worker: WorkerId) -> Result<()> {
 
 /// Creates a worktree unless it exists; an existing one keeps its files.
 pub fn ensure(project: &Project, path: &Path, commit: &Oid) -> Result<()> {
+    check_inside(project.root(), path)?;
     let git = Git::repository(project.common_dir());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
     match (git.worktree_git_dir(path).is_some(), path.is_dir()) {

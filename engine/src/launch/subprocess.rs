@@ -1,11 +1,11 @@
 //! Starts a worker as a process on this machine.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::proc::{self, Cmd, MARKER, Running};
+use mahabharatha_sys::store::state_file;
 
 use crate::worker::JobSpec;
 
@@ -16,7 +16,8 @@ const OUTPUT_FILE: &str = "output.log";
 /// one, and has its own process group.
 pub fn start(program: &Path, job_dir: &Path, spec: &JobSpec) -> Result<Running> {
     let output = job_dir.join(OUTPUT_FILE);
-    let file = File::create(&output).map_err(io("create", &output))?;
+    let file = state_file::open(&output).map_err(io("create", &output))?;
+    file.set_len(0).map_err(io("write", &output))?;
     // An update may have removed or be replacing the executable; the running one can still be started through /proc.
     let program = if program.exists() { program } else { Path::new("/proc/self/exe") };
     Cmd::new(program)

@@ -1,6 +1,5 @@
 //! Writes the files that are derived from a run and can be rebuilt at any time.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use jiff::Timestamp;
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{write_continued_task_file, write_task_file};
 use mahabharatha_core::view::{RunView, TaskView};
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::{sweep, write_atomic, write_projected};
@@ -73,7 +73,7 @@ pub fn write_state(project: &Project, paths: &FeaturePaths, run: &Run) -> Result
 
 /// Reads bytes, so that text the user added in any encoding is preserved.
 fn read_state(path: &Path) -> Result<Vec<u8>> {
-    match fs::read(path) {
+    match bounded::read(path, LARGE_FILE_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         found => found.map_err(io("read", path)),
     }
@@ -114,7 +114,7 @@ fn write_task(paths: &FeaturePaths, run: &Run, view: &TaskView) -> Result<()> {
         None => write_task_file(&task.spec, analysis.as_deref()),
     };
     let path = paths.task_file(&view.id);
-    if fs::read_to_string(&path).is_ok_and(|before| before == text) {
+    if bounded::read_to_string(&path, LARGE_FILE_BYTES).is_ok_and(|before| before == text) {
         return Ok(());
     }
     write_projected(&path, text.as_bytes())

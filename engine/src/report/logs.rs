@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::ui::{Paint, Style, clean};
 use serde::{Deserialize, Serialize};
 
@@ -91,28 +92,40 @@ pub fn parse_since(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timest
     })
 }
 
+/// Longest line that is read; ours are far shorter.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+/// Bytes of all logs together that are read, the newest ones.
+const MAX_BYTES: u64 = 32 << 20;
+
 /// Records that were read, oldest first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Logs {
     pub records: Vec<LogRecord>,
     /// Number of lines that are not valid records.
     pub unreadable: usize,
+    /// Files that were not read, or not as a whole, with the reason.
+    pub incomplete: Vec<String>,
 }
 
 /// Reads the records in a feature's log directory that the filter accepts; none if the directory does not exist.
 pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
     let mut workers = Logs::default();
     let mut tasks = Logs::default();
-    for (name, logs) in [("workers", &mut workers), ("tasks", &mut tasks)] {
-        for path in log_files(&directory.join(name))? {
-            read_lines(BufReader::new(fs::File::open(path)?), filter, logs)?;
+    // Each run of a gate has a log of its own.
+    let of_workers = [log_files(&directory.join("workers"))?, log_files(&directory.join("gates"))?].concat();
+    let of_tasks = log_files(&directory.join("tasks"))?;
+    let length = |path: &PathBuf| fs::metadata(path).map_or(0, |found| found.len());
+    let share = share_of_each(of_workers.iter().chain(&of_tasks).map(length).collect());
+    for (paths, logs) in [(of_workers, &mut workers), (of_tasks, &mut tasks)] {
+        for path in paths {
+            read_newest(&path, share, filter, logs);
         }
     }
-    // Each run of a gate has a log of its own.
-    for path in log_files(&directory.join("gates"))? {
-        read_lines(BufReader::new(fs::File::open(path)?), filter, &mut workers)?;
-    }
-    Ok(Logs { records: merge(workers.records, tasks.records), unreadable: workers.unreadable + tasks.unreadable })
+    Ok(Logs {
+        records: merge(workers.records, tasks.records),
+        unreadable: workers.unreadable + tasks.unreadable,
+        incomplete: [workers.incomplete, tasks.incomplete].concat(),
+    })
 }
 
 /// Reads what was added to the logs of workers and gates since the last call. Every record is in exactly one of them.
@@ -137,16 +150,23 @@ impl Tail {
         let mut logs = Logs::default();
         let (workers, gates) = (log_files(&self.directory.join("workers"))?, log_files(&self.directory.join("gates"))?);
         for path in workers.into_iter().chain(gates) {
-            let mut file = fs::File::open(&path)?;
+            // A file that cannot be read now may be readable later.
+            let Ok(mut file) = bounded::open(&path) else { continue };
+            let length = file.metadata()?.len();
             let from = self.read.entry(path).or_default();
+            *from = (*from).max(length.saturating_sub(MAX_BYTES));
             file.seek(SeekFrom::Start(*from))?;
             let mut reader = BufReader::new(file);
             let mut line = Vec::new();
-            // A line without a line break is still being written.
-            while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            loop {
+                match bounded::read_line(&mut reader, MAX_LINE_BYTES, &mut line) {
+                    Ok(true) if line.ends_with(b"\n") => take_line(&line, &self.filter, &mut logs),
+                    // A line without a line break is still being written.
+                    Ok(_) => break,
+                    Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {}
+                    Err(error) => return Err(error),
+                }
                 *from += line.len() as u64;
-                take_line(&line, &self.filter, &mut logs);
-                line.clear();
             }
         }
         logs.records.sort_by_key(|record| record.ts);
@@ -155,6 +175,7 @@ impl Tail {
 }
 
 fn log_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    bounded::check_place(directory)?;
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -165,13 +186,48 @@ fn log_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn read_lines(mut reader: impl BufRead, filter: &LogFilter, logs: &mut Logs) -> io::Result<()> {
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        take_line(&line, filter, logs);
-        line.clear();
+/// Returns how much of each file may be read: as much as possible, so that all together stay within the limit.
+fn share_of_each(mut lengths: Vec<u64>) -> u64 {
+    lengths.sort_unstable();
+    let mut left = MAX_BYTES;
+    for (index, length) in lengths.iter().enumerate() {
+        let share = left / (lengths.len() - index) as u64;
+        if *length > share {
+            return share;
+        }
+        left -= length;
     }
-    Ok(())
+    MAX_BYTES
+}
+
+/// Reads the last `share` bytes of a log.
+fn read_newest(path: &Path, share: u64, filter: &LogFilter, logs: &mut Logs) {
+    let mut read = || -> io::Result<()> {
+        let mut file = bounded::open(path)?;
+        let skipped = file.metadata()?.len().saturating_sub(share);
+        file.seek(SeekFrom::Start(skipped))?;
+        let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+        let (mut in_line, mut too_long) = (skipped > 0, None);
+        loop {
+            match bounded::read_line(&mut reader, MAX_LINE_BYTES, &mut line) {
+                Ok(false) => break,
+                Ok(true) if in_line => in_line = false,
+                Ok(true) => take_line(&line, filter, logs),
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                    in_line = !line.ends_with(b"\n");
+                    too_long = Some(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if skipped > 0 {
+            logs.incomplete.push(format!("{}: only the last {} KB are read", path.display(), share >> 10));
+        }
+        too_long.map_or(Ok(()), Err)
+    };
+    if let Err(error) = read() {
+        logs.incomplete.push(format!("{}: {error}", path.display()));
+    }
 }
 
 fn take_line(line: &[u8], filter: &LogFilter, logs: &mut Logs) {
@@ -233,6 +289,8 @@ fn on(at: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn record(second: i64, worker: u32, task: &str, level: LogLevel, message: &str) -> LogRecord {
@@ -304,6 +362,45 @@ mod tests {
     }
 
     #[test]
+    fn endless_lines_pipes_and_links_are_told_and_the_rest_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = dir.path().join(".mahabharatha/logs/x");
+        let workers = logs.join("workers");
+        fs::create_dir_all(&workers).unwrap();
+        let line = sample()[0].to_line().unwrap();
+        let after = [b"\n", line.as_bytes()].concat();
+        fs::write(workers.join("worker-0.jsonl"), &line).unwrap();
+        fs::File::create(workers.join("worker-1.jsonl")).unwrap().set_len(4 << 30).unwrap();
+        let status = std::process::Command::new("mkfifo").arg(workers.join("worker-2.jsonl")).status().unwrap();
+        assert!(status.success());
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        fs::write(outside.path(), &line).unwrap();
+        std::os::unix::fs::symlink(outside.path(), workers.join("worker-3.jsonl")).unwrap();
+        let read = read_logs(&logs, &LogFilter::default()).unwrap();
+        assert_eq!((read.records, read.unreadable), (vec![sample()[0].clone()], 0));
+        let told = read.incomplete.join("\n");
+        fs::OpenOptions::new().append(true).open(workers.join("worker-1.jsonl")).unwrap().write_all(&after).unwrap();
+        assert_eq!(
+            read_logs(&logs, &LogFilter::default()).unwrap().records.len(),
+            2,
+            "a record after the endless line"
+        );
+        for what in
+            ["worker-1.jsonl: a line is longer", "worker-2.jsonl: not a regular", "worker-3.jsonl: it leads out"]
+        {
+            assert!(told.contains(what), "{what}: {told}");
+        }
+        assert_eq!(Tail::new(&logs, LogFilter::default()).read_on().unwrap().records.len(), 2);
+    }
+
+    #[test]
+    fn long_logs_share_what_may_be_read() {
+        assert_eq!(share_of_each(vec![]), MAX_BYTES);
+        assert_eq!(share_of_each(vec![1, 2, 3]), MAX_BYTES);
+        assert_eq!(share_of_each(vec![u64::MAX, 10, u64::MAX]), (MAX_BYTES - 10) / 2);
+    }
+
+    #[test]
     fn a_tail_shows_every_record_once_even_late_ones() {
         let dir = tempfile::tempdir().unwrap();
         let all = sample();
@@ -311,7 +408,7 @@ mod tests {
             let path = dir.path().join(format!("workers/worker-{worker}.jsonl"));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-            io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
         };
         let mut tail = Tail::new(dir.path(), LogFilter::default());
         assert_eq!(tail.read_on().unwrap(), Logs::default());
@@ -321,7 +418,7 @@ mod tests {
         assert_eq!(tail.read_on().unwrap().records, [all[3].clone()]);
         // Older than what was shown already; its line was incomplete then.
         append(0, &end);
-        assert_eq!(tail.read_on().unwrap(), Logs { records: vec![all[2].clone()], unreadable: 0 });
+        assert_eq!(tail.read_on().unwrap(), Logs { records: vec![all[2].clone()], ..Logs::default() });
         assert_eq!(tail.read_on().unwrap(), Logs::default());
     }
 

@@ -1,14 +1,13 @@
 //! The gate that is running now, in a file that `status` and the run's display read.
 
-use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use mahabharatha_core::ids::Time;
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::project::FeaturePaths;
 use mahabharatha_sys::store::atomic::write_projected;
-use mahabharatha_sys::store::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::ui::one_line;
 use serde::{Deserialize, Serialize};
@@ -46,7 +45,6 @@ impl RunningGate {
     /// Writes the file. Errors are ignored, because it is only for display.
     pub fn show(&self, paths: &FeaturePaths) {
         let path = paths.running_gate();
-        let _ = path.parent().map(fs::create_dir_all);
         let _ = serde_json::to_vec(self).map(|bytes| write_projected(&path, &bytes));
     }
 
@@ -68,7 +66,7 @@ impl RunningGate {
     }
 
     fn last_line(&self) -> Option<String> {
-        let mut file = File::open(&self.log).ok()?;
+        let mut file = bounded::open(&self.log).ok()?;
         let length = file.metadata().ok()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES))).ok()?;
         let mut tail = Vec::new();

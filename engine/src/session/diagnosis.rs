@@ -1,12 +1,12 @@
 //! Finds out what blocks a feature and in which state its files are. Changes nothing.
 
-use std::fs;
 use std::path::Path;
 
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::event::TaskCommit;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::disk::lack_of_space;
@@ -89,7 +89,7 @@ fn journal_state(place: &Place, examined: &Examined, inconsistent: Option<&Error
 }
 
 fn projection_state(place: &Place, run: Option<&Run>) -> &'static str {
-    let Ok(text) = fs::read(place.paths.projection()) else { return "missing" };
+    let Ok(text) = bounded::read(&place.paths.projection(), LARGE_FILE_BYTES) else { return "missing" };
     match serde_json::from_slice::<serde_json::Value>(&text) {
         Err(_) => "unreadable",
         Ok(found)

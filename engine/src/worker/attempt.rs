@@ -316,9 +316,9 @@ impl<'a> Attempt<'a> {
             let feedback = secrets::feedback(&scan.findings);
             return Ok(Err(JobEnd::Failed { cause: FailCause::Secrets, feedback, strays: Vec::new() }));
         }
-        let verdict = verify::verify(spec, self.job_dir, git, self.cancel, self.log)?;
+        let verdict = verify::verify(spec, self.job_dir, self.cancel, self.log)?;
         // The verification ran code that the agent wrote, so restore again before git runs.
-        let planted = guard.restore(git, self.job_dir)?;
+        let planted = guard.restore(&private_git(spec)?, self.job_dir)?;
         match verdict {
             Verdict::Cancelled => return Ok(Err(JobEnd::Cancelled)),
             Verdict::Failed { feedback } => {

@@ -5,7 +5,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
+use mahabharatha_sys::store::atomic::{make_projected_dir, write_projected};
 pub use mahabharatha_sys::store::tree::{remove, walk};
 
 /// Returns the parent directory of a relative path that is a symbolic link, if any.
@@ -50,7 +52,7 @@ pub fn displace(path: &Path, quarantine: &Path, name: &str) -> Result<()> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(());
     }
-    fs::create_dir_all(quarantine).map_err(io("make", quarantine))?;
+    make_projected_dir(quarantine)?;
     let name = name.replace('/', "%");
     let place = (0..)
         .map(|n| quarantine.join(if n == 0 { name.clone() } else { format!("{name}.{n}") }))
@@ -76,14 +78,14 @@ pub fn wipe(worktree: &Path) -> Result<()> {
 /// Makes a file hold exactly `text`; moves anything at `path` that is not a regular file into the quarantine.
 pub fn ensure(path: &Path, text: &str, quarantine: &Path) -> Result<()> {
     let regular = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
-    if regular && fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
+    if regular && bounded::read(path, SMALL_FILE_BYTES).is_ok_and(|bytes| bytes == text.as_bytes()) {
         return Ok(());
     }
     if !regular {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         displace(path, quarantine, &name)?;
     }
-    mahabharatha_sys::store::atomic::write_projected(path, text.as_bytes())
+    write_projected(path, text.as_bytes())
 }
 
 /// Refuses a directory that is not below `root`, or is reached through a symbolic link below it.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use mahabharatha_sys::error::{Result, io};
-use mahabharatha_sys::git::{Found, RepoPath};
+use mahabharatha_sys::git::{Found, Git, RepoPath};
 
 use super::files;
 use super::job_spec::JobSpec;
@@ -17,9 +17,12 @@ pub fn take(spec: &JobSpec, job_dir: &Path) -> Result<()> {
     let git = private_git(spec)?.index(&index);
     git.read_tree(&spec.job.base)?;
     let in_checkout = git.clone().work_tree(&spec.root);
+    let left_out = Git::repository(&spec.common_dir).work_tree(&spec.root).left_out_of_work_tree()?;
     let mut taken = false;
     for entry in in_checkout.status()? {
-        let changed = matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked);
+        // In a sparse checkout a file that is not there was not deleted.
+        let deleted = entry.found == Found::Deleted && !left_out.contains(&entry.path);
+        let changed = deleted || matches!(entry.found, Found::Changed | Found::Untracked);
         if changed && ownership::owner(&spec.owned, &entry.path).is_some() {
             copy(spec, &entry.path)?;
             taken = true;

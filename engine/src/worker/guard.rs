@@ -3,15 +3,17 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::git::Git;
-use mahabharatha_sys::store::atomic::make_dir;
+use mahabharatha_sys::store::atomic::{make_dir, write_projected};
+use mahabharatha_sys::store::state_file;
 use serde::{Deserialize, Serialize};
 
 use super::files;
@@ -48,8 +50,8 @@ impl Entry {
         if !found.is_file() {
             return Entry::Other;
         }
-        match fs::read(path) {
-            Ok(bytes) if found.size() <= MAX_HOOK_BYTES => Entry::File { mode: found.mode() & 0o777, bytes },
+        match bounded::read(path, MAX_HOOK_BYTES) {
+            Ok(bytes) => Entry::File { mode: found.mode() & 0o777, bytes },
             _ => Entry::Large { inode: found.ino(), size: found.size(), changed: (found.ctime(), found.ctime_nsec()) },
         }
     }
@@ -140,7 +142,7 @@ impl<'a> Guard<'a> {
         let dir = self.spec.common_dir.join("mahabharatha/guard");
         make_dir(&dir)?;
         let path = dir.join("lock");
-        let lock = File::options().write(true).create(true).truncate(false).open(&path).map_err(io("open", &path))?;
+        let lock = state_file::open(&path).map_err(io("open", &path))?;
         lock.lock().map_err(io("lock", &path))?;
         // Another worker may have restored it while this one waited for the lock.
         let now = Guard::look(self.spec);
@@ -232,7 +234,7 @@ impl Restorer<'_> {
     pub(super) fn keep_copy(&self, name: &str, bytes: &[u8]) -> Result<()> {
         make_dir(&self.quarantine)?;
         let place = self.quarantine.join(name.replace('/', "%"));
-        fs::write(&place, bytes).map_err(io("write", &place))
+        write_projected(&place, bytes)
     }
 
     pub(super) fn is_repair(&self, place: impl Hash, before: impl Hash, after: impl Hash) -> bool {
@@ -241,7 +243,7 @@ impl Restorer<'_> {
 
     pub(super) fn remember_repair(&self, place: impl Hash, from: impl Hash, to: impl Hash) -> Result<()> {
         let path = self.repairs.join(digest(place, from, to));
-        fs::write(&path, "").map_err(io("write", &path))
+        state_file::open(&path).map(drop).map_err(io("write", &path))
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::git::{Cause, Git};
+use mahabharatha_sys::store::atomic::write_projected;
 
 use super::guard::Restorer;
 use super::job_spec::JobSpec;
@@ -47,7 +48,7 @@ pub fn restore(restorer: &mut Restorer<'_>, spec: &JobSpec, file: &ChangedFile<'
     let ChangedFile { path, name, before, after } = *file;
     let scratch = spec.slot_file("config");
     let read = |bytes: &[u8]| -> Result<Option<Settings>> {
-        fs::write(&scratch, bytes).map_err(io("write", &scratch))?;
+        write_projected(&scratch, bytes)?;
         Ok(restorer.git.read_config_file(&scratch).ok().map(dangerous))
     };
     let (old, new) = (read(before)?, read(after)?);

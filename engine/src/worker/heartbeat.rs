@@ -1,12 +1,13 @@
 //! Worker heartbeat: tells a worker that is suspended or hangs from one whose agent is just slow.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::store::state_file;
 
 const FILE: &str = "heartbeat";
 /// Checks by the watcher within one heartbeat limit.
@@ -19,7 +20,7 @@ const MIN_LIMIT: Duration = Duration::from_secs(2);
 /// Starts a thread that writes heartbeats until this process ends.
 pub fn beat(job_dir: &Path, limit: Duration) -> Result<()> {
     let path = job_dir.join(FILE);
-    let file = File::create(&path).map_err(io("create", &path))?;
+    let file = state_file::open(&path).map_err(io("create", &path))?;
     let pause = limit.max(MIN_LIMIT) / BEATS_PER_LIMIT;
     let beat = move || {
         loop {

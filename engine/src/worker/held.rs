@@ -100,7 +100,7 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
             check.secrets = scan.findings.iter().map(ToString::to_string).collect();
         }
         if check.passed() {
-            check.verification = match verify::verify(&spec, job_dir, &git, attempt.cancel, attempt.log)? {
+            check.verification = match verify::verify(&spec, job_dir, attempt.cancel, attempt.log)? {
                 Verdict::Passed => None,
                 Verdict::Failed { feedback } => Some(feedback),
                 Verdict::Cancelled => return Err(Error::new(Kind::Stopped, "cancelled")),

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ignore::gitignore::GitignoreBuilder;
 use mahabharatha_core::config::Generated;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Git, RepoPath};
 use mahabharatha_sys::project::is_worktrees_dir;
@@ -44,14 +46,20 @@ pub fn include(spec: &JobSpec, git: &Git) -> Result<Vec<String>> {
 /// Returns the files that the list names, and warnings about the list.
 pub fn wanted_files(root: &Path) -> (Vec<RepoPath>, Vec<String>) {
     let mut warnings = Vec::new();
-    if fs::metadata(root.join(FILE)).is_ok_and(|found| found.len() > MAX_LIST_BYTES) {
-        warnings.push(format!("{FILE} is not read: it is longer than {} KB", MAX_LIST_BYTES >> 10));
-        return (Vec::new(), warnings);
-    }
+    let text = match bounded::read_to_string(&root.join(FILE), MAX_LIST_BYTES) {
+        Ok(text) => text,
+        Err(error) => {
+            warnings.push(match error.kind() {
+                ErrorKind::FileTooLarge => format!("{FILE} is not read: it is longer than {} KB", MAX_LIST_BYTES >> 10),
+                _ => format!("{FILE} is not read: {error}"),
+            });
+            return (Vec::new(), warnings);
+        }
+    };
     let mut builder = GitignoreBuilder::new(root);
-    if let Some(error) = builder.add(root.join(FILE)) {
-        warnings.push(format!("{FILE}: {error}"));
-    }
+    let lines = text.trim_start_matches('\u{feff}').lines();
+    let errors: Vec<_> = lines.filter_map(|line| builder.add_line(None, line).err()).collect();
+    warnings.extend(errors.first().map(|error| format!("{FILE}: {error}")));
     let matcher = match builder.build() {
         Ok(matcher) => matcher,
         Err(error) => {

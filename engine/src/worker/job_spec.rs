@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use mahabharatha_core::ids::{Feature, WorkerId};
 use mahabharatha_core::run::effect::{Job, Purpose};
 use mahabharatha_core::secrets::Allowed;
 use mahabharatha_core::spec::TaskSpec;
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Identity, Pinned};
 use mahabharatha_sys::proc::{MARKER, base_env};
@@ -137,7 +138,7 @@ pub fn result_ref(feature: &Feature, job: &Job) -> String {
 impl JobSpec {
     pub fn read(job_dir: &Path) -> Result<JobSpec> {
         let path = job_dir.join(FILE);
-        let bytes = fs::read(&path).map_err(io("read", &path))?;
+        let bytes = bounded::read(&path, LARGE_FILE_BYTES).map_err(io("read", &path))?;
         serde_json::from_slice(&bytes)
             .map_err(|error| Error::new(Kind::Invalid, format!("{} is not a job spec: {error}", path.display())))
     }
@@ -164,11 +165,6 @@ impl JobSpec {
 
     fn bytes(&self) -> Result<Vec<u8>> {
         serde_json::to_vec_pretty(self).map_err(Error::caused("cannot write a job spec"))
-    }
-
-    /// Returns the directory with the worktrees of all features.
-    pub fn worktrees_dir(&self) -> &Path {
-        self.worktree.ancestors().nth(2).unwrap_or(&self.worktree)
     }
 
     /// Returns the directory with the worktrees of all features.

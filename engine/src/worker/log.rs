@@ -1,12 +1,14 @@
 //! Log of an attempt, one JSON record per line, read by users and by `logs`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use mahabharatha_sys::proc::Lines;
+use mahabharatha_sys::store::atomic::make_projected_dir;
+use mahabharatha_sys::store::state_file;
 use serde_json::{Map, Value, json};
 
 use super::job_spec::JobSpec;
@@ -94,13 +96,15 @@ impl Log {
 
 fn append(path: &Path) -> io::Result<File> {
     if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir)?;
+        make_projected_dir(dir).map_err(io::Error::other)?;
     }
-    OpenOptions::new().append(true).create(true).open(path)
+    state_file::open_to_append(path)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -29,7 +29,6 @@ mod warmup;
 mod watch;
 mod wip;
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -37,6 +36,7 @@ use mahabharatha_core::run::event::{JobEnd, JobReport};
 
 use attempt::Attempt;
 pub use log::{Log, Severity};
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc::{self, ProcessId};
@@ -45,6 +45,7 @@ use mahabharatha_sys::store::locks::JobLock;
 use mahabharatha_sys::store::ports;
 use watch::CancelSignal;
 
+pub use files::check_inside;
 pub use include::wanted_files;
 pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref, slots_dir};
 pub use ownership::owner;
@@ -70,7 +71,7 @@ pub fn run_job(job_dir: &Path) -> i32 {
         Ok(report) => exit_code(&report.end),
         Err(error) => {
             // The launcher sees only the exit code; the user can read this file.
-            let _ = fs::write(job_dir.join(ERROR), format!("{error}\n"));
+            let _ = write_projected(&job_dir.join(ERROR), format!("{error}\n").as_bytes());
             1
         }
     }
@@ -78,7 +79,7 @@ pub fn run_job(job_dir: &Path) -> i32 {
 
 pub fn read_result(job_dir: &Path) -> Result<Option<JobReport>> {
     let path = job_dir.join(RESULT);
-    match fs::read(&path) {
+    match bounded::read(&path, LARGE_FILE_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
             .map_err(|error| Error::new(Kind::Invalid, format!("{} is not a result: {error}", path.display()))),

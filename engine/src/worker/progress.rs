@@ -1,9 +1,9 @@
 //! What an attempt's agent is doing now, in a slot file. Read by `status`, and to cost an attempt that left no result.
 
-use std::fs;
 use std::path::Path;
 
 use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::store::atomic::write_projected;
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub struct Progress {
 impl Progress {
     /// Returns the attempt's progress, if its agent has reported any.
     pub fn read(feature_dir: &Path, worker: WorkerId, task: &TaskId, attempt: Attempt) -> Option<Progress> {
-        let bytes = fs::read(slot_file(feature_dir, worker, EXTENSION)).ok()?;
+        let bytes = bounded::read(&slot_file(feature_dir, worker, EXTENSION), SMALL_FILE_BYTES).ok()?;
         let progress: Progress = serde_json::from_slice(&bytes).ok()?;
         (progress.task == *task && progress.attempt == attempt).then_some(progress)
     }

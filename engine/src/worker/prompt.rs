@@ -7,13 +7,17 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_core::prompt::rules::apply_to;
 use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
 use mahabharatha_core::run::effect::Purpose;
+use mahabharatha_sys::bounded;
 
 use super::job_spec::{JobSpec, Rules};
+
+/// Longest document that is read for a prompt, which takes far less of it.
+const MAX_DOCUMENT_BYTES: u64 = 4 << 20;
 
 /// Builds the prompt. `workdir` is the worktree as the agent sees it.
 pub fn prompt(spec: &JobSpec, workdir: &Path) -> Prompt {
     let [project, requirements, design] = [&spec.context.project, &spec.context.requirements, &spec.context.design]
-        .map(|path| spec.context.budget_tokens.and_then(|_| read(path)));
+        .map(|path| spec.context.budget_tokens.and_then(|_| read(&spec.root, path)));
     let rules = rules(spec);
     let rules: Vec<Document<'_>> = rules.iter().map(|(path, text)| Document { path, text }).collect();
     let job = &spec.job;
@@ -49,12 +53,12 @@ fn rules(spec: &JobSpec) -> Vec<(String, String)> {
         names.retain(|name| apply_to(name, spec.owned.iter().map(|owned| owned.path.as_str())));
     }
     names.sort();
-    names.iter().filter_map(|name| read(&spec.worktree.join(".claude/rules").join(name))).collect()
+    names.iter().filter_map(|name| read(&spec.worktree, &spec.worktree.join(".claude/rules").join(name))).collect()
 }
 
-/// Reads a document; `None` if it is missing, empty or not text.
-fn read(path: &Path) -> Option<(String, String)> {
-    let text = fs::read_to_string(path).ok().filter(|text| !text.trim().is_empty())?;
+/// Reads a document; `None` if it is missing, empty or not text, or if a link leads out of `root`.
+fn read(root: &Path, path: &Path) -> Option<(String, String)> {
+    let text = bounded::read_inside(root, path, MAX_DOCUMENT_BYTES).ok().filter(|text| !text.trim().is_empty())?;
     Some((path.to_string_lossy().into_owned(), text))
 }
 

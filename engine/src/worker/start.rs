@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Job;
+use mahabharatha_sys::bounded::{self, INDEX_BYTES, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{Git, RefChange};
 use mahabharatha_sys::proc;
@@ -30,8 +31,8 @@ pub struct Pristine {
 }
 
 impl Pristine {
-    fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(io("read", path))?;
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = bounded::read(path, INDEX_BYTES).map_err(io("read", path))?;
         let written = fs::metadata(path).and_then(|found| found.modified()).map_err(io("read", path))?;
         Ok(Pristine { bytes, written })
     }
@@ -55,7 +56,7 @@ struct Occupant {
 /// Returns the job directory of the attempt whose unsaved work is in a worker's slot.
 pub fn occupant(feature_dir: &Path, worker: WorkerId) -> Result<Option<PathBuf>> {
     let record = slot_file(feature_dir, worker, "json");
-    let bytes = match fs::read(&record) {
+    let bytes = match bounded::read(&record, LARGE_FILE_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io("read", &record)(error)),
@@ -75,7 +76,7 @@ pub fn occupants(feature_dir: &Path) -> Result<Vec<PathBuf>> {
 
 /// Returns the pristine index and the guard of this attempt, if it occupies the slot.
 pub fn occupied(spec: &JobSpec) -> Result<Option<(Pristine, Guard<'_>)>> {
-    let Ok(bytes) = fs::read(spec.slot_file("json")) else { return Ok(None) };
+    let Ok(bytes) = bounded::read(&spec.slot_file("json"), LARGE_FILE_BYTES) else { return Ok(None) };
     let Ok(Occupant { task, attempt, guard, .. }) = serde_json::from_slice(&bytes) else { return Ok(None) };
     if task != spec.job.task || attempt != spec.job.attempt {
         return Ok(None);
@@ -151,7 +152,7 @@ pub fn write_worktree_git_files(spec: &JobSpec, quarantine: &Path) -> Result<()>
 /// running. Work that cannot be attributed to an attempt stays in place.
 pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
     for entry in fs::read_dir(slots_dir(feature_dir)).into_iter().flatten().flatten() {
-        let Ok(bytes) = fs::read(entry.path()) else { continue };
+        let Ok(bytes) = bounded::read(&entry.path(), LARGE_FILE_BYTES) else { continue };
         let Ok(Occupant { task, attempt, .. }) = serde_json::from_slice(&bytes) else { continue };
         let job_dir = feature_dir.join("jobs").join(format!("{task}.{attempt}"));
         let Ok(spec) = JobSpec::read(&job_dir) else { continue };
@@ -166,7 +167,12 @@ pub fn save_leftovers(feature_dir: &Path) -> Result<()> {
 /// Saves the work of a killed worker's agent as wip; returns warnings for the user.
 fn save_leftover(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
     let record = spec.slot_file("json");
-    let Ok(bytes) = fs::read(&record) else { return Ok(Vec::new()) };
+    let bytes = match bounded::read(&record, LARGE_FILE_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        // Not our record any more: there may be work of an attempt all the same.
+        Err(_) => Vec::new(),
+    };
     for survivor in proc::find_marked("MAHABHARATHA_WORKTREE", spec.worktree.as_os_str()) {
         proc::end_process(survivor);
     }
@@ -242,19 +248,22 @@ fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
 }
 
 fn set_branch(spec: &JobSpec) -> Result<()> {
-    let loose = spec.common_dir.join(&spec.branch);
-    let base = spec.job.base.as_str();
-    if fs::read_to_string(&loose).is_ok_and(|text| text.trim() == base) {
+    let git = Git::repository(&spec.common_dir);
+    if git.resolve_ref(&spec.branch)?.as_ref() == Some(&spec.job.base) {
         return Ok(());
     }
-    remove_lock(&loose)?;
+    remove_lock(&spec.common_dir.join(&spec.branch))?;
     let set = RefChange::Set { name: spec.branch.clone(), new: spec.job.base.clone() };
-    Ok(Git::repository(&spec.common_dir).update_refs(&[set], "mahabharatha: start of an attempt")?)
+    Ok(git.update_refs(&[set], "mahabharatha: start of an attempt")?)
 }
 
-/// Returns the commit that the worker's branch was moved to, if it was. No stray: nothing is merged through the branch.
+/// Returns where the worker's branch was moved to, if it was. No stray: nothing is merged through the branch.
 pub fn moved_branch(spec: &JobSpec) -> Option<String> {
-    let now = Git::repository(&spec.common_dir).resolve_ref(&spec.branch).ok()??;
+    let git = Git::repository(&spec.common_dir);
+    if git.is_symbolic(&spec.branch) {
+        return Some("another branch by a symbolic ref".to_owned());
+    }
+    let now = git.resolve_ref(&spec.branch).ok()??;
     (now != spec.job.base).then(|| now.to_string())
 }
 

@@ -6,14 +6,15 @@
 //! kept out of all other worktrees while that attempt is held.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::fs;
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::run::effect::Performer;
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::{Result, io};
-use mahabharatha_sys::store::atomic::write_projected;
-use mahabharatha_sys::store::bounded::{self, SMALL_FILE_BYTES};
+use mahabharatha_sys::store::atomic::{make_projected_dir, write_projected};
+use mahabharatha_sys::store::state_file;
 use serde::{Deserialize, Serialize};
 
 use super::{FENCE, JobSpec, occupants, read_result};
@@ -23,6 +24,8 @@ use crate::agent::claude::Usage;
 const SUBAGENTS: &str = "subagents";
 /// Transcripts are read up to this size: many times what fits into a context window.
 const MAX_TRANSCRIPT_BYTES: u64 = 128 << 20;
+/// Longest line of a transcript; the rest after a longer one is not read.
+const MAX_LINE_BYTES: u64 = 32 << 20;
 /// Directory in a feature's directory with one file for each subagent whose launch named no task.
 const LAUNCHED: &str = "launched";
 
@@ -181,8 +184,9 @@ pub fn tokens(job_dir: &Path) -> u64 {
 /// Sums the tokens in a transcript. Each block of a message is a line; the last one has the final numbers.
 fn tokens_in(transcript: impl Read) -> u64 {
     let mut messages: BTreeMap<String, u64> = BTreeMap::new();
-    for line in BufReader::new(transcript.take(MAX_TRANSCRIPT_BYTES)).lines().map_while(|line| line.ok()) {
-        if let Ok(Line { kind, message: Some(message) }) = serde_json::from_str(&line)
+    let (mut reader, mut line) = (BufReader::new(transcript.take(MAX_TRANSCRIPT_BYTES)), Vec::new());
+    while bounded::read_line(&mut reader, MAX_LINE_BYTES, &mut line).unwrap_or(false) {
+        if let Ok(Line { kind, message: Some(message) }) = serde_json::from_slice(&line)
             && kind == "assistant"
         {
             messages.insert(message.id, message.usage.total());
@@ -226,9 +230,9 @@ fn write(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
 fn create(job_dir: &Path, agent: &str, record: &Record) -> Result<()> {
     let dir = job_dir.join(SUBAGENTS);
     let path = dir.join(agent);
-    fs::create_dir_all(&dir).map_err(io("make", &dir))?;
+    make_projected_dir(&dir)?;
     let text = serde_json::to_vec(record).expect("a record has string keys only");
-    match File::options().write(true).create_new(true).open(&path) {
+    match state_file::create_new(&path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         file => file.and_then(|mut file| file.write_all(&text)).map_err(io("write", &path)),
     }

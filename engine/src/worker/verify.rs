@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use mahabharatha_core::excerpt::failure_report;
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::git::{Found, Git};
+use mahabharatha_sys::git::Found;
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
 
 use super::job_spec::JobSpec;
 use super::log::Log;
 use super::sandbox::{self, GitLink};
+use super::start::{Pristine, private_git};
 use super::watch::CancelSignal;
 use super::{files, ownership};
 use crate::confinement;
@@ -27,19 +28,20 @@ pub enum Verdict {
     Cancelled,
 }
 
-/// Runs the verification. The index of `git` must hold the tree that would be committed.
-pub fn verify(spec: &JobSpec, job_dir: &Path, git: &Git, cancel: &CancelSignal, log: &Log) -> Result<Verdict> {
+/// Runs the verification. The slot's scratch index must hold the tree that would be committed.
+pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) -> Result<Verdict> {
     let command = spec.task.verification.command.trim();
     if command.is_empty() {
         log.info("verification", "there is no verification command");
         return Ok(Verdict::Passed);
     }
     let before = snapshot(spec);
+    let staged = Pristine::read(&spec.slot_file("scratch"))?;
     let (mut ended, mut denial) = run(spec, job_dir, cancel, log)?;
-    if !ended.cancelled && snapshot(spec) != before && restore(spec, git)? {
+    if !ended.cancelled && snapshot(spec) != before && restore(spec, &staged)? {
         log.info("verification", "the command changed files of the task; they are restored and it runs once more");
         (ended, denial) = run(spec, job_dir, cancel, log)?;
-        restore(spec, git)?;
+        restore(spec, &staged)?;
     }
     if ended.cancelled {
         return Ok(Verdict::Cancelled);
@@ -101,8 +103,12 @@ fn snapshot(spec: &JobSpec) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
     files
 }
 
-/// Resets the owned files to the tree in the index; returns `true` if any differed.
-fn restore(spec: &JobSpec, git: &Git) -> Result<bool> {
+/// Resets the owned files to the tree in the index; returns `true` if any differed. Trusts neither our git directory nor
+/// the index file: the command could write to both.
+fn restore(spec: &JobSpec, staged: &Pristine) -> Result<bool> {
+    let index = spec.slot_file("scratch");
+    let git = private_git(spec)?.index(&index);
+    staged.write(&index)?;
     let is_generated = ownership::generated(spec)?;
     let (mut changed, mut made) = (Vec::new(), Vec::new());
     for entry in git.status()? {

@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::proc::{self, Canceller, Ended, Running};
 use mahabharatha_sys::signals;
 
@@ -40,7 +41,8 @@ impl CancelSignal {
         })));
         let heard = cancel.clone();
         signals::listen(move |_, _| {
-            let wanted = fs::read_to_string(&wanted).ok().and_then(|text| text.trim().parse().ok());
+            let wanted =
+                bounded::read_to_string(&wanted, SMALL_FILE_BYTES).ok().and_then(|text| text.trim().parse().ok());
             if !heard.cancel(wanted.map(Duration::from_millis)) {
                 heard.state().dying = true;
                 die();

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId};
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Git, Identity, RefChange, RepoPath};
 
@@ -93,7 +94,7 @@ fn can_be_saved(root: &Path, path: &RepoPath, warnings: &mut Vec<String>) -> boo
         // Its files are listed separately.
         return false;
     }
-    let readable = || found.is_symlink() || fs::File::open(path.under(root)).is_ok();
+    let readable = || found.is_symlink() || bounded::open(&path.under(root)).is_ok();
     let legal = path.as_path().iter().all(|name| !files::is_dot_git(name));
     let fit = legal && (found.is_file() || found.is_symlink()) && readable();
     if !fit {

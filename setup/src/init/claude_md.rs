@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use mahabharatha_engine::report::markdown::code;
+use mahabharatha_sys::bounded;
 
 use super::detect::{Kind, Survey};
 use super::place::NewFile;
@@ -22,7 +23,7 @@ pub fn file(root: &Path, survey: &Survey, has_rules: bool, is_there: impl Fn(&st
     if !found.is_file() || found.len() > MAX_BYTES {
         return Err(left_alone("it is a symlink, not a regular file or too long", &ours));
     }
-    let existing = fs::read_to_string(&path).map_err(|error| left_alone(&error.to_string(), &ours))?;
+    let existing = bounded::read_to_string(&path, MAX_BYTES).map_err(|error| left_alone(&error.to_string(), &ours))?;
     let merged = merged(&existing, &ours);
     let merged = merged.ok_or_else(|| left_alone("it has only one of the two mahabharatha markers", &ours))?;
     Ok(NewFile::merged(PATH, merged))

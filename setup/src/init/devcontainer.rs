@@ -7,6 +7,7 @@ use std::path::Path;
 
 use mahabharatha_engine::claude::json_text::JsonText;
 use mahabharatha_engine::claude::json_text::Step::Key;
+use mahabharatha_sys::bounded;
 use serde_json::{Map, Value, json};
 
 use super::detect::Survey;
@@ -63,7 +64,7 @@ pub fn files(root: &Path, survey: &Survey, record: &Record) -> (Vec<NewFile>, Ve
     let dockerfile = NewFile::ours(DOCKERFILE, dockerfile::text(survey));
     let path = root.join(SETTINGS);
     let existing = match fs::symlink_metadata(&path) {
-        Ok(found) if found.is_file() && found.len() <= MAX_SETTINGS_BYTES => fs::read(&path).unwrap_or_default(),
+        Ok(found) if found.is_file() => bounded::read(&path, MAX_SETTINGS_BYTES).unwrap_or_default(),
         Ok(_) => Vec::new(),
         Err(_) => return (all(dockerfile), Vec::new()),
     };

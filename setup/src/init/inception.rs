@@ -7,6 +7,7 @@ use std::path::Path;
 use mahabharatha_core::charter::{
     Answers, Framework, Language, MAX_ANSWER, Names, ProjectCharter, QUESTIONS, Recommendation, recommend,
 };
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{self, FirstCommit, Identity};
@@ -69,8 +70,8 @@ const IGNORED: &str = ".gitignore";
 /// Reads the user's own file, if it is a regular file.
 fn read_ignored(root: &Path) -> Option<String> {
     let path = root.join(IGNORED);
-    let is_plain = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_FILE_BYTES);
-    fs::read_to_string(path).ok().filter(|_| is_plain)
+    let is_plain = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+    is_plain.then(|| bounded::read_to_string(&path, MAX_FILE_BYTES).ok())?
 }
 
 /// Appends the scaffold's lines that are missing. Without them, `git add -A` would add the output of the project's
@@ -259,7 +260,7 @@ impl Talk<'_> {
 
 fn read_answers(file: &Path) -> Result<Answers> {
     let mut bytes = Vec::new();
-    let opened = fs::File::open(file).map_err(io("read", file))?;
+    let opened = bounded::open(file).map_err(io("read", file))?;
     opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io("read", file))?;
     let wrong = |what: &str| Error::new(Kind::Invalid, format!("{}: {what}", file.display()));
     if bytes.len() as u64 > MAX_FILE_BYTES {

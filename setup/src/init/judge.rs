@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_engine::claude::groups::Action;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 
 use super::place::{How, NewFile};
@@ -72,7 +73,7 @@ impl Judge<'_> {
             )
             .hint("Move it away.")),
             Ok(found) if found.is_file() && found.len() <= MAX_OWN_BYTES => {
-                fs::read(&target).map(|bytes| Some(Some(bytes))).map_err(io("read", &target))
+                bounded::read(&target, MAX_OWN_BYTES).map(|bytes| Some(Some(bytes))).map_err(io("read", &target))
             }
             Ok(_) => Ok(Some(None)),
         }

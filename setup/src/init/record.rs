@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::store::file_set::fingerprint;
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +22,8 @@ impl Record {
     /// Reads the record. If it is missing or unreadable, every existing file counts as the user's.
     pub fn read(root: &Path) -> Record {
         let path = root.join(PATH);
-        let small = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_BYTES);
-        let text = if small { fs::read(&path).unwrap_or_default() } else { Vec::new() };
+        let is_plain = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+        let text = if is_plain { bounded::read(&path, MAX_BYTES).unwrap_or_default() } else { Vec::new() };
         serde_json::from_slice(&text).unwrap_or_default()
     }
 

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use mahabharatha_engine::claude::commands::Home;
 use mahabharatha_engine::claude::groups::{Group, Selection};
 use mahabharatha_engine::claude::install::{self, Plan};
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::store::projection;
 
@@ -49,12 +50,12 @@ fn finish(root: &Path, plan: &mut Plan, record: &Record, selection: &Selection) 
     if path.is_file() {
         if selection.is_all() {
             plan.remove(Group::Record, record::PATH)?;
-        } else if record.text() != fs::read_to_string(&path).map_err(io("read", &path))? {
+        } else if record.text() != bounded::read_to_string(&path, LARGE_FILE_BYTES).map_err(io("read", &path))? {
             plan.rewrite(Group::Record, record::PATH, record.text())?;
         }
     }
     let (ignore, home) = (root.join(IGNORE), root.join(".mahabharatha"));
-    let is_ours = fs::read_to_string(&ignore).is_ok_and(|text| text == projection::IGNORE);
+    let is_ours = bounded::read_to_string(&ignore, SMALL_FILE_BYTES).is_ok_and(|text| text == projection::IGNORE);
     let left = fs::read_dir(&home).into_iter().flatten().flatten();
     let is_last = left.map(|entry| entry.path()).all(|path| path == ignore || plan.removes(&path));
     if is_ours && is_last && selection.has(Group::Config) {
@@ -92,5 +93,5 @@ fn plain_file(root: &Path, path: &str) -> Result<Option<Vec<u8>>> {
     if !(1..parts.len()).all(is_plain_dir) || !fs::symlink_metadata(&file).is_ok_and(|found| found.is_file()) {
         return Ok(None);
     }
-    fs::read(&file).map(Some).map_err(io("read", &file))
+    bounded::read(&file, LARGE_FILE_BYTES).map(Some).map_err(io("read", &file))
 }

@@ -1,10 +1,10 @@
 //! Chooses the security rules for `.claude/rules/` by the project's stack, from the built-in set or from a repository.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use ignore::WalkBuilder;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git;
 
@@ -101,9 +101,8 @@ fn collect(dir: &Path, words: &BTreeSet<String>) -> Result<Vec<NewFile>> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for path in paths {
         let below = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy().to_lowercase();
-        let small = fs::metadata(&path).is_ok_and(|found| found.len() <= MAX_BYTES);
-        let (Some(name), true) = (rule_name(&below, words), small) else { continue };
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let Some(name) = rule_name(&below, words) else { continue };
+        let Ok(text) = bounded::read_to_string(&path, MAX_BYTES) else { continue };
         if found.len() < MAX_FILES {
             found.entry(name).or_insert(text);
         }
@@ -129,6 +128,8 @@ fn rule_name(path: &str, words: &BTreeSet<String>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::init::detect;
 

@@ -9,6 +9,7 @@ use mahabharatha_core::graph::{Problem, Severity, StartTree, TaskGraph, TracedCr
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::spec::{GraphFile, Requirements, write_task_file};
 use mahabharatha_engine::specs;
+use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::RepoPath;
 use mahabharatha_sys::project::{FeaturePaths, Project};
@@ -75,7 +76,8 @@ fn is_taken(checkout: &Path, path: &str, content: &str) -> bool {
         at.push(part);
         let Ok(found) = fs::symlink_metadata(&at) else { return false };
         if parts.peek().is_none() {
-            return !(found.is_file() && fs::read(&at).is_ok_and(|bytes| bytes == content.as_bytes()));
+            return !(found.is_file()
+                && bounded::read(&at, content.len() as u64).is_ok_and(|bytes| bytes == content.as_bytes()));
         }
         if !found.is_dir() {
             return true;
@@ -118,7 +120,8 @@ pub fn collect_files(
     for (path, content) in designed.design.stub_files() {
         collected.files.write(project.checkout().join(path), content)?;
     }
-    let old = fs::read_to_string(paths.graph()).ok().and_then(|text| GraphFile::parse(&text).ok());
+    let old =
+        bounded::read_to_string(&paths.graph(), LARGE_FILE_BYTES).ok().and_then(|text| GraphFile::parse(&text).ok());
     let gone = old.iter().flat_map(|old| TaskGraph::check(old, None).0).flat_map(|old| old.tasks().to_vec());
     for task in gone.filter(|task| designed.graph.task(&task.id).is_none()) {
         collected.files.remove(paths.task_file(&task.id))?;
@@ -128,7 +131,8 @@ pub fn collect_files(
     }
     let manifest = serde_json::to_string_pretty(&design_manifest(&designed.graph)).expect("it has string keys only");
     collected.files.write(paths.manifest(), manifest + "\n")?;
-    let written = || fs::read(paths.design()).is_ok_and(|document| !is_form(&String::from_utf8_lossy(&document)));
+    let document = || bounded::read(&paths.design(), LARGE_FILE_BYTES);
+    let written = || document().is_ok_and(|document| !is_form(&String::from_utf8_lossy(&document)));
     if !(provenance.keep_document && written()) {
         let created = Timestamp::now().strftime("%Y-%m-%d").to_string();
         let page = Page {
@@ -167,7 +171,7 @@ pub fn to_commit(project: &Project, paths: &FeaturePaths, files: &FileSet) -> Re
     // A document that the user wrote is not rewritten, but belongs to the commit all the same.
     let found = [paths.requirements(), paths.approval(), paths.design()];
     for path in found.iter().filter(|found| files.iter().all(|(path, _)| path != *found)) {
-        if let Ok(bytes) = fs::read(path) {
+        if let Ok(bytes) = bounded::read(path, LARGE_FILE_BYTES) {
             add(path, Some(bytes));
         }
     }

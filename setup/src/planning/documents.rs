@@ -1,9 +1,10 @@
 //! Reads documents that the user wrote, up to a maximum length. Such a document is never overwritten without a backup.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::store::file_set;
 
@@ -11,7 +12,7 @@ use super::MAX_DOCUMENT_BYTES;
 
 /// Returns None if there is no such file.
 pub fn read_document(path: &Path) -> Result<Option<String>> {
-    let file = match File::open(path) {
+    let file = match bounded::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io("read", path)(error)),

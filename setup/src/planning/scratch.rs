@@ -130,6 +130,7 @@ impl ScratchCheckout {
             return Ok(None);
         }
         let commit = self.git.commit_tree(&tree, std::slice::from_ref(&self.head), message, &project.identity()?)?;
+        self.git.take_shared_index(project.git_dir())?;
         let index = project.git_dir().join("index");
         let checkout = self.git.clone().work_tree(project.checkout()).index(index);
         let branch = project.head_branch()?;

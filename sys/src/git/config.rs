@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Git, GitError, Result, executable};
+use crate::bounded;
 use crate::proc::{Cmd, Exit, base_env};
 
 /// Settings that affect what is checked out or committed; their values at the start of a run apply to all of it.
@@ -100,7 +102,7 @@ impl Settings {
             (INFO_EXCLUDE, Some(self.git_dir.join("info/exclude"))),
             (INFO_ATTRIBUTES, Some(self.git_dir.join("info/attributes"))),
         ] {
-            if let Some(text) = path.map(|path| read_bounded(&path)).transpose()?.flatten() {
+            if let Some(text) = path.map(|path| read_text(&path)).transpose()?.flatten() {
                 pinned.push((key.into(), text));
             }
         }
@@ -121,6 +123,18 @@ impl Settings {
     /// Returns the user's `init.defaultBranch`.
     pub fn default_branch(&self) -> Option<&str> {
         self.get("init.defaultbranch").filter(|branch| !branch.is_empty())
+    }
+
+    /// Returns the settings of a sparse checkout; none if the checkout is not sparse.
+    pub(super) fn sparse_checkout(&self) -> Vec<(String, String)> {
+        let is_set = |key| self.get(key).is_some_and(|value| matches!(value, "true" | "yes" | "on" | "1"));
+        if !is_set("core.sparsecheckout") {
+            return Vec::new();
+        }
+        let cone = is_set("core.sparsecheckoutcone");
+        let settings =
+            [("core.sparseCheckout", "true"), ("core.sparseCheckoutCone", if cone { "true" } else { "false" })];
+        settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     }
 
     fn name(&self) -> Option<String> {
@@ -206,6 +220,7 @@ fn check_extension(name: &str, value: &str) -> Result<()> {
         return Ok(());
     }
     Err(GitError::Unsupported(match name {
+        "refstorage" if value == "reftable" => super::refs::REFTABLE.into(),
         "partialclone" => "it is a partial clone, and missing objects cannot be fetched during a task; fetch them all \
                            and remove the filter (`git fetch --refetch --no-filter`, \
                            `git config --unset extensions.partialClone`)"
@@ -230,15 +245,14 @@ fn user_file(configured: Option<&str>, default_name: &str) -> Option<PathBuf> {
     }
 }
 
-fn read_bounded(path: &Path) -> Result<Option<String>> {
-    match std::fs::metadata(path) {
-        Ok(found) if found.is_file() && found.len() > MAX_FILE_BYTES => {
+/// Returns the text of a file that git would read; `None` if there is none, or nothing in it.
+fn read_text(path: &Path) -> Result<Option<String>> {
+    match bounded::read(path, MAX_FILE_BYTES) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.trim().is_empty())),
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => {
             Err(GitError::Unsupported(format!("{} is larger than {MAX_FILE_BYTES} bytes", path.display())))
         }
-        Ok(found) if found.is_file() => {
-            let bytes = std::fs::read(path).map_err(|error| GitError::file("cannot read", path, error))?;
-            Ok(Some(String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.trim().is_empty()))
-        }
-        _ => Ok(None),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(GitError::file("cannot read", path, error)),
+        Err(_) => Ok(None),
     }
 }

@@ -21,6 +21,8 @@ pub enum GitError {
     Unexpected { command: String, output: String },
     #[error("this repository is not supported: {0}")]
     Unsupported(String),
+    #[error("{0} is a symbolic link, and refs are not written through links")]
+    Link(String),
     #[error("{what} {path}: {error}")]
     File { what: &'static str, path: String, error: std::io::Error },
 }
@@ -83,6 +85,9 @@ impl From<GitError> for Error {
         let text = error.to_string();
         match error {
             GitError::Missing => Error::new(Kind::Preflight, text).hint("Install git and put it on PATH."),
+            GitError::Link(_) => {
+                Error::new(Kind::Failed, text).hint("Remove the link, then run the same command again.")
+            }
             GitError::Unsupported(_) => Error::new(Kind::Preflight, text),
             GitError::File { what, path, error } => Error::caused(format_args!("{what} {path}"))(error),
             GitError::Start(error) => Error::caused("cannot run git")(error),

@@ -6,6 +6,7 @@
 
 mod batch;
 mod blobs;
+mod checkout;
 mod config;
 mod copy;
 mod discover;
@@ -15,6 +16,7 @@ mod objects;
 mod path;
 mod private_copy;
 mod refs;
+mod rehash;
 mod status;
 mod trees;
 mod worktrees;
@@ -103,6 +105,8 @@ pub struct Git {
     index: Option<PathBuf>,
     /// The repository's object directory, set only for a private git directory.
     objects: Option<PathBuf>,
+    /// Settings that override `SAFE_CONFIG`.
+    overrides: Vec<(String, String)>,
     /// Applies the user's configuration instead of `SAFE_CONFIG`; only for reading that configuration.
     user_config: bool,
 }
@@ -110,7 +114,14 @@ pub struct Git {
 impl Git {
     /// Works on the repository itself: refs, worktrees, configuration and history.
     pub fn repository(common_dir: impl Into<PathBuf>) -> Self {
-        Git { git_dir: common_dir.into(), work_tree: None, index: None, objects: None, user_config: false }
+        Git {
+            git_dir: common_dir.into(),
+            work_tree: None,
+            index: None,
+            objects: None,
+            overrides: Vec::new(),
+            user_config: false,
+        }
     }
 
     pub fn work_tree(mut self, dir: impl Into<PathBuf>) -> Self {
@@ -199,8 +210,10 @@ impl Git {
             cmd = cmd.envs(config::user_environment());
         } else {
             cmd = cmd.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
-            cmd = cmd.env("GIT_CONFIG_COUNT", SAFE_CONFIG.len().to_string());
-            for (index, (key, value)) in SAFE_CONFIG.iter().enumerate() {
+            let overrides = self.overrides.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            let settings: Vec<(&str, &str)> = SAFE_CONFIG.into_iter().chain(overrides).collect();
+            cmd = cmd.env("GIT_CONFIG_COUNT", settings.len().to_string());
+            for (index, (key, value)) in settings.into_iter().enumerate() {
                 cmd = cmd.env(format!("GIT_CONFIG_KEY_{index}"), key).env(format!("GIT_CONFIG_VALUE_{index}"), value);
             }
         }
@@ -217,7 +230,7 @@ impl Git {
 /// Arguments, environment and input of one git call.
 struct Call {
     args: Vec<OsString>,
-    env: Vec<(&'static str, String)>,
+    env: Vec<(&'static str, OsString)>,
     input: Option<Vec<u8>>,
 }
 
@@ -231,7 +244,7 @@ impl Call {
         self
     }
 
-    fn env(mut self, key: &'static str, value: impl Into<String>) -> Self {
+    fn env(mut self, key: &'static str, value: impl Into<OsString>) -> Self {
         self.env.push((key, value.into()));
         self
     }

@@ -2,7 +2,9 @@
 //! that the repository's configuration, hooks, attributes and refs have no effect, only the pinned settings.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -10,6 +12,7 @@ use mahabharatha_core::ids::Oid;
 
 use super::config::{ATTRIBUTES_FILE, EXCLUDES_FILE, INFO_ATTRIBUTES, INFO_EXCLUDE};
 use super::{Git, GitError, Pinned, Result};
+use crate::bounded::{self, LARGE_FILE_BYTES, SMALL_FILE_BYTES};
 
 impl Git {
     /// Creates the private git directory, replacing whatever is there if it differs. Call it only while no agent runs.
@@ -25,7 +28,7 @@ impl Git {
     pub fn detach_head(&self, commit: &Oid) -> Result<()> {
         assert!(self.objects.is_some(), "only the HEAD of a private git directory may be set");
         let (head, text) = (self.git_dir.join("HEAD"), format!("{commit}\n"));
-        if fs::read(&head).is_ok_and(|bytes| bytes == text.as_bytes()) {
+        if bounded::read(&head, SMALL_FILE_BYTES).is_ok_and(|bytes| bytes == text.as_bytes()) {
             return Ok(());
         }
         fs::write(&head, text).map_err(|error| GitError::file("cannot write", &head, error))
@@ -48,7 +51,8 @@ fn files(private_dir: &Path, common_dir: &Path, pinned: &Pinned) -> Result<BTree
     // Git must know where a shallow clone cuts the history off, or it looks for the missing commits.
     let shallow = common_dir.join("shallow");
     if shallow.is_file() {
-        let bytes = fs::read(&shallow).map_err(|error| GitError::file("cannot read", &shallow, error))?;
+        let bytes = bounded::read(&shallow, LARGE_FILE_BYTES)
+            .map_err(|error| GitError::file("cannot read", &shallow, error))?;
         files.insert("shallow", bytes);
     }
     Ok(files)
@@ -71,7 +75,8 @@ fn is_up_to_date(dir: &Path, files: &BTreeMap<&str, Vec<u8>>) -> bool {
         && DIRECTORIES.iter().all(|place| is(place, fs::Metadata::is_dir))
         && is("HEAD", fs::Metadata::is_file)
         && files.iter().all(|(place, bytes)| {
-            is(place, fs::Metadata::is_file) && fs::read(dir.join(place)).is_ok_and(|found| found == *bytes)
+            let read = || bounded::read(&dir.join(place), bytes.len() as u64);
+            is(place, fs::Metadata::is_file) && read().is_ok_and(|found| found == *bytes)
         })
 }
 
@@ -81,12 +86,17 @@ fn write(dir: &Path, files: &BTreeMap<&str, Vec<u8>>) -> io::Result<()> {
         Ok(_) => fs::remove_file(dir)?,
         Err(_) => {}
     }
-    fs::create_dir_all(dir)?;
+    let mut make = fs::DirBuilder::new();
+    make.recursive(true).mode(0o700);
     for place in DIRECTORIES {
-        fs::create_dir(dir.join(place))?;
+        make.create(dir.join(place))?;
     }
-    fs::write(dir.join("HEAD"), "ref: refs/heads/none\n")?;
-    files.iter().try_for_each(|(place, bytes)| fs::write(dir.join(place), bytes))
+    let put = |place: &str, bytes: &[u8]| {
+        let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(dir.join(place))?;
+        file.write_all(bytes)
+    };
+    put("HEAD", b"ref: refs/heads/none\n")?;
+    files.iter().try_for_each(|(place, bytes)| put(place, bytes))
 }
 
 fn config_text(private_dir: &Path, pinned: &Pinned) -> String {

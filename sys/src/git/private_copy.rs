@@ -10,6 +10,7 @@ use mahabharatha_core::ids::Oid;
 
 use super::objects::escaped;
 use super::{Call, Git, GitError, Identity, Result};
+use crate::bounded::{self, LARGE_FILE_BYTES, SMALL_FILE_BYTES};
 
 /// How many directories of objects one may borrow from another.
 const MAX_ALTERNATES: usize = 20;
@@ -37,7 +38,7 @@ impl Git {
         let mut next = 0;
         while next < found.len() && found.len() < MAX_ALTERNATES {
             let dir = found[next].clone();
-            let text = fs::read_to_string(dir.join("info/alternates")).unwrap_or_default();
+            let text = bounded::read_to_string(&dir.join("info/alternates"), SMALL_FILE_BYTES).unwrap_or_default();
             for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
                 if let Ok(other) = dir.join(line).canonicalize()
                     && !found.contains(&other)
@@ -53,10 +54,10 @@ impl Git {
     /// Creates a private copy of the repository: refs, HEAD and index, but neither objects nor configuration.
     pub fn private_copy(&self, copy: &PrivateCopy<'_>) -> Result<()> {
         let refs = self.packed_refs(copy)?;
-        let shallow = fs::read(self.git_dir.join("shallow")).ok();
+        let shallow = bounded::read(&self.git_dir.join("shallow"), LARGE_FILE_BYTES).ok();
         // Specs of the main checkout are visible inside also where git does not track them.
-        let exclude =
-            [fs::read(self.git_dir.join("info/exclude")).unwrap_or_default(), b"\n/.gsd/\n".to_vec()].concat();
+        let exclude = bounded::read(&self.git_dir.join("info/exclude"), LARGE_FILE_BYTES).unwrap_or_default();
+        let exclude = [exclude.as_slice(), b"\n/.gsd/\n"].concat();
         let write = || -> io::Result<()> {
             for dir in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"] {
                 fs::create_dir_all(copy.dir.join(dir))?;

@@ -1,12 +1,26 @@
 //! Refs, history and the list of worktrees of the repository itself.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::ids::Oid;
 
 use super::{Call, Git, GitError, Identity, Output, RepoPath, Result};
+use crate::bounded::{self, SMALL_FILE_BYTES};
+
+/// Start of the file of a symbolic ref.
+const SYMBOLIC: &str = "ref: ";
+/// Longest chain of symbolic refs, as git limits it.
+const MAX_ALIASES: usize = 5;
+/// What HEAD names where refs are not kept in files.
+const NOT_IN_FILES: &str = "refs/heads/.invalid";
+/// Why a repository without refs in files is refused.
+pub(super) const REFTABLE: &str = "its refs are in the reftable format, not in files; convert them with \
+                                   `git refs migrate --ref-format=files` (git 2.46 or newer), or use a clone made with \
+                                   `git clone --ref-format=files`";
+/// Where our refs are.
+const OUR_REFS: [&str; 2] = ["refs/mahabharatha", "refs/heads/mahabharatha"];
 
 /// One step of a transaction on refs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +31,14 @@ pub enum RefChange {
     Swap { name: String, new: Oid, old: Option<Oid> },
     /// Deletes the ref, with `old` only if it is at that commit.
     Delete { name: String, old: Option<Oid> },
+}
+
+impl RefChange {
+    fn name(&self) -> &str {
+        match self {
+            RefChange::Set { name, .. } | RefChange::Swap { name, .. } | RefChange::Delete { name, .. } => name,
+        }
+    }
 }
 
 /// A checkout that belongs to the repository.
@@ -37,27 +59,50 @@ impl Git {
         self.ask(call)?.map(|output| output.oid()).transpose()
     }
 
-    /// Returns the commit that a ref, given by its full name, points to. Reads a loose ref from its file, without
-    /// starting a process.
+    /// Returns the commit that a ref, given by its full name, points to; `None` for a symbolic ref. Reads a loose ref
+    /// from its file, without starting a process.
     pub fn resolve_ref(&self, name: &str) -> Result<Option<Oid>> {
-        match self.read_loose(name).and_then(|text| Oid::new(text).ok()) {
-            Some(oid) => Ok(Some(oid)),
-            None => self.rev_parse(name),
+        if let Some(oid) = self.read_loose(name).and_then(|text| Oid::new(text).ok()) {
+            return Ok(Some(oid));
         }
+        let format = "--format=%(refname) %(objectname) %(symref)";
+        let output = self.call(Call::new(["for-each-ref", format, name]))?;
+        let text = output.text()?;
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.strip_suffix(' '));
+        found.map(|oid| Oid::new(oid).map_err(|_| output.unexpected(&text))).transpose()
+    }
+
+    /// Returns whether a ref is symbolic. Ours never are: following one would move the branch that it names.
+    pub fn is_symbolic(&self, name: &str) -> bool {
+        let is_link = fs::symlink_metadata(self.git_dir.join(name)).is_ok_and(|found| found.is_symlink());
+        is_link || self.read_loose(name).is_some_and(|text| text.starts_with(SYMBOLIC))
     }
 
     fn read_loose(&self, name: &str) -> Option<String> {
         let path = self.git_dir.join(name);
-        let text = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()).then(|| fs::read_to_string(path));
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+        let text = is_file.then(|| bounded::read_to_string(&path, SMALL_FILE_BYTES));
         Some(text?.ok()?.trim_end_matches('\n').to_owned())
     }
 
     /// Returns the full ref name of the branch that HEAD is on; `None` if HEAD is detached.
     pub fn head_branch(&self) -> Result<Option<String>> {
-        if let Some(branch) = self.read_loose("HEAD").as_deref().and_then(|text| text.strip_prefix("ref: ")) {
-            return Ok(Some(branch.to_owned()));
+        match self.read_loose("HEAD").as_deref().and_then(|text| text.strip_prefix(SYMBOLIC)) {
+            Some(NOT_IN_FILES) => Err(GitError::Unsupported(REFTABLE.into())),
+            Some(branch) => Ok(Some(branch.to_owned())),
+            None => self.ask(Call::new(["symbolic-ref", "--quiet", "HEAD"]))?.map(|output| output.text()).transpose(),
         }
-        self.ask(Call::new(["symbolic-ref", "--quiet", "HEAD"]))?.map(|output| output.text()).transpose()
+    }
+
+    /// Returns the branch that a branch stands for: another one if it is symbolic, an alias that the user made.
+    pub fn follow_alias(&self, mut branch: String) -> String {
+        for _ in 0..MAX_ALIASES {
+            match self.read_loose(&branch).as_deref().and_then(|text| text.strip_prefix(SYMBOLIC)) {
+                Some(target) => branch = target.trim().to_owned(),
+                None => break,
+            }
+        }
+        branch
     }
 
     /// Sets the ref by compare-and-swap: with `None` for `old` it must not exist.
@@ -69,10 +114,13 @@ impl Git {
         self.update_refs(&[RefChange::Delete { name: name.into(), old: old.cloned() }], "")
     }
 
-    /// Applies all changes in one transaction, or none of them.
+    /// Applies all changes in one transaction, or none of them. A symbolic ref is replaced or deleted itself; the ref
+    /// that it names stays.
     pub fn update_refs(&self, changes: &[RefChange], reason: &str) -> Result<()> {
         let mut input = Vec::new();
         for change in changes {
+            self.check_no_link_above(change.name())?;
+            input.extend_from_slice(b"option no-deref\0");
             let line = match change {
                 RefChange::Set { name, new } => format!("update {name}\0{new}\0\0"),
                 RefChange::Swap { name, new, old: Some(old) } => format!("update {name}\0{new}\0{old}\0"),
@@ -90,6 +138,17 @@ impl Git {
                 .env("GIT_COMMITTER_EMAIL", identity.email)
                 .input(input);
         self.call(call).map(drop)
+    }
+
+    /// Refuses a ref of ours in a directory that is a symbolic link: git would write where the link leads.
+    fn check_no_link_above(&self, name: &str) -> Result<()> {
+        let Some(top) = OUR_REFS.iter().find(|top| name.starts_with(*top)) else { return Ok(()) };
+        let above = Path::new(name).ancestors().skip(1).take_while(|dir| dir.starts_with(top));
+        let mut places = above.map(|dir| self.git_dir.join(dir));
+        match places.find(|place| fs::symlink_metadata(place).is_ok_and(|found| found.is_symlink())) {
+            Some(link) => Err(GitError::Link(link.display().to_string())),
+            None => Ok(()),
+        }
     }
 
     /// Returns the refs with these names, or below them, and the object that each points to.

@@ -94,6 +94,80 @@ fn refs_are_swapped_only_from_the_expected_value() {
 }
 
 #[test]
+fn a_symbolic_ref_is_never_followed() {
+    let repo = Repo::new(&[]);
+    let (git, head) = (repo.real(), repo.head());
+    let tree = git.rev_parse("HEAD^{tree}").unwrap().unwrap();
+    let other = git.commit_tree(&tree, &[], "other\n", &Identity::default()).unwrap();
+    repo.git(&["branch", "precious"]);
+    let name = "refs/mahabharatha/x/tasks/A";
+    let plants: [(&str, &dyn Fn()); 3] = [
+        ("symbolic", &|| drop(repo.git(&["symbolic-ref", name, "refs/heads/precious"]))),
+        ("nowhere", &|| drop(repo.git(&["symbolic-ref", name, "refs/heads/nowhere"]))),
+        ("link", &|| {
+            let path = repo.common().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let _ = fs::remove_file(&path);
+            std::os::unix::fs::symlink("refs/heads/precious", path).unwrap();
+        }),
+    ];
+    for (kind, plant) in plants {
+        plant();
+        assert_eq!((git.resolve_ref(name).unwrap(), git.is_symbolic(name)), (None, true), "{kind}");
+        git.update_refs(&[RefChange::Set { name: name.into(), new: other.clone() }], "").unwrap();
+        assert_eq!((git.resolve_ref(name).unwrap().as_ref(), git.is_symbolic(name)), (Some(&other), false), "{kind}");
+        plant();
+        git.delete_ref(name, None).unwrap();
+        assert!(!repo.common().join(name).exists(), "{kind}");
+        assert_eq!(repo.git(&["rev-parse", "precious"]), head.as_str(), "{kind}");
+        assert!(git.resolve_ref("refs/heads/nowhere").unwrap().is_none(), "{kind}");
+    }
+}
+
+#[test]
+fn refs_are_not_written_through_a_directory_that_is_a_link() {
+    let repo = Repo::new(&[]);
+    fs::create_dir_all(repo.common().join("refs/heads/mahabharatha")).unwrap();
+    std::os::unix::fs::symlink("..", repo.common().join("refs/heads/mahabharatha/x")).unwrap();
+    let error = repo.real().update_ref("refs/heads/mahabharatha/x/staging", &repo.head(), None).unwrap_err();
+    assert!(matches!(error, GitError::Link(_)), "{error}");
+    assert!(!repo.common().join("refs/heads/staging").exists());
+}
+
+#[test]
+fn replaced_objects_and_grafts_have_no_effect() {
+    let repo = Repo::new(&[]);
+    let first = repo.head();
+    fs::write(repo.path("a.txt"), "two\n").unwrap();
+    repo.git(&["-c", "user.name=T", "-c", "user.email=t@t", "commit", "-qam", "two"]);
+    let second = repo.head();
+    let (blob, tree) = (format!("{first}:a.txt"), repo.git(&["rev-parse", "HEAD^{tree}"]));
+    let git = repo.real();
+    let orphan = git.commit_tree(&Oid::new(tree).unwrap(), &[], "evil\n", &Identity::default()).unwrap();
+    repo.git(&["replace", &repo.git(&["rev-parse", &blob]), &repo.git(&["rev-parse", "HEAD:a.txt"])]);
+    repo.git(&["replace", second.as_str(), orphan.as_str()]);
+    fs::write(repo.path(".git/info/grafts"), format!("{second}\n")).unwrap();
+    assert_eq!(repo.git(&["show", &blob]), "two", "the plants do nothing, so this test shows nothing");
+    assert_eq!(repo.git(&["rev-list", "--count", "HEAD"]), "1", "the plants do nothing, so this test shows nothing");
+    for git in [repo.real(), repo.ours(&Pinned::default())] {
+        assert_eq!(git.run(["cat-file", "blob", &blob]).unwrap().text().unwrap(), "a");
+        assert!(git.is_ancestor(&first, &second).unwrap());
+        assert_eq!(git.read_commits(std::slice::from_ref(&second)).unwrap()[0].parents, std::slice::from_ref(&first));
+    }
+}
+
+#[test]
+fn a_repository_without_refs_in_files_is_refused_with_the_reason() {
+    if Git::version().unwrap() < [2, 45, 0] {
+        return;
+    }
+    let repo = Repo::new(&["--ref-format=reftable"]);
+    for error in [repo.real().head_branch().unwrap_err(), repo.real().settings().unwrap().pinned().unwrap_err()] {
+        assert!(error.to_string().contains("reftable"), "{error}");
+    }
+}
+
+#[test]
 fn trees_are_read_and_compared_byte_for_byte() {
     let repo = Repo::new(&[]);
     let git = repo.ours(&Pinned::default());

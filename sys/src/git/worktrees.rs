@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::ids::Oid;
 
 use super::{Call, Git, GitError, Result};
+use crate::bounded::{self, SMALL_FILE_BYTES};
 use crate::crash;
 
 impl Git {
@@ -55,7 +56,7 @@ impl Git {
     pub fn worktrees_in(&self, dir: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.git_dir().join("worktrees")).into_iter().flatten().flatten();
         let known = entries.filter_map(|entry| {
-            let text = fs::read_to_string(entry.path().join("gitdir")).ok()?;
+            let text = bounded::read_to_string(&entry.path().join("gitdir"), SMALL_FILE_BYTES).ok()?;
             entry.path().join(text.trim_end_matches('\n')).parent().map(Path::to_owned)
         });
         known.filter(|path| path.parent() == Some(dir)).collect()
@@ -63,7 +64,7 @@ impl Git {
 
     /// Returns the full name of the branch that a worktree is on; none where its HEAD is detached or cannot be read.
     pub fn worktree_branch(&self, path: &Path) -> Option<String> {
-        let head = fs::read_to_string(self.worktree_git_dir(path)?.join("HEAD")).ok()?;
+        let head = bounded::read_to_string(&self.worktree_git_dir(path)?.join("HEAD"), SMALL_FILE_BYTES).ok()?;
         head.strip_prefix("ref: ").map(|name| name.trim_end().to_owned())
     }
 
@@ -73,7 +74,7 @@ impl Git {
         let entries = fs::read_dir(self.git_dir().join("worktrees")).ok()?;
         let (wanted, real) = (path.join(".git"), path.canonicalize().ok());
         entries.flatten().map(|entry| entry.path()).find(|dir| {
-            let Ok(text) = fs::read_to_string(dir.join("gitdir")) else { return false };
+            let Ok(text) = bounded::read_to_string(&dir.join("gitdir"), SMALL_FILE_BYTES) else { return false };
             // The path may be relative to the directory of its file.
             let found = dir.join(text.trim_end_matches('\n'));
             let there = || found.parent().and_then(|parent| parent.canonicalize().ok());

@@ -31,15 +31,20 @@ impl Project {
 
     /// Returns the HEAD commit; `None` if nothing is committed yet.
     pub(super) fn find_head(&self) -> Result<Option<Oid>> {
-        Ok(match self.head().head_branch()? {
+        Ok(match self.find_head_branch()? {
             Some(branch) => self.git().resolve_ref(&branch)?,
             None => self.head().rev_parse("HEAD^{commit}")?,
         })
     }
 
+    fn find_head_branch(&self) -> Result<Option<String>> {
+        let branch = self.head().head_branch()?;
+        Ok(branch.map(|branch| self.git().follow_alias(branch)))
+    }
+
     /// Returns the full ref name of the branch that levels land on.
     pub fn head_branch(&self) -> Result<String> {
-        self.head().head_branch()?.ok_or_else(|| {
+        self.find_head_branch()?.ok_or_else(|| {
             Error::new(Kind::Preflight, "HEAD is detached: there is no branch to land on")
                 .hint("Switch to a branch first: git switch <branch>, or git switch -c <new branch>.")
         })

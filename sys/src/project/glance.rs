@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::{Project, above_our_worktrees};
+use crate::bounded::{SMALL_FILE_BYTES, read_to_string};
 use crate::error::{Result, io};
-use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 
 impl Project {
     /// Does what `locate` does, for the usual layouts only: a main checkout, a linked worktree, a submodule. Returns

@@ -10,8 +10,8 @@ use mahabharatha_core::ids::Feature;
 use mahabharatha_core::names::suggestion;
 
 use super::Project;
+use crate::bounded::{SMALL_FILE_BYTES, check_place, read_to_string};
 use crate::error::{Error, Kind, Result, io};
-use crate::store::bounded::{SMALL_FILE_BYTES, read_to_string};
 
 const VARIABLES: [&str; 2] = ["ZERG_FEATURE", "MAHABHARATHA_FEATURE"];
 
@@ -115,7 +115,9 @@ impl Project {
 
     /// Returns the feature with the newest state file. Ignores files that are not named after a feature.
     fn newest_state(&self) -> Option<Feature> {
-        let states = fs::read_dir(self.home().join("state")).ok()?;
+        let dir = self.home().join("state");
+        check_place(&dir).ok()?;
+        let states = fs::read_dir(dir).ok()?;
         let newest = states.flatten().filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let feature = Feature::new(name.strip_suffix(".json")?).ok()?;
@@ -127,7 +129,8 @@ impl Project {
 
 /// Directories in `dir` that are named like a feature.
 fn named_directories(dir: &Path) -> impl Iterator<Item = Feature> {
-    let dirs = fs::read_dir(dir).into_iter().flatten().flatten();
+    let inside = check_place(dir).is_ok().then(|| fs::read_dir(dir));
+    let dirs = inside.into_iter().flatten().flatten().flatten();
     let dirs = dirs.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     dirs.filter_map(|entry| Feature::new(entry.file_name().into_string().ok()?).ok())
 }

@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::{FeaturePaths, GitDirs, HOME, Project};
+use crate::bounded::{SMALL_FILE_BYTES, read};
 use crate::error::{Error, Kind, Result, io};
 use crate::git::RepoPath;
 use crate::store::atomic::write_projected;
-use crate::store::bounded::{SMALL_FILE_BYTES, read};
 
 /// File in a directory of worktrees outside of `.mahabharatha` that names the project.
 const MARK: &str = ".mahabharatha-project";

@@ -13,6 +13,7 @@ use rustix::process::{getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
 use super::{Access, FAILURE, Layout, bwrap, landlock, raw};
+use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::proc::{Supervised, exec};
 use crate::signals;
 
@@ -27,7 +28,7 @@ pub fn confine(layout_file: &Path, program: &OsStr, args: &[OsString]) -> io::Re
 }
 
 fn read(layout_file: &Path) -> io::Result<Layout> {
-    Ok(serde_json::from_slice(&fs::read(layout_file)?)?)
+    Ok(serde_json::from_slice(&bounded::read(layout_file, LARGE_FILE_BYTES)?)?)
 }
 
 fn start(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32> {

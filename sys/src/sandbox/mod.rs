@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::config::Isolation;
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::{self, SMALL_FILE_BYTES};
 use crate::error::{Error, Result, io};
 use crate::proc::{self, Cmd};
 use crate::store::tree;
@@ -288,7 +289,7 @@ impl Sandbox {
 
     /// Returns why the sandbox could not be set up, if the last command failed for that reason.
     pub fn failure(&self) -> Option<String> {
-        fs::read_to_string(self.dir.join(FAILURE)).ok()
+        bounded::read_to_string(&self.dir.join(FAILURE), SMALL_FILE_BYTES).ok()
     }
 
     /// Says which file the sandbox kept a program from, going by its output, and what to add to the configuration.

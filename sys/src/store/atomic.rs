@@ -1,10 +1,13 @@
 //! The only module that writes state files: a reader sees the old content or the new, never a part.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 use super::fault;
+use super::state_file::{PRIVATE_DIR, PRIVATE_FILE, is_private};
+use crate::bounded;
 use crate::crash;
 use crate::error::{Error, Kind, Result, io};
 
@@ -36,15 +39,35 @@ struct How {
     permissions: Option<Permissions>,
 }
 
-/// Creates the directory and its missing parents durably.
+/// Creates the directory and its missing parents durably. Refuses one that a symbolic link puts out of the project.
 pub fn make_dir(path: &Path) -> Result<()> {
+    check_place(path)?;
+    make_missing(path, true)
+}
+
+/// Creates the directory and its missing parents, for files that need not survive a power failure.
+pub fn make_projected_dir(path: &Path) -> Result<()> {
+    check_place(path)?;
+    make_missing(path, false)
+}
+
+fn check_place(path: &Path) -> Result<()> {
+    bounded::check_place(path).map_err(|error| {
+        Error::new(Kind::Invalid, format!("cannot use {}: {error}", path.display()))
+            .hint("Put a plain directory in the place of the link.")
+    })
+}
+
+fn make_missing(path: &Path, durable: bool) -> Result<()> {
     if path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        make_dir(parent)?;
+        make_missing(parent, durable)?;
     }
-    match fault::disk().and_then(|()| fs::create_dir(path)) {
+    let mode = if is_private(path) { PRIVATE_DIR } else { 0o777 };
+    match fault::disk().and_then(|()| fs::DirBuilder::new().mode(mode).create(path)) {
+        Ok(()) if !durable => Ok(()),
         Ok(()) => path.parent().map_or(Ok(()), sync_dir),
         Err(_) if path.is_dir() => Ok(()),
         Err(error) => Err(io("create the directory", path)(error)),
@@ -53,7 +76,7 @@ pub fn make_dir(path: &Path) -> Result<()> {
 
 /// Syncs the directory, so that what was created, renamed or removed in it survives a power failure.
 pub fn sync_dir(path: &Path) -> Result<()> {
-    File::open(path).and_then(|directory| directory.sync_all()).map_err(io("sync the directory", path))
+    bounded::open_dir(path).and_then(|directory| directory.sync_all()).map_err(io("sync the directory", path))
 }
 
 fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
@@ -63,7 +86,7 @@ fn replace(path: &Path, bytes: &[u8], how: &How) -> Result<()> {
     make_dir(parent)?;
     let mut file = tempfile::Builder::new()
         .prefix(&temporary_prefix(path))
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .permissions(Permissions::from_mode(if is_private(path) { PRIVATE_FILE } else { 0o644 }))
         .tempfile_in(parent)
         .map_err(io("create a file in", parent))?;
     fault::disk().and_then(|()| file.write_all(bytes)).map_err(io("write", path))?;
@@ -92,6 +115,9 @@ pub fn sweep_of(path: &Path) {
 }
 
 fn remove_all(dir: &Path, prefix: &str) {
+    if bounded::check_place(dir).is_err() {
+        return;
+    }
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(prefix) {
             let _ = fs::remove_file(entry.path());

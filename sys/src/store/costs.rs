@@ -4,7 +4,7 @@
 //! unknown.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ use mahabharatha_core::cost::Cost;
 use serde::{Deserialize, Serialize};
 
 use super::atomic::make_dir;
-use super::bounded::{self, LARGE_FILE_BYTES};
-use super::fault;
+use super::{fault, state_file};
+use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::error::{Error, Kind, Result, io};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ fn append(path: &Path, record: &Record) -> Result<()> {
     line.push(b'\n');
     let mut write = || {
         fault::disk()?;
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+        let mut file = state_file::open_to_append(path)?;
         if ends_in_torn_line(&mut file)? {
             line.insert(0, b'\n');
         }

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use tempfile::TempDir;
 
 use super::atomic::{create_atomic, sweep_of, write_with_permissions};
-use super::bounded::{self, LARGE_FILE_BYTES};
+use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::crash;
 use crate::error::{Error, Kind, Result, io};
 

@@ -3,7 +3,7 @@
 mod read;
 mod repair;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,17 @@ use serde::{Deserialize, Serialize};
 use self::read::{foreign, read_all};
 pub use self::repair::{Examined, Health, Repair, Repaired, examine};
 use super::atomic::write_atomic;
-use super::fault;
 use super::locks::FeatureLock;
+use super::{fault, state_file};
+use crate::bounded;
 use crate::crash;
 use crate::error::{Error, Kind, Result, io};
 
 const VERSION: u32 = 1;
 
 pub const FILE_NAME: &str = "events.jsonl";
+/// Maximum size of a journal, far more than a run writes.
+const MAX_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Header {
@@ -84,7 +87,7 @@ impl Journal {
         if !path.exists() {
             write_atomic(&path, &line(&Header { journal: VERSION, feature: feature.clone() }))?;
         }
-        let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(io("open", &path))?;
+        let mut file = state_file::open(&path).map_err(io("open", &path))?;
         let content = read_all(&file, &path)?.validated(&path)?;
         if content.feature.as_ref() != Some(feature) {
             return Err(foreign(&path, content.feature.as_ref(), feature));
@@ -95,7 +98,7 @@ impl Journal {
         }
         file.seek(SeekFrom::Start(content.length)).map_err(io("open", &path))?;
         let next_seq = content.records.len() as u64 + 1;
-        let (text, fingerprint) = (fs::read(&path).map_err(io("read", &path))?, Fingerprint::of(&path));
+        let (text, fingerprint) = (read_bytes(&path)?, Fingerprint::of(&path));
         let length = content.length;
         let journal = Journal { file, path, length, next_seq, poisoned: false, text, fingerprint, tampered_copy: None };
         Ok((journal, content.records))
@@ -103,7 +106,7 @@ impl Journal {
 
     /// Returns all records of the journal, without changing it; none if there is no journal.
     pub fn read(path: &Path) -> Result<Vec<Record>> {
-        match File::open(path) {
+        match bounded::open(path) {
             Ok(file) => Ok(read_all(&file, path)?.validated(path)?.records),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(io("open", path)(error)),
@@ -142,19 +145,19 @@ impl Journal {
     /// Restores the content that we wrote, if another program changed the file: a resumed run must not trust what an
     /// agent wrote.
     fn restore(&mut self) -> Result<()> {
-        let found = fs::read(&self.path).unwrap_or_default();
-        if found == self.text {
-            return Ok(());
-        }
         let aside = self.path.with_extension("jsonl.changed");
-        if self.path.is_dir() {
-            let _ = fs::remove_dir_all(&aside);
-            fs::rename(&self.path, &aside).map_err(io("move", &self.path))?;
-        } else {
-            write_atomic(&aside, &found)?;
+        match bounded::read(&self.path, MAX_BYTES) {
+            Ok(found) if found == self.text => return Ok(()),
+            Ok(found) => write_atomic(&aside, &found)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => write_atomic(&aside, b"")?,
+            // A directory, a pipe, a file that is too large.
+            Err(_) => {
+                let _ = fs::remove_dir_all(&aside);
+                fs::rename(&self.path, &aside).map_err(io("move", &self.path))?;
+            }
         }
         write_atomic(&self.path, &self.text)?;
-        self.file = OpenOptions::new().read(true).write(true).open(&self.path).map_err(io("open", &self.path))?;
+        self.file = state_file::open(&self.path).map_err(io("open", &self.path))?;
         self.file.seek(SeekFrom::Start(self.length)).map_err(io("open", &self.path))?;
         self.tampered_copy = Some(aside);
         Ok(())
@@ -175,6 +178,24 @@ struct RecordRef<'a> {
     event: &'a Event,
 }
 
+/// Reads a whole journal as it is.
+fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    bounded::read(path, MAX_BYTES).map_err(too_large(path))
+}
+
+/// Converts an error of reading a journal. One that is too large was not written by us.
+fn too_large(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
+    move |error| {
+        let is_too_large = error.kind() == ErrorKind::FileTooLarge;
+        let error = io("read", path)(error);
+        if is_too_large {
+            error.hint("No run writes such a journal: move it away, or restore it from a backup.")
+        } else {
+            error
+        }
+    }
+}
+
 fn line(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(value).expect("headers and events have string keys only, so JSON can hold them");
     bytes.push(b'\n');
@@ -183,7 +204,7 @@ fn line(value: &impl Serialize) -> Vec<u8> {
 
 fn save_torn(path: &Path, torn: &[u8]) -> Result<()> {
     let aside = path.with_extension("jsonl.torn");
-    let mut file = OpenOptions::new().create(true).append(true).open(&aside).map_err(io("open", &aside))?;
+    let mut file = state_file::open_to_append(&aside).map_err(io("open", &aside))?;
     file.write_all(torn).and_then(|()| file.write_all(b"\n")).map_err(io("write", &aside))
 }
 

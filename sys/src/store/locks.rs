@@ -2,7 +2,7 @@
 //! must never be renamed or removed: a lock on such a file would exclude no other process.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self as std_io, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use super::atomic::{make_dir, write_projected};
-use super::fault;
+use super::{fault, state_file};
+use crate::bounded::{self, SMALL_FILE_BYTES};
 use crate::error::{Error, Kind, Result, io};
 
 /// The process that holds a feature. Fields may be missing: the lock file is read while the holder may be writing it.
@@ -97,7 +98,7 @@ impl FeatureLock {
     pub fn holder(dir: &Path) -> Result<Option<Holder>> {
         let path = lock_file(dir);
         // Opened for reading only, so that no write permission is needed.
-        let file = match File::open(&path) {
+        let file = match bounded::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std_io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io("open", &path)(error)),
@@ -125,7 +126,7 @@ impl FeatureLock {
 impl Drop for FeatureLock {
     /// Clears the holder's name. Nothing depends on it, so failures are ignored.
     fn drop(&mut self) {
-        if fs::read_to_string(&self.holder_file).is_ok_and(|text| text == self.text) {
+        if bounded::read_to_string(&self.holder_file, SMALL_FILE_BYTES).is_ok_and(|text| text == self.text) {
             let _ = fs::remove_file(&self.holder_file);
         }
         let _ = self.lock.write("");
@@ -150,7 +151,7 @@ impl JobLock {
     /// Tells whether a worker holds the job now, without blocking others.
     pub fn is_held(job_dir: &Path) -> bool {
         let path = lock_file(job_dir);
-        File::open(&path).is_ok_and(|file| held_by_another(&file, &path).unwrap_or(false))
+        bounded::open(&path).is_ok_and(|file| held_by_another(&file, &path).unwrap_or(false))
     }
 
     /// Blocks until no worker holds the job, without acquiring the lock.
@@ -237,7 +238,7 @@ pub fn lock_file(dir: &Path) -> PathBuf {
 }
 
 fn open(path: &Path) -> Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io("open", path))
+    state_file::open(path).map_err(io("open", path))
 }
 
 /// Tells whether another process or thread holds the lock exclusively.
@@ -254,7 +255,7 @@ pub(super) fn held_by_another(file: &File, path: &Path) -> Result<bool> {
 
 /// Blocks until no process holds the lock exclusively. Returns at once if there is no lock file.
 pub(super) fn wait_until_free(path: &Path) -> Result<()> {
-    let Ok(file) = File::open(path) else { return Ok(()) };
+    let Ok(file) = bounded::open(path) else { return Ok(()) };
     loop {
         match file.lock_shared() {
             Ok(()) => return Ok(()),
@@ -265,7 +266,7 @@ pub(super) fn wait_until_free(path: &Path) -> Result<()> {
 }
 
 fn read_holder(dir: &Path) -> Holder {
-    Holder::parse(&fs::read_to_string(lock_file(dir)).unwrap_or_default())
+    Holder::parse(&bounded::read_to_string(&lock_file(dir), SMALL_FILE_BYTES).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! State on disk that outlives the process: the journal, its projection, locks and the command spool.
 
 pub mod atomic;
-pub mod bounded;
 pub mod costs;
 pub mod disk;
 mod fault;
@@ -12,5 +11,6 @@ pub mod ports;
 pub mod projection;
 pub mod prompt_cache;
 pub mod spool;
+pub mod state_file;
 pub mod tree;
 pub mod watch;

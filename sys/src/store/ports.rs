@@ -3,11 +3,12 @@
 //! Each port has a lock file. The orchestrator and the worker that uses the port hold a shared lock on it; leasing it
 //! needs the exclusive lock. So a port becomes free when its last holder exits, even by a crash.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::atomic::make_dir;
+use super::state_file;
 use crate::error::{Error, Kind, Result, io};
 
 /// The ports of one worker, leased until this is dropped.
@@ -68,8 +69,8 @@ fn take(dir: &Path, port: u16) -> Result<Option<File>> {
     Ok(file.try_lock_shared().is_ok().then_some(file))
 }
 
-fn open(path: &PathBuf) -> Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io("open", path))
+fn open(path: &Path) -> Result<File> {
+    state_file::open(path).map_err(io("open", path))
 }
 
 #[cfg(test)]

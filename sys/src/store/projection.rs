@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::atomic::{sweep, write_atomic, write_projected};
 use super::locks::WorktreesLock;
-use crate::error::Result;
+use super::state_file::make_private;
+use crate::error::{Result, io};
 
 /// The `.gitignore` there: git sees only the configuration; the rest is local to this machine and can be rebuilt.
 pub const IGNORE: &str = "*\n!/config.yaml\n";
@@ -14,6 +15,11 @@ pub const IGNORE: &str = "*\n!/config.yaml\n";
 /// Creates `.mahabharatha/` with its `.gitignore`; an existing `.gitignore` is the user's and stays. `shared` is our
 /// directory below the git directory, whose lock keeps out another feature's run that starts at the same time.
 pub fn make_home(home: &Path, shared: &Path) -> Result<()> {
+    make_private(shared).map_err(io("write", shared))?;
+    for dir in ["state", "logs"] {
+        // A run goes on without these. What is written there is private in any case.
+        let _ = make_private(&home.join(dir));
+    }
     let ignore = home.join(".gitignore");
     if ignore.exists() {
         return Ok(());

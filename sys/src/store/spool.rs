@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -18,6 +18,7 @@ use super::atomic::{TEMPORARY, make_dir, write_projected};
 use super::fault;
 use super::locks::{FeatureLock, OsLock, held_by_another, lock_file};
 use super::watch::on_change;
+use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::error::{Error, Result, io};
 
 const COMMAND: &str = ".json";
@@ -78,13 +79,13 @@ impl<F: FnMut(RequestId, Command)> Inbox<F> {
 
     fn take(&mut self, request: &str) {
         let path = self.dir.join(format!("{request}{COMMAND}"));
-        let Ok(file) = File::open(&path) else { return };
+        let Ok(file) = bounded::open(&path) else { return };
         if !held_by_another(&file, &path).unwrap_or(false) {
             remove(&path);
             return;
         }
         self.seen.insert(request.to_owned());
-        match serde_json::from_reader(file) {
+        match serde_json::from_reader(file.take(LARGE_FILE_BYTES)) {
             Ok(command) => (self.deliver)(request.to_owned(), command),
             Err(error) => {
                 let message = Some(format!("the command is invalid: {error}"));
@@ -172,7 +173,7 @@ impl Posted {
     }
 
     fn answer(&self) -> Result<Option<Answer>> {
-        let Ok(text) = fs::read(&self.answer) else { return Ok(None) };
+        let Ok(text) = bounded::read(&self.answer, LARGE_FILE_BYTES) else { return Ok(None) };
         serde_json::from_slice(&text).map(Some).map_err(|error| {
             Error::caused(format_args!("{} is not a valid answer", self.answer.display()))(error)
                 .hint("The run may use another version of mahabharatha: use the same version for both.")

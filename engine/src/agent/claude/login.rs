@@ -9,6 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Isolation;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::sandbox::Sandbox;
@@ -41,7 +42,7 @@ impl Login {
         let lent = sandbox.dir().with_file_name(LENT);
         let written = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
         if written(&lent) < written(&own) {
-            let bytes = fs::read(&own).map_err(io("read", &own))?;
+            let bytes = bounded::read(&own, MAX_LOGIN_BYTES).map_err(io("read", &own))?;
             // In place: the file may be mounted in the sandboxes of other workers.
             let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&lent);
             file.and_then(|mut file| file.write_all(&bytes)).map_err(io("write", &lent))?;
@@ -93,8 +94,8 @@ fn config_dir() -> Option<PathBuf> {
 }
 
 fn read(path: &Path) -> Option<Value> {
-    let found = fs::symlink_metadata(path).ok().filter(|found| found.is_file() && found.len() <= MAX_LOGIN_BYTES);
-    found.and_then(|_| serde_json::from_slice(&fs::read(path).ok()?).ok())
+    fs::symlink_metadata(path).ok().filter(|found| found.is_file())?;
+    serde_json::from_slice(&bounded::read(path, MAX_LOGIN_BYTES).ok()?).ok()
 }
 
 #[cfg(test)]

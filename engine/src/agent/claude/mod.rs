@@ -16,7 +16,7 @@ mod wire;
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Agent, AgentOutcome, Session};
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::proc::{Cmd, Ended, Feed};
 use stream::{Conversation, cancel, listener};
@@ -261,13 +262,13 @@ fn system_prompt(session: &Session<'_>) -> String {
 /// Reads a CLAUDE.md. A symlink may only lead to a file inside the worktree, because the contents are sent to the
 /// service.
 fn memory(worktree: &Path, name: &str) -> Option<String> {
-    let (root, path) = (worktree.canonicalize().ok()?, worktree.join(name).canonicalize().ok()?);
-    if !path.starts_with(root) || !path.is_file() {
-        return None;
-    }
     let mut bytes = Vec::new();
     // A character has at most four bytes.
-    File::open(path).ok()?.take(4 * MAX_MEMORY_CHARS as u64 + 4).read_to_end(&mut bytes).ok()?;
+    bounded::open_inside(worktree, &worktree.join(name))
+        .ok()?
+        .take(4 * MAX_MEMORY_CHARS as u64 + 4)
+        .read_to_end(&mut bytes)
+        .ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

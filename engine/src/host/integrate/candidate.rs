@@ -95,6 +95,9 @@ impl Integration {
         match self.repository.resolve_ref(&name)? {
             Some(tip) if tip == *staged || self.repository.is_ancestor(staged, &tip)? => Ok(tip),
             _ => {
+                if self.repository.is_symbolic(&name) {
+                    (self.report)(Note::PutBack { name: name.clone() });
+                }
                 self.repository.update_refs(&[RefChange::Set { name, new: staged.clone() }], "as it was staged")?;
                 Ok(staged.clone())
             }

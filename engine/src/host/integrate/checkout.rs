@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::event::Obstacle;
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Change, Git, GitError, IndexInput, RepoPath};
 
 use super::Integration;
-use super::index_lock::IndexLock;
+use super::index_lock::{IndexLock, copy_index};
 use super::worktree::{admin_dir, short_name};
 
 /// Files in a worktree's git directory that show an unfinished git operation, and the name of that operation.
@@ -63,7 +64,7 @@ impl Integration {
             let scratch = self.objects.git_dir().to_owned();
             // Named after this process: an orphaned git of an earlier process may still write to its own copy.
             let copy = scratch.join(format!("landing.{}.index", std::process::id()));
-            let git = self.objects.clone().work_tree(&path).index(&copy);
+            let git = self.objects.clone().as_sparse_as(&admin)?.work_tree(&path).index(&copy);
             found = Some(Checkout { path, git, index: admin.join("index"), copy, scratch });
         }
         Ok(Ok(found))
@@ -82,9 +83,10 @@ impl Checkout {
     /// Returns whether the index still has a file as of `was` that the branch has changed between `was` and `now`.
     pub fn is_left_behind(&self, was: &Oid, now: &Oid) -> Result<bool> {
         let copy = self.scratch.join("behind.index");
-        if fs::copy(&self.index, &copy).is_err() {
+        if copy_index(&self.index, &copy).is_err() {
             return Ok(false);
         }
+        self.take_shared_index()?;
         let git = self.git.clone().index(&copy);
         // An index that cannot be read as a copy gives no evidence.
         let Ok(staged) = git.diff_cached(was) else { return Ok(false) };
@@ -108,6 +110,7 @@ impl Checkout {
     /// Moves files and index from one commit to the other; the caller moves the branch.
     pub fn advance(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<Result<(), Obstacle>> {
         lock.copy()?;
+        self.take_shared_index()?;
         crash::point(|| "checkout with the index copied");
         match self.fast_forward(from, to) {
             Ok(()) => {
@@ -135,8 +138,14 @@ impl Checkout {
     /// Undoes `advance` if the branch could not be moved. Never overwrites files that have changed since.
     pub fn retreat(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<()> {
         lock.copy()?;
+        self.take_shared_index()?;
         self.git.run(["read-tree", "-m", "-u", from.as_str(), to.as_str()])?;
         lock.install()
+    }
+
+    /// Makes the shared part of a split index known to our git, which works on a copy of the other part.
+    fn take_shared_index(&self) -> Result<()> {
+        Ok(self.git.take_shared_index(self.index.parent().unwrap_or(&self.path))?)
     }
 
     fn fast_forward(&self, from: &Oid, to: &Oid) -> Result<(), GitError> {
@@ -148,6 +157,10 @@ impl Checkout {
 
     /// Returns those of the changed files whose contents are neither the old nor the new ones.
     fn files_in_the_way(&self, from: &Oid, changes: &[Change]) -> Result<Vec<String>> {
+        let left_out = self.git.left_out_of_work_tree()?;
+        let is_there = |change: &&Change| !left_out.contains(&change.path) || exists(&change.path.under(&self.path));
+        let changes: Vec<Change> = changes.iter().filter(is_there).cloned().collect();
+        let changes = changes.as_slice();
         let not_new = self.differing(changes, |change| (change.new_mode, change.new.as_ref()))?;
         let pending: Vec<Change> = changes.iter().filter(|change| not_new.contains(&change.path)).cloned().collect();
         let mut found = self.differing(&pending, |change| (change.old_mode, change.old.as_ref()))?;
@@ -225,9 +238,9 @@ fn in_the_way(path: &Path, files: Vec<String>, why: String) -> Obstacle {
 }
 
 fn is_rebasing(admin: &Path, branch: &str) -> bool {
-    ["rebase-merge/head-name", "rebase-apply/head-name"]
-        .iter()
-        .any(|name| fs::read_to_string(admin.join(name)).is_ok_and(|text| text.trim() == branch))
+    ["rebase-merge/head-name", "rebase-apply/head-name"].iter().any(|name| {
+        bounded::read_to_string(&admin.join(name), SMALL_FILE_BYTES).is_ok_and(|text| text.trim() == branch)
+    })
 }
 
 fn exists(path: &Path) -> bool {

@@ -127,6 +127,7 @@ impl Integration {
         let ended = running.wait();
         self.cancel.unwatch();
         end_orphans();
+        self.renew_git_dir()?;
         crash::point(|| format!("command {} of {at} ended", check.name));
         let ended = ended.map_err(cannot)?;
         worktree.restore_git_link()?;

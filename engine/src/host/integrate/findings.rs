@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use mahabharatha_core::sarif;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::proc::{Ended, bounded_text};
-use mahabharatha_sys::store::bounded;
 
 use super::command::{OUTPUT_BYTES, SarifSource};
 use super::worktree::StagingWorktree;

@@ -3,6 +3,7 @@
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle};
 use mahabharatha_sys::error::Result;
+use mahabharatha_sys::git::RepoPath;
 use mahabharatha_sys::store::locks::IntegrationLock;
 
 use super::command::{BASE, Check, Ran};
@@ -74,7 +75,7 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &BASE, &self.tree_of(base)?)? {
-            Prepared::Tree(tree) => tree,
+            Prepared::Tree(tree, _) => tree,
             Prepared::Failed(check, output) => {
                 return Ok(Outcome::Done(vec![check.failure(output, base)]));
             }
@@ -174,7 +175,13 @@ impl Integration {
             worktree.set_to_clean(&candidate.tree)?;
         }
         Ok(match self.prepare_tree(worktree, &call.level, &candidate.tree)? {
-            Prepared::Tree(tree) => Ok(self.commit_lock_files(call.level, candidate, tree)?),
+            Prepared::Tree(tree, left_out) => {
+                if !left_out.is_empty() {
+                    let files = left_out.iter().map(RepoPath::to_string).collect();
+                    (self.report)(Note::LockFilesLeftOut { level: call.level, files });
+                }
+                Ok(self.commit_lock_files(call.level, candidate, tree)?)
+            }
             Prepared::Failed(check, output) if call.ignore.contains(&check.name) => {
                 self.only_report(call, &candidate, &check, output);
                 Ok(candidate)

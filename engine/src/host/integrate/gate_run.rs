@@ -6,6 +6,7 @@ use std::io::Write;
 
 use jiff::Timestamp;
 use mahabharatha_core::ids::Time;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::proc::Ended;
 use mahabharatha_sys::project::FeaturePaths;
 use serde_json::json;
@@ -72,7 +73,8 @@ fn next_run(paths: &FeaturePaths, at: &impl Display, gate: &str) -> u32 {
             .map(|(stem, run)| (stem.to_owned(), run.parse::<u32>().ok()))
     };
     let stem = first.file_name().and_then(|name| prefix(&name.to_string_lossy())).map(|(stem, _)| stem);
-    let entries = first.parent().and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+    let dir = first.parent().filter(|dir| bounded::check_place(dir).is_ok());
+    let entries = dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
     let runs: Vec<u32> = entries
         .filter_map(|entry| prefix(&entry.file_name().to_string_lossy()))
         .filter(|(found, _)| Some(found) == stem.as_ref())

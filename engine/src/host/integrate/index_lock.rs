@@ -4,11 +4,12 @@
 //! first and have git work on a copy of the index.
 
 use std::fs::{self, File, FileTimes};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mahabharatha_sys::bounded::{self, INDEX_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::store::atomic::TEMPORARY;
@@ -52,7 +53,7 @@ impl IndexLock {
     pub fn copy(&self) -> Result<()> {
         remove(&lock_of(&self.copy))?;
         remove(&self.copy)?;
-        match fs::copy(&self.index, &self.copy) {
+        match copy_index(&self.index, &self.copy) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             copied => copied.map_err(io("copy", &self.index))?,
         };
@@ -77,8 +78,20 @@ impl Drop for IndexLock {
     }
 }
 
+/// Copies an index with its permissions. Refuses what is no file, or too large for an index.
+pub(super) fn copy_index(from: &Path, to: &Path) -> std::io::Result<()> {
+    let source = bounded::open(from)?;
+    let found = source.metadata()?;
+    if found.len() > INDEX_BYTES {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    let mut target = File::create(to)?;
+    std::io::copy(&mut source.take(INDEX_BYTES), &mut target)?;
+    target.set_permissions(found.permissions())
+}
+
 fn is_signed(lock: &Path) -> bool {
-    fs::read(lock).is_ok_and(|text| text == SIGNATURE)
+    bounded::read(lock, SIGNATURE.len() as u64).is_ok_and(|text| text == SIGNATURE)
 }
 
 /// Creates the lock with its signature in one step, from a temporary file next to the copy. Fails if the lock exists.

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use mahabharatha_sys::bounded::{self, INDEX_BYTES};
 use mahabharatha_sys::error::{Result, io};
+use mahabharatha_sys::store::atomic::write_projected;
 
 /// The index as of the last `set_to`, if any. Shared by all users of the staging worktree in one process.
 #[derive(Clone, Default)]
@@ -23,7 +25,7 @@ impl KnownFiles {
     pub(super) fn restore(&self, path: &Path) -> Result<()> {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Index { bytes, written }) => {
-                fs::write(path, bytes).map_err(io("write", path))?;
+                write_projected(path, bytes)?;
                 // Git compares the index's time with those of files to detect changes within the clock's resolution.
                 let file = File::options().write(true).open(path).map_err(io("write", path))?;
                 file.set_modified(*written).map_err(io("write", path))
@@ -37,7 +39,7 @@ impl KnownFiles {
 
     /// Remembers the index and returns it. Must be called before a command of the project can have written to the file.
     pub(super) fn remember(&self, path: &Path) -> Result<Vec<u8>> {
-        let bytes = fs::read(path).map_err(io("read", path))?;
+        let bytes = bounded::read(path, INDEX_BYTES).map_err(io("read", path))?;
         let written = fs::metadata(path).and_then(|found| found.modified()).map_err(io("read", path))?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Index { bytes: bytes.clone(), written });
         Ok(bytes)

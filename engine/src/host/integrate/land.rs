@@ -7,7 +7,7 @@ use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Obstacle};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::{GitError, RefChange};
+use mahabharatha_sys::git::{GitError, RefChange, RepoPath};
 use mahabharatha_sys::store::locks::IntegrationLock;
 
 use super::Integration;
@@ -29,6 +29,9 @@ impl Integration {
             return Ok(landed);
         }
         let Some(commit) = self.level_commit(level, candidate)? else { return Ok(Ok(candidate.base.clone())) };
+        if let Some(forged) = self.forged(&candidate.base, &commit)? {
+            return Ok(Err(forged));
+        }
         crash::point(|| format!("land {level} with a commit"));
         let (from, reason) = (&candidate.base, format!("Level {level}: {}", self.paths.feature()));
         let checkout = match self.checkout_of_base()? {
@@ -118,6 +121,20 @@ impl Integration {
         Ok(Some(self.objects.commit_tree(&candidate.tree, &parents, &message, &self.identity)?))
     }
 
+    /// Returns an obstacle if the contents of an object were replaced: what lands must be what was verified.
+    fn forged(&self, base: &Oid, commit: &Oid) -> Result<Option<Obstacle>> {
+        let forged = self.objects.forged_objects(base, commit)?;
+        if forged.is_empty() {
+            return Ok(None);
+        }
+        let named = |(object, path): (Oid, Option<RepoPath>)| {
+            let (dir, name) = object.as_str().split_at(2);
+            let place = format!(".git/objects/{dir}/{name}");
+            path.map_or(place.clone(), |path| format!("{place} ({path})"))
+        };
+        Ok(Some(Obstacle::Forged { objects: forged.into_iter().map(named).collect() }))
+    }
+
     fn move_ref(&self, name: &str, from: &Oid, to: &Oid, reason: &str) -> Result<(), GitError> {
         let swap = RefChange::Swap { name: name.into(), new: to.clone(), old: Some(from.clone()) };
         self.repository.update_refs(&[swap], reason)
@@ -131,6 +148,9 @@ impl Integration {
             return Ok(self.find_landed(level, candidate, tip)?.ok_or(Obstacle::BaseMoved));
         }
         let Some(commit) = self.level_commit(level, candidate)? else { return Ok(Ok(candidate.base.clone())) };
+        if let Some(forged) = self.forged(&candidate.base, &commit)? {
+            return Ok(Err(forged));
+        }
         match tip {
             Some(tip) => self.move_ref(&branch, &tip, &commit, &format!("Level {level}"))?,
             None => self.repository.update_ref(&branch, &commit, None)?,

@@ -30,7 +30,7 @@ use mahabharatha_core::config::{Gate, MergeTarget};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::GateFailure;
-use mahabharatha_sys::git::{Git, Identity};
+use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 
 use crate::confinement::Confinement;
@@ -50,6 +50,7 @@ pub struct Integration {
     pub repository: Git,
     /// A private git directory with the pinned settings, for files and objects.
     pub objects: Git,
+    pub pinned: Pinned,
     pub identity: Identity,
     /// The full ref name of the branch that levels land on.
     pub base_branch: String,
@@ -105,6 +106,8 @@ pub enum Note {
     Kept { name: String },
     /// A branch has commits that were not made by the run and that land with the level.
     Gained { level: Level, branch: String, commits: Vec<String> },
+    /// Lock files that `merge.prepare` made and that are not committed.
+    LockFilesLeftOut { level: Level, files: Vec<String> },
     /// A ref of the run was changed from outside and has been restored.
     PutBack { name: String },
 }
@@ -117,6 +120,11 @@ impl Integration {
     /// Returns whether the repository no longer has all objects of the commit.
     fn is_lost(&self, commit: &Oid) -> mahabharatha_sys::error::Result<bool> {
         Ok(!self.objects.lost(std::slice::from_ref(commit))?.is_empty())
+    }
+
+    /// Makes our git directory anew, because a command of the project could write there. Its indexes go with it.
+    fn renew_git_dir(&self) -> mahabharatha_sys::error::Result<()> {
+        Ok(Git::objects(self.objects.git_dir(), self.project.common_dir(), &self.pinned).map(drop)?)
     }
 
     fn tree_of(&self, commit: &Oid) -> mahabharatha_sys::error::Result<Oid> {

@@ -5,15 +5,15 @@ use std::fmt::Display;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::Candidate;
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::{CommitText, NewCommit};
+use mahabharatha_sys::git::{CommitText, NewCommit, RepoPath};
 
 use super::Integration;
 use super::command::{Check, Ran};
 use super::worktree::StagingWorktree;
 
 pub(super) enum Prepared {
-    /// The tree with its regenerated lock files; other changes are dropped.
-    Tree(Oid),
+    /// The tree with its regenerated lock files, and those that are left out; other changes are dropped.
+    Tree(Oid, Vec<RepoPath>),
     Failed(Check, String),
     Cancelled,
 }
@@ -21,11 +21,14 @@ pub(super) enum Prepared {
 impl Integration {
     /// Runs `merge.prepare` on the tree, if one is configured.
     pub(super) fn prepare_tree(&self, worktree: &StagingWorktree, at: &impl Display, tree: &Oid) -> Result<Prepared> {
-        let Some(command) = &self.prepare else { return Ok(Prepared::Tree(tree.clone())) };
+        let Some(command) = &self.prepare else { return Ok(Prepared::Tree(tree.clone(), Vec::new())) };
         let check = Check::prepare(command);
         worktree.set_to(tree)?;
         Ok(match self.run(worktree, at, &check)? {
-            Ran::Passed => Prepared::Tree(worktree.tree_with_lock_files()?),
+            Ran::Passed => {
+                let (tree, left_out) = worktree.tree_with_lock_files()?;
+                Prepared::Tree(tree, left_out)
+            }
             Ran::Failed(output) => Prepared::Failed(check, output),
             Ran::Cancelled => Prepared::Cancelled,
         })

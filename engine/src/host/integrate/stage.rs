@@ -54,6 +54,9 @@ impl Integration {
         crash::point(|| format!("stage {level} before the ref"));
         let staging = commits.last().map_or(base, |last| &last.commit).clone();
         let name = self.paths.staging_branch();
+        if self.repository.is_symbolic(&name) {
+            (self.report)(Note::PutBack { name: name.clone() });
+        }
         let mut changes = vec![RefChange::Set { name, new: staging.clone() }];
         changes.extend(self.put_back_task_refs(&works)?);
         self.repository.update_refs(&changes, &format!("stage level {level}"))?;
@@ -68,7 +71,8 @@ impl Integration {
         // Fixes have refs of their own, which only record the latest fix.
         for Work { task, commit, .. } in works.iter().filter(|work| work.text.message.starts_with(b"feat(")) {
             let name = self.paths.task_ref(task);
-            if self.repository.resolve_ref(&name)?.is_some_and(|found| found != **commit) {
+            let is_changed = self.repository.resolve_ref(&name)?.is_some_and(|found| found != **commit);
+            if is_changed || self.repository.is_symbolic(&name) {
                 (self.report)(Note::PutBack { name: name.clone() });
                 changes.push(RefChange::Set { name, new: (*commit).clone() });
             }
@@ -163,7 +167,7 @@ fn is_plain(path: &RepoPath) -> bool {
     parts.all(|part| !matches!(part, b"" | b"." | b"..") && !part.eq_ignore_ascii_case(b".git"))
 }
 
-fn owns(owned: &[OwnedPath], path: &RepoPath) -> bool {
+pub(super) fn owns(owned: &[OwnedPath], path: &RepoPath) -> bool {
     match path.as_str() {
         Some(path) => owned.iter().any(|owned| owned.covers(path)),
         // Specs are text, so a name that is not UTF-8 can only be owned through its directory.

@@ -7,16 +7,19 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::is_lock_file;
 use mahabharatha_core::ids::Oid;
+use mahabharatha_sys::bounded::{self, INDEX_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage};
+use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage, StatusEntry};
 use mahabharatha_sys::sandbox::Sandbox;
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
 use mahabharatha_sys::store::tree;
 
+use super::stage::owns;
 use super::{Integration, Note};
 use crate::confinement::Confined;
+use crate::worker::check_inside;
 
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
@@ -64,7 +67,8 @@ impl Integration {
     /// Returns the commit last shown to the user, or the user's newest commit on top of it. Staging may have moved
     /// since.
     fn shown(&self) -> Result<Option<Oid>> {
-        let Some(shown) = fs::read_to_string(self.shown_file()).ok().and_then(|text| Oid::new(text).ok()) else {
+        let shown = bounded::read_to_string(&self.shown_file(), SMALL_FILE_BYTES).ok();
+        let Some(shown) = shown.and_then(|text| Oid::new(text).ok()) else {
             return Ok(None);
         };
         let tip = self.repository.resolve_ref(&self.paths.staging_branch())?;
@@ -82,6 +86,7 @@ impl<'a> StagingWorktree<'a> {
     /// not exist yet.
     pub fn open(integration: &'a Integration, at: &Oid) -> Result<Self> {
         let path = integration.paths.staging_worktree();
+        check_inside(integration.project.root(), &path)?;
         let common_dir = integration.project.common_dir();
         let admin = match admin_dir(common_dir, &path) {
             Some(admin) => admin,
@@ -135,7 +140,8 @@ impl<'a> StagingWorktree<'a> {
 
     /// Creates the sandbox for a command in the worktree. A check may have no network.
     pub fn sandbox(&self, is_check: bool) -> Result<Sandbox> {
-        let Integration { project, paths, confinement, identity, .. } = self.integration;
+        let Integration { project, paths, confinement, identity, known, .. } = self.integration;
+        known.restore(&self.index)?;
         let confined = Confined {
             dir: paths.dir().join("staging-sandbox"),
             worktree: &self.path,
@@ -155,7 +161,7 @@ impl<'a> StagingWorktree<'a> {
         let (link, text) = (self.path.join(".git"), format!("gitdir: {}\n", self.admin.display()));
         let regular =
             fs::symlink_metadata(&link).is_ok_and(|found| found.is_file() && found.len() == text.len() as u64);
-        if regular && fs::read(&link).is_ok_and(|found| found == text.as_bytes()) {
+        if regular && bounded::read(&link, SMALL_FILE_BYTES).is_ok_and(|found| found == text.as_bytes()) {
             return Ok(());
         }
         tree::remove(&link)?;
@@ -168,23 +174,34 @@ impl<'a> StagingWorktree<'a> {
         Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
     }
 
-    /// Returns the tree with the changed lock files of the worktree and no other change.
-    pub fn tree_with_lock_files(&self) -> Result<Oid> {
+    /// Returns the tree with the changed lock files of the worktree and no other change, and the lock files that are
+    /// left out: symbolic links, and new ones that no task owns.
+    pub fn tree_with_lock_files(&self) -> Result<(Oid, Vec<RepoPath>)> {
         self.integration.known.restore(&self.index)?;
-        let changed = self.git.status()?.into_iter().filter(|entry| {
-            matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked)
-                && entry.path.as_str().is_some_and(is_lock_file)
-        });
-        let paths: Vec<RepoPath> = changed.map(|entry| entry.path).collect();
-        self.git.update_index(&paths)?;
-        Ok(self.git.write_tree()?)
+        let status = self.git.status()?.into_iter();
+        let (taken, left_out): (Vec<_>, Vec<_>) = status
+            .filter(|entry| matches!(entry.found, Found::Changed | Found::Deleted | Found::Untracked))
+            .filter(|entry| entry.path.as_str().is_some_and(is_lock_file))
+            .partition(|entry| self.may_be_committed(entry));
+        self.git.update_index(taken.iter().map(|entry| &entry.path))?;
+        Ok((self.git.write_tree()?, left_out.into_iter().map(|entry| entry.path).collect()))
+    }
+
+    fn may_be_committed(&self, lock_file: &StatusEntry) -> bool {
+        let StatusEntry { path, found } = lock_file;
+        let is_file = || fs::symlink_metadata(path.under(&self.path)).is_ok_and(|found| found.is_file());
+        match found {
+            Found::Deleted => true,
+            Found::Untracked => is_file() && self.integration.owners.values().any(|owned| owns(owned, path)),
+            _ => is_file(),
+        }
     }
 
     /// Leaves the conflict as `git merge` would, so that the user's `git commit` creates the merge.
     pub fn show_conflict(&self, staging: &Oid, theirs: &Oid, tree: &Oid, stages: &[Stage]) -> Result<()> {
         self.set_to(tree)?;
         self.git.mark_conflict(stages)?;
-        self.publish_state(&fs::read(&self.index).map_err(io("read", &self.index))?)?;
+        self.publish_state(&bounded::read(&self.index, INDEX_BYTES).map_err(io("read", &self.index))?)?;
         let branch = short_name(&self.integration.base_branch);
         let message = format!("Merge {branch} into {}\n", short_name(&self.integration.paths.staging_branch()));
         self.write("ORIG_HEAD", &format!("{staging}\n"))?;
@@ -204,7 +221,7 @@ impl<'a> StagingWorktree<'a> {
 
     /// Returns the commit that the unfinished merge started from.
     fn merge_start(&self) -> Option<Oid> {
-        Oid::new(fs::read_to_string(self.admin.join("ORIG_HEAD")).ok()?.trim()).ok()
+        Oid::new(bounded::read_to_string(&self.admin.join("ORIG_HEAD"), SMALL_FILE_BYTES).ok()?.trim()).ok()
     }
 
     /// Saves the user's work in an abandoned merge, or uncommitted changes made after staging was shown.
@@ -282,11 +299,16 @@ impl Integration {
             .hint("Move it away, then run the same command again."));
         }
         if self.repository.resolve_ref(&branch)?.is_none() {
-            self.repository.update_ref(&branch, at, None)?;
+            let set = RefChange::Set { name: branch.clone(), new: at.clone() };
+            self.repository.update_refs(&[set], "")?;
         }
         crash::point(|| "add staging before");
         let args = ["worktree", "add", "--quiet", "--no-checkout", "--force"].map(Path::new);
         self.repository.run(args.into_iter().chain([path, Path::new(short_name(&branch))]))?;
+        if let Some(admin) = admin_dir(self.project.common_dir(), path) {
+            // Git copies the patterns of a sparse checkout; gates see every file.
+            let _ = fs::remove_file(admin.join("info/sparse-checkout"));
+        }
         crash::point(|| "add staging after");
         Ok(())
     }

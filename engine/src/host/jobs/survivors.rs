@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::{Effect, Performer};
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::proc::{self, MARKER, ProcessId};
 use mahabharatha_sys::project::FeaturePaths;
@@ -150,5 +151,5 @@ pub fn runs_commands_in_staging(effect: &Effect) -> bool {
 
 /// Returns the identity that the job's worker has written.
 pub(super) fn read_identity(dir: &Path) -> Option<ProcessId> {
-    serde_json::from_slice(&fs::read(dir.join(WORKER)).ok()?).ok()
+    serde_json::from_slice(&bounded::read(&dir.join(WORKER), SMALL_FILE_BYTES).ok()?).ok()
 }

@@ -66,6 +66,10 @@ impl Telling<'_> {
             (Note::Gained { branch, commits }, _) => {
                 format!("{branch} has commits that the run did not make, which land with the level: {}", few(commits))
             }
+            (Note::LockFilesLeftOut { files }, _) => format!(
+                "merge.prepare made {}, which is not committed: commit it yourself, or let a task own it",
+                few(files)
+            ),
             (Note::RefPutBack { name }, _) => format!("{name} was changed from outside: it is restored"),
             (Note::JournalPutBack { aside }, _) => {
                 format!("the journal was changed from outside: it is restored, and the changed copy is kept in {aside}")

@@ -75,6 +75,7 @@ fn obstacles_to_landing_are_named() {
         Obstacle::Conflict { files: files.clone(), worktree: worktree.clone() },
         Obstacle::CheckoutInTheWay { files, worktree, why },
         Obstacle::BaseRewritten { was: oid('b'), now: None },
+        Obstacle::Forged { objects: vec![".git/objects/ab/cd (src/a.rs)".to_string()] },
     ];
     let told = obstacles.map(|obstacle| {
         // A conflict appears when the base is merged in, the others when the level lands.

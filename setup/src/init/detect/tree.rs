@@ -1,13 +1,14 @@
 //! Walks the files of a project: those that git does not ignore, without generated ones. Symlinks are never followed.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use mahabharatha_core::config::Generated;
+use mahabharatha_sys::bounded;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::store::file_set::JOURNAL_DIR_PREFIX;
 
@@ -17,6 +18,8 @@ use super::languages;
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// Maximum size in bytes of a source file whose lines are counted.
 const MAX_SOURCE_BYTES: u64 = 4 << 20;
+/// Maximum size in bytes of an ignore file that is heeded.
+const MAX_IGNORE_BYTES: u64 = 1 << 20;
 /// Maximum files per survey.
 const MAX_FILES: usize = 1_000_000;
 /// Names that are skipped: third-party code, version control, and our own directories.
@@ -47,14 +50,30 @@ impl Tree {
         fs::read_dir(root).map_err(io("read", root))?;
         let (sender, receiver) = mpsc::channel();
         let generated = Generated::default();
+        // The walker reads ignore files whatever they are, so it must not meet one without an end.
+        let readable = [".gitignore", ".git/info/exclude"].iter().all(|name| is_short_file(&root.join(name)));
+        let (skipped, top) = (sender.clone(), root.to_owned());
+        let has_readable_ignore_file = move |entry: &DirEntry| {
+            let is_readable = is_short_file(&entry.path().join(".gitignore"));
+            if !is_readable {
+                let dir = entry.path().strip_prefix(&top).unwrap_or(entry.path()).display();
+                let _ = skipped.send(Err(format!("{dir} was skipped: its .gitignore is not a plain, short file")));
+            }
+            is_readable
+        };
         let walk = WalkBuilder::new(root)
+            .git_ignore(readable)
+            .git_exclude(readable)
             .hidden(false)
             .parents(false)
             .ignore(false)
             .git_global(false)
             .require_git(false)
             .follow_links(false)
-            .filter_entry(move |entry| !is_skipped(entry, &generated))
+            .filter_entry(move |entry| {
+                let is_dir = entry.depth() > 0 && entry.file_type().is_some_and(|kind| kind.is_dir());
+                !is_skipped(entry, &generated) && (!is_dir || has_readable_ignore_file(entry))
+            })
             .build_parallel();
         walk.run(|| {
             let sender = sender.clone();
@@ -163,6 +182,14 @@ fn is_skipped(entry: &DirEntry, generated: &Generated) -> bool {
             || is_dir && generated.is_generated(&name))
 }
 
+/// Tells whether there is a file that can be read quickly, or nothing.
+fn is_short_file(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(found) => found.is_file() && found.len() <= MAX_IGNORE_BYTES,
+        Err(_) => true,
+    }
+}
+
 fn inspect(root: &Path, path: &Path, buffer: &mut Vec<u8>) -> Entry {
     let below = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
     let language = languages::of(&below);
@@ -173,7 +200,7 @@ fn inspect(root: &Path, path: &Path, buffer: &mut Vec<u8>) -> Entry {
 /// Returns None for a binary file or one that is too long to be handwritten.
 fn count_lines(path: &Path, buffer: &mut Vec<u8>) -> Option<u64> {
     buffer.clear();
-    let length = File::open(path).ok()?.take(MAX_SOURCE_BYTES + 1).read_to_end(buffer).ok()?;
+    let length = bounded::open(path).ok()?.take(MAX_SOURCE_BYTES + 1).read_to_end(buffer).ok()?;
     if length as u64 > MAX_SOURCE_BYTES || buffer[..length.min(BINARY_CHECK_BYTES)].contains(&0) {
         return None;
     }
@@ -188,7 +215,7 @@ fn read_bounded(path: &Path, max: u64) -> std::io::Result<Option<Vec<u8>>> {
         return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(max + 1).read_to_end(&mut bytes)?;
+    bounded::open(path)?.take(max + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= max).then_some(bytes))
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::{Contents, Step, read, remove_dirs, remove_empty_above, undo};
+use crate::bounded;
 use crate::error::{Error, Kind, Result, io};
 use crate::store::atomic::{make_dir, sync_dir, write_atomic, write_with_permissions};
 
@@ -140,7 +141,7 @@ fn identity(dir: &Path) -> Result<String> {
 
 /// Locks a directory for changes with a journal. The lock is on the directory itself, so it leaves no file behind.
 pub fn lock(root: &Path) -> Result<File> {
-    let dir = File::open(root).map_err(io("open", root))?;
+    let dir = bounded::open_dir(root).map_err(io("open", root))?;
     match dir.try_lock() {
         Ok(()) => Ok(dir),
         Err(TryLockError::WouldBlock) => {

@@ -1,7 +1,7 @@
 //! Reads a journal up to its first invalid record, and reports what is wrong there.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use mahabharatha_core::ids::Feature;
@@ -9,7 +9,7 @@ use mahabharatha_core::run::event::Event;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Header, Record, VERSION};
+use super::{Header, MAX_BYTES, Record, VERSION, too_large};
 use crate::error::{Error, Kind, Result, io};
 
 /// The content of a journal up to its first problem.
@@ -77,6 +77,10 @@ pub(super) fn foreign(path: &Path, of: Option<&Feature>, wanted: &Feature) -> Er
 /// Reads the journal up to its first problem. Fails only if the file cannot be read.
 pub(super) fn read_all(file: &File, path: &Path) -> Result<Content> {
     let mut content = Content { feature: None, records: Vec::new(), length: 0, torn: Vec::new(), problem: None };
+    let length = file.metadata().map_err(io("read", path))?.len();
+    if length > MAX_BYTES {
+        return Err(too_large(path)(std::io::Error::new(ErrorKind::FileTooLarge, format!("it has {length} bytes"))));
+    }
     let mut lines = Lines { reader: BufReader::new(file), path, number: 0, start: 0, end: 0 };
     let first = lines.next_line()?;
     match first.as_deref().map_or_else(|| Err(lines.damage("the file is empty")), |bytes| lines.header(bytes)) {

@@ -1,7 +1,6 @@
 //! Diagnoses and repairs a journal, for `debug` and `debug --repair`. Must never delete the original.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,10 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::read::{Problem, foreign, newer, read_all};
-use super::{FILE_NAME, Header, Record, VERSION, line};
+use super::{FILE_NAME, Header, Record, VERSION, line, read_bytes};
+use crate::bounded;
 use crate::error::{Error, Kind, Result, io};
 use crate::store::atomic::{sync_dir, write_atomic};
 use crate::store::locks::FeatureLock;
+use crate::store::state_file;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
@@ -48,7 +49,7 @@ pub struct Examined {
 }
 
 pub fn examine(path: &Path, feature: &Feature) -> Result<Examined> {
-    let file = match File::open(path) {
+    let file = match bounded::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Ok(Examined { health: Health::Missing, records: Vec::new(), good_bytes: 0, bytes: 0 });
@@ -102,7 +103,7 @@ impl Repair {
             Health::Good | Health::Torn { .. } if keep >= examined.records.len() => return Ok(None),
             Health::Good | Health::Torn { .. } | Health::Damaged { .. } => {}
         }
-        let old = fs::read(&path).map_err(io("read", &path))?;
+        let old = read_bytes(&path)?;
         let lines: Vec<&[u8]> = old.split_inclusive(|&byte| byte == b'\n').collect();
         let header_replaced = matches!(examined.health, Health::Damaged { line: 1, .. });
         // Only the header may be missing.
@@ -150,7 +151,7 @@ fn keep_original(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     for number in 1.. {
         let place =
             path.with_extension(if number == 1 { "jsonl.damaged".into() } else { format!("jsonl.damaged-{number}") });
-        match OpenOptions::new().write(true).create_new(true).open(&place) {
+        match state_file::create_new(&place) {
             Ok(mut file) => {
                 file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io("write", &place))?;
                 path.parent().map_or(Ok(()), sync_dir)?;

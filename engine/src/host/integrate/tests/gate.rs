@@ -193,6 +193,8 @@ fn the_base_is_checked_with_every_gate() {
 #[test]
 fn prepare_may_change_lock_files_only() {
     let lab = Lab::new();
+    lab.write("dir/Cargo.lock", "old\n");
+    lab.commit("with a lock file");
     let mut integration = lab.integration();
     let (base, staging) = one_task(&lab, &integration);
     integration.prepare =
@@ -208,6 +210,24 @@ fn prepare_may_change_lock_files_only() {
     assert_eq!(lab.oid(&format!("{}^{{tree}}", candidate.staging)), candidate.tree);
     assert_eq!(lab.oid("mahabharatha/x/staging"), candidate.staging);
     assert_eq!(integration.candidate_of(&lab, &base, &staging), candidate, "again, the same comes out");
+}
+
+#[test]
+fn lock_files_that_are_links_or_new_and_not_owned_are_left_out() {
+    let lab = Lab::new();
+    lab.write("Cargo.lock", "old\n");
+    lab.commit("with a lock file");
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    let commands = "ln -sf /etc/passwd Cargo.lock; echo x > dir/yarn.lock; mkdir -p 'a ünd mehr'; echo x > 'a ünd mehr/go.sum'; \
+                    ln -s /etc/passwd 'a ünd mehr/uv.lock'";
+    integration.prepare = Some(commands.into());
+    integration.gates = vec![gate("as before", "grep old Cargo.lock && ! test -e dir/yarn.lock")];
+    let candidate = integration.candidate_of(&lab, &base, &staging);
+    let changed = lab.git(&["diff", "--name-only", staging.as_str(), candidate.tree.as_str()]);
+    assert_eq!(changed, "a ünd mehr/go.sum");
+    let files = ["Cargo.lock", "a ünd mehr/uv.lock", "dir/yarn.lock"].map(str::to_owned).into();
+    assert_eq!(*lab.notes.lock().unwrap(), [Note::LockFilesLeftOut { level: LEVEL, files }]);
 }
 
 #[test]

@@ -357,7 +357,7 @@ fn a_shallow_clone_and_a_repository_with_a_submodule_and_a_submodule_itself_work
 }
 
 #[test]
-fn in_a_sparse_checkout_only_what_the_level_changed_appears() {
+fn in_a_sparse_checkout_nothing_appears_that_it_leaves_out() {
     let lab = Lab::new();
     lab.write("outside/x.txt", "x\n");
     lab.write("outside/y.txt", "y\n");
@@ -377,6 +377,7 @@ fn in_a_sparse_checkout_only_what_the_level_changed_appears() {
     let candidate = integration.candidate_of(&lab, &base, &staging);
     integration.landed(&lab, &candidate).unwrap();
     assert_eq!(lab.git(&["status", "--porcelain"]), "");
-    assert_eq!(lab.read("outside/x.txt"), "done\n");
-    assert!(!lab.root.join("outside/y.txt").exists());
+    assert!(!lab.root.join("outside").exists());
+    lab.git(&["sparse-checkout", "disable"]);
+    assert_eq!((lab.read("outside/x.txt").as_str(), lab.read("outside/new.txt").as_str()), ("done\n", "new\n"));
 }

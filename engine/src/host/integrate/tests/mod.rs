@@ -124,6 +124,7 @@ impl Lab {
         let notes = Arc::clone(&self.notes);
         Integration {
             objects: self.objects(&pinned),
+            pinned,
             repository,
             identity: Identity { name: "Us".into(), email: "us@x".into() },
             base_branch: "refs/heads/trunk".into(),

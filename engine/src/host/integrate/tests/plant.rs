@@ -64,6 +64,24 @@ fn nothing_planted_is_executed() {
 }
 
 #[test]
+fn what_a_gate_writes_to_our_git_directory_has_no_effect() {
+    let lab = Lab::new();
+    let mut integration = lab.integration();
+    let trace = lab.root.join(".git/executed");
+    let plant = format!(
+        "git config --file '{git}/config' filter.evil.smudge 'touch \"{}\"; cat' && echo '* filter=evil' > '{git}/info/attributes' \
+         && echo changed > b.txt && : > '{git}/staging.index.lock'",
+        trace.display(),
+        git = integration.objects.git_dir().display(),
+    );
+    integration.gates = vec![gate("plants", &plant), gate("next", "grep -q b.txt b.txt")];
+    let candidate = integration.ready(&lab, "done\n");
+    assert!(!trace.exists());
+    integration.landed(&lab, &candidate).unwrap();
+    assert_eq!(lab.read("a.txt"), "done\n");
+}
+
+#[test]
 fn a_conflict_runs_no_merge_driver() {
     let lab = Lab::new();
     let integration = lab.integration();
