@@ -11,4 +11,5 @@ mod cases;
 mod git;
 mod life;
 mod runs;
+mod surroundings;
 mod trial;

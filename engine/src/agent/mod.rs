@@ -1,4 +1,7 @@
 //! Drives coding agents, with one module for each kind: Claude Code, or any command.
+//!
+//! Called by `worker` for attempts, and by `plan`, `design` and `init` for questions. What an agent says of its work is
+//! passed on, never believed: the worker checks.
 
 mod ask;
 pub mod claude;

@@ -1,4 +1,6 @@
 //! Integration with interactive Claude Code: slash commands, agents, hooks, and the feature's task list.
+//!
+//! Called by the hooks, the slash commands, `session` and `report`. No run may depend on it.
 
 pub mod commands;
 pub mod groups;

@@ -1,4 +1,6 @@
 //! Output about runs and features for users and programs: terminal text, JSON, logs and report files.
+//!
+//! Called by `host`, `session` and the commands. Nothing may wait for it, or decide by what it shows.
 
 mod columns;
 pub mod completion_md;

@@ -1,8 +1,10 @@
 //! One attempt at one task: set up the worktree, run the agent, end all its processes, check ownership, verify and
 //! commit the result. The orchestrator gets a result file and an exit code.
 //!
+//! Started by `host` through `launch`; sessions use its second half. Never touches the user's branches or checkout.
+//!
 //! ```text
-//! spec.json → start → agent → guard, ownership → secrets, verify → commit → result.json
+//! job spec → start → agent → guard, ownership → secrets, verify → commit → result.json
 //!                         └───────────────── save (wip) ────────────────┘
 //! ```
 

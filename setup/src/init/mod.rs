@@ -1,4 +1,4 @@
-//! The `init` command: makes a directory a project that a run can start in.
+//! The `init` command: makes a directory a project that a run can start in. Never replaces what a person has written.
 //!
 //! `mode` decides whether the project is new or existing. `inception` starts a new one from a `scaffold`; `detect`
 //! surveys an existing one, and `scout` asks an agent about it if the user names one. `infrastructure`, `config`,

@@ -1,5 +1,5 @@
 //! Takes a feature from an idea to approved requirements, and from there to a design with a task graph. Called by the
-//! `plan` and `design` commands; `init` uses the asker.
+//! `plan` and `design` commands; `init` uses the asker. Never starts a run.
 
 mod approval;
 mod architect;

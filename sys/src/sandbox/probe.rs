@@ -25,13 +25,13 @@ pub fn available(isolation: Isolation) -> Result<()> {
     let sandbox = Sandbox::create(&scratch.path().join("sandbox"), isolation, place)?;
     let cmd = sandbox.confine(Cmd::shell("touch probe").env("PATH", std::env::var_os("PATH").unwrap_or_default()))?;
     let ended = cmd.merged().timeout(PROBE_TIMEOUT).run().map_err(Error::caused("cannot try the sandbox"))?;
-    if let Some(why) = sandbox.failure() {
-        return refuse(&why);
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    match sandbox.failure() {
+        Some(why) if printed.trim().is_empty() => refuse(&why),
+        Some(why) => refuse(&format!("{why}: {printed}")),
+        None if !ended.success() || !worktree.join("probe").exists() => refuse(&printed),
+        None => Ok(()),
     }
-    if !ended.success() || !worktree.join("probe").exists() {
-        return refuse(&String::from_utf8_lossy(&ended.stdout));
-    }
-    Ok(())
 }
 
 /// Returns the isolation for a mode; fails if the one asked for does not work here.

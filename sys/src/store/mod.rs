@@ -1,4 +1,6 @@
 //! State on disk that outlives the process: the journal, its projection, locks and the command spool.
+//!
+//! Only the holder of a feature's lock may change the feature's state.
 
 pub mod atomic;
 pub mod costs;
