@@ -149,6 +149,8 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
             let start = start_commit(project, Some(&run))?;
             let changed = changed_graph::find(project, paths, &run, &start, &session.display)?;
             if changed.is_none() && run.ended() == Some(&End::Completed) {
+                // The process that completed it may have been killed before it had written this.
+                files::write_state(project, paths, &run)?;
                 return Ok(Outcome::AlreadyCompleted);
             }
             session.resume(&mut journal, run, start, changed)?
@@ -396,6 +398,9 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
             return Ok(());
         }
     };
+    if !paths.worktrees().exists() {
+        project.use_worktrees_dir(paths, &project.worktrees_dir(config.worktrees.dir.as_deref()))?;
+    }
     let base_branch = project.head_branch()?;
     let gates: Vec<&str> = config.quality_gates.iter().map(|gate| gate.name.as_str()).collect();
     let branch = base_branch.trim_start_matches("refs/heads/");

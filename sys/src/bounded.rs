@@ -70,7 +70,7 @@ pub fn check_place(path: &Path) -> Result<()> {
 /// Returns the directory that a path of ours must not leave.
 fn project_of(path: &Path) -> Option<PathBuf> {
     let is_ours = |part: &Path| part.file_name().is_some_and(|name| OURS.iter().any(|ours| name == *ours));
-    path.ancestors().filter(|part| is_ours(part)).last()?.parent().map(Path::to_owned)
+    path.ancestors().filter(|part| is_ours(part)).last()?.parent().map(|root| Path::new(".").join(root))
 }
 
 /// Returns where an open file is. Asked after opening, so that a link that is changed meanwhile makes no difference.

@@ -178,7 +178,7 @@ fn a_base_that_is_gone_is_not_made_anew() {
     let start = repo.git(&["rev-parse", "trunk"]);
     repo.let_go_on("x", run)
         .code(9)
-        .says(&format!("the base branch is gone, or a symbolic ref now; it stood at {}", &start[..10]));
+        .says(&format!("the base branch is gone or has become a symbolic ref; it was at {}", &start[..10]));
     assert_eq!(repo.git(&["rev-parse", "trunk"]), start);
     assert!(repo.git_fails(&["rev-parse", "--verify", "--quiet", "refs/heads/main"]));
     repo.git(&["branch", "-m", "trunk", "main"]);

@@ -1,5 +1,5 @@
-//! Files without an end where our files are: links to devices, pipes, gigabytes of nothing. Each is refused or passed over at
-//! once, and takes no memory.
+//! Endless or huge files in place of ours: links to devices, pipes, sparse files. Each is refused or passed over at once,
+//! and takes no memory.
 
 use std::fs;
 use std::os::unix::fs::symlink;

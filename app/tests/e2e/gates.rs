@@ -74,6 +74,16 @@ fn a_base_that_is_red_only_in_a_worktree_is_told_with_its_cause() {
 }
 
 #[test]
+fn a_gate_that_misses_a_file_of_a_submodule_has_failed() {
+    let (library, repo) = (Repo::new(), Repo::new());
+    let url = library.path().display().to_string();
+    repo.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "sub"]);
+    committed(&repo, "quality_gates: [ { name: all, command: 'cat sub/README.md' } ]\n");
+    repo.graph("x", &[simple("A", 1, "a.txt")]);
+    repo.run(&["run"]).code(7).says("these gates fail on the base").does_not_say("Pathspec");
+}
+
+#[test]
 fn no_cause_is_named_without_evidence() {
     for gate in [
         "echo 'building out and node_modules'; exit 1",
@@ -81,6 +91,8 @@ fn no_cause_is_named_without_evidence() {
         "cat missing.txt",
         "cat untracked.txt",
         "echo 'README.md does not exist'; exit 1",
+        "echo 'cannot find value `out` in this scope'; exit 1",
+        "echo \"rootdir: $PWD\"; exit 1",
     ] {
         let repo = Repo::new();
         repo.write(".gitignore", "node_modules/\nout/\n");

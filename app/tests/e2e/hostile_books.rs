@@ -130,8 +130,8 @@ fn bytes_under_the_name_of_another_object_do_not_land() {
                 cp \"$(at $(echo evil | git hash-object -w --stdin))\" \"$good\"";
     let repo = one_after_the_other(&[hostile("A", 1, "a", does), simple("B", 2, "b")]);
     let start = repo.git(&["rev-parse", "main"]);
-    repo.run(&["run"]).code(9).says("other contents than their names say").says("(a)");
-    repo.run(&["run"]).code(9).says("other contents than their names say");
+    repo.run(&["run"]).code(9).says("do not match their names").says("(a)");
+    repo.run(&["run"]).code(9).says("do not match their names");
     assert_eq!(repo.git(&["rev-parse", "main"]), start);
     assert!(!repo.exists("a"));
     // The person does as the hint says.

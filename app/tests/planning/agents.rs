@@ -41,6 +41,21 @@ fn a_command_is_asked_with_the_prompt_on_its_input() {
 }
 
 #[test]
+fn a_confined_agent_reads_the_checkout_but_not_its_git_directory() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = with_agent(&format!(
+            "cat > /dev/null\nls | grep -q README.md && cat README.md > /dev/null && ! cat .git/config || exit 9\necho '{}'\n",
+            requirements("`shop buy 1` prints `sold`")
+        ));
+        repo.config(&format!(
+            "sandbox: {sandbox}\nagent: command\nagents: {{ mine: {{ kind: command, command: [./agent.sh] }} }}\n"
+        ));
+        repo.run(&["plan", "shop", "--agent", "mine", "--describe", "Sell books."]).code(0);
+        assert!(repo.read(DOCUMENT).contains("`shop buy 1` prints `sold`"));
+    }
+}
+
+#[test]
 fn an_agent_that_gives_no_answer_leaves_nothing_behind() {
     for (script, code, what) in [
         ("exit 3", 1, "it ended with exit code 3"),

@@ -115,6 +115,20 @@ fn a_base_that_is_red_only_in_a_sandbox_is_told_with_its_cause() {
 const REFUSES_DOT_DIRECTORIES: &str = r#"case "$PWD" in */.*) echo "403 Forbidden: $PWD/index.html"; exit 1;; esac"#;
 
 #[test]
+fn doctor_runs_the_gates_where_a_run_would() {
+    let dir = tempfile::Builder::new().prefix("trees").tempdir().unwrap();
+    let repo = Repo::new();
+    repo.config(&format!(
+        "sandbox: landlock\nquality_gates: [ {{ name: serve, command: {} }} ]\nworktrees: {{ dir: {} }}\n",
+        json!(REFUSES_DOT_DIRECTORIES),
+        json!(dir.path().canonicalize().unwrap())
+    ));
+    repo.commit("second");
+    repo.graph("x", &[task("echo a > a.txt", "true")]);
+    repo.run(&["doctor", "--run-gates"]).code(0).says("green on the base");
+}
+
+#[test]
 fn a_project_that_refuses_dot_directories_needs_worktrees_elsewhere() {
     for sandbox in ["landlock", "off", "bwrap"] {
         let dir = tempfile::Builder::new().prefix("trees").tempdir().unwrap();

@@ -36,7 +36,7 @@ fn give(dir: &Path, user: u32) {
 fn a_run_of_an_ordinary_user_is_confined() {
     const USER: u32 = 4711;
     if !is_root() {
-        // All the other tests are this one.
+        // Without root, every other test already runs as an ordinary user.
         return;
     }
     for sandbox in ["bwrap", "landlock"] {

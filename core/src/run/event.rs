@@ -442,7 +442,7 @@ pub enum Note {
     StagingKept { name: String },
     /// Commits on the branch that the run did not make and that land with the level.
     Gained { branch: String, commits: Vec<String> },
-    /// Lock files that `merge.prepare` made and that are not committed: they are not in git and no task owns them.
+    /// Lock files that `merge.prepare` made and that are not committed: symbolic links, and new ones that no task owns.
     LockFilesLeftOut { files: Vec<String> },
     /// A ref of the run was changed from outside and is restored.
     RefPutBack { name: String },
@@ -468,7 +468,7 @@ pub enum Obstacle {
     WorkLost { tasks: Vec<TaskId> },
     /// The repository no longer has all objects of the staged commit; it must be staged again.
     StagingLost,
-    /// Git objects of the level have other contents than their names say.
+    /// The contents of git objects of the level do not match their names.
     Forged { objects: Vec<String> },
 }
 
@@ -477,7 +477,7 @@ impl fmt::Display for Obstacle {
         match self {
             Obstacle::BaseMoved => f.write_str("the base branch kept moving while the gates ran"),
             Obstacle::BaseRewritten { was, now: None } => {
-                write!(f, "the base branch is gone, or a symbolic ref now; it stood at {}", was.short())
+                write!(f, "the base branch is gone or has become a symbolic ref; it was at {}", was.short())
             }
             Obstacle::BaseRewritten { was, now: Some(_) } => {
                 write!(f, "the base branch was rewritten: it no longer contains {}", was.short())
@@ -504,7 +504,7 @@ impl fmt::Display for Obstacle {
             Obstacle::StagingLost => f.write_str("the repository has lost what was staged: objects are missing"),
             Obstacle::Forged { objects } => {
                 let objects = objects.join(", ");
-                write!(f, "git objects have other contents than their names say, and do not land: {objects}")
+                write!(f, "the contents of git objects do not match their names, so the level does not land: {objects}")
             }
         }
     }

@@ -18,7 +18,7 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
 
-use crate::worker::check_inside;
+use crate::worker::check_worktree;
 
 /// Something that could be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl std::fmt::Display for What {
 /// Returns everything of a feature except its journal, specs and reports. The caller holds the feature's lock.
 pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip_too: bool) -> Result<Vec<Leftover>> {
     let git = Git::repository(project.common_dir());
-    check_inside(project.root(), &paths.worktrees())?;
+    check_worktree(project.root(), &paths.worktrees_dir(), &paths.worktrees())?;
     let mut found = worktrees(&git, paths)?;
     let merged = |task: &str| TaskId::new(task).ok().is_some_and(|task| run.is_some_and(|run| is_merged(run, &task)));
     let feature = paths.feature().as_str();
@@ -167,7 +167,7 @@ fn remove_record(path: &Path) -> Result<()> {
 /// Removes the given things, worktrees before their branches.
 pub fn remove(project: &Project, paths: &FeaturePaths, things: &[What]) -> Result<()> {
     let git = Git::repository(project.common_dir());
-    check_inside(project.root(), &paths.worktrees())?;
+    check_worktree(project.root(), &paths.worktrees_dir(), &paths.worktrees())?;
     let _lock = WorktreesLock::wait(&project.shared_dir())?;
     for thing in things {
         match thing {

@@ -9,20 +9,17 @@ use mahabharatha_core::ids::{Oid, WorkerId};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::git::Git;
-use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::locks::WorktreesLock;
 
 use super::Context;
-use crate::worker::check_inside;
+use crate::worker::check_worktree;
 
-/// Creates the worker's worktree without files; its first job switches to the branch and checks out what it needs.
+/// Creates the worker's worktree without files, unless it exists; its first job switches to the branch and checks out
+/// what it needs.
 pub fn prepare(context: &Context, worker: WorkerId) -> Result<()> {
-    ensure(&context.project, &context.paths.worktree(worker), &context.start)
-}
-
-/// Creates a worktree unless it exists; an existing one keeps its files.
-pub fn ensure(project: &Project, path: &Path, commit: &Oid) -> Result<()> {
-    check_inside(project.root(), path)?;
+    let (project, paths, commit) = (&context.project, &context.paths, &context.start);
+    let path = &paths.worktree(worker);
+    check_worktree(project.root(), &paths.worktrees_dir(), path)?;
     let git = Git::repository(project.common_dir());
     let _one_at_a_time = WorktreesLock::wait(&project.shared_dir())?;
     match (git.worktree_git_dir(path).is_some(), path.is_dir()) {

@@ -88,8 +88,14 @@ pub fn ensure(path: &Path, text: &str, quarantine: &Path) -> Result<()> {
     write_projected(path, text.as_bytes())
 }
 
+/// Refuses a place for a worktree that is reached through a symbolic link below the project, or below `worktrees_dir`
+/// where that is elsewhere.
+pub fn check_worktree(root: &Path, worktrees_dir: &Path, worktree: &Path) -> Result<()> {
+    check_inside(if worktrees_dir.starts_with(root) { root } else { worktrees_dir }, worktree)
+}
+
 /// Refuses a directory that is not below `root`, or is reached through a symbolic link below it.
-pub fn check_inside(root: &Path, dir: &Path) -> Result<()> {
+fn check_inside(root: &Path, dir: &Path) -> Result<()> {
     let refuse = |why: String| Err(Error::new(Kind::Failed, why));
     let Some(relative) = dir.strip_prefix(root).ok().filter(|relative| !relative.as_os_str().is_empty()) else {
         return refuse(format!("{} is not a place for a worktree: it is not below {}", dir.display(), root.display()));

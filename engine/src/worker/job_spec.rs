@@ -1,5 +1,5 @@
-//! Job spec: everything an attempt needs to know. The worker gets it on standard input. A copy in the job directory is for
-//! sessions, and for those who look at the attempt later.
+//! Job spec: everything an attempt needs to know. The worker gets it on standard input. A copy in the job directory is read by
+//! sessions, by `sandbox --task` and when leftovers are saved.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -151,7 +151,7 @@ impl JobSpec {
             .map_err(|error| Error::new(Kind::Invalid, format!("standard input is not a job spec: {error}")))
     }
 
-    /// Returns the spec as a file that has no name, so that nobody can exchange it before the worker reads it.
+    /// Returns the spec as a file that has no name, so that no agent can replace it before the worker reads it.
     pub fn as_input(&self, job_dir: &Path) -> Result<File> {
         let mut file = tempfile::tempfile_in(job_dir).map_err(io("make a file in", job_dir))?;
         file.write_all(&self.bytes()?).and_then(|()| file.rewind()).map_err(io("write a file in", job_dir))?;

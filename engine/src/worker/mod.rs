@@ -47,7 +47,7 @@ use mahabharatha_sys::store::locks::JobLock;
 use mahabharatha_sys::store::ports;
 use watch::CancelSignal;
 
-pub use files::check_inside;
+pub use files::check_worktree;
 pub use include::wanted_files;
 pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules, result_ref, slots_dir};
 pub use ownership::owner;

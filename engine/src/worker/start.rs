@@ -98,8 +98,7 @@ pub fn vacate(spec: &JobSpec) -> Result<()> {
 }
 
 pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
-    let dir = spec.worktrees_dir();
-    files::check_inside(if dir.starts_with(&spec.root) { &spec.root } else { dir }, &spec.worktree)?;
+    files::check_worktree(&spec.root, spec.worktrees_dir(), &spec.worktree)?;
     let quarantine = job_dir.join("quarantine");
     write_worktree_git_files(spec, &quarantine)?;
     let index = spec.slot_file("index");

@@ -27,8 +27,8 @@ pub struct Trial {
     spec: JobSpec,
     job_dir: PathBuf,
     place: Place,
-    /// Keeps the session that holds the task from ending the attempt meanwhile.
-    _lock: JobLock,
+    /// In the slot: keeps the session that holds the task from ending the attempt meanwhile.
+    _lock: Option<JobLock>,
 }
 
 enum Place {
@@ -71,6 +71,7 @@ impl Trial {
                 Place::Copy { dir, commit }
             }
         };
+        let lock = matches!(place, Place::Slot).then_some(lock);
         Ok(Trial { spec, job_dir: job_dir.to_owned(), place, _lock: lock })
     }
 

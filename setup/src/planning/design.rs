@@ -47,12 +47,12 @@ pub struct DesignOptions {
     pub force: bool,
 }
 
-/// Who draws up the design.
+/// Author of the design.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DesignAuthor {
     /// The agent of this name, or the configured one.
     Agent(Option<String>),
-    /// Nobody: the graph is in this file.
+    /// No author: the graph is in this file.
     Graph(PathBuf),
     /// The user, in a form that is written.
     Form,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::{Call, Git, GitError, RepoPath, Result};
@@ -31,7 +32,11 @@ impl Git {
     pub fn as_sparse_as(mut self, checkout_git_dir: &Path) -> Result<Git> {
         assert!(self.objects.is_some(), "only a private git directory may get files of another");
         let from = checkout_git_dir.join(SPARSE_PATTERNS);
-        let Ok(patterns) = bounded::read(&from, MAX_PATTERNS_BYTES) else { return Ok(self) };
+        let patterns = match bounded::read(&from, MAX_PATTERNS_BYTES) {
+            Ok(patterns) => patterns,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(self),
+            Err(error) => return Err(GitError::file("cannot read", &from, error)),
+        };
         let settings = Git::repository(checkout_git_dir).settings()?.sparse_checkout();
         if !settings.is_empty() {
             let to = self.git_dir.join(SPARSE_PATTERNS);

@@ -14,6 +14,7 @@ use crate::bounded::{SMALL_FILE_BYTES, read};
 use crate::error::{Error, Kind, Result, io};
 use crate::git::RepoPath;
 use crate::store::atomic::write_projected;
+use crate::store::locks::WorktreesLock;
 
 /// File in a directory of worktrees outside of `.mahabharatha` that names the project.
 const MARK: &str = ".mahabharatha-project";
@@ -73,10 +74,13 @@ impl Project {
     /// Lets the feature's worktrees be in the directory from now on. There must be none elsewhere.
     pub fn use_worktrees_dir(&self, paths: &FeaturePaths, dir: &Path) -> Result<()> {
         let record = paths.dir().join(RECORD);
+        // Another feature may be removing the directory.
+        let _lock = WorktreesLock::wait(&self.shared_dir())?;
         if dir == self.home().join(DEFAULT) {
             return remove(&record);
         }
-        fs::create_dir_all(dir).map_err(io("make", dir))?;
+        let own = dir.join(paths.feature().as_str());
+        fs::create_dir_all(&own).map_err(io("make", &own))?;
         write_projected(&dir.join(MARK), self.root().as_os_str().as_bytes())?;
         write_projected(&record, dir.as_os_str().as_bytes())
     }

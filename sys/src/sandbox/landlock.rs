@@ -53,6 +53,11 @@ pub fn restrict(layout: &Layout) -> io::Result<()> {
     }
     for mount in &layout.mounts {
         let access = if mount.access == Access::Write { Access::Write } else { Access::Read };
+        if layout.hidden.iter().any(|path| path.starts_with(&mount.from)) {
+            // A rule covers everything below a directory: hidden names can be listed, but their files not be read.
+            let Ok(place) = PathFd::new(&mount.from) else { continue };
+            rules = rules.add_rule(PathBeneath::new(place, AccessFs::ReadDir)).map_err(io::Error::other)?;
+        }
         for path in without(&mount.from, &layout.hidden) {
             rules = allow(rules, &path, access.clone())?;
         }

@@ -188,7 +188,7 @@ impl Sandbox {
         }
     }
 
-    /// Lets a directory appear empty.
+    /// Lets a directory appear empty; under Landlock the names in it can still be listed.
     pub fn hide(&mut self, dir: &Path) {
         self.layout.hidden.push(dir.to_owned());
     }

@@ -1,5 +1,5 @@
-//! Lends the user's login, and a task list where asked for, to a confined client. All workers of a run share one copy, because the API accepts a refresh
-//! token only once; a refreshed token is taken back.
+//! Lends a confined client the user's login and, if workers may use it, the feature's task list. All workers of a run
+//! share one copy of the login, because the API accepts a refresh token only once; a refreshed token is taken back.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

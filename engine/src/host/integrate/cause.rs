@@ -14,6 +14,9 @@ const MAX_LINES: usize = 400;
 const NOT_FOUND: [&str; 6] =
     ["No such file or directory", "ENOENT", "not found", "annot find", "does not exist", "annot open"];
 
+/// Words by which programs say that they refuse a path.
+const REFUSED: [&str; 6] = ["403", "orbidden", "enied", "EACCES", "efuse", "not allowed"];
+
 /// A directory with installed dependencies, and how programs report that it is missing.
 struct Dependencies {
     dir: &'static str,
@@ -72,7 +75,9 @@ impl Places<'_> {
     /// Names the path of the worktree if it is in a directory that some programs refuse, and the output shows it.
     pub fn unusual_path(&self, output: &str) -> Option<String> {
         let is_hidden = self.workdir.starts_with(self.root.join(".mahabharatha"));
-        (is_hidden && output.contains(&*self.workdir.to_string_lossy())).then(|| {
+        let workdir = self.workdir.to_string_lossy();
+        let refuses = |line: &str| line.contains(&*workdir) && REFUSED.iter().any(|word| line.contains(word));
+        (is_hidden && output.lines().any(refuses)).then(|| {
             format!(
                 "the path of the worktree, {}, which is not that of your checkout; some programs refuse directories that begin \
                  with a dot. `worktrees.dir` in .mahabharatha/config.yaml puts worktrees elsewhere.",
@@ -94,10 +99,12 @@ impl Places<'_> {
     /// Returns the paths in a line of output, relative to the checkout.
     fn paths_in(&self, line: &str) -> Vec<PathBuf> {
         // The path of the checkout may contain spaces.
-        let line = line.replace(&format!("{}/", self.workdir.display()), "");
+        let line = line.replace(&format!("{}/", self.workdir.display()), "./");
         let words = line.split(|c: char| c.is_whitespace() || "'\"`‘’“”:,;()[]<>=".contains(c));
+        // A word alone may be anything, such as a name in a program.
+        let words = words.map(|word| word.trim_end_matches('.')).filter(|word| word.contains(['/', '.']));
         let paths = words.map(|word| {
-            let parts = Path::new(word.trim_end_matches('.')).components();
+            let parts = Path::new(word).components();
             parts.filter(|part| *part != Component::CurDir).collect::<PathBuf>()
         });
         let is_inside = |path: &PathBuf| {

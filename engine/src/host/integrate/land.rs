@@ -129,7 +129,8 @@ impl Integration {
         }
         let named = |(object, path): (Oid, Option<RepoPath>)| {
             let (dir, name) = object.as_str().split_at(2);
-            let place = format!(".git/objects/{dir}/{name}");
+            let file = self.project.common_dir().join("objects").join(dir).join(name);
+            let place = if file.is_file() { file.display().to_string() } else { format!("{object} in a pack") };
             path.map_or(place.clone(), |path| format!("{place} ({path})"))
         };
         Ok(Some(Obstacle::Forged { objects: forged.into_iter().map(named).collect() }))

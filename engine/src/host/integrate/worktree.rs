@@ -19,7 +19,7 @@ use mahabharatha_sys::store::tree;
 use super::stage::owns;
 use super::{Integration, Note};
 use crate::confinement::Confined;
-use crate::worker::check_inside;
+use crate::worker::check_worktree;
 
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
@@ -86,7 +86,7 @@ impl<'a> StagingWorktree<'a> {
     /// not exist yet.
     pub fn open(integration: &'a Integration, at: &Oid) -> Result<Self> {
         let path = integration.paths.staging_worktree();
-        check_inside(integration.project.root(), &path)?;
+        check_worktree(integration.project.root(), &integration.paths.worktrees_dir(), &path)?;
         let common_dir = integration.project.common_dir();
         let admin = match admin_dir(common_dir, &path) {
             Some(admin) => admin,

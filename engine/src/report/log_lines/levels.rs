@@ -67,7 +67,7 @@ impl Telling<'_> {
                 format!("{branch} has commits that the run did not make, which land with the level: {}", few(commits))
             }
             (Note::LockFilesLeftOut { files }, _) => format!(
-                "merge.prepare made {}, which is not committed: commit it yourself, or let a task own it",
+                "merge.prepare made {}, which is not committed: it is a symbolic link, or it is new and no task owns it",
                 few(files)
             ),
             (Note::RefPutBack { name }, _) => format!("{name} was changed from outside: it is restored"),
