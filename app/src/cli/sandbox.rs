@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::run::effect::GRACE_PERIOD;
 use mahabharatha_engine::confinement::{self, Confinement};
 use mahabharatha_engine::session::control;
 use mahabharatha_engine::specs;
@@ -12,6 +13,7 @@ use mahabharatha_engine::worker::trial::{Settings, Trial};
 use mahabharatha_setup::planning::ScratchCheckout;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, Ended, Exit};
+use mahabharatha_sys::signals;
 use mahabharatha_sys::ui::Ui;
 
 use super::Global;
@@ -62,7 +64,11 @@ fn run_on_commit(global: &Global, ui: &Ui, cmd: Cmd) -> Result<Ended> {
     let sandbox = scratch.sandbox(&project, &specs, &confinement)?;
     let cmd = cmd.envs(proc::base_env(&config.env.pass)).env("MAHABHARATHA_WORKTREE", sandbox.workdir());
     proc::become_subreaper().map_err(Error::caused("cannot become the parent of orphans"))?;
-    let ended = sandbox.confine(cmd)?.run().map_err(Error::caused("cannot run the command"))?;
+    let running = sandbox.confine(cmd)?.spawn().map_err(Error::caused("cannot run the command"))?;
+    let canceller = running.canceller();
+    signals::listen(move |before, _| canceller.cancel(if before == 0 { GRACE_PERIOD } else { Duration::ZERO }))
+        .map_err(Error::caused("cannot listen for signals"))?;
+    let ended = running.wait().map_err(Error::caused("cannot run the command"))?;
     proc::end_descendants(Duration::ZERO);
     confinement::failure(&sandbox).map_or(Ok(ended), Err)
 }

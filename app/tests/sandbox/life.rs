@@ -61,6 +61,20 @@ fn nothing_outlives_its_sandbox() {
 }
 
 #[test]
+fn a_command_ends_with_a_signal() {
+    for sandbox in ["bwrap", "landlock", "off"] {
+        let repo = confined_by(sandbox);
+        // Only the processes of the command have it as it is said here.
+        let seconds = format!("3{}.75", std::process::id());
+        let running = repo.spawn(&["sandbox", "--", &format!("sleep {} & wait", seconds.replace(".75", ".7'5'"))]);
+        repo.wait_until("the command runs", || processes_with(&seconds) > 0);
+        running.signal("INT");
+        running.wait().code(143);
+        assert_eq!(processes_with(&seconds), 0, "{sandbox}");
+    }
+}
+
+#[test]
 fn what_cannot_be_had_is_refused() {
     let repo = confined_by("bwrap");
     repo.graph("x", &[]);

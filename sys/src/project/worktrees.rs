@@ -48,8 +48,10 @@ impl Project {
         }
         if let Ok(inside) = dir.strip_prefix(self.root()) {
             let path = RepoPath::new(inside.as_os_str().as_bytes());
+            // A pattern for directories does not apply to one that is not there yet, but to what would be in it.
+            let below = RepoPath::new(inside.join("x").as_os_str().as_bytes());
             let git = self.head().work_tree(self.root());
-            if git.ignored(std::slice::from_ref(&path))?.is_empty() {
+            if git.ignored(&[below])?.is_empty() {
                 return refuse(
                     "is in the repository, and git does not ignore it",
                     format!("Add `/{path}/` to .gitignore."),
@@ -134,12 +136,14 @@ fn in_default_place(path: &Path) -> Option<(PathBuf, PathBuf)> {
 }
 
 fn in_other_place(path: &Path) -> Option<(PathBuf, PathBuf)> {
-    path.ancestors().skip(1).find_map(|dir| {
-        let root = owner(dir)?;
+    // The outermost one: what is in a worktree may come from an agent.
+    let found = path.ancestors().skip(1).filter_map(|dir| {
+        let root = owner(dir).filter(|root| !root.starts_with(dir))?;
         let inside = path.strip_prefix(dir).ok()?;
         let state = GitDirs::at(&root).ok()??.common_dir.join("mahabharatha").join(inside.iter().next()?);
         (path_in(&state.join(RECORD)).as_deref() == Some(dir)).then(|| (root, inside.to_owned()))
-    })
+    });
+    found.last()
 }
 
 /// Tells whether the directory is one for worktrees, outside of `.mahabharatha`.

@@ -24,6 +24,11 @@ const MAX_LOGIN_BYTES: u64 = 64 * 1024;
 /// The parts of a login that a refresh changes.
 const REFRESHED: [&str; 3] = ["accessToken", "refreshToken", "expiresAt"];
 
+/// A client refreshes a token that is valid for less than this. A login that replaces one valid for longer is not its work.
+const REFRESH_MS: u64 = 60 * 60 * 1000;
+/// A token is valid for hours; what claims to be valid for longer than this is none.
+const MAX_VALIDITY_MS: u64 = 31 * 24 * 60 * 60 * 1000;
+
 /// The user's login and the copy that clients use.
 pub struct Login {
     own: PathBuf,
@@ -56,7 +61,10 @@ impl Login {
         let (Some(mut own), Some(lent)) = (read(&self.own), read(&self.lent)) else { return };
         let expiry = |login: &Value| login["claudeAiOauth"]["expiresAt"].as_u64();
         let texts = |name: &&str| *name == "expiresAt" || lent["claudeAiOauth"][*name].is_string();
-        if expiry(&lent) <= expiry(&own) || !REFRESHED.iter().all(texts) {
+        let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
+        let was_due = expiry(&own).unwrap_or_default() < now + REFRESH_MS;
+        let is_new = expiry(&lent) > expiry(&own) && expiry(&lent) < Some(now + MAX_VALIDITY_MS);
+        if !was_due || !is_new || !REFRESHED.iter().all(texts) {
             return;
         }
         for name in REFRESHED {
@@ -134,8 +142,21 @@ mod tests {
             r#"{"claudeAiOauth":{"accessToken":"A","refreshToken":"R","expiresAt":5}}"#,
             r#"{"claudeAiOauth":{"accessToken":"A","refreshToken":7,"expiresAt":9}}"#,
             r#"{"claudeAiOauth":{"accessToken":"A","expiresAt":9}}"#,
+            r#"{"claudeAiOauth":{"accessToken":"A","refreshToken":"R","expiresAt":18446744073709551615}}"#,
         ] {
             assert_eq!(after(lent), own, "{lent}");
         }
+    }
+
+    #[test]
+    fn a_login_that_is_still_valid_is_not_replaced() {
+        let in_hours = |hours: i64| jiff::Timestamp::now().as_millisecond() + hours * 3_600_000;
+        let login = |token: &str, expires: i64| json!({ "claudeAiOauth": { "accessToken": token, "refreshToken": token, "expiresAt": expires } });
+        let dir = tempfile::tempdir().unwrap();
+        let (own, lent) = (dir.path().join("own.json"), dir.path().join("copy.json"));
+        fs::write(&own, login("a", in_hours(6)).to_string()).unwrap();
+        fs::write(&lent, login("evil", in_hours(8)).to_string()).unwrap();
+        Login { own: own.clone(), lent }.take_back();
+        assert_eq!(read(&own).unwrap()["claudeAiOauth"]["accessToken"], "a");
     }
 }

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::event::Obstacle;
 use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::Result;
+use mahabharatha_sys::error::{Result, io};
 use mahabharatha_sys::git::{Change, Git, GitError, IndexInput, RepoPath};
+use mahabharatha_sys::proc::Exit;
 
 use super::Integration;
 use super::index_lock::{IndexLock, copy_index};
@@ -112,15 +114,18 @@ impl Checkout {
         lock.copy()?;
         self.take_shared_index()?;
         crash::point(|| "checkout with the index copied");
-        match self.fast_forward(from, to) {
+        let was_killed = match self.fast_forward(from, to) {
             Ok(()) => {
                 crash::point(|| "checkout with the files moved");
                 return lock.install().map(Ok);
             }
-            Err(GitError::Failed { .. }) => {}
+            Err(GitError::Failed { status, .. }) => lock.was_left_behind || matches!(status, Exit::Signal(_)),
             Err(error) => return Err(error.into()),
-        }
+        };
         let changes = self.git.diff_tree(from, to)?;
+        if was_killed {
+            self.restore_unfinished(&changes)?;
+        }
         let files = self.files_in_the_way(from, &changes)?;
         if !files.is_empty() {
             let why = "these files are changed, staged or not tracked: commit, stash or move them".to_owned();
@@ -133,6 +138,33 @@ impl Checkout {
             Err(GitError::Failed { stderr, .. }) => Ok(Err(in_the_way(&self.path, Vec::new(), stderr))),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Restores files that a killed git was replacing: those that are missing, or have only the beginning of their new
+    /// content.
+    fn restore_unfinished(&self, changes: &[Change]) -> Result<()> {
+        let mut unfinished = Vec::new();
+        for change in changes {
+            let (path, Some(new)) = (change.path.under(&self.path), &change.new) else { continue };
+            match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Ok(found) if found.is_file() && self.is_beginning(&path, found.len(), new)? => {
+                    fs::remove_file(&path).map_err(io("remove", &path))?;
+                }
+                _ => continue,
+            }
+            unfinished.extend(change.old.as_ref().map(|_| &change.path));
+        }
+        Ok(self.git.checkout_index(unfinished)?)
+    }
+
+    /// Tells whether the file has the beginning of the object, but not all of it.
+    fn is_beginning(&self, path: &Path, bytes: u64, object: &Oid) -> Result<bool> {
+        if self.git.blob_sizes(&[object])?.first().is_none_or(|size| *size <= bytes) {
+            return Ok(false);
+        }
+        let found = bounded::read(path, bytes).map_err(io("read", path))?;
+        Ok(self.git.read_blobs(&[object])?.first().is_some_and(|whole| whole.starts_with(&found)))
     }
 
     /// Undoes `advance` if the branch could not be moved. Never overwrites files that have changed since.

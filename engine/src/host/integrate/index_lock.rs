@@ -24,6 +24,8 @@ pub(super) struct IndexLock {
     index: PathBuf,
     lock: PathBuf,
     copy: PathBuf,
+    /// A process of ours was killed while it held the lock.
+    pub was_left_behind: bool,
 }
 
 impl IndexLock {
@@ -32,11 +34,18 @@ impl IndexLock {
     pub fn take(index: &Path, copy: &Path) -> Result<Result<IndexLock, PathBuf>> {
         let lock = lock_of(index);
         let until = Instant::now() + LOCK_TIMEOUT;
+        let mut was_left_behind = false;
         loop {
             match make_signed(&lock, copy) {
-                Ok(()) => return Ok(Ok(IndexLock { index: index.to_owned(), lock, copy: copy.to_owned() })),
+                Ok(()) => {
+                    let (index, copy) = (index.to_owned(), copy.to_owned());
+                    return Ok(Ok(IndexLock { index, lock, copy, was_left_behind }));
+                }
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io("make", &lock)(error)),
-                Err(_) if is_signed(&lock) => remove(&lock)?,
+                Err(_) if is_signed(&lock) => {
+                    was_left_behind = true;
+                    remove(&lock)?;
+                }
                 Err(_) if Instant::now() > until => return Ok(Err(lock)),
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }

@@ -40,6 +40,23 @@ fn a_level_lands_as_one_merge_commit_and_the_checkout_moves_with_it() {
     assert!(lab.git(&["reflog", "-1", "HEAD"]).contains("Level 1: x"));
 }
 
+/// Git was killed while it replaced files, together with the process that ran it, which held the index.
+#[test]
+fn files_that_a_killed_git_was_replacing_are_restored() {
+    for left in ["", "do"] {
+        let lab = Lab::new();
+        let integration = lab.integration();
+        let candidate = integration.ready(&lab, "done\n");
+        lab.write("a.txt", left);
+        // Without the lock that the killed process left it is the user's doing.
+        assert_eq!(in_the_way(integration.landed(&lab, &candidate)).0, ["a.txt"]);
+        lab.write(".git/index.lock", "mahabharatha is landing a level here\n");
+        integration.landed(&lab, &candidate).unwrap();
+        assert_eq!(lab.read("a.txt"), "done\n");
+        assert_eq!(lab.git(&["status", "--porcelain"]), "");
+    }
+}
+
 #[test]
 fn landing_again_returns_the_commit_that_has_landed() {
     let lab = Lab::new();
