@@ -30,7 +30,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("graph", &["ids", "markdown", "names", "severity", "spec"]),
             ("plan", &["graph", "ids"]),
             ("design", &["graph", "ids", "markdown", "plan", "spec"]),
-            ("run", &["cost", "graph", "ids", "isolation", "plan", "secrets", "spec"]),
+            ("run", &["cost", "excerpt", "graph", "ids", "isolation", "plan", "secrets", "spec"]),
             ("config", &["isolation", "names", "run", "secrets", "spec"]),
             ("prompt", &["design", "excerpt", "ids", "markdown", "run", "spec"]),
             ("view", &["cost", "excerpt", "graph", "ids", "isolation", "run", "secrets"]),
@@ -49,7 +49,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("store", &["bounded", "error"]),
             ("sandbox", &["bounded", "error", "proc", "signals", "store"]),
             ("git", &["bounded", "error", "proc"]),
-            ("project", &["bounded", "error", "git", "store"]),
+            ("project", &["bounded", "error", "git", "proc", "store"]),
         ],
     ),
     (

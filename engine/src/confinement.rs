@@ -48,7 +48,7 @@ pub struct Confined<'a> {
 impl Confinement {
     /// Combines the configuration with the isolation that is in force.
     pub fn new(config: &Config, isolation: Isolation) -> Confinement {
-        let expand = |paths: &[String]| paths.iter().map(|path| expand(path)).collect();
+        let expand = |paths: &[String]| paths.iter().map(|path| proc::expand_home(path)).collect();
         let (read, write) = (expand(&config.read), expand(&config.write));
         Confinement { isolation, read, write, network: config.network, hidden: Vec::new() }
     }
@@ -144,12 +144,4 @@ pub fn failure(sandbox: &Sandbox) -> Option<Error> {
         Error::new(Kind::Failed, format!("the sandbox ({}) could not be set up: {why}", sandbox.isolation()))
             .hint("`mahabharatha doctor` tries the sandbox; docs: `mahabharatha help security`."),
     )
-}
-
-/// Expands `~/` to the home directory.
-fn expand(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), proc::home()) {
-        (Some(below), Some(home)) => home.join(below),
-        _ => PathBuf::from(path),
-    }
 }

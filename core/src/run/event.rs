@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 pub use super::accepted::Accepted;
 use super::effect::EffectId;
 use crate::cost::Cost;
+use crate::excerpt::few;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::isolation::Isolation;
 use crate::secrets::Suppression;
@@ -502,10 +503,11 @@ impl fmt::Display for Obstacle {
                 )
             }
             Obstacle::StagingLost => f.write_str("the repository has lost what was staged: objects are missing"),
-            Obstacle::Forged { objects } => {
-                let objects = objects.join(", ");
-                write!(f, "the contents of git objects do not match their names, so the level does not land: {objects}")
-            }
+            Obstacle::Forged { objects } => write!(
+                f,
+                "the contents of git objects do not match their names, so the level does not land: {}",
+                few(objects)
+            ),
         }
     }
 }

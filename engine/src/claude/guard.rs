@@ -17,6 +17,7 @@ use mahabharatha_core::ids::WorkerId;
 use mahabharatha_core::run::effect::Performer;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::RepoPath;
+use mahabharatha_sys::proc;
 use mahabharatha_sys::project::{GitDirs, our_worktree};
 use serde::Deserialize;
 use serde_json::Value;
@@ -297,11 +298,7 @@ impl Repository {
 
 /// Returns the real target of a write, with symlinks followed and `..` removed. Fails for an ambiguous path.
 fn resolve(cwd: &Path, path: &str) -> Result<PathBuf> {
-    let home = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let path = match path.strip_prefix("~/") {
-        Some(rest) => home().join(rest),
-        None => cwd.join(path),
-    };
+    let path = cwd.join(proc::expand_home(path));
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

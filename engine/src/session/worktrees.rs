@@ -7,7 +7,7 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 
 use crate::host::cleanup::{self, What};
 
-/// Records the configured directory. Worktrees in another one are removed, and made anew when they are needed; fails if
+/// Records the configured directory. Worktrees in another one are removed, and created again when they are needed; fails if
 /// one of them has work that is saved nowhere else. The caller holds the feature's lock.
 pub fn settle(project: &Project, paths: &FeaturePaths, run: Option<&Run>, config: &Config) -> Result<()> {
     let (old, new) = (paths.worktrees_dir(), project.worktrees_dir(config.worktrees.dir.as_deref()));

@@ -1,7 +1,6 @@
 //! Finds out what the project's commands need from the machine they run on.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use mahabharatha_sys::proc::{self, leading_program};
 
@@ -78,8 +77,5 @@ pub fn database_sockets(survey: &Survey, exists: impl Fn(&str) -> bool) -> Vec<&
 
 /// Tells whether there is a file or directory; `~/` is the home directory.
 pub fn exists(path: &str) -> bool {
-    match (path.strip_prefix("~/"), proc::home()) {
-        (Some(below), Some(home)) => home.join(below).exists(),
-        _ => Path::new(path).exists(),
-    }
+    proc::expand_home(path).exists()
 }

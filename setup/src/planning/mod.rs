@@ -17,13 +17,14 @@ mod source;
 mod task_list;
 
 pub use approval::{ApprovalStatus, approval_status, gap_line};
-pub use asker::{Asker, Role};
+pub(crate) use asker::{Asker, Role};
 pub use client_session::begin_in_session;
 pub use design::{DesignAuthor, DesignOptions, check_requirements, design};
 pub use documents::read_document;
 pub use plan::{PlanOptions, Planned, plan};
 pub use scratch::ScratchCheckout;
-pub use signals::{exit_on_signals, uninterrupted};
+pub use signals::exit_on_signals;
+pub(crate) use signals::uninterrupted;
 pub use source::Source;
 
 /// Maximum length of a document, in bytes.

@@ -160,9 +160,9 @@ fn unreadable(output: &Output, part: &[u8]) -> GitError {
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::{Path, PathBuf};
-    use std::process::Command;
 
     use super::super::Pinned;
+    use super::super::tests::run_git;
     use super::*;
 
     struct Repo {
@@ -171,15 +171,7 @@ mod tests {
 
     impl Repo {
         fn git(&self, args: &[&str]) -> String {
-            let output = Command::new("git")
-                .args(["-c", "user.name=T", "-c", "user.email=t@t"])
-                .args(args)
-                .current_dir(self.dir.path())
-                .env("GIT_CONFIG_GLOBAL", "/dev/null")
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-            String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+            run_git(self.dir.path(), args)
         }
 
         fn path(&self, name: &str) -> PathBuf {

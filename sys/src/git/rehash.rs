@@ -150,8 +150,8 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
 
+    use super::super::tests::run_git;
     use super::*;
 
     struct Repo {
@@ -168,15 +168,7 @@ mod tests {
         }
 
         fn git(&self, args: &[&str]) -> String {
-            let output = Command::new("git")
-                .args(["-c", "user.name=T", "-c", "user.email=t@t"])
-                .args(args)
-                .current_dir(self.dir.path())
-                .env("GIT_CONFIG_GLOBAL", "/dev/null")
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+            run_git(self.dir.path(), args)
         }
 
         fn oid(&self, revision: &str) -> Oid {

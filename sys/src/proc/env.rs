@@ -24,6 +24,14 @@ pub fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
+/// Expands a `~/` at the beginning of a path to the user's home directory.
+pub fn expand_home(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), home()) {
+        (Some(below), Some(home)) => home.join(below),
+        _ => PathBuf::from(path),
+    }
+}
+
 /// Returns the user's shell.
 pub fn shell() -> PathBuf {
     let named = std::env::var_os("SHELL").map(PathBuf::from).filter(|path| path.is_absolute() && is_program(path));

@@ -13,6 +13,7 @@ use super::{FeaturePaths, GitDirs, HOME, Project};
 use crate::bounded::{SMALL_FILE_BYTES, read};
 use crate::error::{Error, Kind, Result, io};
 use crate::git::RepoPath;
+use crate::proc::expand_home;
 use crate::store::atomic::write_projected;
 use crate::store::locks::WorktreesLock;
 
@@ -26,12 +27,7 @@ impl Project {
     /// Returns the directory for worktrees: what `worktrees.dir` says, or the default.
     pub fn worktrees_dir(&self, setting: Option<&str>) -> PathBuf {
         let Some(setting) = setting else { return self.home().join(DEFAULT) };
-        let home = std::env::var_os("HOME").map(PathBuf::from);
-        let path = match (setting.strip_prefix("~/"), home) {
-            (Some(below), Some(home)) => home.join(below),
-            _ => self.root().join(setting),
-        };
-        resolved(&path)
+        resolved(&self.root().join(expand_home(setting)))
     }
 
     /// Refuses a directory that is not for worktrees of this project alone.

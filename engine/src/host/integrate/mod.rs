@@ -122,7 +122,8 @@ impl Integration {
         Ok(!self.objects.lost(std::slice::from_ref(commit))?.is_empty())
     }
 
-    /// Makes our git directory anew, because a command of the project could write there. Its indexes go with it.
+    /// Creates our git directory again, because a command of the project may have written to it. Its indexes are removed
+    /// with it.
     fn renew_git_dir(&self) -> mahabharatha_sys::error::Result<()> {
         Ok(Git::objects(self.objects.git_dir(), self.project.common_dir(), &self.pinned).map(drop)?)
     }
