@@ -1,5 +1,5 @@
-//! Files of ours, which only the user may read, whatever the umask. They are opened for writing never through a
-//! symbolic link, and never a pipe or a device.
+//! Files of ours, which only the user may read, whatever the umask. Opening one never follows a symbolic link, and fails
+//! for a pipe or a device.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -25,7 +25,7 @@ pub fn is_private(path: &Path) -> bool {
     })
 }
 
-/// Withdraws everybody else's permissions from a directory that an earlier version made; does nothing if it is missing.
+/// Removes the permissions of other users from a directory; does nothing if it is missing.
 pub fn make_private(dir: &Path) -> Result<()> {
     match fs::symlink_metadata(dir) {
         Ok(found) if found.is_dir() && found.mode() & 0o077 != 0 => {
