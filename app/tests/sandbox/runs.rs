@@ -48,6 +48,44 @@ fn a_run_succeeds_under_landlock() {
     succeeds("landlock");
 }
 
+/// Verifications of one level run one after another in staging. None sees what another one left outside of the worktree.
+fn verifications_do_not_meet(sandbox: &str, leaves: &str, sees: &str) {
+    let repo = Repo::new();
+    repo.config(&format!("sandbox: {sandbox}\n"));
+    repo.commit("second");
+    std::fs::create_dir_all(repo.home().join(".cargo/registry")).unwrap();
+    let tasks = ["A", "B", "C"].map(|id| {
+        // The second one leaves nothing: its sandbox is used again, those of the others are not.
+        let verification = if id == "B" { "true".to_owned() } else { format!("if {sees}; then exit 1; fi; {leaves}") };
+        json!({
+            "id": id, "title": id, "level": 1, "files": { "create": [format!("{id}.txt")] }, "dependencies": [],
+            "run": format!("echo {id} > {id}.txt"), "verification": { "command": verification },
+        })
+    });
+    repo.graph("x", &tasks);
+    repo.run(&["run"]).code(0);
+}
+
+#[test]
+fn no_verification_sees_what_another_one_left() {
+    let in_overlay = ("echo x > ~/.cargo/registry/x", "test -e ~/.cargo/registry/x");
+    let anywhere = [
+        ("echo x > ~/x", "test -e ~/x"),
+        ("chmod 500 ~", "test ! -w ~"),
+        ("echo x > \"$TMPDIR/x\"", "test -e \"$TMPDIR/x\""),
+        ("git config x.y z", "git config x.y"),
+        ("git commit --quiet --allow-empty -m x", "git log -1 --format=%s | grep x"),
+        ("echo '[x] y = z' > ~/.gitconfig", "git config x.y"),
+    ];
+    for (leaves, sees) in anywhere.iter().chain([&in_overlay]) {
+        verifications_do_not_meet("bwrap", leaves, sees);
+    }
+    // Root may write anywhere in its home.
+    for (leaves, sees) in anywhere.iter().filter(|(_, sees)| !sees.contains("-w")) {
+        verifications_do_not_meet("landlock", leaves, sees);
+    }
+}
+
 #[test]
 fn without_a_sandbox_the_run_says_so() {
     let repo = confined_by("off");

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::Signal;
+use rustix::process::{Signal, WaitOptions};
 use serde::Deserialize;
 
 use super::id::ProcessId;
@@ -30,8 +30,9 @@ struct Status {
 }
 
 impl Supervised {
-    /// Starts bubblewrap, and waits until it has started the program or ended.
+    /// Starts bubblewrap, and waits until it has started the program or ended. This process may have no other child.
     pub fn start(program: &OsStr, args: &[OsString]) -> io::Result<Supervised> {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let (reader, writer) = io::pipe()?;
         fcntl_setfd(&writer, FdFlags::empty())?;
         // A group of its own: a signal to our group must not reach bubblewrap, which would kill everything at once.
@@ -65,10 +66,8 @@ impl Supervised {
             code = status.exit_code.or(code);
         }
         child.wait()?;
-        // Bubblewrap returns while processes inside may still run.
-        if let Some(init) = self.init {
-            init.wait_until_gone();
-        }
+        // Bubblewrap returns while processes inside may still run. Their first one has become our child by now.
+        while rustix::process::wait(WaitOptions::empty()).is_ok() {}
         code.ok_or_else(|| io::Error::other(NOT_STARTED))
     }
 }

@@ -16,6 +16,7 @@ use super::{Access, FAILURE, Layout, bwrap, landlock, raw};
 use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::proc::{Supervised, exec};
 use crate::signals;
+use crate::store::tree;
 
 /// Runs the program confined as the layout file says and returns its exit code; 128 and the number of the signal that
 /// killed it. If the sandbox cannot be set up, reports why in a file beside the layout.
@@ -84,14 +85,20 @@ fn mount_overlays(layout: &Layout) -> io::Result<()> {
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     for (from, changes) in overlays {
-        let target = merged(changes);
-        fs::create_dir_all(&target)?;
+        let (target, work) = (merged(changes), changes.join("work"));
+        // An earlier mount leaves marks in it, which forbid another one.
+        tree::remove(&work).map_err(io::Error::other)?;
+        for dir in [&target, &work] {
+            fs::create_dir_all(dir)?;
+        }
         let option = |key: &str, path: &Path| [key, "=", &escaped(path)].concat();
         let options = [
             option("lowerdir", from),
             option("upperdir", &changes.join("upper")),
-            option("workdir", &changes.join("work")),
+            option("workdir", &work),
             "userxattr".to_owned(),
+            // The changes are thrown away: without this, the end of every sandbox would write out the whole disk's cache.
+            "volatile".to_owned(),
         ];
         let options = std::ffi::CString::new(options.join(","))?;
         mount("overlay", &target, "overlay", MountFlags::empty(), options.as_c_str())?;

@@ -7,6 +7,7 @@
 
 mod bwrap;
 mod confine;
+mod contents;
 mod denial;
 mod landlock;
 mod places;
@@ -27,6 +28,7 @@ use crate::proc::{self, Cmd};
 use crate::store::tree;
 
 pub use confine::confine;
+pub use contents::Contents;
 pub use places::is_system;
 pub use probe::{available, choose};
 
@@ -64,7 +66,7 @@ enum Access {
     Overlay(PathBuf),
 }
 
-/// A sandbox for one program. Its private directories are new and empty.
+/// A sandbox. Its private directories are new and empty.
 #[derive(Debug)]
 pub struct Sandbox {
     /// Directory of ours, not visible inside except for its parts that are mounted.
@@ -235,9 +237,7 @@ impl Sandbox {
             return self.link_below_home(path);
         }
         let changes = self.dir.join(format!("caches/{number}"));
-        for part in ["upper", "work"] {
-            make_private(&changes.join(part))?;
-        }
+        make_private(&changes.join("upper"))?;
         self.mount(path, path, Access::Overlay(changes));
         Ok(())
     }
@@ -295,6 +295,13 @@ impl Sandbox {
     /// Says which file the sandbox kept a program from, going by its output, and what to add to the configuration.
     pub fn denial(&self, output: &str) -> Option<String> {
         denial::explain(&self.layout, output)
+    }
+
+    /// Returns what is in the private directories. As long as this is what it was before the first command, the sandbox
+    /// is as good as new. `None` where a command leaves traces elsewhere.
+    pub fn contents(&self) -> Option<Contents> {
+        let lasts = self.layout.isolation == Isolation::Bwrap;
+        lasts.then(|| Contents::list(&self.dir, &self.layout, &self.home))
     }
 
     /// Returns the directory for files that only this sandbox needs, which is not visible inside.

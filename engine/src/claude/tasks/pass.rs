@@ -60,20 +60,24 @@ impl Owner {
     /// Creates missing entries, corrects different ones, and removes our tasks that are not among the entries. Leaves a
     /// claim as it is unless it was refused.
     pub fn sync_all(&self, dir: &ListDir, entries: &[Entry], refused: &BTreeSet<TaskId>) -> Result<Pass> {
-        let mut pass = self.sync(dir, entries, refused)?;
+        let mut found = self.find(dir)?;
+        let mut pass = self.correct(dir, entries, refused, &mut found)?;
         let wanted: BTreeSet<&Key> = entries.iter().map(|entry| &entry.key).collect();
         let is_left_over = |key: &Key| key.task().is_some() && !wanted.contains(key);
-        pass.held |= !self.remove(dir, is_left_over)?;
+        pass.held |= !self.remove_found(dir, &found, is_left_over)?;
         Ok(pass)
     }
 
     /// Creates and corrects these entries like `sync_all`, and removes nothing.
     pub fn sync(&self, dir: &ListDir, entries: &[Entry], refused: &BTreeSet<TaskId>) -> Result<Pass> {
-        let mut pass = Pass::default();
-        let mut found = self.find(dir)?;
+        self.correct(dir, entries, refused, &mut self.find(dir)?)
+    }
+
+    fn correct(&self, dir: &ListDir, entries: &[Entry], refused: &BTreeSet<TaskId>, found: &mut Found) -> Result<Pass> {
         // A missing entry may be the one that is being written.
-        pass.held = found.being_written || !self.create_missing(dir, entries, &mut found)?;
-        let wanted = Wanted::new(entries, &found);
+        let held = found.being_written || !self.create_missing(dir, entries, found)?;
+        let mut pass = Pass { held, ..Pass::default() };
+        let wanted = Wanted::new(entries, found);
         for entry in entries {
             let Some((id, task)) = found.ours.get(&entry.key) else { continue };
             let is_refused = entry.key.task().is_some_and(|task| refused.contains(task));
@@ -125,7 +129,10 @@ impl Owner {
 
     /// Removes our entries that `is_selected` selects; returns whether all of them could be removed.
     pub fn remove(&self, dir: &ListDir, is_selected: impl Fn(&Key) -> bool) -> Result<bool> {
-        let found = self.find(dir)?;
+        self.remove_found(dir, &self.find(dir)?, is_selected)
+    }
+
+    fn remove_found(&self, dir: &ListDir, found: &Found, is_selected: impl Fn(&Key) -> bool) -> Result<bool> {
         let mut all = !found.being_written;
         for (key, (id, _)) in found.ours.iter().filter(|(key, _)| is_selected(key)) {
             match (dir.lock_file(*id)?, dir.read(*id)) {

@@ -139,6 +139,7 @@ impl Integration {
             return Ok(Ran::Cancelled);
         }
         if ended.success() {
+            worktree.keep(sandbox);
             return Ok(Ran::Passed);
         }
         let mut output = shown_output(&ended, &check.sarif, findings.as_ref());

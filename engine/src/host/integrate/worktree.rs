@@ -2,7 +2,9 @@
 //!
 //! Changes that the user left there must never be lost: they are saved under a ref before the files are reset.
 
+use std::cell::RefCell;
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::is_lock_file;
@@ -11,7 +13,7 @@ use mahabharatha_sys::bounded::{self, INDEX_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage, StatusEntry};
-use mahabharatha_sys::sandbox::Sandbox;
+use mahabharatha_sys::sandbox::{Contents, Sandbox};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
 use mahabharatha_sys::store::tree;
@@ -34,6 +36,24 @@ pub(super) struct StagingWorktree<'a> {
     admin: PathBuf,
     /// The commit that HEAD is detached at while commands run.
     at: Oid,
+    /// A sandbox in which a command has run and left nothing.
+    spare: RefCell<Option<StagingSandbox>>,
+}
+
+/// A sandbox for commands in the worktree.
+pub(super) struct StagingSandbox {
+    sandbox: Sandbox,
+    is_check: bool,
+    /// What was in it before the first command, if it can be used again.
+    new: Option<Contents>,
+}
+
+impl Deref for StagingSandbox {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
+    }
 }
 
 /// Attaches HEAD to the staging branch again. It is detached while our commands run, so that a command that commits
@@ -98,7 +118,8 @@ impl<'a> StagingWorktree<'a> {
         };
         let index = integration.objects.git_dir().join("staging.index");
         let git = integration.objects.clone().work_tree(&path).index(&index);
-        let worktree = StagingWorktree { integration, path, git, index, admin, at: at.clone() };
+        let worktree =
+            StagingWorktree { integration, path, git, index, admin, at: at.clone(), spare: RefCell::default() };
         worktree.restore_git_link()?;
         Ok(worktree)
     }
@@ -125,6 +146,8 @@ impl<'a> StagingWorktree<'a> {
     }
 
     fn reset_to(&self, tree: &Oid, clean: &[&str]) -> Result<()> {
+        // Its index is of another tree.
+        self.spare.take();
         self.save_user_changes()?;
         self.integration.known.restore(&self.index)?;
         self.git.run(["read-tree", "--reset", "-u", tree.as_str()])?;
@@ -138,8 +161,11 @@ impl<'a> StagingWorktree<'a> {
         self.publish_state(&index)
     }
 
-    /// Creates the sandbox for a command in the worktree. A check may have no network.
-    pub fn sandbox(&self, is_check: bool) -> Result<Sandbox> {
+    /// Returns the sandbox for a command in the worktree. A check may have no network.
+    pub fn sandbox(&self, is_check: bool) -> Result<StagingSandbox> {
+        if let Some(spare) = self.spare.take().filter(|spare| spare.is_check == is_check) {
+            return Ok(spare);
+        }
         let Integration { project, paths, confinement, identity, known, .. } = self.integration;
         known.restore(&self.index)?;
         let confined = Confined {
@@ -153,7 +179,18 @@ impl<'a> StagingWorktree<'a> {
             index: &self.index,
             identity,
         };
-        if is_check { confinement.sandbox_of_check(&confined) } else { confinement.sandbox(&confined) }
+        let sandbox =
+            if is_check { confinement.sandbox_of_check(&confined)? } else { confinement.sandbox(&confined)? };
+        let new = sandbox.contents();
+        Ok(StagingSandbox { sandbox, is_check, new })
+    }
+
+    /// Keeps a sandbox for the next command if the last one left nothing in it. To create one takes as long as many a
+    /// verification.
+    pub fn keep(&self, sandbox: StagingSandbox) {
+        if sandbox.new.is_some() && sandbox.contents() == sandbox.new {
+            self.spare.replace(Some(sandbox));
+        }
     }
 
     /// Makes the worktree's `.git` file lead to the repository, after a sandbox that had to replace it or was killed.
