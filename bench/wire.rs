@@ -3,19 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a measurement may end by panicking")]
 
-#[path = "../app/tests/support/claude_client.rs"]
-mod claude_client;
-#[expect(dead_code, reason = "shared with the tests, which ask for more")]
-#[path = "../app/tests/support/messages_api.rs"]
-mod messages_api;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use messages_api::{Api, Ask, Reply};
+use mahabharatha_testing::claude_client;
+use mahabharatha_testing::messages_api::{Api, Ask, Reply};
 use serde_json::json;
 
 fn main() {

@@ -2,15 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-#[path = "../support/claude_client.rs"]
-mod claude_client;
-mod client;
-#[path = "../support/messages_api.rs"]
-mod messages_api;
-#[expect(dead_code, reason = "shared with the other tests of the whole program")]
-#[path = "../e2e/support.rs"]
-mod support;
+use mahabharatha_testing::{claude_client, messages_api, support};
 
+mod client;
 mod commands;
 mod confined;
 mod context;

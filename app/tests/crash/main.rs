@@ -6,9 +6,8 @@
 #![cfg(debug_assertions)]
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use mahabharatha_testing::support;
+
 mod outcome;
 mod scenario;
-#[path = "../e2e/support.rs"]
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod support;
 mod sweep;

@@ -26,16 +26,14 @@ fn scenario() -> Repo {
     repo
 }
 
-impl Repo {
-    /// Runs on a disk on which these writes of the store fail, counted over all processes.
-    fn run_on_full_disk(&self, which: &str) -> (Ran, usize) {
-        let file = self.join(".git/full-disk");
-        fs::write(&file, format!("{which}\n")).unwrap();
-        let ran = self.run_with(&["run"], &[(VARIABLE, file.to_str().unwrap())]);
-        let dots = fs::read_to_string(&file).unwrap().matches('.').count();
-        fs::remove_file(file).unwrap();
-        (ran, dots)
-    }
+/// Runs on a disk on which these writes of the store fail, counted over all processes.
+fn run_on_full_disk(repo: &Repo, which: &str) -> (Ran, usize) {
+    let file = repo.join(".git/full-disk");
+    fs::write(&file, format!("{which}\n")).unwrap();
+    let ran = repo.run_with(&["run"], &[(VARIABLE, file.to_str().unwrap())]);
+    let dots = fs::read_to_string(&file).unwrap().matches('.').count();
+    fs::remove_file(file).unwrap();
+    (ran, dots)
 }
 
 #[track_caller]
@@ -57,7 +55,7 @@ fn is_whole(repo: &Repo, which: &str) {
 /// With the disk full at this write and, perhaps, from then on.
 fn survives(which: &str) -> i32 {
     let repo = scenario();
-    let (ran, _) = repo.run_on_full_disk(which);
+    let (ran, _) = run_on_full_disk(&repo, which);
     let code = ran.code;
     assert!(matches!(code, 0 | 9), "{which}: exit {code}\n{}", ran.stderr);
     ran.does_not_say("breaker").says(if code == 0 { "x is completed" } else { "No space left on device" });
@@ -86,7 +84,7 @@ fn completed(repo: &Repo) -> Vec<String> {
 #[test]
 fn a_disk_that_is_full_at_any_write_of_the_store() {
     let repo = scenario();
-    let (ran, writes) = repo.run_on_full_disk("from 1000000");
+    let (ran, writes) = run_on_full_disk(&repo, "from 1000000");
     ran.code(0);
     is_whole(&repo, "never");
     assert!(writes > 60, "{writes} writes were counted");

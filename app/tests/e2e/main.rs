@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-mod agents;
+use mahabharatha_testing::{agents, support, terminal};
+
 mod attempts;
 mod bad_input;
 mod base_moves;
@@ -46,13 +47,10 @@ mod specs;
 mod state_files;
 mod status;
 mod stop;
-mod support;
 mod survivors;
 mod task_list;
 mod task_mode;
 mod task_mode_hard;
-#[path = "../support/terminal.rs"]
-mod terminal;
 mod untrusted;
 mod whole_way;
 mod worktrees_dir;

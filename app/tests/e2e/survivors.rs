@@ -28,26 +28,24 @@ impl Drop for Bystander {
     }
 }
 
-impl Repo {
-    /// A run whose orchestrator is killed as soon as these agents are at work.
-    fn survivors(&self, tasks: &[&str]) {
-        let run = self.run_until_up(tasks);
-        run.signal("KILL");
-        run.wait();
-    }
+/// A run whose orchestrator is killed as soon as these agents are at work.
+fn leave_survivors(repo: &Repo, tasks: &[&str]) {
+    let run = repo.run_until_up(tasks);
+    run.signal("KILL");
+    run.wait();
+}
 
-    fn job(&self, name: &str, file: &str) -> String {
-        format!(".git/mahabharatha/x/jobs/{name}/{file}")
-    }
+fn job_file(name: &str, file: &str) -> String {
+    format!(".git/mahabharatha/x/jobs/{name}/{file}")
+}
 
-    /// The worker's pid goes to somebody else, as if it had been used again.
-    fn give_pid_away(&self, job: &str, to: &Bystander) -> u32 {
-        let mut identity: Value = serde_json::from_str(&self.read(&self.job(job, "worker.json"))).unwrap();
-        let pid = identity["pid"].as_u64().unwrap() as u32;
-        identity["pid"] = json!(to.pid());
-        self.write(&self.job(job, "worker.json"), &identity.to_string());
-        pid
-    }
+/// The worker's pid goes to somebody else, as if it had been used again.
+fn give_pid_away(repo: &Repo, job: &str, to: &Bystander) -> u32 {
+    let mut identity: Value = serde_json::from_str(&repo.read(&job_file(job, "worker.json"))).unwrap();
+    let pid = identity["pid"].as_u64().unwrap() as u32;
+    identity["pid"] = json!(to.pid());
+    repo.write(&job_file(job, "worker.json"), &identity.to_string());
+    pid
 }
 
 #[test]
@@ -55,9 +53,9 @@ fn those_that_finished_and_those_that_still_work_are_both_taken_over() {
     let repo = Repo::new();
     repo.config("workers: { count: 2 }\n");
     repo.graph("x", &[held("A-1", 1, "a1"), held("A-2", 1, "a2"), simple("B-1", 2, "b1")]);
-    repo.survivors(&["A-1", "A-2"]);
+    leave_survivors(&repo, &["A-1", "A-2"]);
     repo.let_go("A-1");
-    repo.wait_for(&repo.job("A-1.1", "result.json"));
+    repo.wait_for(&job_file("A-1.1", "result.json"));
     let run = repo.spawn(&["run", "--resume"]);
     repo.wait_until("A-1 is taken", || repo.task_status("A-1") == "completed");
     assert_eq!(repo.task_status("A-2"), "in_progress");
@@ -72,7 +70,7 @@ fn stop_by_force_ends_survivors_that_do_not_listen_at_once() {
     let repo = Repo::new();
     let deaf = |id: &str, file: &str| doing(id, 1, file, &format!("trap '' TERM; echo half > {file}; {}", wait(id)));
     repo.graph("x", &[deaf("A-1", "a1"), deaf("A-2", "a2")]);
-    repo.survivors(&["A-1", "A-2"]);
+    leave_survivors(&repo, &["A-1", "A-2"]);
     repo.run(&["stop", "--force"]).code(0).says("x is paused; its work is kept");
     assert_eq!(processes_in(&repo.path()), []);
     repo.run(&["stop", "--force"]).code(0).says("nothing runs for x");
@@ -87,8 +85,8 @@ fn a_pid_that_another_program_has_now_is_not_taken_for_a_worker() {
     for args in [&["stop", "--force"][..], &["stop", "--grace", "1"]] {
         let repo = Repo::new();
         repo.graph("x", &[held("A-1", 1, "a1")]);
-        repo.survivors(&["A-1"]);
-        let worker = repo.give_pid_away("A-1.1", &bystander);
+        leave_survivors(&repo, &["A-1"]);
+        let worker = give_pid_away(&repo, "A-1.1", &bystander);
         repo.run(args).code(0).says("x is paused");
         assert!(!is_alive(worker) && is_alive(bystander.pid()));
         repo.let_go("all");
@@ -101,8 +99,8 @@ fn a_worker_whose_pid_is_not_known_is_adopted_and_can_be_stopped() {
     let bystander = Bystander::start();
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
-    repo.survivors(&["A-1"]);
-    let worker = repo.give_pid_away("A-1.1", &bystander);
+    leave_survivors(&repo, &["A-1"]);
+    let worker = give_pid_away(&repo, "A-1.1", &bystander);
     let run = repo.spawn(&["run"]);
     repo.wait_until("the run is driven again", || repo.status()["status"] == "running");
     assert!(is_alive(worker));
@@ -117,7 +115,7 @@ fn a_lock_that_nobody_holds_is_free_whoever_has_the_pid_now() {
     let bystander = Bystander::start();
     let repo = Repo::new();
     repo.graph("x", &[held("A-1", 1, "a1")]);
-    repo.survivors(&["A-1"]);
+    leave_survivors(&repo, &["A-1"]);
     for file in [".git/mahabharatha/x/lock", ".gsd/specs/x/.lock"] {
         let text = repo.read(file);
         let (_, since) = text.split_once(':').unwrap();
@@ -135,9 +133,9 @@ fn a_survivor_ends_when_the_time_of_its_attempt_is_over() {
     let repo = Repo::new();
     repo.config("workers: { timeout_minutes: 0.05 }\n");
     repo.graph("x", &[held("A-1", 1, "a1")]);
-    repo.survivors(&["A-1"]);
-    repo.wait_for(&repo.job("A-1.1", "result.json"));
-    let result: Value = serde_json::from_str(&repo.read(&repo.job("A-1.1", "result.json"))).unwrap();
+    leave_survivors(&repo, &["A-1"]);
+    repo.wait_for(&job_file("A-1.1", "result.json"));
+    let result: Value = serde_json::from_str(&repo.read(&job_file("A-1.1", "result.json"))).unwrap();
     assert_eq!(result["end"]["cause"], "timeout", "{result}");
     repo.wait_until("nothing runs", || processes_in(&repo.path()).is_empty());
     assert_eq!(repo.show("refs/mahabharatha/x/wip/A-1/1:a1"), "half");

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use mahabharatha_testing::support;
+
 mod again;
 mod bench;
 mod discovery;
@@ -10,6 +12,3 @@ mod groups;
 mod hostile;
 mod rules;
 mod scout;
-#[expect(dead_code, reason = "shared with the other tests of the whole program")]
-#[path = "../e2e/support.rs"]
-mod support;

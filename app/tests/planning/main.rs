@@ -2,20 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-#[path = "../support/claude_client.rs"]
-mod claude_client;
+use mahabharatha_testing::{claude_client, messages_api, support, terminal};
+
 #[expect(dead_code, reason = "shared with the tests of the real client")]
 #[path = "../claude/client.rs"]
 mod client;
-#[expect(dead_code, reason = "shared with the tests of the real client")]
-#[path = "../support/messages_api.rs"]
-mod messages_api;
-#[expect(dead_code, reason = "shared with the other tests of the whole program")]
-#[path = "../e2e/support.rs"]
-mod support;
-#[expect(dead_code, reason = "shared with the other tests of the whole program")]
-#[path = "../support/terminal.rs"]
-mod terminal;
 
 mod agents;
 mod approval;

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-#[expect(dead_code, reason = "shared with the other tests of the whole program")]
-#[path = "../e2e/support.rs"]
-mod support;
+use mahabharatha_testing::support;
 
 mod attacks;
 mod cases;

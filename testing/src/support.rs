@@ -197,7 +197,7 @@ impl Repo {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mahabharatha"));
+        let mut command = Command::new(crate::program());
         command.args(args).current_dir(self.path()).stdin(Stdio::null()).env("HOME", self.home());
         for variable in [
             "ZERG_FEATURE",

@@ -20,8 +20,8 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn open(repo: &Repo, command: &str, env: &[(&str, &str)]) -> Terminal {
-        let program = env!("CARGO_BIN_EXE_mahabharatha");
-        let line = format!("stty cols 90 rows 30; exec '{program}' {command}");
+        let program = crate::program();
+        let line = format!("stty cols 90 rows 30; exec '{}' {command}", program.display());
         let mut child = Command::new("script")
             .args(["-qefc", &line, "/dev/null"])
             .current_dir(repo.path())
