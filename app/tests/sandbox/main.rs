@@ -9,6 +9,7 @@ mod support;
 mod attacks;
 mod cases;
 mod git;
+mod killed_trial;
 mod life;
 mod runs;
 mod surroundings;

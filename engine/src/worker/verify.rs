@@ -46,6 +46,10 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     if ended.cancelled {
         return Ok(Verdict::Cancelled);
     }
+    if ended.success() && !is_as_staged(spec, &staged)? {
+        let feedback = "The task's files changed while they were verified: what passed is not what would be committed.";
+        return Ok(Verdict::Failed { feedback: feedback.to_owned() });
+    }
     if ended.success() {
         log.info("verification", &format!("passed after {:.1} s: {command}", ended.duration.as_secs_f64()));
         return Ok(Verdict::Passed);
@@ -101,6 +105,18 @@ fn snapshot(spec: &JobSpec) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
         }
     }
     files
+}
+
+/// Tells whether the owned files have the contents that were hashed into the index. Reads them all: a process that
+/// is no descendant of ours may have changed them at any time.
+fn is_as_staged(spec: &JobSpec, staged: &Pristine) -> Result<bool> {
+    let index = spec.slot_file("scratch");
+    staged.write_distrusted(&index)?;
+    let git = private_git(spec)?.index(&index);
+    let paths: Vec<&str> = spec.owned.iter().map(|owned| owned.path.as_str()).collect();
+    let same = git.has_contents(&paths)?;
+    staged.write(&index)?;
+    Ok(same)
 }
 
 /// Resets the owned files to the tree in the index; returns `true` if any differed. Trusts neither our git directory nor

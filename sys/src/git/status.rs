@@ -56,6 +56,15 @@ impl Git {
             .collect()
     }
 
+    /// Tells whether these files and directories of the work tree have the contents that the index has.
+    pub fn has_contents(&self, paths: &[&str]) -> Result<bool> {
+        if paths.is_empty() {
+            return Ok(true);
+        }
+        let args = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", "--"];
+        Ok(self.ask(Call::new(args.into_iter().chain(paths.iter().copied())))?.is_some())
+    }
+
     /// Returns those of the paths that git ignores. Files in the index are not ignored.
     pub fn ignored(&self, paths: &[RepoPath]) -> Result<Vec<RepoPath>> {
         if paths.is_empty() {
