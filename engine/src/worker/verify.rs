@@ -24,7 +24,11 @@ const FEEDBACK_BYTES: (usize, usize) = (6 * 1024, 10 * 1024);
 
 pub enum Verdict {
     Passed,
-    Failed { feedback: String },
+    Failed {
+        feedback: String,
+        /// What the sandbox kept the command from, for the user only.
+        denial: Option<String>,
+    },
     Cancelled,
 }
 
@@ -48,7 +52,7 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     }
     if ended.success() && !is_as_staged(spec, &staged)? {
         let feedback = "The task's files changed while they were verified: what passed is not what would be committed.";
-        return Ok(Verdict::Failed { feedback: feedback.to_owned() });
+        return Ok(Verdict::Failed { feedback: feedback.to_owned(), denial: None });
     }
     if ended.success() {
         log.info("verification", &format!("passed after {:.1} s: {command}", ended.duration.as_secs_f64()));
@@ -60,8 +64,8 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
         format!("failed with {}", ended.status)
     };
     let output = bounded_text(&ended.stdout, FEEDBACK_BYTES);
-    let output = denial.into_iter().fold(output, |output, denial| format!("{output}\n{denial}"));
-    Ok(Verdict::Failed { feedback: failure_report(&format!("The verification {how}"), Some(command), &output) })
+    let feedback = failure_report(&format!("The verification {how}"), Some(command), &output);
+    Ok(Verdict::Failed { feedback, denial })
 }
 
 /// Runs the command; returns also what its sandbox kept it from.

@@ -8,13 +8,13 @@ use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{CommitText, NewCommit, RepoPath};
 
 use super::Integration;
-use super::command::{Check, Ran};
+use super::command::{Check, Failed, Ran};
 use super::worktree::StagingWorktree;
 
 pub(super) enum Prepared {
     /// The tree with its regenerated lock files, and those that are left out; other changes are dropped.
     Tree(Oid, Vec<RepoPath>),
-    Failed(Check, String),
+    Failed(Check, Failed),
     Cancelled,
 }
 
@@ -29,7 +29,7 @@ impl Integration {
                 let (tree, left_out) = worktree.tree_with_lock_files()?;
                 Prepared::Tree(tree, left_out)
             }
-            Ran::Failed(output) => Prepared::Failed(check, output),
+            Ran::Failed(failed) => Prepared::Failed(check, failed),
             Ran::Cancelled => Prepared::Cancelled,
         })
     }
