@@ -132,11 +132,11 @@ fn unquoted(text: &str) -> PathBuf {
 fn config(copy: &PrivateCopy<'_>) -> String {
     let sha256 = copy.head.as_str().len() == 64;
     let worktree = escaped(&copy.worktree.to_string_lossy());
-    let (name, email) = (escaped(&copy.identity.name), escaped(&copy.identity.email));
+    let user = copy.identity.settings();
     let format = if sha256 { "[extensions]\n\tobjectFormat = sha256\n" } else { "" };
     format!(
         "[core]\n\trepositoryformatversion = {}\n\tbare = false\n\tfilemode = true\n\tlogallrefupdates = true\n\
-         \tworktree = \"{worktree}\"\n[gc]\n\tauto = 0\n[user]\n\tname = \"{name}\"\n\temail = \"{email}\"\n{format}",
+         \tworktree = \"{worktree}\"\n[gc]\n\tauto = 0\n{user}{format}",
         u8::from(sha256)
     )
 }
