@@ -449,6 +449,8 @@ pub enum Note {
     Gained { branch: String, commits: Vec<String> },
     /// Lock files that `merge.prepare` made and that are not committed: symbolic links, and new ones that no task owns.
     LockFilesLeftOut { files: Vec<String> },
+    /// Lock files that `merge.prepare` removed.
+    LockFilesDeleted { files: Vec<String> },
     /// A ref of the run was changed from outside and is restored.
     RefPutBack { name: String },
     /// The journal was changed from outside and is restored; the changed one is kept in this file.

@@ -3,12 +3,11 @@
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle};
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::RepoPath;
 use mahabharatha_sys::store::locks::IntegrationLock;
 
 use super::command::{BASE, Check, Failed, Ran};
 use super::prepare::Prepared;
-use super::worktree::{StagingWorktree, short_name};
+use super::worktree::{LockFiles, StagingWorktree, short_name};
 use super::{Integration, Note, Outcome, Verification};
 
 /// Arguments of `gate`.
@@ -75,7 +74,7 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &BASE, &self.tree_of(base)?)? {
-            Prepared::Tree(tree, _) => tree,
+            Prepared::Done(made) => made.tree,
             Prepared::Failed(check, failed) => {
                 return Ok(Outcome::Done(vec![check.failure(failed, base)]));
             }
@@ -175,10 +174,12 @@ impl Integration {
             worktree.set_to_clean(&candidate.tree)?;
         }
         Ok(match self.prepare_tree(worktree, &call.level, &candidate.tree)? {
-            Prepared::Tree(tree, left_out) => {
+            Prepared::Done(LockFiles { tree, left_out, deleted }) => {
                 if !left_out.is_empty() {
-                    let files = left_out.iter().map(RepoPath::to_string).collect();
-                    (self.report)(Note::LockFilesLeftOut { level: call.level, files });
+                    (self.report)(Note::LockFilesLeftOut { level: call.level, files: left_out });
+                }
+                if !deleted.is_empty() {
+                    (self.report)(Note::LockFilesDeleted { level: call.level, files: deleted });
                 }
                 Ok(self.commit_lock_files(call.level, candidate, tree)?)
             }
