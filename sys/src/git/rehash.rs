@@ -467,8 +467,8 @@ mod tests {
         repo.git(&["multi-pack-index", "write"]);
         assert_eq!(repo.forged(&base, &tip), []);
         let old = repo.oid(&format!("{base}:d/old"));
-        let index = fs::read_dir(repo.objects().join("pack")).unwrap().flatten().map(|entry| entry.path());
-        let index = index.filter(|path| path.extension().is_some_and(|found| found == "idx")).next().unwrap();
+        let mut files = fs::read_dir(repo.objects().join("pack")).unwrap().flatten().map(|entry| entry.path());
+        let index = files.find(|path| path.extension().is_some_and(|found| found == "idx")).unwrap();
         let mut bytes = fs::read(&index).unwrap();
         let count = u32::from_be_bytes(bytes[1028..1032].try_into().unwrap()) as usize;
         let names: Vec<Oid> = repo

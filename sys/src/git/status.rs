@@ -61,8 +61,12 @@ impl Git {
         if paths.is_empty() {
             return Ok(true);
         }
-        let args = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", "--"];
-        Ok(self.ask(Call::new(args.into_iter().chain(paths.iter().copied())))?.is_some())
+        // Unlike `git diff`, this looks at no other file.
+        let args =
+            ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all"];
+        let output = self.call(Call::new(args.into_iter().chain(["--"]).chain(paths.iter().copied())))?;
+        let is_same = |part: &[u8]| part.first() == Some(&b'1') && part.get(3) == Some(&b'.');
+        Ok(output.parts().all(is_same))
     }
 
     /// Returns those of the paths that git ignores. Files in the index are not ignored.
