@@ -61,7 +61,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("agent", &["confinement"]),
             ("worker", &["agent", "confinement"]),
             ("launch", &["worker"]),
-            ("claude", &["lease", "specs", "worker"]),
+            ("claude", &["agent", "lease", "specs", "worker"]),
             ("report", &["claude"]),
             ("host", &["agent", "confinement", "launch", "lease", "report", "worker"]),
             ("preflight", &["agent"]),

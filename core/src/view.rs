@@ -346,7 +346,10 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         // Cancelled together with its effect, so there is no report.
         None => ("cancelled", None, Vec::new()),
         Some(JobEnd::Done { .. }) => ("done", None, Vec::new()),
-        Some(JobEnd::Failed { feedback, strays, .. }) => ("failed", Some(feedback.clone()), strays.clone()),
+        Some(JobEnd::Failed { feedback, strays, .. }) => {
+            let told = report.as_ref().map(|report| report.with_hint(feedback));
+            ("failed", told, strays.clone())
+        }
         Some(JobEnd::Checkpoint { note }) => ("checkpoint", Some(note.clone()), Vec::new()),
         Some(JobEnd::Blocked { reason }) => ("blocked", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Escalated { reason }) => ("escalated", Some(reason.clone()), Vec::new()),

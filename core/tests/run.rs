@@ -134,7 +134,8 @@ impl Story {
 
     fn gate_fails(&mut self, level: u32, task: &str) -> &mut Story {
         let [gate, command, output] = ["lint", "lint", "lint"].map(str::to_string);
-        let failure = GateFailure { gate, command, output, staging: oid('5'), task: Some(id(task)), clean: false };
+        let failure =
+            GateFailure { gate, command, output, cause: None, staging: oid('5'), task: Some(id(task)), clean: false };
         self.answers(|effect| Event::GateFailed { effect, level: Level(level), failure, passed: Vec::new() })
     }
 

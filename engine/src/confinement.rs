@@ -120,10 +120,8 @@ fn add_git(sandbox: &mut Sandbox, confined: &Confined<'_>) -> Result<()> {
     let dir = sandbox.dir().join("git");
     let workdir = sandbox.workdir().to_owned();
     write_git_dir(&dir, &workdir, &objects, confined)?;
-    let identity = confined.identity;
-    let settings = format!("[user]\n\tname = \"{}\"\n\temail = \"{}\"\n", identity.name, identity.email);
     let file = sandbox.dir().join("home/.gitconfig");
-    fs::write(&file, settings).map_err(io("write", &file))?;
+    fs::write(&file, confined.identity.settings()).map_err(io("write", &file))?;
     sandbox.use_git(&dir, confined.worktree)
 }
 

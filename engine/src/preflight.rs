@@ -2,7 +2,7 @@
 //! Every failed check tells the user what to do.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, Isolation};
 use mahabharatha_core::graph::TaskGraph;
@@ -177,11 +177,31 @@ pub fn check_worktrees(report: &mut Report, project: &Project, config: &Config) 
         report.fail("worktrees", message, "Name another directory, such as one beside the repository.");
         return Ok(());
     }
+    if let Some((key, path)) = shown_to_all(config, &dir) {
+        let message = format!(
+            "worktrees.dir: {} is below {path} of sandbox.{key}, so that every agent could {key} the worktrees of all others.",
+            dir.display()
+        );
+        report.fail("worktrees", message, "Name another directory, or take the path out of the sandbox's list.");
+        return Ok(());
+    }
     match project.check_worktrees_dir(&dir) {
         Ok(()) => report.ok("worktrees", format!("in {}", dir.display())),
         Err(error) => report.fail_with("worktrees", error)?,
     }
     Ok(())
+}
+
+/// Returns the path of `sandbox.read` or `sandbox.write` that the directory is in, with the key.
+fn shown_to_all<'a>(config: &'a Config, dir: &Path) -> Option<(&'static str, &'a str)> {
+    let resolved = |path: PathBuf| {
+        let there = path.ancestors().find_map(|part| Some((part.canonicalize().ok()?, path.strip_prefix(part).ok()?)));
+        there.map_or_else(|| path.clone(), |(part, rest)| part.join(rest))
+    };
+    let dir = resolved(dir.to_owned());
+    let lists = [("write", &config.sandbox.write), ("read", &config.sandbox.read)];
+    let mut paths = lists.into_iter().flat_map(|(key, paths)| paths.iter().map(move |path| (key, path.as_str())));
+    paths.find(|(_, path)| dir.starts_with(resolved(proc::expand_home(path))))
 }
 
 /// Warns if no sandbox is in force. For `doctor`: a run says so by itself.

@@ -128,6 +128,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     crash::point(|| "session with the lock");
     host::jobs::end_escaped(&paths.planning_mark());
     refuse_another_session(paths, options.lease.as_ref())?;
+    host::jobs::end_trials(paths)?;
     lease::end_expired(paths.dir())?;
     let config = specs::load_config(project)?;
     check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;

@@ -135,12 +135,10 @@ fn show_output(error: Error, place: &Place, failure: &GateFailure) -> Error {
     let clean = if failure.clean { " (in a clean checkout: no ignored files of earlier runs)" } else { "" };
     let error = error.detail(format!("{}: {}{clean}", failure.gate, failure.command));
     let (output, end) = failure.output_and_end();
-    let cause = failure.likely_cause();
-    let output = cause.and_then(|cause| output.strip_suffix(cause)).unwrap_or(output);
     let (lines, others) = key_lines(output, MAX_LINES);
     let more = (others > 0).then(|| format!("    … {others} lines more: {}", gate_logs(&place.feature, &failure.gate)));
     let shown = lines.iter().map(String::as_str).chain(end).map(|line| format!("    {}", fit(line, MAX_COLUMNS)));
-    let cause = cause.map(|cause| format!("    {cause}"));
+    let cause = failure.cause.iter().map(|cause| format!("    Likely cause: {cause}"));
     shown.chain(more).chain(cause).fold(error, Error::detail)
 }
 

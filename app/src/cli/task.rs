@@ -233,7 +233,10 @@ impl Call<'_> {
         }
         match commit.filter(|_| rejected.is_none()) {
             Some(commit) => self.ui.data(&format!("{task} is completed: {}\n", commit.short())),
-            None => self.ui.data(&format!("{task} attempt {attempt}: {result}\n{}\n", feedback.unwrap_or_default())),
+            None => {
+                let feedback = report.with_hint(feedback.unwrap_or_default());
+                self.ui.data(&format!("{task} attempt {attempt}: {result}\n{feedback}\n"));
+            }
         }
         if result == "failed" {
             let tries = if state.is_none() {

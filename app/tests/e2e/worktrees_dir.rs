@@ -157,5 +157,13 @@ fn places_that_are_not_for_this_project_alone_are_refused() {
         other.commit("config");
         other.run(&["run"]).code(7).says(why);
     }
+    let place = dir.path().join("shown/trees");
+    for key in ["read", "write"] {
+        let list = serde_json::json!([dir.path().join("shown")]);
+        other.config(&format!("sandbox: {{ mode: off, {key}: {list} }}\n{}", setting(&place)));
+        other.commit("config");
+        other.run(&["run"]).code(7).says("is below").says(&format!("sandbox.{key}"));
+        other.run(&["doctor"]).code(7).says(&format!("sandbox.{key}"));
+    }
     assert!(dir.path().join("full/x/worker-0").is_dir() && trees(&dir).join("x/worker-0").is_dir());
 }

@@ -47,3 +47,16 @@ fn git_works_with_other_hashes() {
     repo.commit("second");
     works(&repo);
 }
+
+#[test]
+fn a_name_with_special_characters_is_the_same_inside() {
+    for sandbox in ["bwrap", "landlock"] {
+        let repo = Repo::new();
+        repo.config(&format!("sandbox: {sandbox}\n"));
+        repo.commit("second");
+        let name = r#"A "quoted" \name # ; [core]"#;
+        repo.git(&["config", "user.name", name]);
+        let show = "git config user.name && cd \"$(mktemp -d)\" && git init -q && git config user.name";
+        repo.run(&["sandbox", "--", show]).code(0).says(&format!("{name}\n{name}\n"));
+    }
+}

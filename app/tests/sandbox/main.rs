@@ -7,6 +7,7 @@ use mahabharatha_testing::support;
 mod attacks;
 mod cases;
 mod git;
+mod killed_trial;
 mod life;
 mod runs;
 mod surroundings;

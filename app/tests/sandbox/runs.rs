@@ -118,10 +118,16 @@ fn a_denial_is_told_with_the_setting_that_lifts_it() {
     std::fs::write(repo.home().join(".tool"), "").unwrap();
     let file = repo.home().canonicalize().unwrap().join(".tool");
     let read = format!("cat '{}'", file.display());
-    repo.graph("x", &[task("echo a > a.txt", &read)]);
+    repo.write(".gitignore", "*.local\n");
+    repo.commit("third");
+    repo.graph("x", &[task("cat >> prompts.local; echo a > a.txt", &read)]);
     repo.run(&["run", "--allow-red-base"]).code(3);
     let reason = repo.task("A")["reason"].as_str().unwrap().to_string();
     assert!(reason.contains("The sandbox does not show"), "{reason}");
+    repo.run(&["debug", "A"]).says("The sandbox does not show");
+    // It tells that a file exists which the agent cannot see.
+    let prompts = repo.read(".mahabharatha/worktrees/x/worker-0/prompts.local");
+    assert!(prompts.contains("The verification failed") && !prompts.contains("The sandbox does not"), "{prompts}");
 
     let config = repo.read(".mahabharatha/config.yaml");
     let config = config.replace("sandbox: bwrap", &format!("sandbox: {{ mode: bwrap, read: ['{}'] }}", file.display()));
@@ -145,6 +151,7 @@ fn a_base_that_is_red_only_in_a_sandbox_is_told_with_its_cause() {
     repo.run(&["run"])
         .code(7)
         .says("Likely cause: test.key is in your checkout")
+        .does_not_say("Likely cause: Likely")
         .says(&format!("Likely cause: The sandbox does not show {}", file.display()))
         .says("sandbox: { read: [");
 }

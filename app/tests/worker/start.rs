@@ -218,6 +218,27 @@ fn included_files_come_along() {
 }
 
 #[test]
+fn nothing_of_a_submodule_is_included() {
+    let bench = Bench::build(&[], |root| {
+        let other = root.parent().unwrap().join("other");
+        fs::create_dir(&other).unwrap();
+        git_in(&other, &["init", "-q", "-b", "trunk"]);
+        fs::write(other.join("file"), "").unwrap();
+        git_in(&other, &["add", "-A"]);
+        git_in(&other, &["commit", "-qm", "start"]);
+        let add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q", "../other", "module"];
+        git_in(root, &add);
+    });
+    let root = bench.root();
+    fs::write(root.join(".worktreeinclude"), ".env\n").unwrap();
+    for place in [".env", "module/.env"] {
+        fs::write(root.join(place), "SECRET=1\n").unwrap();
+    }
+    let outcome = bench.run(&bench.spec("cat .env > src/own.rs && ! test -e module/.env"));
+    assert_eq!(bench.show(outcome.commit(), "src/own.rs").unwrap(), "SECRET=1\n");
+}
+
+#[test]
 fn a_file_that_a_sparse_checkout_leaves_out_does_not_count_as_deleted() {
     let bench = Bench::new();
     bench.git(&["sparse-checkout", "set", "docs"]);

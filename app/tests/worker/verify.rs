@@ -173,6 +173,7 @@ fn a_fix_is_a_fix_beside_the_tasks_own_commit() {
         gate: "lint".into(),
         command: "lint".into(),
         output: String::new(),
+        cause: None,
         staging: bench.base.clone(),
         task: None,
         clean: false,

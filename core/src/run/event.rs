@@ -273,6 +273,9 @@ pub struct JobReport {
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Why the attempt may have failed, for the user. Never in a prompt: it may tell of files that agents cannot see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// The agent's decisions that later tasks should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<String>,
@@ -291,9 +294,15 @@ impl JobReport {
             cost_usd: None,
             tokens: 0,
             warnings: Vec::new(),
+            hint: None,
             decisions: Vec::new(),
             suppressed_secrets: Vec::new(),
         }
+    }
+
+    /// Adds the hint, if there is one, to what the user is told about the attempt.
+    pub fn with_hint(&self, text: &str) -> String {
+        self.hint.iter().fold(text.to_owned(), |text, hint| format!("{text}\n{hint}"))
     }
 
     pub fn cost(&self) -> Cost {
@@ -404,6 +413,9 @@ pub struct GateFailure {
     pub command: String,
     /// Bounded, as it goes into a prompt.
     pub output: String,
+    /// The likely cause, for the user. Never in a prompt: it may tell of files that agents cannot see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// The staging tip that the gate failed on.
     pub staging: Oid,
     /// The task whose own verification failed, if it was one.
@@ -424,15 +436,7 @@ impl GateFailure {
             false => (output, None),
         }
     }
-
-    /// Returns the likely cause, which stands below what the gate printed.
-    pub fn likely_cause(&self) -> Option<&str> {
-        self.output_and_end().0.lines().next_back().filter(|line| line.starts_with(LIKELY_CAUSE))
-    }
 }
-
-/// Words before the likely cause of a gate's failure, in its output.
-pub const LIKELY_CAUSE: &str = "Likely cause: ";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
@@ -445,6 +449,8 @@ pub enum Note {
     Gained { branch: String, commits: Vec<String> },
     /// Lock files that `merge.prepare` made and that are not committed: symbolic links, and new ones that no task owns.
     LockFilesLeftOut { files: Vec<String> },
+    /// Lock files that `merge.prepare` removed.
+    LockFilesDeleted { files: Vec<String> },
     /// A ref of the run was changed from outside and is restored.
     RefPutBack { name: String },
     /// The journal was changed from outside and is restored; the changed one is kept in this file.

@@ -104,7 +104,7 @@ impl Run {
             }
         };
         if self.can_fix(current, task).is_none() {
-            let why = carry.feedback.or(carry.note).unwrap_or_default();
+            let why = report.with_hint(&carry.feedback.or(carry.note).unwrap_or_default());
             self.fail_gate(current, failure, &format!("{task} could not fix it: {why}"));
         } else {
             self.levels[current].status =

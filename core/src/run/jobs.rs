@@ -273,7 +273,7 @@ impl Run {
             }
             JobEnd::Failed { feedback, .. } => {
                 let carry = Carry { feedback: Some(feedback.clone()), note: None, wip };
-                self.failed(now, index, carry, feedback);
+                self.failed(now, index, carry, &report.with_hint(feedback));
             }
             JobEnd::Died { started: true } => {
                 let feedback = "The worker ended without a result.";

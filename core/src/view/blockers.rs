@@ -91,6 +91,7 @@ fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
     let mut cause = format!("gate {} failed", failure.gate);
     cause.extend(key_line(failure.output_and_end().0).map(|line| format!(": {line}")));
     cause.push_str(&format!("; {}", summary(why)));
+    cause.extend(failure.cause.iter().map(|likely| format!(". Likely cause: {likely}")));
     let resolution = "`mahabharatha run` tries to fix it once more; before that, `mahabharatha retry TASK` repeats a \
                       task, or commit a fix in the staging worktree";
     (cause, resolution.to_string())

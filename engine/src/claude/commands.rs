@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_sys::error::{Error, Kind, Result};
 
+use crate::agent::claude::config_dir;
+
 /// Where commands and agents are below a directory, and how commands name the agents.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -100,11 +102,9 @@ impl Home {
         Home { root: root.to_owned(), prefix: ".claude", shown: ".claude".to_owned() }
     }
 
-    /// Returns the user's directory, found in the same way as the client does.
+    /// Returns the user's directory.
     pub fn of_user() -> Result<Home> {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let dir = set("CLAUDE_CONFIG_DIR").or_else(|| set("HOME").map(|home| home.join(".claude")));
-        let root = dir.ok_or_else(|| {
+        let root = config_dir().ok_or_else(|| {
             Error::new(Kind::Failed, "cannot find your Claude Code directory: HOME is not set")
                 .hint("Set HOME or CLAUDE_CONFIG_DIR, or install into the project with `mahabharatha install`.")
         })?;

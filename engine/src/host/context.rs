@@ -119,6 +119,7 @@ impl Inner {
             confinement: self.confinement.clone(),
             cancel: self.cancel.clone(),
             known: self.known.clone(),
+            allowed_secrets: self.config.secrets.allow.clone(),
             report: Box::new(report),
         })
     }

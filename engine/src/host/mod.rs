@@ -350,6 +350,7 @@ fn forward_notes(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Syn
             integrate::Note::Kept { name } => (None, Note::StagingKept { name }),
             integrate::Note::Gained { level, branch, commits } => (Some(level), Note::Gained { branch, commits }),
             integrate::Note::LockFilesLeftOut { level, files } => (Some(level), Note::LockFilesLeftOut { files }),
+            integrate::Note::LockFilesDeleted { level, files } => (Some(level), Note::LockFilesDeleted { files }),
             integrate::Note::PutBack { name } => (None, Note::RefPutBack { name }),
         };
         let _ = events.send(Event::Noted { level, note });

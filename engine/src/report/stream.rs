@@ -123,10 +123,10 @@ fn failed_gate(event: &Event) -> impl Iterator<Item = Value> {
         _ => (None, &[], true),
     };
     failures.iter().map(move |failure| {
-        let GateFailure { gate, command, output, task, clean, staging: _ } = failure;
+        let GateFailure { gate, command, output, cause, task, clean, staging: _ } = failure;
         json!({
             "level": level, "gate": gate, "required": required, "task": task, "command": command, "clean": clean,
-            "output": output,
+            "output": output, "cause": cause,
         })
     })
 }

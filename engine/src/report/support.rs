@@ -62,6 +62,7 @@ pub fn failure(gate: &str) -> GateFailure {
         gate,
         command,
         output: "error: unused variable `x`".to_string(),
+        cause: None,
         staging: oid('5'),
         task: None,
         clean: false,

@@ -21,7 +21,7 @@ use crate::host::LocalHost;
 use crate::lease::{self, Lease};
 use crate::report::{Display, Opening, files};
 use crate::specs;
-use crate::worker::{self, FENCE, subagents};
+use crate::worker::{self, FENCE, subagents, trial};
 
 /// Most attempts at a task in a run that a session drives.
 const MAX_ATTEMPTS: u32 = 2;
@@ -147,8 +147,11 @@ pub fn cancel_held(
 /// while another process drives the run: that process notices by itself.
 pub fn release_ended(project: &Project, paths: &FeaturePaths) -> Result<()> {
     let Ok(lock) = FeatureLock::try_acquire(paths.dir(), &paths.holder_file())? else { return Ok(()) };
-    // An attempt that is being verified or committed now is left alone.
-    let is_idle = |job: &Job| !JobLock::is_held(&paths.job(&job.task, job.attempt));
+    // An attempt that is being verified, committed or tried now is left alone.
+    let is_idle = |job: &Job| {
+        let dir = paths.job(&job.task, job.attempt);
+        !JobLock::is_held(&dir) && trial::refuse_open(&dir).is_ok()
+    };
     cancel_held(project, paths, &lock, |job, session| is_idle(job) && Lease::of(paths.dir(), session).is_none())?;
     lease::end_expired(paths.dir())
 }

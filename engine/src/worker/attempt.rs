@@ -36,6 +36,8 @@ pub struct Attempt<'a> {
     pub cancel: &'a CancelSignal,
     pub log: &'a Log,
     pub warnings: Vec<String>,
+    /// Why the verification may have failed, for the user only.
+    pub hint: Option<String>,
     pub cost: Cost,
     pub decisions: Vec<String>,
     pub suppressed_secrets: Vec<Suppression>,
@@ -53,7 +55,17 @@ pub enum AgentEnd {
 impl<'a> Attempt<'a> {
     pub fn new(spec: &'a JobSpec, job_dir: &'a Path, cancel: &'a CancelSignal, log: &'a Log) -> Attempt<'a> {
         let (warnings, decisions, suppressed_secrets) = (Vec::new(), Vec::new(), Vec::new());
-        Attempt { spec, job_dir, cancel, log, warnings, cost: Cost::default(), decisions, suppressed_secrets }
+        Attempt {
+            spec,
+            job_dir,
+            cancel,
+            log,
+            warnings,
+            hint: None,
+            cost: Cost::default(),
+            decisions,
+            suppressed_secrets,
+        }
     }
 
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
@@ -123,12 +135,12 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
-        let Attempt { warnings, decisions, cost, mut suppressed_secrets, .. } = self;
+        let Attempt { warnings, hint, decisions, cost, mut suppressed_secrets, .. } = self;
         if !matches!(end, JobEnd::Done { .. }) {
             suppressed_secrets.clear();
         }
         let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
-        JobReport { wip, warnings, decisions, suppressed_secrets, ..bare }.with_cost(cost)
+        JobReport { wip, warnings, hint, decisions, suppressed_secrets, ..bare }.with_cost(cost)
     }
 
     fn run_agent(&mut self) -> Result<AgentEnd> {
@@ -321,7 +333,8 @@ impl<'a> Attempt<'a> {
         let planted = guard.restore(&private_git(spec)?, self.job_dir)?;
         match verdict {
             Verdict::Cancelled => return Ok(Err(JobEnd::Cancelled)),
-            Verdict::Failed { feedback } => {
+            Verdict::Failed { feedback, denial } => {
+                self.hint = denial;
                 let (cause, strays) = (FailCause::Verification, planted.strays);
                 return Ok(Err(JobEnd::Failed { cause, feedback, strays }));
             }

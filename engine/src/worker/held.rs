@@ -17,7 +17,7 @@ use super::log::Log;
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::CancelSignal;
-use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, secrets, subagents, write_result};
+use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, sandbox, secrets, subagents, trial, write_result};
 use crate::agent::AgentOutcome;
 
 /// Sets up the worktree if needed; returns warnings for the user.
@@ -82,7 +82,7 @@ impl Check {
 pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
     let (_lock, spec) = enter(job_dir)?;
     let spec = JobSpec { ports, ..spec };
-    let (pristine, _) = occupied(&spec)?;
+    let (pristine, _) = occupied(&spec, job_dir)?;
     with_attempt(&spec, job_dir, |attempt| {
         let index = spec.slot_file("scratch");
         let git = private_git(&spec)?.index(&index);
@@ -102,7 +102,9 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
         if check.passed() {
             check.verification = match verify::verify(&spec, job_dir, attempt.cancel, attempt.log)? {
                 Verdict::Passed => None,
-                Verdict::Failed { feedback } => Some(feedback),
+                Verdict::Failed { feedback, denial } => {
+                    Some(denial.into_iter().fold(feedback, |text, denial| format!("{text}\n{denial}")))
+                }
                 Verdict::Cancelled => return Err(Error::new(Kind::Stopped, "cancelled")),
             };
         }
@@ -126,7 +128,8 @@ pub fn end(job_dir: &Path, claimed: Claimed, ports: Vec<u16>, decisions: Vec<Str
     }
     let spec = JobSpec { ports, ..JobSpec::read(job_dir)? };
     refuse_fenced(job_dir)?;
-    let (pristine, guard) = occupied(&spec)?;
+    end_trials(job_dir)?;
+    let (pristine, guard) = occupied(&spec, job_dir)?;
     let started = Instant::now();
     let outcome = match claimed {
         Claimed::Done => AgentOutcome::Done,
@@ -157,10 +160,18 @@ fn enter(job_dir: &Path) -> Result<(JobLock, JobSpec)> {
     let lock = JobLock::wait(job_dir)?;
     let spec = JobSpec::read(job_dir)?;
     refuse_fenced(job_dir)?;
+    end_trials(job_dir)?;
     if let Some(JobReport { end: JobEnd::Done { .. }, .. }) = read_result(job_dir)? {
         return Err(Error::new(Kind::Invalid, format!("{} is completed", spec.job.task)));
     }
     Ok((lock, spec))
+}
+
+/// Ends what killed trials left in the worktree; fails if a trial is open there.
+fn end_trials(job_dir: &Path) -> Result<()> {
+    trial::refuse_open(job_dir)?;
+    trial::end_killed(job_dir);
+    Ok(())
 }
 
 fn refuse_fenced(job_dir: &Path) -> Result<()> {
@@ -172,12 +183,13 @@ fn refuse_fenced(job_dir: &Path) -> Result<()> {
     ))
 }
 
-fn occupied(spec: &JobSpec) -> Result<(Pristine, Guard<'_>)> {
+fn occupied<'a>(spec: &'a JobSpec, job_dir: &Path) -> Result<(Pristine, Guard<'a>)> {
     if !spec.worktree.is_dir() {
         let message = format!("the worktree of {} is gone: {}", spec.job.task, spec.worktree.display());
         return Err(Error::new(Kind::Invalid, message)
             .hint(format!("Create it again: mahabharatha task claim {}", spec.job.task)));
     }
+    sandbox::restore_git_link(spec, job_dir)?;
     start::occupied(spec)?.ok_or_else(|| {
         Error::new(Kind::Invalid, format!("the worktree of {} is not ready", spec.job.task))
             .hint(format!("mahabharatha task claim {}", spec.job.task))

@@ -80,7 +80,10 @@ pub fn wanted_files(root: &Path) -> (Vec<RepoPath>, Vec<String>) {
         let ours = files::is_dot_git(&entry.file_name())
             || path == Path::new(".mahabharatha")
             || (is_dir && is_worktrees_dir(&entry.path()));
-        visited < MAX_VISITED && !ours && (matched || !path.to_str().is_some_and(|text| generated.is_generated(text)))
+        // Another repository or a submodule, for whose files git refuses to say whether it ignores them.
+        let another = is_dir && fs::symlink_metadata(entry.path().join(".git")).is_ok();
+        let wanted = matched || !path.to_str().is_some_and(|text| generated.is_generated(text));
+        visited < MAX_VISITED && !ours && !another && wanted
     });
     if visited >= MAX_VISITED || found.len() >= MAX_FILES {
         warnings.push(format!("{FILE}: there are too many files, so some were not looked at"));

@@ -190,7 +190,8 @@ impl JobSpec {
         slots_dir(&self.feature_dir())
     }
 
-    fn feature_dir(&self) -> PathBuf {
+    /// Returns the feature's directory of ours below the git directory.
+    pub fn feature_dir(&self) -> PathBuf {
         self.common_dir.join("mahabharatha").join(self.feature.as_str())
     }
 

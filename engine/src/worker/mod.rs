@@ -157,7 +157,7 @@ fn log_end(log: &Log, report: &JobReport) {
     }
     let (level, text) = match &report.end {
         JobEnd::Done { commit } => (Severity::Info, format!("done: {commit}")),
-        JobEnd::Failed { feedback, .. } => (Severity::Error, feedback.clone()),
+        JobEnd::Failed { feedback, .. } => (Severity::Error, report.with_hint(feedback)),
         JobEnd::Checkpoint { note } => (Severity::Info, format!("checkpoint: {note}")),
         JobEnd::Blocked { reason } => (Severity::Warn, format!("blocked: {reason}")),
         JobEnd::Escalated { reason } => (Severity::Warn, format!("escalated: {reason}")),

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Isolation;
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::sandbox::Sandbox;
 
@@ -54,4 +55,14 @@ impl Drop for GitLink<'_> {
             let _ = write_worktree_git_files(self.spec, &self.job_dir.join("quarantine"));
         }
     }
+}
+
+/// Restores the worktree's `.git` file if it still leads to a sandbox of ours whose program was killed with us.
+pub fn restore_git_link(spec: &JobSpec, job_dir: &Path) -> Result<()> {
+    let ours = format!("gitdir: {}\n", spec.slot_file("sandbox").join("git").display());
+    let link = spec.worktree.join(".git");
+    if bounded::read(&link, SMALL_FILE_BYTES).is_ok_and(|text| text == ours.as_bytes()) {
+        write_worktree_git_files(spec, &job_dir.join("quarantine"))?;
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Job;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::guard::{Guard, Snapshot};
 use super::job_spec::{JobSpec, slot_file, slots_dir};
 use super::wip::{self, Saved, WipRef};
-use super::{files, include, ownership};
+use super::{files, include, ownership, trial};
 
 /// Files that belong in a worktree's git directory; others are from an unfinished git operation and are removed.
 const WORKTREE_GIT_FILES: [&str; 10] =
@@ -38,9 +38,18 @@ impl Pristine {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
+        self.write_as_of(path, self.written)
+    }
+
+    /// Writes the index with a time before that of any file, so that git compares the contents of all files it looks at.
+    pub fn write_distrusted(&self, path: &Path) -> Result<()> {
+        self.write_as_of(path, SystemTime::UNIX_EPOCH + Duration::from_secs(1))
+    }
+
+    fn write_as_of(&self, path: &Path, time: SystemTime) -> Result<()> {
         write_projected(path, &self.bytes)?;
         let file = File::options().write(true).open(path).map_err(io("write", path))?;
-        file.set_times(FileTimes::new().set_modified(self.written)).map_err(io("write", path))
+        file.set_times(FileTimes::new().set_modified(time)).map_err(io("write", path))
     }
 }
 
@@ -180,6 +189,9 @@ fn save_leftover(spec: &JobSpec, job_dir: &Path) -> Result<Vec<String>> {
         vacate(spec)?;
         return Ok(vec![format!("what was left of an unknown attempt is in {place}")]);
     };
+    let left_by = spec.feature_dir().join(format!("jobs/{}.{}", occupant.task, occupant.attempt));
+    trial::refuse_open(&left_by)?;
+    trial::end_killed(&left_by);
     let wip_ref = WipRef::new(spec, &occupant.task, occupant.attempt, &occupant.base);
     let whose = format!("{} attempt {}, whose worker was killed", occupant.task, occupant.attempt);
     let git = private_git(spec)?;

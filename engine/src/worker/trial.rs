@@ -1,6 +1,5 @@
 //! A command that the user tries on what a task's last attempt left, run as the task's verification would run.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,9 +9,9 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::event::JobEnd;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::git::Git;
-use mahabharatha_sys::proc::{self, Cmd, Ended, MARKER};
+use mahabharatha_sys::proc::{self, Cmd, Ended, MARKER, ProcessId};
 use mahabharatha_sys::sandbox::Sandbox;
-use mahabharatha_sys::store::locks::JobLock;
+use mahabharatha_sys::store::locks::{JobLock, TrialLock};
 use tempfile::TempDir;
 
 use super::job_spec::JobSpec;
@@ -27,8 +26,8 @@ pub struct Trial {
     spec: JobSpec,
     job_dir: PathBuf,
     place: Place,
-    /// In the slot: keeps the session that holds the task from ending the attempt meanwhile.
-    _lock: Option<JobLock>,
+    /// In the slot: keeps the session that holds the task from ending the attempt, and a run from starting.
+    _lock: Option<TrialLock>,
 }
 
 enum Place {
@@ -50,14 +49,19 @@ impl Trial {
     /// task or its worker was killed; else in a new copy of what it committed or saved.
     pub fn open(job_dir: &Path, settings: Settings) -> Result<Trial> {
         let Settings { confinement, env_pass, ports } = settings;
-        let Some(lock) = JobLock::try_acquire(job_dir)? else {
+        let mut spec = JobSpec { ports, ..JobSpec::read(job_dir)? };
+        let lock = TrialLock::try_acquire(job_dir)?;
+        let Some(_idle) = JobLock::try_acquire(job_dir)? else {
             let name = job_dir.file_name().unwrap_or_default().display();
             return Err(Error::new(Kind::Held, format!("a worker is busy with this attempt: {name}"))
                 .hint("Try again when the attempt has ended; `mahabharatha status` shows it."));
         };
-        let mut spec = JobSpec { ports, ..JobSpec::read(job_dir)? };
         let place = match start::occupied(&spec)?.filter(|_| spec.worktree.is_dir()) {
             Some((pristine, _)) => {
+                if lock.is_none() {
+                    refuse_open(job_dir)?;
+                }
+                end_killed(job_dir);
                 let index = spec.slot_file("scratch");
                 pristine.write(&index)?;
                 let git = private_git(&spec)?.index(&index);
@@ -71,7 +75,7 @@ impl Trial {
                 Place::Copy { dir, commit }
             }
         };
-        let lock = matches!(place, Place::Slot).then_some(lock);
+        let lock = lock.filter(|_| matches!(place, Place::Slot));
         Ok(Trial { spec, job_dir: job_dir.to_owned(), place, _lock: lock })
     }
 
@@ -102,8 +106,7 @@ impl Trial {
         let git_link = matches!(self.place, Place::Slot).then_some(GitLink { spec, job_dir });
         let sandbox = self.sandbox()?;
         let mut env = spec.environment(sandbox.workdir());
-        // A run would end processes with this mark as left over from the attempt.
-        env.remove(OsStr::new(MARKER));
+        env.insert(MARKER.into(), mark(job_dir).into());
         let failed = |error: std::io::Error| Error::caused("cannot run the command")(error);
         let running = sandbox.confine(command.envs(env))?.spawn().map_err(failed)?;
         let ended = cancel.wait(running).map_err(failed)?;
@@ -120,6 +123,45 @@ impl Trial {
             }
         }
     }
+}
+
+/// Returns the mark of the processes of an attempt's trials. It is below the attempt's own.
+fn mark(job_dir: &Path) -> PathBuf {
+    job_dir.join("trial")
+}
+
+/// Fails if a trial is open in the attempt's worktree.
+pub fn refuse_open(job_dir: &Path) -> Result<()> {
+    let Some(holder) = TrialLock::holder(job_dir)? else { return Ok(()) };
+    let name = job_dir.file_name().unwrap_or_default().to_string_lossy();
+    let task = name.rsplit_once('.').map_or(&*name, |(task, _)| task);
+    Err(Error::new(
+        Kind::Held,
+        format!("`mahabharatha sandbox --task {task}` is open in the task's worktree ({holder})"),
+    )
+    .hint("End that command first; `mahabharatha stop` does it too."))
+}
+
+/// Ends what a killed trial left running in the attempt's worktree. No trial may be open there.
+pub fn end_killed(job_dir: &Path) {
+    if TrialLock::file(job_dir).exists() {
+        for process in proc::find_marked(MARKER, mark(job_dir)) {
+            proc::end_process(process);
+        }
+    }
+}
+
+/// Ends an open trial; returns whether there was one.
+pub fn end_open(job_dir: &Path, grace: Duration) -> Result<bool> {
+    let Some(holder) = TrialLock::holder(job_dir)? else { return Ok(false) };
+    // An agent without a sandbox may have written any number there.
+    let process = holder.pid.and_then(ProcessId::of).filter(|process| process.has_open(&TrialLock::file(job_dir)));
+    if let Some(process) = process {
+        proc::end_process_within(process, grace);
+        TrialLock::wait_until_free(job_dir)?;
+    }
+    end_killed(job_dir);
+    Ok(true)
 }
 
 /// Returns the commit with the attempt's work: verified, or else saved; the base if there is none.

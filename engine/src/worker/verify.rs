@@ -24,7 +24,11 @@ const FEEDBACK_BYTES: (usize, usize) = (6 * 1024, 10 * 1024);
 
 pub enum Verdict {
     Passed,
-    Failed { feedback: String },
+    Failed {
+        feedback: String,
+        /// What the sandbox kept the command from, for the user only.
+        denial: Option<String>,
+    },
     Cancelled,
 }
 
@@ -46,6 +50,10 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     if ended.cancelled {
         return Ok(Verdict::Cancelled);
     }
+    if ended.success() && !is_as_staged(spec, &staged)? {
+        let feedback = "The task's files changed while they were verified: what passed is not what would be committed.";
+        return Ok(Verdict::Failed { feedback: feedback.to_owned(), denial: None });
+    }
     if ended.success() {
         log.info("verification", &format!("passed after {:.1} s: {command}", ended.duration.as_secs_f64()));
         return Ok(Verdict::Passed);
@@ -56,8 +64,8 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
         format!("failed with {}", ended.status)
     };
     let output = bounded_text(&ended.stdout, FEEDBACK_BYTES);
-    let output = denial.into_iter().fold(output, |output, denial| format!("{output}\n{denial}"));
-    Ok(Verdict::Failed { feedback: failure_report(&format!("The verification {how}"), Some(command), &output) })
+    let feedback = failure_report(&format!("The verification {how}"), Some(command), &output);
+    Ok(Verdict::Failed { feedback, denial })
 }
 
 /// Runs the command; returns also what its sandbox kept it from.
@@ -101,6 +109,18 @@ fn snapshot(spec: &JobSpec) -> BTreeMap<PathBuf, (u64, u64, u32, i64, i64)> {
         }
     }
     files
+}
+
+/// Tells whether the owned files have the contents that were hashed into the index. Reads them all: a process that
+/// is no descendant of ours may have changed them at any time.
+fn is_as_staged(spec: &JobSpec, staged: &Pristine) -> Result<bool> {
+    let index = spec.slot_file("scratch");
+    staged.write_distrusted(&index)?;
+    let git = private_git(spec)?.index(&index);
+    let paths: Vec<&str> = spec.owned.iter().map(|owned| owned.path.as_str()).collect();
+    let same = git.has_contents(&paths)?;
+    staged.write(&index)?;
+    Ok(same)
 }
 
 /// Resets the owned files to the tree in the index; returns `true` if any differed. Trusts neither our git directory nor

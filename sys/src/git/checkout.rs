@@ -46,6 +46,11 @@ impl Git {
         Ok(self)
     }
 
+    /// Tells whether files are left out of the work tree as in the user's sparse checkout.
+    pub fn is_sparse(&self) -> bool {
+        !self.overrides.is_empty()
+    }
+
     /// Returns the files of the index that are not in the work tree because the checkout is sparse.
     pub fn left_out_of_work_tree(&self) -> Result<BTreeSet<RepoPath>> {
         let output = self.call(Call::new(["ls-files", "-t", "-z", "--full-name"]))?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::objects::escaped;
 use super::{Call, Git, GitError, Result, executable};
 use crate::bounded;
 use crate::proc::{Cmd, Exit, base_env};
@@ -44,6 +45,13 @@ pub struct Pinned(pub Vec<(String, String)>);
 pub struct Identity {
     pub name: String,
     pub email: String,
+}
+
+impl Identity {
+    /// Returns the identity as a part of a configuration file.
+    pub fn settings(&self) -> String {
+        format!("[user]\n\tname = \"{}\"\n\temail = \"{}\"\n", escaped(&self.name), escaped(&self.email))
+    }
 }
 
 impl Default for Identity {

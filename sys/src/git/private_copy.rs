@@ -1,8 +1,10 @@
 //! A git directory for confined programs: git works there as people expect, on the repository's objects, and nothing
 //! done in it reaches the repository or is ever read by us.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -34,12 +36,13 @@ pub struct PrivateCopy<'a> {
 impl Git {
     /// Returns the directories of objects that the repository uses, its own first.
     pub fn object_dirs(&self) -> Vec<PathBuf> {
-        let mut found = vec![self.git_dir.join("objects")];
+        let mut found = vec![self.objects.clone().unwrap_or_else(|| self.git_dir.join("objects"))];
         let mut next = 0;
         while next < found.len() && found.len() < MAX_ALTERNATES {
             let dir = found[next].clone();
             let text = bounded::read_to_string(&dir.join("info/alternates"), SMALL_FILE_BYTES).unwrap_or_default();
             for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                let line = line.strip_prefix('"').map_or_else(|| line.into(), unquoted);
                 if let Ok(other) = dir.join(line).canonicalize()
                     && !found.contains(&other)
                 {
@@ -99,14 +102,41 @@ impl Git {
     }
 }
 
+/// Returns the path that git wrote between quotes; `text` follows the first one.
+fn unquoted(text: &str) -> PathBuf {
+    let mut path = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next().filter(|byte| *byte != b'"') {
+        if byte != b'\\' {
+            path.push(byte);
+            continue;
+        }
+        path.push(match bytes.next().unwrap_or_default() {
+            b'a' => 7,
+            b'b' => 8,
+            b't' => b'\t',
+            b'n' => b'\n',
+            b'v' => 11,
+            b'f' => 12,
+            b'r' => b'\r',
+            first @ b'0'..=b'3' => {
+                let mut digit = || bytes.next().unwrap_or(b'0').wrapping_sub(b'0') & 7;
+                ((first - b'0') << 6) | (digit() << 3) | digit()
+            }
+            other => other,
+        });
+    }
+    OsString::from_vec(path).into()
+}
+
 fn config(copy: &PrivateCopy<'_>) -> String {
     let sha256 = copy.head.as_str().len() == 64;
     let worktree = escaped(&copy.worktree.to_string_lossy());
-    let (name, email) = (escaped(&copy.identity.name), escaped(&copy.identity.email));
+    let user = copy.identity.settings();
     let format = if sha256 { "[extensions]\n\tobjectFormat = sha256\n" } else { "" };
     format!(
         "[core]\n\trepositoryformatversion = {}\n\tbare = false\n\tfilemode = true\n\tlogallrefupdates = true\n\
-         \tworktree = \"{worktree}\"\n[gc]\n\tauto = 0\n[user]\n\tname = \"{name}\"\n\temail = \"{email}\"\n{format}",
+         \tworktree = \"{worktree}\"\n[gc]\n\tauto = 0\n{user}{format}",
         u8::from(sha256)
     )
 }

@@ -1,10 +1,12 @@
 //! Recomputes the names of objects from their contents. Git trusts the name under which it finds an object, so a
-//! program that can write to the repository can put other bytes there.
+//! program that can write to the repository can put other bytes there. An object may be stored more than once, and
+//! which copy git reads may change with time, so every copy is hashed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::ids::Oid;
@@ -29,19 +31,76 @@ impl Git {
             return Ok(Vec::new());
         }
         let scratch = Scratch::make(&self.git_dir)?;
-        let pack = self.pack_as_named(&scratch, names.keys())?;
+        let all: BTreeSet<&Oid> = names.keys().collect();
+        let dirs = self.object_dirs();
+        let mut forged = self.forged_in(&scratch, &dirs[0], &all)?;
+        let copies = self.copies(&scratch, &dirs, &all)?;
+        let stored_twice = |name: &&Oid| copies.iter().filter(|(_, found)| found.contains(name)).count() > 1;
+        for (dir, found) in &copies {
+            // Of an object that is stored once git has read the only copy already.
+            let unsure: BTreeSet<&Oid> = found.iter().copied().filter(stored_twice).collect();
+            if !unsure.is_empty() {
+                forged.extend(self.forged_in(&scratch, dir, &unsure)?);
+            }
+        }
+        Ok(forged.into_iter().map(|name| (name.clone(), names.get(&name).cloned().flatten())).collect())
+    }
+
+    /// Returns those of the objects whose contents, as git reads them from this object directory, do not match their
+    /// names.
+    fn forged_in(&self, scratch: &Scratch, objects: &Path, names: &BTreeSet<&Oid>) -> Result<BTreeSet<Oid>> {
+        let pack = self.pack_as_named(scratch, objects, names)?;
         let (named, hashed) = (pack.with_extension("idx"), scratch.0.join("hashed.idx"));
         // Without the repository's objects git compares nothing with them.
         let git = Git { objects: Some(scratch.0.join(NO_OBJECTS)), ..self.clone() };
         let args = ["-c", "core.fsync=none", "index-pack", "-o"].map(Path::new);
         git.call(Call::new(args.into_iter().chain([hashed.as_path(), &pack])))?;
-        let (named, hashed) = (read(&named)?, read(&hashed)?);
-        if named == hashed {
-            return Ok(Vec::new());
+        let indexes = (read(&named)?, read(&hashed)?);
+        for file in [&pack, &named, &hashed, &hashed.with_extension("rev"), &named.with_extension("rev")] {
+            let _ = fs::remove_file(file);
         }
-        let (named, hashed) = (git.names_by_offset(named)?, git.names_by_offset(hashed)?);
+        if indexes.0 == indexes.1 {
+            return Ok(BTreeSet::new());
+        }
+        let (named, hashed) = (git.names_by_offset(indexes.0)?, git.names_by_offset(indexes.1)?);
         let forged = named.into_iter().filter(|(offset, name)| hashed.get(offset) != Some(name));
-        Ok(forged.map(|(_, name)| (name.clone(), names.get(&name).cloned().flatten())).collect())
+        Ok(forged.map(|(_, name)| name).collect())
+    }
+
+    /// Returns every place that holds some of the objects, each as an object directory with nothing else in it: one
+    /// pack, all packs as their common index shows them, or the loose objects of a directory. None if all are loose
+    /// objects of one directory, of which there can be only one copy.
+    fn copies<'a>(
+        &self,
+        scratch: &Scratch,
+        dirs: &[PathBuf],
+        names: &BTreeSet<&'a Oid>,
+    ) -> Result<Vec<(PathBuf, BTreeSet<&'a Oid>)>> {
+        let mut copies = Vec::new();
+        for packs in dirs.iter().map(|objects| objects.join("pack")) {
+            for view in scratch.views_of_packs(&packs)? {
+                let found = self.found_in(&view, names)?;
+                copies.push((view, found));
+            }
+        }
+        if copies.is_empty() && dirs.len() == 1 {
+            return Ok(copies);
+        }
+        for objects in dirs {
+            let found: BTreeSet<&Oid> = names.iter().copied().filter(|name| loose(objects, name).exists()).collect();
+            copies.push((scratch.view_of_loose(objects, &found)?, found));
+        }
+        Ok(copies)
+    }
+
+    /// Returns those of the objects that an object directory has.
+    fn found_in<'a>(&self, objects: &Path, names: &BTreeSet<&'a Oid>) -> Result<BTreeSet<&'a Oid>> {
+        let git = Git { objects: Some(objects.to_owned()), ..self.clone() };
+        let call = Call::new(["cat-file", "--batch-check=%(objectname)", "--buffer"]).input(lines(names));
+        let output = git.call(call)?.text()?;
+        // For an object that is not there git adds a word to its name.
+        let found: BTreeSet<&str> = output.lines().collect();
+        Ok(names.iter().copied().filter(|name| found.contains(name.as_str())).collect())
     }
 
     /// Returns the commits since `base`, everything that they add, and all that this was concluded from: the trees of
@@ -67,15 +126,16 @@ impl Git {
         Ok(found)
     }
 
-    /// Writes the objects to a pack whose index has the names under which git found them.
-    fn pack_as_named<'a>(&self, scratch: &Scratch, names: impl Iterator<Item = &'a Oid>) -> Result<PathBuf> {
+    /// Writes the objects to a pack whose index has the names under which git found them in the object directory.
+    fn pack_as_named(&self, scratch: &Scratch, objects: &Path, names: &BTreeSet<&Oid>) -> Result<PathBuf> {
         let git = Git { objects: Some(scratch.0.clone()), ..self.clone() };
-        let objects = self.objects.as_deref().unwrap_or(Path::new(""));
+        // Objects are not copied as they are packed: for that git would believe further files of the pack.
         let args = ["-c", "core.fsync=none", "-c", "pack.compression=0", "pack-objects", "--quiet", "--window=0"];
+        let args = args.into_iter().chain(["--no-reuse-object"]).map(Path::new);
         let place = scratch.0.join("named");
-        let call = Call::new(args.map(Path::new).into_iter().chain([place.as_path()]))
+        let call = Call::new(args.chain([place.as_path()]))
             .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(objects))
-            .input(names.map(|name| format!("{name}\n")).collect::<String>());
+            .input(lines(names));
         let name = git.call(call)?.oid()?;
         Ok(scratch.0.join(format!("named-{name}.pack")))
     }
@@ -109,6 +169,16 @@ fn compared(output: &Output) -> Result<Vec<(Oid, Option<RepoPath>)>> {
     Ok(found)
 }
 
+fn lines(names: &BTreeSet<&Oid>) -> String {
+    names.iter().map(|name| format!("{name}\n")).collect()
+}
+
+/// Returns the file of an object that is not in a pack.
+fn loose(objects: &Path, name: &Oid) -> PathBuf {
+    let (dir, file) = name.as_str().split_at(2);
+    objects.join(dir).join(file)
+}
+
 fn read(path: &Path) -> Result<Vec<u8>> {
     bounded::read(path, LARGE_FILE_BYTES).map_err(|error| GitError::file("cannot read", path, error))
 }
@@ -140,6 +210,47 @@ impl Scratch {
         }
         Ok(scratch)
     }
+
+    /// Returns an object directory that has only these loose objects of another.
+    fn view_of_loose(&self, objects: &Path, names: &BTreeSet<&Oid>) -> Result<PathBuf> {
+        let view = self.new_view()?;
+        for name in names {
+            link(&loose(objects, name), &loose(&view, name))?;
+        }
+        Ok(view)
+    }
+
+    /// Returns an object directory for each pack in a directory, and one with all of them if they have a common index.
+    fn views_of_packs(&self, packs: &Path) -> Result<Vec<PathBuf>> {
+        let mut views = Vec::new();
+        let files = fs::read_dir(packs).into_iter().flatten().flatten().map(|entry| entry.path());
+        for index in files.filter(|path| path.extension().is_some_and(|extension| extension == "idx")) {
+            let view = self.new_view()?;
+            for file in [index.with_extension("pack"), index] {
+                link(&file, &view.join("pack").join(file.file_name().unwrap_or_default()))?;
+            }
+            views.push(view);
+        }
+        if ["multi-pack-index", "multi-pack-index.d"].iter().any(|name| packs.join(name).exists()) {
+            let view = self.new_view()?;
+            link(packs, &view.join("pack"))?;
+            views.push(view);
+        }
+        Ok(views)
+    }
+
+    fn new_view(&self) -> Result<PathBuf> {
+        let views = self.0.join("views");
+        let made = fs::create_dir_all(&views).and_then(|()| tempfile::tempdir_in(&views));
+        Ok(made.map_err(|error| GitError::file("cannot make", &views, error))?.keep())
+    }
+}
+
+/// Links to a file or directory of the repository from a directory that is created if needed.
+fn link(target: &Path, place: &Path) -> Result<()> {
+    let parent = place.parent().unwrap_or(place);
+    let made = fs::create_dir_all(parent).and_then(|()| symlink(target, place));
+    made.map_err(|error| GitError::file("cannot make", place, error))
 }
 
 impl Drop for Scratch {
@@ -171,6 +282,15 @@ mod tests {
             run_git(self.dir.path(), args)
         }
 
+        fn sh(&self, command: &str) -> String {
+            let output = std::process::Command::new("sh").args(["-c", command]).current_dir(self.dir.path()).output();
+            String::from_utf8(output.unwrap().stdout).unwrap().trim_end().to_owned()
+        }
+
+        fn objects(&self) -> PathBuf {
+            self.dir.path().join(".git/objects")
+        }
+
         fn oid(&self, revision: &str) -> Oid {
             Oid::new(self.git(&["rev-parse", revision])).unwrap()
         }
@@ -186,7 +306,7 @@ mod tests {
 
         fn file_of(&self, object: &Oid) -> PathBuf {
             let (dir, name) = object.as_str().split_at(2);
-            self.dir.path().join(".git/objects").join(dir).join(name)
+            self.objects().join(dir).join(name)
         }
 
         /// Puts the bytes of one object under the name of the other.
@@ -272,5 +392,110 @@ mod tests {
         repo.forge(&good, &repo.oid("HEAD:evil"));
         repo.forge(&old_tree, &new_tree);
         assert!(repo.forged(&base, &tip).contains(&old_tree));
+    }
+
+    /// Writes a pack beside the repository's own with one object, which its index calls by another name.
+    fn plant_pack(objects: &Path, repo: &Repo, name: &Oid, bytes_of: &Oid) {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("list");
+        fs::write(&list, format!("{bytes_of}\n")).unwrap();
+        let made = repo.sh(&format!("git pack-objects -q '{}/p' < '{}'", dir.path().display(), list.display()));
+        let file = |extension: &str| dir.path().join(format!("p-{made}.{extension}"));
+        let mut index = fs::read(file("idx")).unwrap();
+        let raw: Vec<u8> =
+            (0..40).step_by(2).map(|at| u8::from_str_radix(&name.as_str()[at..at + 2], 16).unwrap()).collect();
+        for first in 0..256_usize {
+            let count = u32::from(first >= usize::from(raw[0]));
+            index[8 + 4 * first..12 + 4 * first].copy_from_slice(&count.to_be_bytes());
+        }
+        index[1032..1052].copy_from_slice(&raw);
+        fs::create_dir_all(objects.join("pack")).unwrap();
+        for (extension, bytes) in [("pack", fs::read(file("pack")).unwrap()), ("idx", index)] {
+            let place = objects.join("pack").join(format!("pack-{made}.{extension}"));
+            fs::write(&place, bytes).unwrap();
+            // Git looks into newer packs first.
+            let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+            fs::File::options().write(true).open(&place).unwrap().set_modified(old).unwrap();
+        }
+    }
+
+    /// Returns a repository whose tip adds a file with good bytes, in a pack; its base, tip, and the names of good and evil bytes.
+    fn packed() -> (Repo, [Oid; 4]) {
+        let repo = Repo::new(&[]);
+        let base = repo.oid("HEAD");
+        let tip = repo.commit("d/new", "good\n");
+        let good = repo.oid("HEAD:d/new");
+        repo.git(&["repack", "-q", "-a", "-d"]);
+        fs::write(repo.dir.path().join("evil"), "evil\n").unwrap();
+        let evil = Oid::new(repo.git(&["hash-object", "-w", "evil"])).unwrap();
+        (repo, [base, tip, good, evil])
+    }
+
+    #[test]
+    fn a_second_copy_with_other_bytes_is_found_in_a_pack() {
+        let (repo, [base, tip, good, evil]) = packed();
+        plant_pack(&repo.objects(), &repo, &good, &evil);
+        assert_eq!(repo.git(&["cat-file", "blob", good.as_str()]), "good", "git reads the good copy");
+        assert_eq!(repo.forged(&base, &tip), [good]);
+    }
+
+    #[test]
+    fn a_second_copy_with_other_bytes_is_found_in_a_file() {
+        let (repo, [base, tip, good, evil]) = packed();
+        fs::create_dir_all(repo.file_of(&good).parent().unwrap()).unwrap();
+        repo.forge(&good, &evil);
+        assert_eq!(repo.git(&["cat-file", "blob", good.as_str()]), "good", "git reads the good copy");
+        assert_eq!(repo.forged(&base, &tip), [good]);
+    }
+
+    #[test]
+    fn a_second_copy_with_other_bytes_is_found_in_borrowed_objects() {
+        for quoted in [false, true] {
+            let (repo, [base, tip, good, evil]) = packed();
+            let other = repo.dir.path().join("other");
+            plant_pack(&other, &repo, &good, &evil);
+            let line = if quoted { "\"../../\\157ther\"" } else { "../../other" };
+            fs::write(repo.objects().join("info/alternates"), format!("# a comment\n{line}\n")).unwrap();
+            assert_eq!(repo.git(&["cat-file", "blob", good.as_str()]), "good", "git reads the good copy");
+            assert_eq!(repo.forged(&base, &tip), [good]);
+        }
+    }
+
+    #[test]
+    fn a_pack_whose_own_index_differs_from_the_common_one_is_found() {
+        let (repo, [base, tip, good, _]) = packed();
+        repo.git(&["multi-pack-index", "write"]);
+        assert_eq!(repo.forged(&base, &tip), []);
+        let old = repo.oid(&format!("{base}:d/old"));
+        let mut files = fs::read_dir(repo.objects().join("pack")).unwrap().flatten().map(|entry| entry.path());
+        let index = files.find(|path| path.extension().is_some_and(|found| found == "idx")).unwrap();
+        let mut bytes = fs::read(&index).unwrap();
+        let count = u32::from_be_bytes(bytes[1028..1032].try_into().unwrap()) as usize;
+        let names: Vec<Oid> = repo
+            .sh(&format!("git show-index < '{}' | cut -d ' ' -f 2", index.display()))
+            .lines()
+            .map(|name| Oid::new(name).unwrap())
+            .collect();
+        let entry = |name: &Oid| 4 * names.iter().position(|found| found == name).unwrap();
+        // The checksums and the places of the packed objects.
+        for table in [1032 + 20 * count, 1032 + 24 * count] {
+            for at in table..table + 4 {
+                bytes.swap(at + entry(&good), at + entry(&old));
+            }
+        }
+        fs::set_permissions(&index, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        fs::write(&index, bytes).unwrap();
+        let _ = fs::remove_file(index.with_extension("rev"));
+        assert_eq!(repo.git(&["cat-file", "blob", good.as_str()]), "good", "git reads the common index");
+        assert_eq!(repo.forged(&base, &tip), [good]);
+    }
+
+    #[test]
+    fn several_equal_copies_pass() {
+        let (repo, [base, tip, good, _]) = packed();
+        plant_pack(&repo.dir.path().join("other"), &repo, &good, &good);
+        fs::write(repo.objects().join("info/alternates"), "../../other\n").unwrap();
+        repo.git(&["multi-pack-index", "write"]);
+        assert_eq!(repo.forged(&base, &tip), []);
     }
 }

@@ -56,6 +56,19 @@ impl Git {
             .collect()
     }
 
+    /// Tells whether these files and directories of the work tree have the contents that the index has.
+    pub fn has_contents(&self, paths: &[&str]) -> Result<bool> {
+        if paths.is_empty() {
+            return Ok(true);
+        }
+        // Unlike `git diff`, this looks at no other file.
+        let args =
+            ["status", "--porcelain=v2", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all"];
+        let output = self.call(Call::new(args.into_iter().chain(["--"]).chain(paths.iter().copied())))?;
+        let is_same = |part: &[u8]| part.first() == Some(&b'1') && part.get(3) == Some(&b'.');
+        Ok(output.parts().all(is_same))
+    }
+
     /// Returns those of the paths that git ignores. Files in the index are not ignored.
     pub fn ignored(&self, paths: &[RepoPath]) -> Result<Vec<RepoPath>> {
         if paths.is_empty() {

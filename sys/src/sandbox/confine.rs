@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use mahabharatha_core::config::Isolation;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::process::{getgid, getuid};
+use rustix::process::{Signal, getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
 use super::{Access, FAILURE, Layout, bwrap, landlock, raw};
@@ -33,6 +33,7 @@ fn read(layout_file: &Path) -> io::Result<Layout> {
 }
 
 fn start(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
+    die_with_caller()?;
     // A session of its own: a program that shares the caller's terminal could type into it.
     rustix::process::setsid()?;
     raw::close_inherited_on_exec()?;
@@ -49,8 +50,15 @@ fn start(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32>
     }
 }
 
+/// Has this process, and the program that it becomes, killed when the thread that started it ends.
+fn die_with_caller() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
 fn in_bwrap(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
     mount_overlays(layout)?;
+    // A new user namespace may have cleared it.
+    die_with_caller()?;
     landlock::restrict_scope()?;
     let mut words = bwrap::options(layout);
     words.extend([OsString::from("--"), program.to_owned()]);

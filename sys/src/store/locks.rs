@@ -81,7 +81,7 @@ impl FeatureLock {
             if let Some(lock) = OsLock::try_acquire(&lock_file(dir))? {
                 return Self::enter(lock, dir, holder_file).map(Ok);
             }
-            let holder = read_holder(dir);
+            let holder = read_holder(&lock_file(dir));
             if !holder.is_gone() || Instant::now() > deadline {
                 return Ok(Err(holder));
             }
@@ -96,20 +96,12 @@ impl FeatureLock {
 
     /// Returns the current holder of the feature, without blocking others.
     pub fn holder(dir: &Path) -> Result<Option<Holder>> {
-        let path = lock_file(dir);
-        // Opened for reading only, so that no write permission is needed.
-        let file = match bounded::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std_io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io("open", &path)(error)),
-        };
-        Ok(if held_by_another(&file, &path)? { Some(read_holder(dir)) } else { None })
+        holder_of(&lock_file(dir))
     }
 
     /// Turns an acquired lock into a feature lock, and writes the holder into the lock file and the holder file.
     pub(super) fn enter(lock: OsLock, dir: &Path, holder_file: &Path) -> Result<Self> {
-        let now = Timestamp::now().as_millisecond();
-        let text = format!("{}:{}.{:03}", std::process::id(), now / 1000, now % 1000);
+        let text = own_name();
         lock.write(&text).map_err(io("write", &lock_file(dir)))?;
         if holder_file.parent().is_some_and(Path::is_dir) {
             write_projected(holder_file, text.as_bytes())?;
@@ -157,6 +149,33 @@ impl JobLock {
     /// Blocks until no worker holds the job, without acquiring the lock.
     pub fn wait_until_free(job_dir: &Path) -> Result<()> {
         wait_until_free(&lock_file(job_dir))
+    }
+}
+
+/// Lock that `sandbox --task` holds while its command runs in the worktree of an attempt.
+#[derive(Debug)]
+pub struct TrialLock(#[expect(dead_code, reason = "held, not read")] OsLock);
+
+impl TrialLock {
+    pub fn try_acquire(job_dir: &Path) -> Result<Option<Self>> {
+        let path = Self::file(job_dir);
+        let Some(lock) = OsLock::try_acquire(&path)? else { return Ok(None) };
+        lock.write(&own_name()).map_err(io("write", &path))?;
+        Ok(Some(TrialLock(lock)))
+    }
+
+    /// Returns the process that holds the lock, without blocking others.
+    pub fn holder(job_dir: &Path) -> Result<Option<Holder>> {
+        holder_of(&Self::file(job_dir))
+    }
+
+    /// Blocks until no process holds the lock.
+    pub fn wait_until_free(job_dir: &Path) -> Result<()> {
+        wait_until_free(&Self::file(job_dir))
+    }
+
+    pub fn file(job_dir: &Path) -> PathBuf {
+        job_dir.join("trial.lock")
     }
 }
 
@@ -265,8 +284,25 @@ pub(super) fn wait_until_free(path: &Path) -> Result<()> {
     }
 }
 
-fn read_holder(dir: &Path) -> Holder {
-    Holder::parse(&bounded::read_to_string(&lock_file(dir), SMALL_FILE_BYTES).unwrap_or_default())
+/// Returns the process that holds a lock exclusively.
+fn holder_of(path: &Path) -> Result<Option<Holder>> {
+    // Opened for reading only, so that no write permission is needed.
+    let file = match bounded::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std_io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io("open", path)(error)),
+    };
+    Ok(if held_by_another(&file, path)? { Some(read_holder(path)) } else { None })
+}
+
+fn read_holder(path: &Path) -> Holder {
+    Holder::parse(&bounded::read_to_string(path, SMALL_FILE_BYTES).unwrap_or_default())
+}
+
+/// Returns what a holder writes into its lock file: its pid, and the time.
+fn own_name() -> String {
+    let now = Timestamp::now().as_millisecond();
+    format!("{}:{}.{:03}", std::process::id(), now / 1000, now % 1000)
 }
 
 #[cfg(test)]

@@ -96,7 +96,8 @@ pub fn environment(sandbox: &Sandbox) -> BTreeMap<OsString, OsString> {
     dir.into_iter().map(|dir| ("CLAUDE_CONFIG_DIR".into(), dir.into())).collect()
 }
 
-fn config_dir() -> Option<PathBuf> {
+/// Returns the user's directory of the client, found in the same way as the client does.
+pub fn config_dir() -> Option<PathBuf> {
     let configured = std::env::var_os("CLAUDE_CONFIG_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     configured.or_else(|| proc::home().map(|home| home.join(".claude")))
 }

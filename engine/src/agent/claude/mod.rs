@@ -38,7 +38,7 @@ use stream::{Conversation, cancel, listener};
 
 pub use ask::{answer, command_for};
 pub use client::check;
-pub use login::{Login, environment as login_environment, forget as forget_login};
+pub use login::{Login, config_dir, environment as login_environment, forget as forget_login};
 pub use wire::Usage;
 
 /// Environment variables that are passed on to the client: credentials, and how to reach the API.

@@ -119,7 +119,7 @@ impl Integration {
             tree.clone()
         } else {
             match self.prepare_tree(worktree, &"blame", tree)? {
-                Prepared::Tree(tree, _) => tree,
+                Prepared::Done(made) => made.tree,
                 Prepared::Failed(..) => {
                     return Ok(Tried::Untestable(format!("{PREPARE} fails on a part of the level")));
                 }

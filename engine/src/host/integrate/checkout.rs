@@ -27,6 +27,9 @@ const OPERATIONS: [(&str, &str); 5] = [
     ("rebase-apply", "a rebase"),
 ];
 
+/// Why files of the user keep the checkout from advancing.
+const NOT_COMMITTED: &str = "these files are changed, staged or not tracked: commit, stash or move them";
+
 pub(super) struct Checkout {
     path: PathBuf,
     /// Git on a copy of the checkout's index, with the pinned settings, so that nothing planted in the repository's
@@ -113,6 +116,10 @@ impl Checkout {
     pub fn advance(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<Result<(), Obstacle>> {
         lock.copy()?;
         self.take_shared_index()?;
+        let files = self.untracked_in_sparse(lock, from, to)?;
+        if !files.is_empty() {
+            return Ok(Err(in_the_way(&self.path, files, NOT_COMMITTED.to_owned())));
+        }
         crash::point(|| "checkout with the index copied");
         let was_killed = match self.fast_forward(from, to) {
             Ok(()) => {
@@ -128,8 +135,7 @@ impl Checkout {
         }
         let files = self.files_in_the_way(from, &changes)?;
         if !files.is_empty() {
-            let why = "these files are changed, staged or not tracked: commit, stash or move them".to_owned();
-            return Ok(Err(in_the_way(&self.path, files, why)));
+            return Ok(Err(in_the_way(&self.path, files, NOT_COMMITTED.to_owned())));
         }
         // Git refuses only because files already have their new contents: record that in the index and try again.
         self.stage_files_already_new(&changes)?;
@@ -138,6 +144,30 @@ impl Checkout {
             Err(GitError::Failed { stderr, .. }) => Ok(Err(in_the_way(&self.path, Vec::new(), stderr))),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns new files of the level in whose place the user has another file, if the checkout is sparse: git overlooks
+    /// those that the checkout leaves out, and would show the user's file as a change of the new one.
+    fn untracked_in_sparse(&self, lock: &IndexLock, from: &Oid, to: &Oid) -> Result<Vec<String>> {
+        if !self.git.is_sparse() {
+            return Ok(Vec::new());
+        }
+        let mut changes = self.git.diff_tree(from, to)?;
+        changes.retain(|change| change.old.is_none() && exists(&change.path.under(&self.path)));
+        let differing = self.differing(&changes, |change| (change.new_mode, change.new.as_ref()))?;
+        let mut found = Vec::new();
+        for change in changes.iter().filter(|change| differing.contains(&change.path)) {
+            let (path, Some(new)) = (change.path.under(&self.path), &change.new) else { continue };
+            // Left by a git that was killed.
+            let is_unfinished = || match fs::symlink_metadata(&path) {
+                Ok(found) if lock.was_left_behind && found.is_file() => self.is_beginning(&path, found.len(), new),
+                _ => Ok(false),
+            };
+            if !is_unfinished()? {
+                found.push(change.path.to_string());
+            }
+        }
+        Ok(found)
     }
 
     /// Restores files that a killed git was replacing: those that are missing, or have only the beginning of their new

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mahabharatha_core::config::Gate;
 use mahabharatha_core::ids::{Oid, TaskId};
-use mahabharatha_core::run::event::{GateFailure, GatePass, LIKELY_CAUSE};
+use mahabharatha_core::run::event::{GateFailure, GatePass};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::proc::{Cmd, end_orphans};
@@ -52,9 +52,15 @@ pub(super) enum SarifSource {
 
 pub(super) enum Ran {
     Passed,
-    /// With its output, shortened.
-    Failed(String),
+    Failed(Failed),
     Cancelled,
+}
+
+/// What is known of a command that failed.
+pub(super) struct Failed {
+    /// Shortened, with how the command ended.
+    pub output: String,
+    pub likely_cause: Option<String>,
 }
 
 impl Check {
@@ -63,9 +69,9 @@ impl Check {
         Check { name, command, timeout: PREPARE_TIMEOUT, required: true, task: None, sarif }
     }
 
-    pub fn failure(&self, output: String, staging: &Oid) -> GateFailure {
+    pub fn failure(&self, Failed { output, likely_cause }: Failed, staging: &Oid) -> GateFailure {
         let (gate, command, task) = (self.name.clone(), self.command.clone(), self.task.clone());
-        GateFailure { gate, command, output, staging: staging.clone(), task, clean: false }
+        GateFailure { gate, command, output, cause: likely_cause, staging: staging.clone(), task, clean: false }
     }
 
     pub fn pass(&self, tree: &Oid, clean: bool) -> GatePass {
@@ -150,14 +156,13 @@ impl Integration {
             denial => denial,
         };
         // A base is green in its checkout most of the time, so that the path is to be suspected.
-        let cause = cause.or_else(|| places.unusual_path(&output).filter(|_| at.to_string() == BASE));
-        output.extend(cause.map(|cause| format!("\n{LIKELY_CAUSE}{cause}")));
+        let likely_cause = cause.or_else(|| places.unusual_path(&output).filter(|_| at.to_string() == BASE));
         if ended.timed_out {
             output += &format!("\n[ended after {} s, which is its time limit]", check.timeout.as_secs_f64());
         } else {
             output += &format!("\n[{}]", ended.status);
         }
-        Ok(Ran::Failed(output))
+        Ok(Ran::Failed(Failed { output, likely_cause }))
     }
 
     fn places<'a>(&'a self, worktree: &'a StagingWorktree, workdir: &'a Path) -> Places<'a> {

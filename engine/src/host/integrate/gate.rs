@@ -3,12 +3,11 @@
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle};
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::RepoPath;
 use mahabharatha_sys::store::locks::IntegrationLock;
 
-use super::command::{BASE, Check, Ran};
+use super::command::{BASE, Check, Failed, Ran};
 use super::prepare::Prepared;
-use super::worktree::{StagingWorktree, short_name};
+use super::worktree::{LockFiles, StagingWorktree, short_name};
 use super::{Integration, Note, Outcome, Verification};
 
 /// Arguments of `gate`.
@@ -61,7 +60,7 @@ pub enum Gated {
 enum Shared {
     /// None failed.
     Ended,
-    Failed(Check, String),
+    Failed(Check, Failed),
     /// One failed, perhaps because another one had changed files.
     Unclear,
 }
@@ -75,9 +74,9 @@ impl Integration {
         }
         let worktree = StagingWorktree::open(self, base)?;
         let tree = match self.prepare_tree(&worktree, &BASE, &self.tree_of(base)?)? {
-            Prepared::Tree(tree, _) => tree,
-            Prepared::Failed(check, output) => {
-                return Ok(Outcome::Done(vec![check.failure(output, base)]));
+            Prepared::Done(made) => made.tree,
+            Prepared::Failed(check, failed) => {
+                return Ok(Outcome::Done(vec![check.failure(failed, base)]));
             }
             Prepared::Cancelled => return Ok(Outcome::Cancelled),
         };
@@ -85,9 +84,9 @@ impl Integration {
             worktree.set_to(&tree)?;
             match self.run(&worktree, &BASE, &check)? {
                 Ran::Cancelled => return Ok(Outcome::Cancelled),
-                Ran::Failed(output) if check.required => red.push(check.failure(output, base)),
-                Ran::Failed(output) => {
-                    (self.report)(Note::OnlyReported { level: None, failure: check.failure(output, base) });
+                Ran::Failed(failed) if check.required => red.push(check.failure(failed, base)),
+                Ran::Failed(failed) => {
+                    (self.report)(Note::OnlyReported { level: None, failure: check.failure(failed, base) });
                 }
                 Ran::Passed => {}
             }
@@ -137,7 +136,7 @@ impl Integration {
             return Ok(outcome);
         }
         match self.verify_on_one_checkout(&worktree, call, &candidate.tree, verifications, &mut passed)? {
-            Shared::Failed(check, output) => return self.failed(call, &candidate, &check, output, passed),
+            Shared::Failed(check, failed) => return self.failed(call, &candidate, &check, failed, passed),
             // What the failed one left could let it pass when it is repeated.
             Shared::Unclear if call.clean => return self.start_over(&worktree, call, candidate, &checks),
             Shared::Unclear | Shared::Ended => {}
@@ -175,18 +174,20 @@ impl Integration {
             worktree.set_to_clean(&candidate.tree)?;
         }
         Ok(match self.prepare_tree(worktree, &call.level, &candidate.tree)? {
-            Prepared::Tree(tree, left_out) => {
+            Prepared::Done(LockFiles { tree, left_out, deleted }) => {
                 if !left_out.is_empty() {
-                    let files = left_out.iter().map(RepoPath::to_string).collect();
-                    (self.report)(Note::LockFilesLeftOut { level: call.level, files });
+                    (self.report)(Note::LockFilesLeftOut { level: call.level, files: left_out });
+                }
+                if !deleted.is_empty() {
+                    (self.report)(Note::LockFilesDeleted { level: call.level, files: deleted });
                 }
                 Ok(self.commit_lock_files(call.level, candidate, tree)?)
             }
-            Prepared::Failed(check, output) if call.ignore.contains(&check.name) => {
-                self.only_report(call, &candidate, &check, output);
+            Prepared::Failed(check, failed) if call.ignore.contains(&check.name) => {
+                self.only_report(call, &candidate, &check, failed);
                 Ok(candidate)
             }
-            Prepared::Failed(check, output) => Err(self.failed(call, &candidate, &check, output, Vec::new())?),
+            Prepared::Failed(check, failed) => Err(self.failed(call, &candidate, &check, failed, Vec::new())?),
             Prepared::Cancelled => Err(Outcome::Cancelled),
         })
     }
@@ -210,18 +211,18 @@ impl Integration {
             match self.run(worktree, &call.level, check)? {
                 Ran::Cancelled => return Ok(Some(Outcome::Cancelled)),
                 Ran::Passed => passed.push(pass),
-                Ran::Failed(output) if call.requires(check) => {
-                    return self.failed(call, candidate, check, output, std::mem::take(passed)).map(Some);
+                Ran::Failed(failed) if call.requires(check) => {
+                    return self.failed(call, candidate, check, failed, std::mem::take(passed)).map(Some);
                 }
-                Ran::Failed(output) => self.only_report(call, candidate, check, output),
+                Ran::Failed(failed) => self.only_report(call, candidate, check, failed),
             }
         }
         Ok(None)
     }
 
     /// Reports a failure that blocks nothing.
-    fn only_report(&self, call: GateCall, candidate: &Candidate, check: &Check, output: String) {
-        let failure = GateFailure { clean: call.clean, ..check.failure(output, &candidate.staging) };
+    fn only_report(&self, call: GateCall, candidate: &Candidate, check: &Check, failed: Failed) {
+        let failure = GateFailure { clean: call.clean, ..check.failure(failed, &candidate.staging) };
         (self.report)(Note::OnlyReported { level: Some(call.level), failure });
     }
 
@@ -232,7 +233,7 @@ impl Integration {
         call: GateCall,
         candidate: &Candidate,
         check: &Check,
-        output: String,
+        failed: Failed,
         passed: Vec<GatePass>,
     ) -> Result<Outcome<Gated>> {
         let (level, Candidate { base, staging, tree }) = (call.level, candidate);
@@ -243,7 +244,7 @@ impl Integration {
             merged = self.objects.commit_tree(tree, &[staging.clone(), base.clone()], &message, &self.identity)?;
             self.repository.update_ref(&self.paths.staging_branch(), &merged, Some(staging))?;
         }
-        let failure = GateFailure { clean: call.clean, ..check.failure(output, &merged) };
+        let failure = GateFailure { clean: call.clean, ..check.failure(failed, &merged) };
         Ok(Outcome::Done(Gated::Failed { failure, passed }))
     }
 
@@ -266,7 +267,7 @@ impl Integration {
         for check in checks.iter().filter(|check| !call.knows(check, tree)) {
             match self.run(worktree, &call.level, check)? {
                 Ran::Passed => passed.push(check.pass(tree, call.clean)),
-                Ran::Failed(output) => failed = Some((check.clone(), output)),
+                Ran::Failed(found) => failed = Some((check.clone(), found)),
                 Ran::Cancelled => return Ok(Shared::Ended),
             }
             if failed.is_some() {
@@ -278,7 +279,7 @@ impl Integration {
             passed.truncate(known);
         }
         Ok(match failed {
-            Some((check, output)) if unchanged => Shared::Failed(check, output),
+            Some((check, failed)) if unchanged => Shared::Failed(check, failed),
             Some(_) => Shared::Unclear,
             None => Shared::Ended,
         })

@@ -30,6 +30,7 @@ use mahabharatha_core::config::{Gate, MergeTarget};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::GateFailure;
+use mahabharatha_core::secrets::Allowed;
 use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 
@@ -68,6 +69,8 @@ pub struct Integration {
     pub confinement: Confinement,
     pub cancel: Cancel,
     pub known: KnownFiles,
+    /// What the configuration allows although it looks like a secret.
+    pub allowed_secrets: Vec<Allowed>,
     /// Receives notes as they occur, for logs and reports; no behaviour depends on it.
     pub report: Box<dyn Fn(Note) + Send + Sync>,
 }
@@ -108,6 +111,8 @@ pub enum Note {
     Gained { level: Level, branch: String, commits: Vec<String> },
     /// Lock files that `merge.prepare` made and that are not committed.
     LockFilesLeftOut { level: Level, files: Vec<String> },
+    /// Lock files that `merge.prepare` removed.
+    LockFilesDeleted { level: Level, files: Vec<String> },
     /// A ref of the run was changed from outside and has been restored.
     PutBack { name: String },
 }

@@ -5,31 +5,41 @@ use std::fmt::Display;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::Candidate;
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::git::{CommitText, NewCommit, RepoPath};
+use mahabharatha_sys::git::{CommitText, NewCommit};
 
 use super::Integration;
-use super::command::{Check, Ran};
-use super::worktree::StagingWorktree;
+use super::command::{Check, Failed, Ran};
+use super::worktree::{LockFiles, StagingWorktree};
+use crate::worker::{scan_secrets, secret_feedback};
 
 pub(super) enum Prepared {
-    /// The tree with its regenerated lock files, and those that are left out; other changes are dropped.
-    Tree(Oid, Vec<RepoPath>),
-    Failed(Check, String),
+    /// The tree with its regenerated lock files; other changes are dropped.
+    Done(LockFiles),
+    Failed(Check, Failed),
     Cancelled,
 }
 
 impl Integration {
     /// Runs `merge.prepare` on the tree, if one is configured.
     pub(super) fn prepare_tree(&self, worktree: &StagingWorktree, at: &impl Display, tree: &Oid) -> Result<Prepared> {
-        let Some(command) = &self.prepare else { return Ok(Prepared::Tree(tree.clone(), Vec::new())) };
+        let Some(command) = &self.prepare else {
+            let unchanged = LockFiles { tree: tree.clone(), left_out: Vec::new(), deleted: Vec::new() };
+            return Ok(Prepared::Done(unchanged));
+        };
         let check = Check::prepare(command);
         worktree.set_to(tree)?;
         Ok(match self.run(worktree, at, &check)? {
             Ran::Passed => {
-                let (tree, left_out) = worktree.tree_with_lock_files()?;
-                Prepared::Tree(tree, left_out)
+                let made = worktree.take_lock_files(tree)?;
+                let found = scan_secrets(&self.objects, tree, &made.tree, &self.allowed_secrets)?.findings;
+                if found.is_empty() {
+                    Prepared::Done(made)
+                } else {
+                    let output = secret_feedback(&found);
+                    Prepared::Failed(check, Failed { output, likely_cause: None })
+                }
             }
-            Ran::Failed(output) => Prepared::Failed(check, output),
+            Ran::Failed(failed) => Prepared::Failed(check, failed),
             Ran::Cancelled => Prepared::Cancelled,
         })
     }

@@ -12,7 +12,7 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{EntryType, Found, Git, RefChange, RepoPath, Stage, StatusEntry};
+use mahabharatha_sys::git::{EntryType, Found, Git, IndexInput, RefChange, RepoPath, Stage, StatusEntry};
 use mahabharatha_sys::sandbox::{Contents, Sandbox};
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::WorktreesLock;
@@ -25,6 +25,18 @@ use crate::worker::check_worktree;
 
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
+
+/// Modes of files in a tree.
+const REGULAR: u32 = 0o100_644;
+const EXECUTABLE: u32 = 0o100_755;
+
+/// The lock files that `merge.prepare` changed.
+pub(super) struct LockFiles {
+    /// The tree with those that are committed.
+    pub tree: Oid,
+    pub left_out: Vec<String>,
+    pub deleted: Vec<String>,
+}
 
 pub(super) struct StagingWorktree<'a> {
     integration: &'a Integration,
@@ -211,9 +223,9 @@ impl<'a> StagingWorktree<'a> {
         Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
     }
 
-    /// Returns the tree with the changed lock files of the worktree and no other change, and the lock files that are
-    /// left out: symbolic links, and new ones that no task owns.
-    pub fn tree_with_lock_files(&self) -> Result<(Oid, Vec<RepoPath>)> {
+    /// Takes the changed lock files of the worktree, which was set to the tree `before`, and no other change. Left out
+    /// are symbolic links, and new lock files that no task owns.
+    pub fn take_lock_files(&self, before: &Oid) -> Result<LockFiles> {
         self.integration.known.restore(&self.index)?;
         let status = self.git.status()?.into_iter();
         let (taken, left_out): (Vec<_>, Vec<_>) = status
@@ -221,7 +233,29 @@ impl<'a> StagingWorktree<'a> {
             .filter(|entry| entry.path.as_str().is_some_and(is_lock_file))
             .partition(|entry| self.may_be_committed(entry));
         self.git.update_index(taken.iter().map(|entry| &entry.path))?;
-        Ok((self.git.write_tree()?, left_out.into_iter().map(|entry| entry.path).collect()))
+        let tree = self.with_committed_modes(before, self.git.write_tree()?)?;
+        let left_out = left_out.iter().map(|entry| entry.path.to_string()).collect();
+        let deleted = taken.iter().filter(|entry| entry.found == Found::Deleted);
+        let deleted = deleted.map(|entry| entry.path.to_string()).collect();
+        Ok(LockFiles { tree, left_out, deleted })
+    }
+
+    /// Returns the tree in the index with the modes that the changed files had before; new ones are not executable.
+    fn with_committed_modes(&self, before: &Oid, tree: Oid) -> Result<Oid> {
+        let mut input = IndexInput::default();
+        let mut differ = false;
+        for change in self.git.diff_tree(before, &tree)? {
+            let mode = if change.old_mode == EXECUTABLE { EXECUTABLE } else { REGULAR };
+            if let Some(new) = change.new.filter(|_| change.new_mode != mode) {
+                input.set(&change.path, mode, &new, 0);
+                differ = true;
+            }
+        }
+        if !differ {
+            return Ok(tree);
+        }
+        self.git.change_index(input)?;
+        Ok(self.git.write_tree()?)
     }
 
     fn may_be_committed(&self, lock_file: &StatusEntry) -> bool {

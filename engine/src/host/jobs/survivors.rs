@@ -19,7 +19,7 @@ use mahabharatha_sys::store::locks::JobLock;
 
 use super::Control;
 use crate::lease;
-use crate::worker::{self, FENCE, JobSpec, WORKER};
+use crate::worker::{self, FENCE, JobSpec, WORKER, trial};
 
 /// How long a worker that holds its job's lock may take to write its identity.
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,6 +35,10 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
     let of_sessions: Vec<PathBuf> = run.map(|run| held_by_live_sessions(paths, run)).unwrap_or_default();
     let dirs: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(|dir| is_meant(dir) && !of_sessions.contains(dir)).collect();
+    let mut trials = false;
+    for dir in &dirs {
+        trials |= trial::end_open(dir, grace)?;
+    }
     let mut ending = Vec::new();
     for dir in &dirs {
         match JobLock::try_acquire(dir)? {
@@ -63,7 +67,16 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
             escaped += end_working_in(&paths.staging_worktree());
         }
     }
-    Ok(!ending.is_empty() || escaped > 0)
+    Ok(!ending.is_empty() || trials || escaped > 0)
+}
+
+/// Ends what killed trials left running in the worktrees of the feature's attempts; fails if a trial is open.
+pub fn end_trials(paths: &FeaturePaths) -> Result<()> {
+    for dir in fs::read_dir(paths.dir().join("jobs")).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        trial::refuse_open(&dir)?;
+        trial::end_killed(&dir);
+    }
+    Ok(())
 }
 
 /// Returns the directories of the attempts that live sessions hold.

@@ -70,6 +70,9 @@ impl Telling<'_> {
                 "merge.prepare made {}, which is not committed: it is a symbolic link, or it is new and no task owns it",
                 few(files)
             ),
+            (Note::LockFilesDeleted { files }, _) => {
+                format!("merge.prepare deleted {}, which is committed with the level", few(files))
+            }
             (Note::RefPutBack { name }, _) => format!("{name} was changed from outside: it is restored"),
             (Note::JournalPutBack { aside }, _) => {
                 format!("the journal was changed from outside: it is restored, and the changed copy is kept in {aside}")

@@ -22,6 +22,7 @@ fn failed(level: &Level5, command: &str, output: &str) -> GateFailure {
         gate: "g".into(),
         command: command.into(),
         output: output.into(),
+        cause: None,
         staging: level.staging.clone(),
         task: None,
         clean: false,

@@ -231,6 +231,43 @@ fn lock_files_that_are_links_or_new_and_not_owned_are_left_out() {
 }
 
 #[test]
+fn lock_files_keep_their_mode_and_deleted_ones_are_told() {
+    let lab = Lab::new();
+    lab.write("Cargo.lock", "old\n");
+    lab.write("dir/go.sum", "old\n");
+    lab.write("dir/uv.lock", "old\n");
+    lab.commit("with lock files");
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    integration.prepare =
+        Some("echo new > Cargo.lock; chmod +x Cargo.lock; chmod +x dir/go.sum; rm dir/uv.lock".into());
+    let candidate = integration.candidate_of(&lab, &base, &staging);
+    let changed = lab.git(&["diff", "--raw", "--no-abbrev", staging.as_str(), candidate.tree.as_str()]);
+    let changed: Vec<&str> = changed.lines().collect();
+    assert_eq!(changed.len(), 2, "{changed:?}");
+    assert!(changed[0].starts_with(":100644 100644 ") && changed[0].ends_with("M\tCargo.lock"), "{changed:?}");
+    assert!(changed[1].ends_with("D\tdir/uv.lock"), "{changed:?}");
+    let files = vec!["dir/uv.lock".to_owned()];
+    assert_eq!(*lab.notes.lock().unwrap(), [Note::LockFilesDeleted { level: LEVEL, files }]);
+}
+
+#[test]
+fn a_secret_in_a_lock_file_fails_the_preparation() {
+    let lab = Lab::new();
+    lab.write("Cargo.lock", "old\n");
+    lab.commit("with a lock file");
+    let mut integration = lab.integration();
+    let (base, staging) = one_task(&lab, &integration);
+    // In two parts, so that this file has none.
+    let token = ["ghp_", "wJ3kQ9xZ2mN8vB5tR7yU1oP4aS6dF0gH2jK4"].concat();
+    integration.prepare = Some(format!("echo 'resolved = \"https://{token}@github.com/x\"' > Cargo.lock"));
+    let failed = failure(integration.gated(&lab, &base, &staging, &[]));
+    assert!(failed.output.contains("secret") && failed.output.contains("Cargo.lock"), "{failed:?}");
+    assert!(!failed.output.contains(&token), "{failed:?}");
+    assert_eq!(lab.oid("mahabharatha/x/staging"), staging);
+}
+
+#[test]
 fn a_failed_prepare_counts_as_a_failed_gate() {
     let lab = Lab::new();
     let mut integration = lab.integration();

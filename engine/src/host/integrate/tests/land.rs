@@ -398,3 +398,27 @@ fn in_a_sparse_checkout_nothing_appears_that_it_leaves_out() {
     lab.git(&["sparse-checkout", "disable"]);
     assert_eq!((lab.read("outside/x.txt").as_str(), lab.read("outside/new.txt").as_str()), ("done\n", "new\n"));
 }
+
+#[test]
+fn an_untracked_file_that_a_sparse_checkout_leaves_out_is_in_the_way() {
+    let lab = Lab::new();
+    lab.git(&["sparse-checkout", "set", "dir"]);
+    let mut integration = lab.integration();
+    integration.owners.insert(task("A"), owns("outside/"));
+    let base = lab.oid("trunk");
+    let work = lab.task_commit("A", &base, |dir| {
+        git_in(dir, &["sparse-checkout", "disable"]);
+        fs::create_dir(dir.join("outside")).unwrap();
+        fs::write(dir.join("outside/new.txt"), "new\n").unwrap();
+    });
+    let (staging, _) = integration.staged(&base, &[work]);
+    let candidate = integration.candidate_of(&lab, &base, &staging);
+    lab.write("outside/new.txt", "by a person\n");
+    let obstacle = integration.landed(&lab, &candidate).unwrap_err();
+    let Obstacle::CheckoutInTheWay { files, .. } = &obstacle else { panic!("{obstacle:?}") };
+    assert_eq!(*files, ["outside/new.txt"]);
+    assert_eq!(lab.oid("trunk"), base);
+    // The same contents are in nobody's way.
+    lab.write("outside/new.txt", "new\n");
+    integration.landed(&lab, &candidate).unwrap();
+}

@@ -137,6 +137,7 @@ impl Lab {
             confinement: Confinement::default(),
             cancel: Cancel::default(),
             known: KnownFiles::default(),
+            allowed_secrets: Vec::new(),
             report: Box::new(move |note| notes.lock().unwrap().push(note)),
             project,
             paths,

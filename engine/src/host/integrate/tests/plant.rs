@@ -1,7 +1,7 @@
 //! Hooks, filters and drivers that an agent planted in the repository are not executed; the user's own still work.
 
 use super::*;
-use crate::host::integrate::command::Check;
+use crate::host::integrate::command::{Check, Failed};
 
 #[test]
 fn nothing_planted_is_executed() {
@@ -54,7 +54,8 @@ fn nothing_planted_is_executed() {
     done(integration.check_base(&base).unwrap());
     let (staging, commits) = integration.staged(&base, &[work]);
     let candidate = integration.candidate_of(&lab, &base, &staging);
-    let failure = Check::from(&gate("g", "false")).failure(String::new(), &staging);
+    let failure =
+        Check::from(&gate("g", "false")).failure(Failed { output: String::new(), likely_cause: None }, &staging);
     integration.blame(&base, &failure, &commits).unwrap();
     lab.write("a.txt", "done\n");
     integration.landed(&lab, &candidate).unwrap();
