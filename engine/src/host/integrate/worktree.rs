@@ -19,6 +19,7 @@ use mahabharatha_sys::store::tree;
 use super::stage::owns;
 use super::{Integration, Note};
 use crate::confinement::Confined;
+use crate::containers::STAGING;
 use crate::worker::check_worktree;
 
 /// Files of an unfinished merge in a worktree's git directory.
@@ -152,6 +153,9 @@ impl<'a> StagingWorktree<'a> {
             branch: None,
             index: &self.index,
             identity,
+            // The ports of the first worker are published by its own container.
+            slot: STAGING.to_owned(),
+            ports: &[],
         };
         if is_check { confinement.sandbox_of_check(&confined) } else { confinement.sandbox(&confined) }
     }
