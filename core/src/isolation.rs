@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub enum Isolation {
     Bwrap,
     Landlock,
+    /// A container for each worker.
+    Container,
     /// None: programs have the user's rights.
     #[default]
     Off,
@@ -20,6 +22,7 @@ impl fmt::Display for Isolation {
         f.write_str(match self {
             Isolation::Bwrap => "bwrap",
             Isolation::Landlock => "landlock",
+            Isolation::Container => "container",
             Isolation::Off => "off",
         })
     }

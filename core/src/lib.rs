@@ -5,6 +5,7 @@ pub mod charter;
 pub mod config;
 pub mod cost;
 pub mod design;
+pub mod devcontainer;
 pub mod excerpt;
 pub mod graph;
 pub mod ids;

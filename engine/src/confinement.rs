@@ -14,8 +14,10 @@ use mahabharatha_sys::proc;
 use mahabharatha_sys::sandbox::{self, Sandbox, Workplace};
 use serde::{Deserialize, Serialize};
 
+use crate::containers::Containers;
+
 /// How programs of a run are confined.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Confinement {
     pub isolation: Isolation,
     /// Further paths that programs may read.
@@ -27,6 +29,9 @@ pub struct Confinement {
     /// Directories of the user's checkout that programs which may read it do not see.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<PathBuf>,
+    /// Containers in which programs run, where they are the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containers: Option<Containers>,
 }
 
 /// A worktree and what git shows of it inside a sandbox.
@@ -43,6 +48,9 @@ pub struct Confined<'a> {
     /// The index with which git starts inside.
     pub index: &'a Path,
     pub identity: &'a Identity,
+    /// The slot whose container is used, and the ports that it publishes.
+    pub slot: String,
+    pub ports: &'a [u16],
 }
 
 impl Confinement {
@@ -50,7 +58,7 @@ impl Confinement {
     pub fn new(config: &Config, isolation: Isolation) -> Confinement {
         let expand = |paths: &[String]| paths.iter().map(|path| proc::expand_home(path)).collect();
         let (read, write) = (expand(&config.read), expand(&config.write));
-        Confinement { isolation, read, write, network: config.network, hidden: Vec::new() }
+        Confinement { isolation, read, write, network: config.network, hidden: Vec::new(), containers: None }
     }
 
     /// Returns the confinement that the configuration asks for; fails if this machine does not have it.
@@ -58,16 +66,34 @@ impl Confinement {
         Ok(Confinement::new(config, sandbox::choose(config.mode)?))
     }
 
+    /// Returns the same confinement in these containers, if there are any.
+    pub fn with_containers(self, containers: Option<Containers>) -> Confinement {
+        Confinement { containers, ..self }
+    }
+
     /// Creates a new sandbox for a worktree. Where paths cannot be mapped, the worktree's `.git` file leads to the
     /// sandbox's git directory until the caller restores it.
     pub fn sandbox(&self, confined: &Confined<'_>) -> Result<Sandbox> {
         let place = Workplace { worktree: confined.worktree, appears_at: confined.root, writable: true };
-        let mut sandbox = Sandbox::create(&confined.dir, self.isolation, place)?;
+        let mut sandbox = match &self.containers {
+            Some(containers) => {
+                let container = containers.container(&confined.slot, confined.ports);
+                Sandbox::in_container(&confined.dir, container, place)?
+            }
+            None => Sandbox::create(&confined.dir, self.isolation, place)?,
+        };
         if self.isolation == Isolation::Off {
             return Ok(sandbox);
         }
-        if confined.spec_dir.is_dir() && bounded::check_place(confined.spec_dir).is_ok() {
-            sandbox.read(confined.spec_dir);
+        let has_specs = confined.spec_dir.is_dir() && bounded::check_place(confined.spec_dir).is_ok();
+        match &self.containers {
+            Some(containers) => {
+                sandbox.read_at(&containers.rules, Path::new("/rules"));
+                sandbox.read_at(confined.spec_dir, &containers.specs());
+                sandbox.set_variable("MAHABHARATHA_SPEC_DIR", &containers.specs());
+            }
+            None if has_specs => sandbox.read(confined.spec_dir),
+            None => {}
         }
         self.read.iter().for_each(|path| sandbox.read(path));
         self.write.iter().for_each(|path| sandbox.write(path));
@@ -138,6 +164,9 @@ fn write_git_dir(dir: &Path, workdir: &Path, objects: &[PathBuf], confined: &Con
 /// Returns the error of a sandbox that could not be set up.
 pub fn failure(sandbox: &Sandbox) -> Option<Error> {
     let why = sandbox.failure()?;
+    if sandbox.isolation() == Isolation::Container {
+        return Some(Error::new(Kind::Failed, why).hint("`mahabharatha doctor` checks the container engine."));
+    }
     Some(
         Error::new(Kind::Failed, format!("the sandbox ({}) could not be set up: {why}", sandbox.isolation()))
             .hint("`mahabharatha doctor` tries the sandbox; docs: `mahabharatha help security`."),

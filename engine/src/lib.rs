@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod claude;
 pub mod confinement;
+pub mod containers;
 pub mod host;
 mod launch;
 pub mod lease;

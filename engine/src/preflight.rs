@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, Isolation};
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::run::event::Event;
+use mahabharatha_sys::container::Engine;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
 use mahabharatha_sys::proc;
@@ -17,6 +18,7 @@ use mahabharatha_sys::store::locks::FeatureLock;
 use serde::Serialize;
 
 use crate::agent::{self, claude};
+use crate::containers::{Containers, FoundImage};
 
 /// Oldest supported git: `merge-tree --write-tree` came with 2.38, its `--merge-base` and fixes with 2.40.
 const MIN_GIT_VERSION: [u32; 3] = [2, 40, 0];
@@ -114,6 +116,8 @@ pub struct Ground<'a> {
     pub workers: u32,
     /// The sandbox that is in force.
     pub isolation: Isolation,
+    /// The containers that programs run in, if they are prepared.
+    pub containers: Option<&'a Containers>,
     /// Whether the run has begun already, so that existing branches and changes may be its own.
     pub resumed: bool,
     /// Whether the checks may execute programs that the repository or its configuration names. A run does so anyway.
@@ -132,6 +136,9 @@ pub fn check(ground: &Ground<'_>) -> Result<Report> {
 pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     check_repository(report, ground)?;
     check_branches(report, ground)?;
+    if let Some(containers) = ground.containers {
+        check_image(report, ground, containers)?;
+    }
     if ground.launches {
         check_agents(report, ground)?;
     }
@@ -294,9 +301,64 @@ fn check_agents(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
                 format!("{}: the agent {name} has no command, and the task has no `run`.", task.id),
                 format!("Set agents.{name}.command, or give the task a `run`."),
             );
-        } else if seen.insert(name) {
+        } else if seen.insert(name) && ground.isolation != Isolation::Container {
             check_agent(report, ground.project, name, agent, ground.executes);
         }
+    }
+    Ok(())
+}
+
+/// Tries the image of containers: whether it runs here and has what agents and gates call.
+fn check_image(report: &mut Report, ground: &Ground<'_>, containers: &Containers) -> Result<()> {
+    let mut agents: Vec<(String, String)> = Vec::new();
+    for task in ground.graph.tasks().iter().filter(|task| ground.launches && !task.spec.foreground) {
+        let (name, agent) = agent::choose(ground.config, &task.spec, ground.agent)?;
+        let program = agent.command.first().filter(|program| !program.contains('/'));
+        agents.extend(program.map(|program| (program.clone(), name.to_owned())));
+    }
+    let gates = ground.config.quality_gates.iter().filter_map(|gate| proc::leading_program(&gate.command));
+    let gates: Vec<String> = gates.map(str::to_owned).collect();
+    let programs: BTreeSet<String> =
+        ["git".to_owned()].into_iter().chain(agents.iter().map(|(program, _)| program.clone())).chain(gates).collect();
+    let programs: Vec<String> = programs.into_iter().collect();
+    let place = ground.project.shared_dir().join("image-probe");
+    let probe = match containers.engine.probe(&containers.image, &place, &programs) {
+        Ok(probe) => probe,
+        Err(error) => return report.fail_with("containers", error),
+    };
+    let _ = std::fs::remove_dir(&place);
+    for program in probe.missing {
+        let message = format!("the image {} has no {program}.", containers.image_name);
+        let hint = "Install it in .devcontainer/Dockerfile.";
+        let agent = agents.iter().find(|(called, _)| *called == program);
+        match agent {
+            Some((_, name)) => report.fail("agent", format!("{name}: {message}"), hint),
+            None if program == "git" => report.fail("containers", message, hint),
+            None => report.warn("gates", message, hint),
+        }
+    }
+    report.ok("containers", format!("{}, image {}", containers.engine, containers.image_name));
+    Ok(())
+}
+
+/// Checks the engine of containers and looks for the image, which a run builds if it is not there. Executes nothing.
+pub fn check_containers(report: &mut Report, project: &Project, config: &Config) -> Result<()> {
+    let engine = match Engine::find(config.launcher.engine) {
+        Ok(engine) => engine,
+        Err(error) => return report.fail_with("containers", error),
+    };
+    report.ok("containers", format!("{engine} {}", engine.version()?));
+    match Containers::find_image(project, &engine) {
+        Err(error) => report.fail_with("containers", error)?,
+        Ok(FoundImage { name, id: Some(_), built_in }) => {
+            let took = built_in.map(|seconds| format!(", built in {seconds} s")).unwrap_or_default();
+            report.ok("containers", format!("the image {name} is there{took}"));
+        }
+        Ok(FoundImage { name, id: None, .. }) => report.warn(
+            "containers",
+            format!("the image {name} is not on this machine."),
+            "The next run builds or pulls it, which may take minutes.",
+        ),
     }
     Ok(())
 }

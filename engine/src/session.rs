@@ -37,6 +37,7 @@ use mahabharatha_sys::store::projection;
 use mahabharatha_sys::ui::Ui;
 
 use crate::claude::tasks::{self, Mirror, TaskList};
+use crate::containers::Containers;
 use crate::host::{self, Context, LocalHost, Settings};
 use crate::lease::{self, Lease};
 use crate::preflight::{self, Ground, Report};
@@ -131,11 +132,13 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
     host::jobs::end_trials(paths)?;
     lease::end_expired(paths.dir())?;
     let config = specs::load_config(project)?;
-    check_launcher(options.launcher.unwrap_or(config.launcher.kind))?;
-    let isolation = sandbox::choose(options.sandbox.unwrap_or(config.sandbox.mode))?;
+    if let Err(error) = host::jobs::remove_containers(paths) {
+        ui.warn(&error.to_string());
+    }
+    let (isolation, containers) = choose_isolation(project, paths, &config, options, ui)?;
     // Created before anything is shown: neither the start of a run nor its effects wait for a reader.
     let display = Display::start(ui, options.streams);
-    let session = Session { project, paths, ui, display, options, config, isolation };
+    let session = Session { project, paths, ui, display, options, config, isolation, containers };
     paths.take_over_setup_costs(project)?;
     projection::make_home(&project.home(), &project.shared_dir())?;
     for dir in [paths.dir(), paths.specs(), &paths.task_files()] {
@@ -196,13 +199,38 @@ fn refuse_another_session(paths: &FeaturePaths, own: Option<&Lease>) -> Result<(
     }
 }
 
-/// Fails if the launcher is not available, rather than falling back to another one.
-pub fn check_launcher(kind: LauncherKind) -> Result<()> {
-    if kind != LauncherKind::Container {
-        return Ok(());
+/// Returns how programs are confined, and the containers for that if workers run in containers. What was asked for and
+/// cannot be had is an error.
+fn choose_isolation(
+    project: &Project,
+    paths: &FeaturePaths,
+    config: &Config,
+    options: &Options,
+    ui: &Ui,
+) -> Result<(Isolation, Option<Containers>)> {
+    match options.launcher.unwrap_or(config.launcher.kind) {
+        LauncherKind::Subprocess => Ok((sandbox::choose(options.sandbox.unwrap_or(config.sandbox.mode))?, None)),
+        LauncherKind::Container if options.sandbox.is_some() => {
+            Err(Error::new(Kind::Usage, "--sandbox cannot be combined with containers, which are the sandbox")
+                .hint("Leave it out, or use --mode subprocess."))
+        }
+        LauncherKind::Container => {
+            let isolation = Isolation::Container;
+            Ok((isolation, prepare_containers(project, paths, config, isolation, ui)?))
+        }
     }
-    Err(Error::new(Kind::Preflight, "workers in containers are not available in this version")
-        .hint("Use --mode subprocess, or launcher.type: subprocess in .mahabharatha/config.yaml."))
+}
+
+/// Prepares the containers of a run whose programs run in some.
+fn prepare_containers(
+    project: &Project,
+    paths: &FeaturePaths,
+    config: &Config,
+    isolation: Isolation,
+    ui: &Ui,
+) -> Result<Option<Containers>> {
+    let prepare = || Containers::prepare(project, paths.feature(), config, |what| ui.note(&what));
+    (isolation == Isolation::Container).then(prepare).transpose()
 }
 
 /// What a process works with while it holds the feature's lock.
@@ -214,6 +242,7 @@ struct Session<'a> {
     options: &'a Options,
     config: Config,
     isolation: Isolation,
+    containers: Option<Containers>,
 }
 
 /// A run that this process is about to drive, and what has happened in it so far.
@@ -299,8 +328,21 @@ impl Session<'_> {
     fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
         let Session { project, paths, ref config, options, .. } = *self;
         let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
-        let (launches, isolation) = (!options.intent.is_session(), self.isolation);
-        Ground { project, paths, config, graph, launches, agent, workers, isolation, resumed, executes: true }
+        let (launches, isolation, containers) =
+            (!options.intent.is_session(), self.isolation, self.containers.as_ref());
+        Ground {
+            project,
+            paths,
+            config,
+            graph,
+            launches,
+            agent,
+            workers,
+            isolation,
+            containers,
+            resumed,
+            executes: true,
+        }
     }
 
     /// Returns the event by which this process takes over the run.
@@ -325,7 +367,7 @@ impl Session<'_> {
         leases: Vec<PortLease>,
         asked: Vec<Event>,
     ) -> Result<(Run, Option<End>)> {
-        let Session { project, paths, ui, display, options, config, .. } = self;
+        let Session { project, paths, ui, display, options, config, containers, .. } = self;
         let Begun { mut run, opening } = begun;
         become_subreaper()?;
         host::cleanup::remove_stale_locks(project, paths);
@@ -333,7 +375,7 @@ impl Session<'_> {
         let warn = display.warnings();
         let reporter = Arc::new(Reporter::start(project, paths, &run, display, opening));
         let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
-        let settings = Settings { config, agent: options.agent.clone(), ports: leases };
+        let settings = Settings { config, agent: options.agent.clone(), ports: leases, containers };
         let context = Context::new(project, paths, &run, settings)?;
         let mut host = LocalHost::new(context, run.updated_at())?;
         match list {
@@ -356,7 +398,11 @@ impl Session<'_> {
         // No process of the run may outlive the command.
         host.finish();
         proc::end_descendants(std::time::Duration::ZERO);
+        let removed = host::jobs::remove_containers(paths);
         let is_read = reporter.finish();
+        if let Err(error) = removed {
+            ui.warn(&error.to_string());
+        }
         crash::point(|| "session with its files written");
         let end = end?;
         if !is_read && end == Some(End::Stopped) {
@@ -409,9 +455,12 @@ pub fn check_gates(report: &mut Report, ground: &Ground<'_>, file: GraphFile, ui
     let setup = setup(ground, file, base_branch, project.head_commit()?, policy)?;
     let run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
     become_subreaper()?;
-    let settings = Settings { config: config.clone(), agent: None, ports: Vec::new() };
+    let containers = prepare_containers(project, paths, config, ground.isolation, ui)?;
+    let settings = Settings { config: config.clone(), agent: None, ports: Vec::new(), containers };
     let context = Context::new(project, paths, &run, settings)?;
-    let red = host::check_base(&context)?;
+    let red = host::check_base(&context);
+    host::jobs::remove_containers(paths)?;
+    let red = red?;
     if red.is_empty() {
         report.ok("gates", "green on the base");
     }

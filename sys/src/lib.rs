@@ -1,6 +1,7 @@
 //! Access to the outside world, one module per boundary: processes, git, files, the terminal.
 
 pub mod bounded;
+pub mod container;
 pub mod crash;
 pub mod error;
 pub mod git;

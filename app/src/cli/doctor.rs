@@ -12,7 +12,7 @@ use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
-use mahabharatha_core::config::{Config, Isolation};
+use mahabharatha_core::config::{Config, Isolation, LauncherKind};
 use mahabharatha_core::run::{End, Run};
 
 use super::Global;
@@ -62,11 +62,17 @@ fn examine(global: &Global, ui: &Ui, args: &DoctorArgs) -> Result<Report> {
             }
         },
     );
+    let in_containers = config.launcher.kind == LauncherKind::Container;
     let isolation = match sandbox::choose(config.sandbox.mode) {
+        _ if in_containers => Isolation::Container,
         Ok(isolation) => isolation,
         Err(error) => return report.fail_with("sandbox", error).map(|()| report),
     };
-    preflight::check_programs(&mut report, &config);
+    if in_containers {
+        preflight::check_containers(&mut report, &project, &config)?;
+    } else {
+        preflight::check_programs(&mut report, &config);
+    }
     preflight::check_sandbox(&mut report, isolation);
     preflight::check_worktrees(&mut report, &project, &config)?;
     let place = match global.known_place(None) {
@@ -124,6 +130,7 @@ fn examine_feature(
         agent: None,
         workers: config.workers.count,
         isolation,
+        containers: None,
         resumed: run.is_some(),
         executes: false,
     };

@@ -9,7 +9,7 @@ use super::exit::ExitCode;
 use super::{Cli, called_as};
 
 /// Name, summary and text of each page.
-const TOPICS: [(&str, &str, &str); 9] = [
+const TOPICS: [(&str, &str, &str); 10] = [
     ("setup", "what `init` finds in a project and writes", include_str!("../../../docs/init.md")),
     ("scaffolds", "`init` in an empty directory", include_str!("../../../docs/scaffolds.md")),
     ("planning", "`plan` and `design`", include_str!("../../../docs/planning.md")),
@@ -18,6 +18,7 @@ const TOPICS: [(&str, &str, &str); 9] = [
     ("claude-code", "slash commands, hooks, task mode", include_str!("../../../docs/claude-code.md")),
     ("json", "events and errors for programs", include_str!("../../../docs/json.md")),
     ("security", "what agents can reach; sandboxes", include_str!("../../../docs/security.md")),
+    ("containers", "workers in containers", include_str!("../../../docs/containers.md")),
     ("reliability", "what you can rely on", include_str!("../../../docs/reliability.md")),
 ];
 

@@ -1,5 +1,6 @@
 //! `kurukshetra`, alias `run`: runs a feature's task graph, or resumes it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -9,7 +10,8 @@ use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::run::event::Intent;
 use mahabharatha_engine::agent;
-use mahabharatha_engine::report::plan::render_plan;
+use mahabharatha_engine::containers::Containers;
+use mahabharatha_engine::report::plan::{render_containers, render_plan};
 use mahabharatha_engine::session::{self, Options, Outcome};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -63,9 +65,13 @@ pub struct RunArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
+    /// What launcher.type says
     Auto,
+    /// As processes of this machine
     Subprocess,
+    /// Each in a container of the project's .devcontainer
     Container,
+    /// In a Claude Code session, by its slash command
     Task,
 }
 
@@ -140,7 +146,10 @@ fn launcher(mode: Mode) -> Result<Option<LauncherKind>> {
 
 fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let config = specs::load_config(&place.project)?;
-    session::check_launcher(launcher(args.mode)?.unwrap_or(config.launcher.kind))?;
+    let containers = match launcher(args.mode)?.unwrap_or(config.launcher.kind) {
+        LauncherKind::Container => Some(Containers::outline(&place.project, place.paths.specs(), &config)?),
+        LauncherKind::Subprocess => None,
+    };
     let run = session::rebuild(&place.paths, &Journal::read(&place.paths.journal())?)?;
     let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
@@ -155,12 +164,17 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
         let commands: Vec<_> =
             commands.iter().map(|(place, command)| serde_json::json!({ "where": place, "command": command })).collect();
         let done: Vec<&TaskId> = done.iter().map(|task| &task.id).collect();
-        let data =
-            serde_json::json!({ "feature": place.feature.as_str(), "plan": plan, "done": done, "commands": commands });
+        let containers = containers.map(|outline| outline.into_iter().collect::<BTreeMap<_, _>>());
+        let data = serde_json::json!({
+            "feature": place.feature.as_str(), "plan": plan, "done": done, "commands": commands, "containers": containers,
+        });
         ui.data(&(serde_json::to_string_pretty(&data).expect("a plan has string keys only") + "\n"));
         return Ok(ExitCode::Done);
     }
     ui.data(&render_plan(&plan, &graph, &commands, ui.columns().unwrap_or(100)));
+    if let Some(outline) = containers {
+        ui.data(&render_containers(&outline));
+    }
     if to_do.is_empty() {
         ui.note("Every task is done already: a run would launch nothing.");
     } else if !done.is_empty() {

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
+use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Time, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks::{self, TaskList};
+use mahabharatha_engine::containers;
 use mahabharatha_engine::report::extended;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
@@ -196,6 +198,10 @@ fn details(place: &Place, view: &RunView) -> Result<Details> {
     latest.sort_by_key(|(_, attempt)| attempt.started_at);
     for (task, attempt) in latest {
         if let Ok(spec) = JobSpec::read(&place.paths.job(task, Attempt(attempt.attempt))) {
+            if spec.confinement.isolation == Isolation::Container {
+                let name = containers::name_of(&place.project, &place.feature, &containers::slot_of(spec.job.worker));
+                details.containers.insert(attempt.worker, name);
+            }
             details.ports.insert(attempt.worker, spec.ports);
         }
     }

@@ -1,6 +1,6 @@
 //! Chooses the settings that decide what a run executes and what it believes.
 
-use super::{AgentConfig, Config, Gate, Gates, Merge, Sandbox};
+use super::{AgentConfig, Config, ContainerEngine, Gate, Gates, Launcher, Merge, Sandbox};
 use crate::run::event::Accepted;
 use crate::secrets::Allowed;
 
@@ -11,10 +11,17 @@ impl Config {
         #[rustfmt::skip]
         let Config {
             launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox, secrets, worktrees,
-            project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, claude_tasks: _, cleanup: _, security: _,
+            project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, resources: _, claude_tasks: _, cleanup: _, security: _,
         } = self;
         let mut accepted = Accepted::default();
-        accepted.set("launcher.type", launcher.kind);
+        let Launcher { kind, engine, network } = launcher;
+        accepted.set("launcher.type", kind);
+        if *engine != ContainerEngine::Auto {
+            accepted.set("launcher.engine", engine);
+        }
+        if network != "bridge" {
+            accepted.set("launcher.network", network);
+        }
         for Gate { name, command, required, security: _, sarif: _, timeout: _ } in quality_gates {
             accepted.set(format!("quality_gates.{name}.command"), command);
             accepted.set(format!("quality_gates.{name}.required"), required);
@@ -89,6 +96,8 @@ mod tests {
             "gates: { caches: [out] }",
             "ownership: { generated: [\"*.g.rs\"] }",
             "launcher: { type: container }",
+            "launcher: { engine: podman }",
+            "launcher: { network: none }",
             "secrets: { allow: [{ path: a.txt, reason: an example from the documentation }] }",
             "sandbox: off",
             "sandbox: { read: [/srv] }",
@@ -111,6 +120,7 @@ mod tests {
             "claude_tasks: { enabled: false }",
             "cleanup: { on_completion: false }",
             "ports: { per_worker: 3 }",
+            "resources: { memory: 1g }",
         ] {
             assert_eq!(accepted(changed), accepted(""), "{changed}");
         }

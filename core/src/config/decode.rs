@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::read::{self, Table};
 use super::{
-    AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContextEngineering, Env, Gate, Gates,
-    Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project, Retry, Sandbox,
-    SandboxMode, Secrets, Security, Workers, Worktrees, yaml,
+    AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContainerEngine, ContextEngineering,
+    Env, Gate, Gates, Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project,
+    Resources, Retry, Sandbox, SandboxMode, Secrets, Security, Workers, Worktrees, yaml,
 };
 use crate::names::nearest;
 use crate::run::event::{BackoffStrategy, CleanGates};
@@ -19,6 +19,8 @@ use crate::spec::Effort;
 pub const WORKERS: RangeInclusive<u32> = 1..=500;
 
 const WEEK_MINUTES: f64 = 7.0 * 24.0 * 60.0;
+/// Least memory that container engines accept as a limit.
+const MIN_MEMORY_BYTES: u64 = 6 << 20;
 const DAY_SECONDS: u32 = 24 * 60 * 60;
 
 impl Config {
@@ -42,6 +44,7 @@ fn config(root: &mut Table<'_>) -> Config {
         project: root.table("project", |t| Project { name: t.text("name"), description: t.text("description") }),
         workers: root.table("workers", workers),
         launcher: root.table("launcher", launcher),
+        resources: root.table("resources", resources),
         quality_gates: quality_gates(root),
         gates: root.table("gates", gates),
         ports: root.table("ports", ports),
@@ -83,7 +86,45 @@ fn workers(t: &mut Table<'_>) -> Workers {
 
 fn launcher(t: &mut Table<'_>) -> Launcher {
     let kinds = [("subprocess", LauncherKind::Subprocess), ("container", LauncherKind::Container)];
-    Launcher { kind: t.word("type", &kinds).unwrap_or(LauncherKind::Subprocess) }
+    let engines =
+        [("auto", ContainerEngine::Auto), ("docker", ContainerEngine::Docker), ("podman", ContainerEngine::Podman)];
+    let network = t.text("network").unwrap_or_else(|| "bridge".to_owned());
+    // `host` and `container:…` would share the network of others.
+    let is_name = network.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
+    if !is_name || network.starts_with(['-', '.']) || network == "host" {
+        t.reject("network", "`none`, `bridge` or the name of a network");
+    }
+    Launcher {
+        kind: t.word("type", &kinds).unwrap_or(LauncherKind::Subprocess),
+        engine: t.word("engine", &engines).unwrap_or(ContainerEngine::Auto),
+        network,
+    }
+}
+
+fn resources(t: &mut Table<'_>) -> Resources {
+    let memory = t.text("memory").unwrap_or_else(|| "4g".to_owned());
+    let bytes = bytes(&memory).filter(|bytes| *bytes >= MIN_MEMORY_BYTES);
+    if bytes.is_none() {
+        t.reject("memory", "an amount of at least 6m, such as `512m` or `4g`");
+    }
+    Resources {
+        cpus: t.number("cpus", "a number above 0 and at most 1024", |cpus| cpus > 0.0 && cpus <= 1024.0).unwrap_or(2.0),
+        memory: bytes.unwrap_or(MIN_MEMORY_BYTES),
+        pids: t.whole("pids", 8, 4_000_000, 512),
+    }
+}
+
+/// Reads an amount of memory such as `512m`, `4g` or `4GB`.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let text = text.strip_suffix('b').unwrap_or(&text);
+    let (number, shift) = match text.chars().last()? {
+        'k' => (&text[..text.len() - 1], 10),
+        'm' => (&text[..text.len() - 1], 20),
+        'g' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    number.trim().parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn quality_gates(root: &mut Table<'_>) -> Vec<Gate> {

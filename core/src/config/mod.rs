@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use crate::isolation::Isolation;
 pub use decode::WORKERS;
@@ -27,6 +27,7 @@ pub struct Config {
     pub project: Project,
     pub workers: Workers,
     pub launcher: Launcher,
+    pub resources: Resources,
     pub quality_gates: Vec<Gate>,
     pub gates: Gates,
     pub ports: Ports,
@@ -68,6 +69,29 @@ pub struct Workers {
 pub struct Launcher {
     /// `type`
     pub kind: LauncherKind,
+    pub engine: ContainerEngine,
+    /// The network of containers: `none`, `bridge`, or the name of one.
+    pub network: String,
+}
+
+/// The program that runs containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerEngine {
+    /// Docker where it answers, else Podman.
+    Auto,
+    Docker,
+    Podman,
+}
+
+/// Limits of each container.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resources {
+    pub cpus: f64,
+    /// `memory`, in bytes.
+    pub memory: u64,
+    /// Largest number of processes and threads.
+    pub pids: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -226,7 +226,7 @@ fn the_port_range_must_not_be_reversed() {
 fn messages_are_short_and_harmless_to_a_terminal() {
     let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
-    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, worktrees, security, sandbox, secrets
+    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, resources, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, worktrees, security, sandbox, secrets
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
     line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);
@@ -284,4 +284,18 @@ fn a_secret_is_allowed_by_a_known_rule_and_a_reason() {
     assert!(wrong[0].contains("a valid glob"), "{wrong:?}");
     assert!(wrong[1].contains("did you mean `github-token`?"), "{wrong:?}");
     assert!(wrong[2].contains("says why this is no secret"), "{wrong:?}");
+}
+
+#[test]
+fn limits_of_containers_are_amounts() {
+    let memory =
+        |text: &str| Config::parse(&format!("resources: {{ memory: {text} }}")).map(|config| config.resources.memory);
+    for (text, bytes) in [("512m", 512 << 20), ("4g", 4 << 30), ("4GB", 4 << 30), ("65536k", 64 << 20)] {
+        assert_eq!(memory(text), Ok(bytes), "{text}");
+    }
+    for bad in ["4x", "1m", "m", "-1g", "99999999999999g"] {
+        assert!(memory(bad).is_err(), "{bad}");
+    }
+    let network = |name: &str| Config::parse(&format!("launcher: {{ network: '{name}' }}")).is_ok();
+    assert!(network("none") && network("my_net-1") && !network("host") && !network("container:x") && !network("--x"));
 }

@@ -15,6 +15,7 @@ use super::work_time::WorkTime;
 use crate::cost::Cost;
 use crate::graph::TaskGraph;
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
+use crate::isolation::Isolation;
 use crate::plan;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -287,7 +288,11 @@ impl Run {
 
     /// Returns the mode of the run; `task` if a session drives it.
     pub fn mode(&self) -> &str {
-        if self.intent.is_session() { "task" } else { &self.setup.mode }
+        match self.policy.isolation {
+            _ if self.intent.is_session() => "task",
+            Isolation::Container => "container",
+            _ => &self.setup.mode,
+        }
     }
 
     pub fn intent(&self) -> Intent {

@@ -55,8 +55,8 @@ fn try_ask(asked: &Asked<'_>, cost: &mut Cost) -> Result<Result<Value, String>> 
     let private = tempfile::tempdir().map_err(Error::caused("cannot create a temporary directory"))?;
     let mut sandbox = asked.confinement.reading(&private.path().join("sandbox"), asked.root)?;
     let cmd = match (asked.agent.kind, asked.agent.command.as_slice()) {
-        (AgentKind::Claude, _) => claude::command_for(asked, &mut sandbox),
-        (AgentKind::Command, [program, args @ ..]) => super::program(&mut sandbox, asked.root, program, args),
+        (AgentKind::Claude, _) => claude::command_for(asked, &mut sandbox)?,
+        (AgentKind::Command, [program, args @ ..]) => super::program(&mut sandbox, asked.root, program, args)?,
         (AgentKind::Command, []) => {
             return Err(Error::new(Kind::Invalid, format!("the agent {} has no command to ask", asked.name))
                 .hint(format!("Set agents.{}.command in .mahabharatha/config.yaml.", asked.name)));

@@ -23,7 +23,7 @@ impl Program {
 impl Agent for Program {
     fn command(&self, session: Session<'_>) -> Result<Cmd> {
         let cmd = match (self.configured.as_slice(), &session.task.run) {
-            ([program, args @ ..], _) => super::program(session.sandbox, session.root, program, args),
+            ([program, args @ ..], _) => super::program(session.sandbox, session.root, program, args)?,
             ([], Some(run)) => Cmd::shell(run),
             ([], None) => {
                 return Err(Error::new(Kind::Failed, "this task has no command to run")

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::config::{AgentConfig, Config};
+use mahabharatha_core::config::{AgentConfig, Config, Isolation};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
@@ -84,9 +84,12 @@ pub fn find_program(root: &Path, program: &str) -> Option<PathBuf> {
 
 /// Returns the command for a program, which is made visible in the sandbox; a relative path starts from the main
 /// checkout.
-fn program(sandbox: &mut Sandbox, root: &Path, program: &str, args: &[String]) -> Cmd {
-    let found = find_program(root, program).map(|found| sandbox.show_program(&found, root));
-    Cmd::new(found.unwrap_or_else(|| program.into())).args(args)
+fn program(sandbox: &mut Sandbox, root: &Path, program: &str, args: &[String]) -> Result<Cmd> {
+    // In a container a plain name is a program of the image.
+    let is_of_image = sandbox.isolation() == Isolation::Container && !program.contains('/');
+    let found = if is_of_image { None } else { find_program(root, program) };
+    let found = found.map(|found| sandbox.show_program(&found, root)).transpose()?;
+    Ok(Cmd::new(found.unwrap_or_else(|| program.into())).args(args))
 }
 
 /// Input of an agent for one attempt.

@@ -22,6 +22,7 @@ use mahabharatha_sys::store::ports::PortLease;
 use super::integrate::{Cancel, Integration, KnownFiles, Note, Verification, objection};
 use crate::agent::{self, AgentSpec, claude};
 use crate::confinement::Confinement;
+use crate::containers::Containers;
 use crate::launch::subprocess;
 use crate::report::state_md;
 use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules};
@@ -62,11 +63,15 @@ pub struct Settings {
     pub agent: Option<String>,
     /// Ports of each worker.
     pub ports: Vec<PortLease>,
+    /// The containers that programs run in, if any.
+    pub containers: Option<Containers>,
 }
 
 impl Context {
     pub fn new(project: &Project, paths: &FeaturePaths, run: &Run, settings: Settings) -> Result<Context> {
-        let Settings { config, agent, ports } = settings;
+        let Settings { config, agent, ports, containers } = settings;
+        let containers = containers.map(|containers| containers.of_run(run.started_at()));
+        containers.as_ref().map_or(Ok(()), |containers| containers.record(paths.dir()))?;
         let repository = Git::repository(project.common_dir());
         Ok(Context(Arc::new(Inner {
             identity: project.identity()?,
@@ -80,7 +85,7 @@ impl Context {
             base_branch: run.setup().base_branch.clone(),
             pinned: Pinned(run.setup().git_config.clone()),
             max_attempts: run.policy().max_attempts,
-            confinement: Confinement::new(&config.sandbox, run.policy().isolation),
+            confinement: Confinement::new(&config.sandbox, run.policy().isolation).with_containers(containers),
             config,
             repository,
             agent,

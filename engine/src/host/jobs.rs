@@ -32,7 +32,8 @@ use settle::{
     when_gone,
 };
 pub use survivors::{
-    alive, end_escaped, end_survivors, end_trials, end_working_in, is_alive, runs_commands_in_staging, wait_for_end,
+    alive, end_escaped, end_survivors, end_trials, end_working_in, is_alive, remove_containers,
+    runs_commands_in_staging, wait_for_end,
 };
 use survivors::{end_holder, holder};
 

@@ -190,7 +190,8 @@ impl Telling<'_> {
         let (feature, mode) = (self.run.feature(), self.run.mode());
         let workers = count(self.run.policy().workers as usize, "worker");
         let sandbox = match self.run.policy().isolation {
-            Isolation::Off => String::new(),
+            // The mode says it.
+            Isolation::Off | Isolation::Container => String::new(),
             isolation => format!(", sandbox {isolation}"),
         };
         let text = format!("{feature}: {}, {workers} ({mode}{sandbox}), onto {}", self.size(), self.landing_branch());

@@ -31,6 +31,18 @@ pub fn render_plan(plan: &Plan, graph: &TaskGraph, commands: &[(String, String)]
     out
 }
 
+/// Formats how containers would be made, each heading with its lines.
+pub fn render_containers(outline: &[(&'static str, Vec<String>)]) -> String {
+    let mut out = String::from("Containers, one for each worker and one for staging:\n\n");
+    for (heading, lines) in outline {
+        for (number, line) in lines.iter().enumerate() {
+            let heading = if number == 0 { heading } else { "" };
+            let _ = writeln!(out, "  {heading:8} {}", one_line(line));
+        }
+    }
+    out
+}
+
 fn write_level(out: &mut String, level: &LevelPlan, graph: &TaskGraph, width: usize) {
     let count = level.assignments.len() + level.foreground.len();
     let _ = writeln!(out, "Level {}: {}, {}\n", level.level, counted(count, "task"), human_duration(level.makespan));

@@ -27,6 +27,8 @@ const MAX_SHOWN_MISMATCHES: usize = 10;
 #[derive(Debug, Clone, Default)]
 pub struct Details {
     pub ports: BTreeMap<u32, Vec<u16>>,
+    /// Names of the workers' containers, if they have any.
+    pub containers: BTreeMap<u32, String>,
     /// Last records of each worker's log.
     pub logs: BTreeMap<u32, Vec<LogRecord>>,
 }
@@ -207,6 +209,7 @@ fn tasks(view: &RunView, show: Show<'_>) -> String {
 
 fn workers(view: &RunView, show: Show<'_>) -> String {
     let ports = |worker: u32| show.details.and_then(|details| details.ports.get(&worker));
+    let containers = show.details.map(|details| &details.containers).filter(|names| !names.is_empty());
     let said = |doing: &Doing| match doing.tokens {
         0 => one_line(&doing.what),
         tokens => format!("{} ({} so far)", one_line(&doing.what), count(tokens as usize, "token")),
@@ -220,6 +223,7 @@ fn workers(view: &RunView, show: Show<'_>) -> String {
             cell(worker.pid.map(|pid| pid.to_string()).unwrap_or_default()),
         ];
         row.extend(show.details.map(|_| cell(ports.join(","))));
+        row.extend(containers.map(|names| cell(names.get(&worker.id).cloned().unwrap_or_default())));
         if !show.doing.is_empty() {
             row.push(cell(show.doing.get(&worker.id).map(said).unwrap_or_default()));
         }
@@ -229,6 +233,7 @@ fn workers(view: &RunView, show: Show<'_>) -> String {
     let rows: Vec<Vec<Cell>> = view.workers.iter().map(row).collect();
     let mut head = vec!["Worker", "Status", "Task", "Pid"];
     head.extend(show.details.map(|_| "Ports"));
+    head.extend(containers.map(|_| "Container"));
     let mut shrinking = vec![head.len()];
     if !show.doing.is_empty() {
         head.push("Doing");
@@ -350,7 +355,8 @@ mod tests {
             reason: "too\tlong".to_string(),
             keep_dependents: true,
         });
-        let details = Details { ports: [(0, vec![49_152, 49_153])].into(), logs: BTreeMap::new() };
+        let details =
+            Details { ports: [(0, vec![49_152, 49_153])].into(), containers: BTreeMap::new(), logs: BTreeMap::new() };
         insta::assert_snapshot!(shown(&mut story, Some(&details), None));
     }
 

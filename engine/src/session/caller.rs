@@ -18,6 +18,7 @@ use mahabharatha_sys::ui::Ui;
 
 use super::claims::{self, Participant};
 use super::{Options, Outcome, control};
+use crate::host::jobs;
 use crate::lease::{self, Lease};
 use crate::specs;
 use crate::worker::held::{self, Check, Claimed};
@@ -214,7 +215,9 @@ impl<'a> Caller<'a> {
 fn with_ports<T>(place: &Place, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
     let config = specs::load_config(&place.project)?;
     let leases = place.project.lease_ports(&config.ports, 1)?;
-    act(leases.iter().flat_map(|lease| lease.ports.clone()).collect())
+    let done = act(leases.iter().flat_map(|lease| lease.ports.clone()).collect());
+    jobs::remove_containers(&place.paths)?;
+    done
 }
 
 /// Checks ownership and verification of an attempt that a session holds.

@@ -16,7 +16,7 @@ use mahabharatha_sys::store::locks::{FeatureLock, JobLock};
 use mahabharatha_sys::store::spool::{self, Asked};
 use mahabharatha_sys::ui::Ui;
 
-use super::{Begun, Options, Recorder, Session, changed_config, now, rebuild};
+use super::{Begun, Options, Recorder, Session, changed_config, now, prepare_containers, rebuild};
 use crate::host::LocalHost;
 use crate::lease::{self, Lease};
 use crate::report::{Display, Opening, files};
@@ -97,7 +97,8 @@ impl Participant<'_> {
         let options = options(lease, Intent::Session(None));
         let (display, config) = (Display::start(ui, options.streams), specs::load_config(project)?);
         let isolation = run.policy().isolation;
-        let session = Session { project, paths, ui, display, options: &options, config, isolation };
+        let containers = prepare_containers(project, paths, &config, isolation, ui)?;
+        let session = Session { project, paths, ui, display, options: &options, config, isolation, containers };
         if !is_finished {
             changed_config::check(&run, &session.config, false, &session.display)?;
         }

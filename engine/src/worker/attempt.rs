@@ -69,6 +69,7 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
+        sandbox::end_earlier(self.spec)?;
         let (pristine, warnings) = start::start(self.spec, self.job_dir)?;
         self.warnings.extend(warnings);
         crash::point(|| "with the worktree set");
@@ -148,6 +149,7 @@ impl<'a> Attempt<'a> {
         let git_link = GitLink { spec, job_dir: self.job_dir };
         let mut sandbox = sandbox::for_agent(spec)?;
         let workdir = sandbox.workdir().to_owned();
+        let spec_dir = sandbox.inside(&spec.spec_dir);
         let prompt = prompt::prompt(spec, &workdir);
         if !prompt.cut.is_empty() {
             self.log.info("prompt", &format!("left out for length: {}", prompt.cut.join(", ")));
@@ -159,7 +161,7 @@ impl<'a> Attempt<'a> {
             owned: &spec.owned,
             root: &spec.root,
             worktree: &spec.worktree,
-            spec_dir: &spec.spec_dir,
+            spec_dir: &spec_dir,
             job_dir: self.job_dir,
             env: spec.agent_environment(&workdir),
             sandbox: &mut sandbox,
@@ -189,9 +191,10 @@ impl<'a> Attempt<'a> {
         let (ended, stalled) =
             watch::wait_for_agent(running, self.cancel, stall, grace, &spec.worktree).map_err(failed)?;
         warmup.end();
+        let failure = confinement::failure(&sandbox);
         agent.clean_up();
         drop(git_link);
-        if let Some(error) = confinement::failure(&sandbox) {
+        if let Some(error) = failure {
             return Err(error);
         }
         self.cost = agent.reported_cost().unwrap_or(self.cost);
@@ -204,7 +207,10 @@ impl<'a> Attempt<'a> {
             (true, _, _) => AgentEnd::Stalled(agent.last_words(&ended)),
             (_, true, _) => AgentEnd::TimedOut(agent.last_words(&ended)),
             (_, _, true) => AgentEnd::Cancelled,
-            _ => AgentEnd::Finished(agent.outcome(&ended)),
+            _ => AgentEnd::Finished(match sandbox.casualty() {
+                Some(why) => AgentOutcome::Failed(format!("The agent failed: {why}")),
+                None => agent.outcome(&ended),
+            }),
         })
     }
 

@@ -6,15 +6,22 @@ use std::path::{Path, PathBuf};
 use mahabharatha_core::config::Isolation;
 use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
 use mahabharatha_sys::error::Result;
-use mahabharatha_sys::sandbox::Sandbox;
+use mahabharatha_sys::sandbox::{self, Sandbox};
 
 use super::job_spec::JobSpec;
 use super::start::write_worktree_git_files;
 use crate::confinement::Confined;
+use crate::containers::slot_of;
 
 /// Creates the sandbox for the agent, whose git starts with the slot's pristine index.
 pub fn for_agent(spec: &JobSpec) -> Result<Sandbox> {
     spec.confinement.sandbox(&confined(spec, spec.slot_file("sandbox"), &spec.slot_file("index")))
+}
+
+/// Ends what an earlier attempt may have left running in the slot's container.
+pub fn end_earlier(spec: &JobSpec) -> Result<()> {
+    let Some(containers) = &spec.confinement.containers else { return Ok(()) };
+    sandbox::end_earlier(&spec.slot_file("sandbox"), &containers.container(&slot_of(spec.job.worker), &spec.ports))
 }
 
 /// Creates the sandbox for the verification, whose git shows the task's changes as staged.
@@ -39,6 +46,8 @@ fn confined<'a>(spec: &'a JobSpec, dir: PathBuf, index: &'a Path) -> Confined<'a
         branch: Some(&spec.branch),
         index,
         identity: &spec.identity,
+        slot: slot_of(spec.job.worker),
+        ports: &spec.ports,
     }
 }
 

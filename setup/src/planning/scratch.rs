@@ -80,6 +80,8 @@ impl ScratchCheckout {
             branch: None,
             index: &self.dir.path().join("git/index"),
             identity: &project.identity()?,
+            slot: String::new(),
+            ports: &[],
         })
     }
 

@@ -12,7 +12,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Signal, getgid, getuid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
-use super::{Access, FAILURE, Layout, bwrap, landlock, raw};
+use super::{Access, FAILURE, Layout, bwrap, container, landlock, raw};
 use crate::bounded::{self, LARGE_FILE_BYTES};
 use crate::proc::{Supervised, exec};
 use crate::signals;
@@ -21,7 +21,8 @@ use crate::store::tree;
 /// Runs the program confined as the layout file says and returns its exit code; 128 and the number of the signal that
 /// killed it. If the sandbox cannot be set up, reports why in a file beside the layout.
 pub fn confine(layout_file: &Path, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
-    let result = read(layout_file).and_then(|layout| start(&layout, program, args));
+    let dir = layout_file.parent().unwrap_or(Path::new("/"));
+    let result = read(layout_file).and_then(|layout| start(&layout, dir, program, args));
     if let Err(error) = &result {
         fs::write(layout_file.with_file_name(FAILURE), error.to_string())?;
     }
@@ -32,7 +33,7 @@ fn read(layout_file: &Path) -> io::Result<Layout> {
     Ok(serde_json::from_slice(&bounded::read(layout_file, LARGE_FILE_BYTES)?)?)
 }
 
-fn start(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
+fn start(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
     die_with_caller()?;
     // A session of its own: a program that shares the caller's terminal could type into it.
     rustix::process::setsid()?;
@@ -46,6 +47,7 @@ fn start(layout: &Layout, program: &OsStr, args: &[OsString]) -> io::Result<i32>
             landlock::restrict(layout)?;
             Err(exec(program, args))
         }
+        Isolation::Container => container::run(layout, dir, program, args),
         Isolation::Off => Err(exec(program, args)),
     }
 }

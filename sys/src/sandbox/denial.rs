@@ -72,14 +72,11 @@ mod tests {
     fn layout(home: &Path) -> Layout {
         let mount = |from: &Path, to: &Path, access| Mount { from: from.to_owned(), to: to.to_owned(), access };
         Layout {
-            isolation: Isolation::Bwrap,
             mounts: vec![
                 mount(Path::new("/private/home"), home, Access::Write),
                 mount(&home.join("seen"), &home.join("seen"), Access::Read),
             ],
-            hidden: Vec::new(),
-            workdir: "/checkout".into(),
-            network: true,
+            ..Layout::new(Isolation::Bwrap, Path::new("/checkout"))
         }
     }
 

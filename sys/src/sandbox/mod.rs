@@ -7,6 +7,7 @@
 
 mod bwrap;
 mod confine;
+mod container;
 mod contents;
 mod denial;
 mod landlock;
@@ -23,11 +24,13 @@ use mahabharatha_core::config::Isolation;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::{self, SMALL_FILE_BYTES};
+use crate::container::Container;
 use crate::error::{Error, Result, io};
 use crate::proc::{self, Cmd};
 use crate::store::tree;
 
 pub use confine::confine;
+pub use container::end_earlier;
 pub use contents::Contents;
 pub use places::is_system;
 pub use probe::{available, choose};
@@ -40,7 +43,7 @@ const LAYOUT: &str = "layout.json";
 const FAILURE: &str = "failure";
 
 /// What a confined program sees.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Layout {
     isolation: Isolation,
     mounts: Vec<Mount>,
@@ -48,6 +51,16 @@ struct Layout {
     hidden: Vec<PathBuf>,
     workdir: PathBuf,
     network: bool,
+    /// The container in which the program runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    container: Option<Container>,
+}
+
+impl Layout {
+    fn new(isolation: Isolation, workdir: &Path) -> Layout {
+        let (mounts, hidden) = (Vec::new(), Vec::new());
+        Layout { isolation, mounts, hidden, workdir: workdir.to_owned(), network: true, container: None }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +86,10 @@ pub struct Sandbox {
     dir: PathBuf,
     home: PathBuf,
     layout: Layout,
+    /// Variables whose value is another one inside.
+    variables: Vec<(&'static str, PathBuf)>,
+    /// Files of the user that the program has copies of: theirs, and the copy.
+    lent: Vec<(PathBuf, PathBuf)>,
 }
 
 /// The directory in which a confined program works.
@@ -88,11 +105,10 @@ impl Sandbox {
     /// Creates a sandbox whose private files are in `dir`, which is emptied first.
     pub fn create(dir: &Path, isolation: Isolation, place: Workplace<'_>) -> Result<Sandbox> {
         let workdir = if isolation == Isolation::Bwrap { place.appears_at } else { place.worktree };
-        let layout =
-            Layout { isolation, mounts: Vec::new(), hidden: Vec::new(), workdir: workdir.to_owned(), network: true };
+        let layout = Layout::new(isolation, workdir);
         let home = proc::home().unwrap_or_else(|| "/nonexistent".into());
         let home = home.canonicalize().unwrap_or(home);
-        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout };
+        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
         if isolation == Isolation::Off {
             return Ok(sandbox);
         }
@@ -141,14 +157,39 @@ impl Sandbox {
         self.layout.network = false;
     }
 
+    /// Sets a variable of the program to a path as it is inside.
+    pub fn set_variable(&mut self, name: &'static str, path: &Path) {
+        self.variables.push((name, path.to_owned()));
+    }
+
+    /// Makes a path readable, at another path where paths can be mapped.
+    pub fn read_at(&mut self, path: &Path, inside: &Path) {
+        self.mount(path, inside, Access::Read);
+    }
+
     /// Makes a path readable, at its own path.
     pub fn read(&mut self, path: &Path) {
-        self.mount(path, path, Access::Read);
+        self.mount(path, &self.place_of(path), Access::Read);
     }
 
     /// Makes a path writable, at its own path.
     pub fn write(&mut self, path: &Path) {
-        self.mount(path, path, Access::Write);
+        self.mount(path, &self.place_of(path), Access::Write);
+    }
+
+    /// Returns where a path appears: in a container the user's home directory is another one.
+    fn place_of(&self, path: &Path) -> PathBuf {
+        let below = proc::home().and_then(|home| path.strip_prefix(home).ok().map(Path::to_owned));
+        match below {
+            Some(below) if self.layout.isolation == Isolation::Container => self.home.join(below),
+            _ => path.to_owned(),
+        }
+    }
+
+    /// Returns the path inside of something that was mounted.
+    pub fn inside(&self, path: &Path) -> PathBuf {
+        let mount = self.layout.mounts.iter().find(|mount| mount.from == path);
+        mount.map_or_else(|| path.to_owned(), |mount| mount.to.clone())
     }
 
     /// Makes a file or directory of the user writable, which appears in the program's home as `name`.
@@ -164,6 +205,7 @@ impl Sandbox {
                 self.mount(path, path, Access::Write);
                 self.link_in_home(path, name)
             }
+            Isolation::Container => self.lend_copy(path, name),
         }
     }
 
@@ -187,6 +229,7 @@ impl Sandbox {
                 tree::remove(&place)?;
                 fs::write(&place, link(git_dir)).map_err(io("write", &place))
             }
+            Isolation::Container => self.link_git(),
         }
     }
 
@@ -197,27 +240,38 @@ impl Sandbox {
 
     /// Shows a file or directory of ours read-only and returns its path inside.
     pub fn show(&mut self, from: &Path, name: &str) -> PathBuf {
-        let to =
-            if self.layout.isolation == Isolation::Bwrap { Path::new(PRIVATE).join(name) } else { from.to_owned() };
+        let maps = matches!(self.layout.isolation, Isolation::Bwrap | Isolation::Container);
+        let to = if maps { Path::new(PRIVATE).join(name) } else { from.to_owned() };
         self.mount(from, &to, Access::Read);
         to
     }
 
+    /// Like `show`, for a file or directory that only this program needs.
+    pub fn give(&mut self, from: &Path, name: &str) -> Result<PathBuf> {
+        match self.layout.isolation {
+            Isolation::Container => self.give_copy(from, name),
+            _ => Ok(self.show(from, name)),
+        }
+    }
+
     /// Makes a program visible with the files next to it and returns its path inside. `main` is the user's checkout, of
-    /// which only the program itself is shown.
-    pub fn show_program(&mut self, program: &Path, main: &Path) -> PathBuf {
-        let Ok(found) = program.canonicalize() else { return program.to_owned() };
-        if self.layout.isolation == Isolation::Off || self.is_visible(&found) {
-            return program.to_owned();
+    /// which only the program itself is shown. In a container programs are those of its image, except for files of the
+    /// checkout.
+    pub fn show_program(&mut self, program: &Path, main: &Path) -> Result<PathBuf> {
+        let Ok(found) = program.canonicalize() else { return Ok(program.to_owned()) };
+        let in_container = self.layout.isolation == Isolation::Container;
+        let is_there = if in_container { !found.starts_with(main) } else { self.is_visible(&found) };
+        if self.layout.isolation == Isolation::Off || is_there {
+            return Ok(program.to_owned());
         }
         match places::package(&found).filter(|dir| !self.home.starts_with(dir) && !main.starts_with(dir)) {
             Some(dir) if !found.starts_with(main) => {
                 self.read(&dir);
-                found
+                Ok(found)
             }
             _ => {
                 let name = found.file_name().unwrap_or(OsStr::new("program")).to_owned();
-                self.show(&found, &Path::new("agent").join(name).to_string_lossy())
+                self.give(&found, &Path::new("agent").join(name).to_string_lossy())
             }
         }
     }
@@ -281,19 +335,31 @@ impl Sandbox {
         let file = self.dir.join(LAYOUT);
         let text = serde_json::to_vec(&layout).map_err(Error::caused("cannot describe the sandbox"))?;
         fs::write(&file, text).map_err(io("write", &file))?;
-        let tmp = if self.layout.isolation == Isolation::Bwrap { "/tmp".into() } else { self.dir.join("tmp") };
+        let tmp = if self.layout.isolation == Isolation::Landlock { self.dir.join("tmp") } else { "/tmp".into() };
         let launcher = proc::own_program().map_err(Error::caused("cannot find the path of this executable"))?;
         let args = [OsString::from("confine"), file.into(), "--".into()];
-        Ok(cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", tmp).through(launcher, args))
+        let cmd = cmd.cwd(&self.dir).env("HOME", self.home()).env("TMPDIR", tmp);
+        let cmd = self.variables.iter().fold(cmd, |cmd, (name, path)| cmd.env(name, path));
+        Ok(cmd.through(launcher, args))
     }
 
-    /// Returns why the sandbox could not be set up, if the last command failed for that reason.
+    /// Returns why the sandbox could not be set up or did not last, if the last command failed for that reason. Ends what
+    /// still runs in a container.
     pub fn failure(&self) -> Option<String> {
+        if let Some(container) = &self.layout.container {
+            if let Err(error) = self.settle(container) {
+                return Some(format!("what runs in {} cannot be ended: {}", container.name, error.message()));
+            }
+            self.take_back();
+        }
         bounded::read_to_string(&self.dir.join(FAILURE), SMALL_FILE_BYTES).ok()
     }
 
     /// Says which file the sandbox kept a program from, going by its output, and what to add to the configuration.
     pub fn denial(&self, output: &str) -> Option<String> {
+        if self.layout.isolation == Isolation::Container {
+            return self.casualty();
+        }
         denial::explain(&self.layout, output)
     }
 
@@ -313,7 +379,10 @@ impl Sandbox {
 /// Removes the private directories, with everything that the program left in them.
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        if self.layout.isolation != Isolation::Off {
+        if let Some(container) = &self.layout.container {
+            // What cannot be ended or removed now is, before the directory is used again.
+            let _ = self.settle(container).and_then(|()| self.empty());
+        } else if self.layout.isolation != Isolation::Off {
             // What cannot be removed now is removed before the directory is used again.
             let _ = tree::remove(&self.dir);
         }

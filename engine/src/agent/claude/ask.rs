@@ -15,10 +15,10 @@ const MAX_TURNS: &str = "60";
 
 /// Returns the command for a question. The client reads no settings or hooks of the project, and denies without a
 /// prompt what is not allowed.
-pub fn command_for(asked: &Asked<'_>, sandbox: &mut Sandbox) -> Cmd {
+pub fn command_for(asked: &Asked<'_>, sandbox: &mut Sandbox) -> mahabharatha_sys::error::Result<Cmd> {
     let command = &asked.agent.command;
     let (program, args) = command.split_first().map_or(("claude", &[][..]), |(first, rest)| (first.as_str(), rest));
-    let mut cmd = super::super::program(sandbox, asked.root, program, args)
+    let mut cmd = super::super::program(sandbox, asked.root, program, args)?
         .args(["-p", "--output-format", "json", "--permission-mode", "dontAsk"])
         .args(["--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands", "--no-session-persistence"])
         .args(["--tools", TOOLS, "--max-turns", MAX_TURNS])
@@ -31,7 +31,7 @@ pub fn command_for(asked: &Asked<'_>, sandbox: &mut Sandbox) -> Cmd {
     if let Some(usd) = asked.max_usd {
         cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
     }
-    cmd.envs(QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+    Ok(cmd.envs(QUIET_ENV.into_iter().map(|(key, value)| (key.into(), value.into())).collect()))
 }
 
 /// Returns the client's answer, or why there is none, and the cost that the client reported.

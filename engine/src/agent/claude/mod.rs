@@ -171,13 +171,13 @@ impl Agent for Claude {
     fn command(&self, session: Session<'_>) -> Result<Cmd> {
         let dir = session.job_dir.join("claude");
         self.write_files(&dir, &session)?;
-        let shown = session.sandbox.show(&dir, "claude");
+        let shown = session.sandbox.give(&dir, "claude")?;
         *self.login.lock().unwrap_or_else(PoisonError::into_inner) = Login::lend(session.sandbox)?;
         if let Some(id) = session.env.get(OsStr::new(TASK_LIST)).filter(|_| self.terms.task_tools) {
             login::lend_task_list(session.sandbox, id)?;
         }
         let (program, args) = self.program.split_first().map_or(("claude", &[][..]), |(first, rest)| (first, rest));
-        let mut cmd = super::program(session.sandbox, session.root, program, args)
+        let mut cmd = super::program(session.sandbox, session.root, program, args)?
             .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
             .args(["--session-id", &session_id(), "--permission-mode", "dontAsk"])
             .args(["--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands"])

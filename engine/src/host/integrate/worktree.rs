@@ -21,6 +21,7 @@ use mahabharatha_sys::store::tree;
 use super::stage::owns;
 use super::{Integration, Note};
 use crate::confinement::Confined;
+use crate::containers::STAGING;
 use crate::worker::check_worktree;
 
 /// Files of an unfinished merge in a worktree's git directory.
@@ -190,6 +191,9 @@ impl<'a> StagingWorktree<'a> {
             branch: None,
             index: &self.index,
             identity,
+            // The ports of the first worker are published by its own container.
+            slot: STAGING.to_owned(),
+            ports: &[],
         };
         let sandbox =
             if is_check { confinement.sandbox_of_check(&confined)? } else { confinement.sandbox(&confined)? };

@@ -11,6 +11,7 @@ use mahabharatha_core::ids::{Attempt, TaskId, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::{Effect, Performer};
 use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
+use mahabharatha_sys::container::Container;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::proc::{self, MARKER, ProcessId};
 use mahabharatha_sys::project::FeaturePaths;
@@ -18,6 +19,7 @@ use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::locks::JobLock;
 
 use super::Control;
+use crate::containers::{self, slot_of};
 use crate::lease;
 use crate::worker::{self, FENCE, JobSpec, WORKER, trial};
 
@@ -67,7 +69,8 @@ pub fn end_survivors(paths: &FeaturePaths, run: Option<&Run>, only: Option<Worke
             escaped += end_working_in(&paths.staging_worktree());
         }
     }
-    Ok(!ending.is_empty() || trials || escaped > 0)
+    let removed = if only.is_none() { remove_containers(paths)? } else { 0 };
+    Ok(!ending.is_empty() || trials || escaped > 0 || removed > 0)
 }
 
 /// Ends what killed trials left running in the worktrees of the feature's attempts; fails if a trial is open.
@@ -140,7 +143,23 @@ pub(super) fn end_holder(dir: &Path, limit: Duration) {
 /// Ends the orphans of a worker that is gone, found by their mark or by their working directory. Returns how many.
 pub(super) fn end_orphans_of(dir: &Path) -> usize {
     let ours = JobSpec::read(dir).ok().filter(|spec| !matches!(spec.job.performer, Performer::Session(_)));
+    if let Some(container) = ours.as_ref().and_then(container_of) {
+        // If the engine does not answer, the next attempt waits for it and ends what runs there.
+        let _ = container.remove();
+    }
     end_escaped(dir) + ours.map_or(0, |spec| end_working_in(&spec.worktree))
+}
+
+/// Returns the container in which a job's programs run.
+fn container_of(spec: &JobSpec) -> Option<Container> {
+    Some(spec.confinement.containers.as_ref()?.container(&slot_of(spec.job.worker), &spec.ports))
+}
+
+/// Removes the containers of a feature, except those of jobs whose worker is running. Returns how many.
+pub fn remove_containers(paths: &FeaturePaths) -> Result<usize> {
+    let specs = alive(paths.dir()).into_iter().filter_map(|(dir, _)| JobSpec::read(&dir).ok());
+    let used: Vec<String> = specs.map(|spec| slot_of(spec.job.worker)).collect();
+    containers::remove_left(paths.dir(), |slot| used.iter().any(|used| used == slot))
 }
 
 /// Ends every process with the mark of this directory or one below it. Returns how many.

@@ -1,0 +1,113 @@
+//! What goes wrong is named, and the task goes on in another container.
+
+use crate::engine::{BASE, Project, task};
+use crate::proxy::Proxy;
+
+/// What the first attempt does, and only it.
+fn first(what: &str) -> String {
+    format!("if test $MAHABHARATHA_ATTEMPT = 1; then {what}; fi; rm -f begun; echo a > a.txt")
+}
+
+fn reasons(project: &Project) -> String {
+    project.run(&["logs", "--task", "A"]).code(0).stdout
+}
+
+#[test]
+fn lack_of_memory_is_named_with_the_limit() {
+    let Some(project) = Project::new("resources: { memory: 32m }\n") else { return };
+    let verification = "if test $MAHABHARATHA_ATTEMPT = 2; then tail /dev/zero; exit 1; fi; test -s a.txt";
+    project.graph("x", &[task("A", &first("tail /dev/zero; exit 1"), verification)]);
+    project.run(&["run", "-w", "1"]).code(0).says("out of memory");
+    let said = reasons(&project);
+    assert!(said.contains("The agent failed: out of memory") && said.contains("its limit of 32 MB"), "{said}");
+    assert!(said.contains("The verification failed"), "{said}");
+    assert_eq!(project.task("A")["attempt"], 3);
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_killed_container_is_replaced() {
+    let Some(project) = Project::new("") else { return };
+    project.graph("x", &[task("A", &first("touch begun; sleep 1000"), "true")]);
+    let run = project.run_until_begun();
+    let name = project.containers().into_iter().find(|name| name.ends_with("worker-0")).unwrap();
+    project.docker(&["kill", &name]);
+    run.wait().code(0).says("was killed");
+    assert_eq!(project.task("A")["attempt"], 2);
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_removed_container_is_replaced() {
+    let Some(project) = Project::new("") else { return };
+    project.graph("x", &[task("A", &first("touch begun; sleep 1000"), "true")]);
+    let run = project.run_until_begun();
+    let name = project.containers().into_iter().find(|name| name.ends_with("worker-0")).unwrap();
+    project.docker(&["rm", "-f", &name]);
+    run.wait().code(0).says("was removed by somebody else");
+    project.nothing_is_left();
+}
+
+#[test]
+fn processes_that_an_agent_leaves_do_not_outlive_it() {
+    let Some(project) = Project::new("") else { return };
+    let agent = "(while :; do echo evil > a.txt; sleep 0.05; done) >/dev/null 2>&1 & sleep 0.2; echo a > a.txt";
+    project.graph("x", &[task("A", agent, "sleep 0.3; test \"$(ps | grep -c 'e[v]il')\" = 0")]);
+    project.run(&["run", "-w", "1"]).code(0);
+    project.nothing_is_left();
+}
+
+#[test]
+fn an_engine_that_goes_away_ends_the_attempt_and_not_the_run() {
+    let Some(mut project) = Project::new("") else { return };
+    let mut proxy = Proxy::start(&project.host);
+    let engine = std::mem::replace(&mut project.host, proxy.host());
+    project.graph("x", &[task("A", &first("touch begun; while :; do date > stray.txt; sleep 0.05; done"), "true")]);
+    let run = project.run_until_begun();
+    proxy.stop();
+    // The client notices at once; the container still runs.
+    project.wait_until("the end of the attempt", || {
+        project.task("A")["attempt"] != 1 || project.task("A")["status"] != "in_progress"
+    });
+    proxy.start_again();
+    run.wait().code(0);
+    project.host = engine;
+    assert_eq!(project.task("A")["attempt"], 2);
+    assert!(reasons(&project).contains("docker"), "{}", reasons(&project));
+    project.nothing_is_left();
+}
+
+#[test]
+fn images_that_cannot_be_used_are_refused_before_anything_starts() {
+    let Some(project) = Project::with_image("", &format!("FROM {BASE}\nRUN echo the last line; exit 3\n")) else {
+        return;
+    };
+    project.graph("x", &[task("A", "echo a > a.txt", "true")]);
+    let broken = |dockerfile: &str, why: &str| {
+        project.write(".devcontainer/Dockerfile", dockerfile);
+        project.run(&["run"]).code(7).says(why);
+    };
+    project.run(&["run"]).code(7).says("building the image from").says("the last line");
+    broken(&format!("FROM {BASE}\nRUN rm /usr/bin/git\n"), "has no git");
+    broken("FROM scratch\nLABEL a=b\n", "has no `sh`");
+    project.write(".devcontainer/devcontainer.json", "{}");
+    project.run(&["run"]).code(7).says("names neither an image");
+    std::fs::remove_dir_all(project.join(".devcontainer")).unwrap();
+    project.run(&["run"]).code(7).says("no .devcontainer");
+    let lost = project.command(&["run"]).env("DOCKER_HOST", "unix:///nonexistent").output().unwrap();
+    assert_eq!(lost.status.code(), Some(7));
+    assert!(String::from_utf8_lossy(&lost.stderr).contains("no container engine answers"));
+    assert!(project.refs().is_empty());
+    project.nothing_is_left();
+}
+
+/// Puts a shell in place that refuses to sleep.
+const NO_SLEEP: &str = r##"printf '#!/bin/busybox sh\ncase "$*" in *exec*sleep*) echo no sleep here; exit 5;; esac; exec /bin/busybox sh "$@"\n' > /bin/s && chmod +x /bin/s && mv /bin/s /bin/sh"##;
+
+#[test]
+fn a_container_that_ends_at_once_says_why() {
+    let Some(project) = Project::with_image("", &format!("FROM {BASE}\nRUN {NO_SLEEP}\n")) else { return };
+    project.graph("x", &[task("A", "echo a > a.txt", "true")]);
+    project.run(&["run", "-w", "1"]).code(3).says("ended by itself with exit code 5").says("no sleep here");
+    project.nothing_is_left();
+}

@@ -1,0 +1,240 @@
+//! The containers of a run: the image from the project's `.devcontainer`, one container for each worker and one for
+//! staging, and the removal of all of them.
+//!
+//! Used by `confinement` and `session`. Containers are found by their labels, so that no others are touched.
+
+mod source;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use mahabharatha_core::config::{Config, Resources};
+use mahabharatha_core::ids::{Feature, Time, WorkerId};
+use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
+use mahabharatha_sys::container::{BuildCall, Container, Engine};
+use mahabharatha_sys::error::{Error, Kind, Result, io};
+use mahabharatha_sys::project::Project;
+use mahabharatha_sys::store::atomic::write_projected;
+use serde::{Deserialize, Serialize};
+
+use source::Source;
+
+const PROJECT: &str = "mahabharatha.project";
+const FEATURE: &str = "mahabharatha.feature";
+const WORKER: &str = "mahabharatha.worker";
+const RUN: &str = "mahabharatha.run";
+/// Slot of the staging worktree.
+pub const STAGING: &str = "staging";
+/// The project's rules for agents.
+const RULES: &str = ".claude/rules";
+/// File of a feature that says that there may be containers, and where.
+const RECORD: &str = "containers.json";
+
+/// How the containers of a run are made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Containers {
+    pub engine: Engine,
+    /// Id of the image.
+    pub image: String,
+    /// What the image is called, and what it was built from.
+    pub image_name: String,
+    pub limits: Resources,
+    pub network: String,
+    /// The project's rules, which programs may read.
+    pub rules: PathBuf,
+    feature: Feature,
+    labels: BTreeMap<String, String>,
+}
+
+/// Where containers may have been left.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    engine: Engine,
+    labels: BTreeMap<String, String>,
+}
+
+/// An image that a run would use.
+pub struct FoundImage {
+    pub name: String,
+    /// Its id, if it is on this machine.
+    pub id: Option<String>,
+    /// Seconds that building it took.
+    pub built_in: Option<String>,
+}
+
+/// Returns the name of a worker's slot.
+pub fn slot_of(worker: WorkerId) -> String {
+    format!("worker-{worker}")
+}
+
+/// Returns the name of a slot's container.
+pub fn name_of(project: &Project, feature: &Feature, slot: &str) -> String {
+    format!("mahabharatha-{}-{feature}-{slot}", project_label(project))
+}
+
+/// Returns a name of the project that no other project on this machine has.
+fn project_label(project: &Project) -> String {
+    let mut hasher = DefaultHasher::new();
+    project.common_dir().hash(&mut hasher);
+    format!("{:08x}", hasher.finish() as u32)
+}
+
+impl Containers {
+    /// Finds the engine and the image, which is pulled or built if it is not there. `announce` tells the user what takes
+    /// time.
+    pub fn prepare(
+        project: &Project,
+        feature: &Feature,
+        config: &Config,
+        announce: impl Fn(String),
+    ) -> Result<Containers> {
+        if config.claude_tasks.worker_tools {
+            return Err(Error::new(Kind::Preflight, "claude_tasks.worker_tools does not work in containers")
+                .hint("Set it to false, or use --mode subprocess."));
+        }
+        let engine = Engine::find(config.launcher.engine)?;
+        let source = Source::find(project.root())?;
+        let name = image_name(project, &source)?;
+        let image = match engine.image(&name)? {
+            Some(id) => id,
+            None => {
+                announce(format!(
+                    "{}: {source}",
+                    if source.is_built() { "building the image" } else { "pulling the image" }
+                ));
+                make_image(project, &engine, &source, &name)?;
+                let missing = || Error::new(Kind::Preflight, format!("{engine} made no image {name}"));
+                engine.image(&name)?.ok_or_else(missing)?
+            }
+        };
+        let labels = [(PROJECT, project_label(project)), (FEATURE, feature.to_string())];
+        Ok(Containers {
+            engine,
+            image,
+            image_name: format!("{name} ({source})"),
+            limits: config.resources.clone(),
+            network: config.launcher.network.clone(),
+            rules: project.root().join(RULES),
+            feature: feature.clone(),
+            labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        })
+    }
+
+    /// Returns the image that a run would use, without making it.
+    pub fn find_image(project: &Project, engine: &Engine) -> Result<FoundImage> {
+        let source = Source::find(project.root())?;
+        let name = image_name(project, &source)?;
+        let built_in = bounded::read_to_string(&build_record(project, &name), SMALL_FILE_BYTES).ok();
+        Ok(FoundImage { id: engine.image(&name)?, name: format!("{name} ({source})"), built_in })
+    }
+
+    /// Describes the containers that a run would use, without making anything: headings, each with its lines.
+    pub fn outline(project: &Project, specs: &Path, config: &Config) -> Result<Vec<(&'static str, Vec<String>)>> {
+        let engine = Engine::find(config.launcher.engine)?;
+        let image = Containers::find_image(project, &engine)?;
+        let there = if image.id.is_some() { "on this machine" } else { "to be built or pulled" };
+        let root = project.root();
+        let feature = specs.file_name().unwrap_or_default().display();
+        let mut mounts = vec![
+            format!("{} and /workspace: the worker's worktree", root.display()),
+            "/run/mahabharatha, /tmp, /var/tmp, /dev/shm: private directories, emptied for each program".to_owned(),
+            "the repository's objects, read-only".to_owned(),
+            format!("/specs/{feature}: {}, read-only", specs.display()),
+        ];
+        let rules = root.join(RULES);
+        mounts.extend(rules.is_dir().then(|| format!("/rules: {}, read-only", rules.display())));
+        mounts.extend(config.sandbox.read.iter().map(|path| format!("{path}, read-only")));
+        mounts.extend(config.sandbox.write.iter().cloned());
+        let Resources { cpus, memory, pids } = &config.resources;
+        Ok(vec![
+            ("engine", vec![format!("{engine} {}", engine.version()?)]),
+            ("image", vec![format!("{}, {there}", image.name)]),
+            ("mounts", mounts),
+            ("limits", vec![format!("{cpus} CPUs, {} MB of memory, {pids} processes", memory >> 20)]),
+            ("network", vec![config.launcher.network.clone()]),
+        ])
+    }
+
+    /// Returns the same containers with the label of a run.
+    pub fn of_run(mut self, started_at: Time) -> Containers {
+        self.labels.insert(RUN.to_owned(), started_at.0.to_string());
+        self
+    }
+
+    /// Returns the container of a slot.
+    pub fn container(&self, slot: &str, ports: &[u16]) -> Container {
+        let mut labels = self.labels.clone();
+        labels.insert(WORKER.to_owned(), slot.to_owned());
+        Container {
+            engine: self.engine.clone(),
+            image: self.image.clone(),
+            name: format!("mahabharatha-{}-{}-{slot}", self.labels[PROJECT], self.feature),
+            labels,
+            limits: self.limits.clone(),
+            network: self.network.clone(),
+            ports: ports.to_vec(),
+        }
+    }
+
+    /// Returns where the feature's specs are inside.
+    pub fn specs(&self) -> PathBuf {
+        Path::new("/specs").join(self.feature.as_str())
+    }
+
+    /// Records that there may be containers from now on.
+    pub fn record(&self, feature_dir: &Path) -> Result<()> {
+        let labels = self.labels.iter().filter(|(key, _)| *key != RUN);
+        let labels = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let record = Record { engine: self.engine.clone(), labels };
+        let bytes = serde_json::to_vec(&record).map_err(Error::caused("cannot write the record of containers"))?;
+        write_projected(&feature_dir.join(RECORD), &bytes)
+    }
+}
+
+/// Removes the containers that runs of a feature left, except those of slots that are used. Returns how many.
+pub fn remove_left(feature_dir: &Path, is_used: impl Fn(&str) -> bool) -> Result<usize> {
+    let file = feature_dir.join(RECORD);
+    let Ok(bytes) = bounded::read(&file, SMALL_FILE_BYTES) else { return Ok(0) };
+    let Ok(record) = serde_json::from_slice::<Record>(&bytes) else { return Ok(0) };
+    let cannot = |error: Error| {
+        Error::new(Kind::Failed, format!("containers could not be removed: {}", error.message()))
+            .hint("Start the engine again; `mahabharatha cleanup` then removes them.")
+    };
+    let found = record.engine.labelled(&record.labels, WORKER).map_err(cannot)?;
+    let (used, left): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, slot)| is_used(slot));
+    let names: Vec<String> = left.into_iter().map(|(name, _)| name).collect();
+    record.engine.remove(&names).map_err(cannot)?;
+    if used.is_empty() {
+        fs::remove_file(&file).map_err(io("remove", &file))?;
+    }
+    Ok(names.len())
+}
+
+/// Returns the name of the image: as it is written, or with a hash of what it is built from.
+fn image_name(project: &Project, source: &Source) -> Result<String> {
+    Ok(match source.content_hash()? {
+        None => source.to_string(),
+        Some(hash) => format!("mahabharatha/{}:{hash:016x}", project_label(project)),
+    })
+}
+
+fn make_image(project: &Project, engine: &Engine, source: &Source, name: &str) -> Result<()> {
+    let Source::Build { dockerfile, context, args, target } = source else { return engine.pull(name) };
+    let started = Instant::now();
+    let labels = BTreeMap::from([(PROJECT.to_owned(), project_label(project))]);
+    let context = source.copies_from_context()?.then_some(context.as_path());
+    engine.build(&BuildCall { tag: name, dockerfile, context, args, target: target.as_deref(), labels: &labels })?;
+    let record = build_record(project, name);
+    if let Some(dir) = record.parent() {
+        fs::create_dir_all(dir).map_err(io("create", dir))?;
+    }
+    write_projected(&record, format!("{:.1}", started.elapsed().as_secs_f64()).as_bytes())
+}
+
+/// Returns the file that says how long an image took to build.
+fn build_record(project: &Project, name: &str) -> PathBuf {
+    project.shared_dir().join("images").join(name.rsplit(':').next().unwrap_or(name).replace('/', "-"))
+}

@@ -1,0 +1,143 @@
+//! Images: found, pulled, built, and tried.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::getuid;
+
+use super::{Bind, Engine, mount, user};
+use crate::error::{Error, Kind, Result, io};
+use crate::proc::bounded_text;
+
+/// Time limit for building or pulling an image.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// Time limit for trying an image.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Bytes of a failed build's output that are shown, from its end.
+const BUILD_OUTPUT_BYTES: (usize, usize) = (0, 3000);
+
+/// What is built under which name.
+pub struct BuildCall<'a> {
+    pub tag: &'a str,
+    pub dockerfile: &'a Path,
+    /// Directory whose files the Dockerfile copies; `None` if it copies none.
+    pub context: Option<&'a Path>,
+    pub args: &'a BTreeMap<String, String>,
+    pub target: Option<&'a str>,
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+/// What an image lacks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// Programs that are not on its PATH.
+    pub missing: Vec<String>,
+}
+
+impl Engine {
+    /// Returns the id of an image that is on this machine.
+    pub fn image(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.inspect("image", name, "{{.Id}}")?.map(|id| id.trim().to_owned()))
+    }
+
+    pub fn pull(&self, name: &str) -> Result<()> {
+        let ended = self.run(self.cmd().args(["pull", name]).merged().timeout(BUILD_TIMEOUT))?;
+        if ended.success() {
+            return Ok(());
+        }
+        let output = bounded_text(&ended.stdout, BUILD_OUTPUT_BYTES);
+        Err(Error::new(Kind::Preflight, format!("the image {name} cannot be pulled")).detail(output.trim().to_owned()))
+    }
+
+    /// Builds an image. The error has the last lines of the build.
+    pub fn build(&self, call: &BuildCall<'_>) -> Result<()> {
+        let mut cmd = self.cmd().args(["build", "--tag", call.tag, "--file"]).arg(call.dockerfile);
+        for (key, value) in call.labels {
+            cmd = cmd.args(["--label", &format!("{key}={value}")]);
+        }
+        for (key, value) in call.args {
+            // By name only: a value may be a secret.
+            cmd = cmd.args(["--build-arg", key]).env(key, value);
+        }
+        if let Some(target) = call.target {
+            cmd = cmd.args(["--target", target]);
+        }
+        if self.needs_classic_builder() {
+            // Which otherwise leaves the container of a failed step.
+            cmd = cmd.env("DOCKER_BUILDKIT", "0").arg("--force-rm");
+        }
+        // Without a context nothing of the checkout is sent to the engine.
+        let empty = tempfile::tempdir().map_err(Error::caused("cannot create a temporary directory"))?;
+        let cmd = cmd.arg(call.context.unwrap_or(empty.path())).merged().keep(0, 64 * 1024).timeout(BUILD_TIMEOUT);
+        let ended = self.run(cmd)?;
+        if ended.success() {
+            return Ok(());
+        }
+        let how = if ended.timed_out { "did not end within an hour".to_owned() } else { "failed".to_owned() };
+        let output = bounded_text(&ended.stdout, BUILD_OUTPUT_BYTES);
+        let lines: Vec<&str> = output.trim().lines().collect();
+        let last = lines[lines.len().saturating_sub(20)..].join("\n  ");
+        Err(Error::new(Kind::Preflight, format!("building the image from {} {how}", call.dockerfile.display()))
+            .detail(last)
+            .hint("Fix the Dockerfile, or run without containers: --mode subprocess."))
+    }
+
+    /// Tries the image once: whether it runs here, whether it has these programs, and whether what is written to `dir`, a
+    /// directory of ours, is ours.
+    pub fn probe(&self, image: &str, dir: &Path, programs: &[String]) -> Result<Probe> {
+        fs::create_dir_all(dir).map_err(io("create", dir))?;
+        let bind = Bind { from: dir.to_owned(), to: PathBuf::from("/run/mahabharatha"), writable: true };
+        let made = dir.join("made");
+        let _ = fs::remove_file(&made);
+        let script =
+            "touch /run/mahabharatha/made; for p; do command -v \"$p\" >/dev/null || echo \"missing $p\"; done";
+        let cmd = self
+            .cmd()
+            .args(["run", "--rm", "--network", "none", "--pull", "never", "--cap-drop", "ALL", "--user", &user()])
+            .args(["--read-only", "--security-opt", "label=disable"])
+            .args(self.user_options())
+            .arg("--mount")
+            .arg(mount(&bind))
+            .args(["--entrypoint", "sh", image, "-c", script, "sh"])
+            .args(programs)
+            .merged()
+            .timeout(PROBE_TIMEOUT);
+        let ended = self.run(cmd)?;
+        let output = bounded_text(&ended.stdout, BUILD_OUTPUT_BYTES);
+        let owner = fs::symlink_metadata(&made).map(|found| found.uid());
+        let _ = fs::remove_file(&made);
+        let refuse = |why: String, hint: &str| Err(Error::new(Kind::Preflight, why).hint(hint));
+        if output.contains("exec format error") {
+            return refuse(
+                format!("the image {image} is for another architecture than this machine"),
+                "Build or name an image for this one.",
+            );
+        }
+        if !ended.success() && output.contains("\"sh\"") {
+            return refuse(format!("the image {image} has no `sh`"), "Add a shell to it, such as busybox or dash.");
+        }
+        if !ended.success() {
+            return refuse(format!("the image {image} cannot be started: {}", output.trim()), "Try it by hand.");
+        }
+        match owner {
+            Ok(owner) if owner == getuid().as_raw() => {}
+            Ok(_) => {
+                return refuse(
+                    format!("files written in containers of {self} would belong to another user"),
+                    "An engine that maps users, such as rootless Docker, cannot be used; Podman can.",
+                );
+            }
+            Err(_) => {
+                return refuse(
+                    format!("{self} does not share {} with containers", dir.display()),
+                    "Use an engine on this machine, and share this directory with it.",
+                );
+            }
+        }
+        let missing = output.lines().filter_map(|line| line.strip_prefix("missing ")).map(str::to_owned);
+        Ok(Probe { missing: missing.collect() })
+    }
+}

@@ -1,0 +1,281 @@
+//! The only module that calls a container engine: Docker or Podman, by its command line.
+//!
+//! Used by `sandbox` for programs that run in the container of a worker, and by runs to build images and to remove
+//! containers. Killing a client of the engine does not end what runs inside; that takes a call of the engine.
+
+mod engine;
+mod image;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mahabharatha_core::config::Resources;
+use rustix::process::{getgid, getuid};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Kind, Result};
+use crate::proc::Cmd;
+
+pub use engine::Engine;
+pub use image::{BuildCall, Probe};
+
+/// Label with a hash of everything that a container was made with.
+const LAYOUT: &str = "mahabharatha.layout";
+/// User and group of a container's first process, whom the programs inside can neither signal nor trace.
+const KEEPER: &str = "65534:65534";
+/// The same, for a user who has that number.
+const OTHER_KEEPER: &str = "65533:65533";
+/// Processes of a container in which no program runs: the engine's init, and one that sleeps.
+const IDLE_PROCESSES: usize = 2;
+/// Number of times that a container is looked at until it has no other process; dying ones are still listed.
+const IDLE_CHECKS: u32 = 5;
+/// Number of times that a container without processes is looked at until the engine says how it ended.
+const END_CHECKS: u32 = 50;
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(40);
+/// Keeps the container alive. Busybox knows no `infinity`.
+const SLEEP: &str = "exec sleep 2147483647";
+/// Files of the kernel that count processes killed for lack of memory, with cgroups of version 2 and 1.
+const OOM_COUNTS: &str = "cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null; true";
+
+/// A container of ours, whether it exists or not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Container {
+    pub engine: Engine,
+    pub image: String,
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub limits: Resources,
+    pub network: String,
+    /// Ports that are published on loopback.
+    pub ports: Vec<u16>,
+}
+
+/// A path of this machine that a container sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bind {
+    pub from: PathBuf,
+    pub to: PathBuf,
+    pub writable: bool,
+}
+
+/// What the engine knows of a container.
+enum State {
+    Missing,
+    Running { layout: String },
+    Ended { code: String, out_of_memory: bool },
+}
+
+impl Container {
+    /// Makes sure that the container runs with exactly these paths; replaces one that was made otherwise or has ended.
+    pub fn ensure(&self, binds: &[Bind]) -> Result<()> {
+        let layout = hash(&self.options(binds), binds);
+        self.engine.wait_until_reachable()?;
+        match self.state()? {
+            State::Running { layout: found } if found == layout => return Ok(()),
+            State::Missing => {}
+            State::Running { .. } | State::Ended { .. } => self.remove()?,
+        }
+        let started = match self.start(binds, &layout) {
+            Err(error) if is_about_ports(&error) => {
+                // Another program uses one of them by now. Inside they can be used all the same.
+                self.remove()?;
+                Container { ports: Vec::new(), ..self.clone() }.start(binds, &layout)
+            }
+            started => started,
+        };
+        started.map_err(|error| {
+            Error::new(Kind::Failed, format!("the container {} could not be started: {}", self.name, error.message()))
+        })
+    }
+
+    fn start(&self, binds: &[Bind], layout: &str) -> Result<()> {
+        let mut args: Vec<OsString> = ["run", "--detach", "--label"].map(OsString::from).into();
+        args.push(format!("{LAYOUT}={layout}").into());
+        args.extend(self.options(binds));
+        args.extend(["--entrypoint", "sh", &self.image, "-c", SLEEP].map(OsString::from));
+        self.engine.call(&args).map(drop)
+    }
+
+    /// Returns the options with which the container is made.
+    fn options(&self, binds: &[Bind]) -> Vec<OsString> {
+        let keeper = if getuid().as_raw() == 65534 { OTHER_KEEPER } else { KEEPER };
+        let Container { limits, network, name, .. } = self;
+        let memory = limits.memory.to_string();
+        let mut options: Vec<OsString> = ["--init", "--read-only", "--cap-drop", "ALL", "--pull", "never"]
+            .into_iter()
+            .chain(["--security-opt", "no-new-privileges", "--security-opt", "label=disable"])
+            .chain(["--name", name, "--user", keeper, "--network", network, "--workdir", "/"])
+            .chain(["--memory", &memory, "--memory-swap", &memory])
+            .map(OsString::from)
+            .collect();
+        options.extend(["--cpus".into(), limits.cpus.to_string().into()]);
+        options.extend(["--pids-limit".into(), limits.pids.to_string().into()]);
+        options.extend(self.engine.user_options().iter().map(OsString::from));
+        for (key, value) in &self.labels {
+            options.extend(["--label".into(), format!("{key}={value}").into()]);
+        }
+        for port in self.ports.iter().filter(|_| network != "none") {
+            options.extend(["--publish".into(), format!("127.0.0.1:{port}:{port}").into()]);
+        }
+        options.extend(binds.iter().flat_map(|bind| ["--mount".into(), mount(bind)]));
+        options
+    }
+
+    /// Returns a command that runs a program in the container, as the user. Variables are passed by name, so that no value
+    /// is on a command line. PATH, and what leads to an engine, are not passed.
+    pub fn exec(&self, workdir: &OsStr, env: &BTreeMap<OsString, OsString>) -> Cmd {
+        let mut cmd =
+            self.engine.cmd().args(["exec", "--interactive", "--user", &user()]).arg("--workdir").arg(workdir);
+        for (key, value) in env.iter().filter(|(key, _)| *key != "SHELL") {
+            cmd = match () {
+                // The client itself needs another one.
+                () if key == "HOME" => cmd.arg("--env").arg(format!("HOME={}", value.to_string_lossy())),
+                () if Engine::is_own_variable(key) => cmd,
+                () => cmd.arg("--env").arg(key).env(key, value),
+            };
+        }
+        cmd.arg(&self.name)
+    }
+
+    /// Sends SIGTERM to every program in the container.
+    pub fn terminate(&self) {
+        // If this fails, the container is killed after the grace period.
+        let _ = self.engine.call(&["exec", "--user", &user(), &self.name, "sh", "-c", "kill -TERM -1"]);
+    }
+
+    /// Returns whether no program runs in the container any more; an error if the container itself has ended.
+    pub fn is_idle(&self) -> Result<bool> {
+        for _ in 0..IDLE_CHECKS {
+            match self.engine.processes_of(&self.name) {
+                Ok(IDLE_PROCESSES) => return Ok(true),
+                Ok(listed) if listed > IDLE_PROCESSES => std::thread::sleep(IDLE_CHECK_INTERVAL),
+                Ok(_) | Err(_) => return Err(self.why_ended()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns whether a program in the container was killed for lack of memory.
+    pub fn ran_out_of_memory(&self) -> bool {
+        if let Ok(State::Ended { out_of_memory, .. }) = self.state() {
+            return out_of_memory;
+        }
+        let counts = self.engine.call(&["exec", &self.name, "sh", "-c", OOM_COUNTS]).unwrap_or_default();
+        counts.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
+    }
+
+    /// Says why the container does not run.
+    fn why_ended(&self) -> Error {
+        let name = &self.name;
+        let mut state = self.state();
+        // The engine may not have noticed yet.
+        for _ in 0..END_CHECKS {
+            if !matches!(state, Ok(State::Running { .. })) {
+                break;
+            }
+            std::thread::sleep(IDLE_CHECK_INTERVAL);
+            state = self.state();
+        }
+        let text = match state {
+            Err(error) => return error,
+            Ok(State::Missing) => format!("the container {name} was removed by somebody else"),
+            Ok(State::Ended { out_of_memory: true, .. }) => self.out_of_memory(),
+            Ok(State::Ended { code, .. }) if code == "137" => format!("the container {name} was killed"),
+            Ok(State::Ended { code, .. }) => {
+                let logs = self.engine.call_merged(&["logs", "--tail", "5", name]).unwrap_or_default();
+                format!("the container {name} ended by itself with exit code {code}\n{}", logs.trim()).trim().to_owned()
+            }
+            Ok(State::Running { .. }) => format!("the processes in the container {name} cannot be listed"),
+        };
+        Error::new(Kind::Failed, text)
+    }
+
+    /// Says that the limit of memory was reached.
+    pub fn out_of_memory(&self) -> String {
+        format!(
+            "out of memory: a program in the container {} needed more than its limit of {} MB (resources.memory)",
+            self.name,
+            self.limits.memory >> 20
+        )
+    }
+
+    /// Kills everything in the container and removes it.
+    pub fn remove(&self) -> Result<()> {
+        self.engine.remove(std::slice::from_ref(&self.name))
+    }
+
+    fn state(&self) -> Result<State> {
+        let format = format!(
+            "{{{{.State.Running}}}} {{{{.State.OOMKilled}}}} {{{{.State.ExitCode}}}} {{{{index .Config.Labels \"{LAYOUT}\"}}}}"
+        );
+        let Some(text) = self.engine.inspect("container", &self.name, &format)? else { return Ok(State::Missing) };
+        let mut words = text.split_whitespace();
+        let mut next = || words.next().unwrap_or_default().to_owned();
+        let (running, out_of_memory, code, layout) = (next(), next(), next(), next());
+        Ok(match running.as_str() {
+            "true" => State::Running { layout },
+            _ => State::Ended { code, out_of_memory: out_of_memory == "true" },
+        })
+    }
+}
+
+fn is_about_ports(error: &Error) -> bool {
+    let said = error.message();
+    ["port is already allocated", "address already in use", "external connectivity"]
+        .iter()
+        .any(|text| said.contains(text))
+}
+
+/// Returns the user and group of programs in containers: our own, so that what they write is ours.
+fn user() -> String {
+    format!("{}:{}", getuid().as_raw(), getgid().as_raw())
+}
+
+/// Returns a hash of how the container is made, and of which files and directories its paths are now.
+fn hash(options: &[OsString], binds: &[Bind]) -> String {
+    let mut hasher = DefaultHasher::new();
+    options.hash(&mut hasher);
+    for bind in binds {
+        let found = std::fs::symlink_metadata(&bind.from).ok();
+        found.map(|found| (found.dev(), found.ino())).hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+/// Returns the option for a path, which is a line of comma-separated values.
+fn mount(bind: &Bind) -> OsString {
+    let quoted = |key: &str, path: &PathBuf| format!("\"{key}={}\"", path.display().to_string().replace('"', "\"\""));
+    let mut text = format!("type=bind,{},{}", quoted("source", &bind.from), quoted("target", &bind.to));
+    if !bind.writable {
+        text.push_str(",readonly");
+    }
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_path_can_be_mounted() {
+        let bind = Bind { from: "/a,b \"c\"".into(), to: "/d".into(), writable: false };
+        assert_eq!(mount(&bind), r#"type=bind,"source=/a,b ""c""","target=/d",readonly"#);
+    }
+
+    #[test]
+    fn a_container_is_made_anew_when_a_path_is_another_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let bind = Bind { from: dir.path().join("a"), to: "/a".into(), writable: true };
+        let now = || hash(&[], std::slice::from_ref(&bind));
+        let missing = now();
+        std::fs::create_dir(&bind.from).unwrap();
+        let first = now();
+        std::fs::rename(&bind.from, dir.path().join("b")).unwrap();
+        std::fs::create_dir(&bind.from).unwrap();
+        assert!(missing != first && first != now());
+    }
+}

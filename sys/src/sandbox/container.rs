@@ -1,0 +1,239 @@
+//! A worker's container as a sandbox. The container lives longer than a program: its private directories stay mounted and
+//! are emptied before each program, and its root is read-only, so that nothing of one program is seen by the next.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, make_private};
+use crate::bounded::{self, SMALL_FILE_BYTES};
+use crate::container::{Bind, Container};
+use crate::error::{self, Error, Result};
+use crate::proc::Exit;
+use crate::signals;
+use crate::store::tree;
+
+/// File in which `confine` reports that no program runs in the container any more.
+const ENDED: &str = "ended";
+/// Its content if a program was killed for lack of memory.
+const OUT_OF_MEMORY: &str = "out of memory";
+/// Second place of the worktree, where devcontainers have it.
+const WORKSPACE: &str = "/workspace";
+/// Private directories, and where they are inside. `{}` is the directory for files of ours.
+const WRITABLE: [(&str, &str); 5] =
+    [("home", "{}/home"), ("git", "{}/git"), ("tmp", "/tmp"), ("var-tmp", "/var/tmp"), ("shm", "/dev/shm")];
+/// Directory for files that a program is given.
+const GIVEN: &str = "given";
+
+impl Sandbox {
+    /// Creates a sandbox in a container, whose private files are in `dir`.
+    pub fn in_container(dir: &Path, container: Container, place: Workplace<'_>) -> Result<Sandbox> {
+        let layout =
+            Layout { container: Some(container), ..Layout::new(super::Isolation::Container, place.appears_at) };
+        let home = Path::new(PRIVATE).join("home");
+        let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
+        for (part, to) in WRITABLE {
+            make_private(&dir.join(part))?;
+            sandbox.mount(&dir.join(part), Path::new(&to.replace("{}", PRIVATE)), Access::Write);
+        }
+        make_private(&dir.join(GIVEN))?;
+        sandbox.mount(&dir.join(GIVEN), &Path::new(PRIVATE).join(GIVEN), Access::Read);
+        for to in [place.appears_at, Path::new(WORKSPACE)] {
+            sandbox.mount(place.worktree, to, Access::Write);
+        }
+        if let Some(container) = &sandbox.layout.container {
+            end_earlier(dir, container)?;
+        }
+        for file in [LAYOUT, FAILURE, ENDED] {
+            tree::remove(&dir.join(file))?;
+        }
+        sandbox.empty()?;
+        Ok(sandbox)
+    }
+
+    /// Empties the private directories. What other paths are mounted on stays: removing it would unmount them.
+    pub(super) fn empty(&self) -> Result<()> {
+        let parts = WRITABLE.iter().map(|(part, to)| (*part, to.replace("{}", PRIVATE)));
+        for (part, to) in parts.chain([(GIVEN, format!("{PRIVATE}/{GIVEN}"))]) {
+            let below = self.layout.mounts.iter().filter_map(|mount| mount.to.strip_prefix(&to).ok());
+            let kept: Vec<&Path> = below.filter(|path| !path.as_os_str().is_empty()).collect();
+            empty_except(&self.dir.join(part), Path::new(""), &kept)?;
+        }
+        Ok(())
+    }
+
+    /// Makes git inside use the private directory, by a `.git` file over that of the worktree.
+    pub(super) fn link_git(&mut self) -> Result<()> {
+        let (file, text) = (self.dir.join("dotgit"), format!("gitdir: {PRIVATE}/git\n"));
+        // It stays as it is: a file that is replaced would no longer be the mounted one.
+        if bounded::read(&file, SMALL_FILE_BYTES).ok().as_deref() != Some(text.as_bytes()) {
+            fs::write(&file, &text).map_err(error::io("write", &file))?;
+        }
+        for place in [self.layout.workdir.clone(), PathBuf::from(WORKSPACE)] {
+            self.mount(&file, &place.join(".git"), Access::Read);
+        }
+        Ok(())
+    }
+
+    /// Copies a file or directory of ours to where programs can read it and returns its path inside.
+    pub(super) fn give_copy(&self, from: &Path, name: &str) -> Result<PathBuf> {
+        let place = self.dir.join(GIVEN).join(name);
+        copy(from, &place).map_err(error::io("copy", from))?;
+        Ok(Path::new(PRIVATE).join(GIVEN).join(name))
+    }
+
+    /// Copies a file of the user into the program's home. What the program makes of it is taken back when it has ended.
+    pub(super) fn lend_copy(&mut self, path: &Path, name: &Path) -> Result<()> {
+        let place = self.dir.join("home").join(name);
+        copy(path, &place).map_err(error::io("copy", path))?;
+        self.lent.push((path.to_owned(), place));
+        Ok(())
+    }
+
+    /// Makes sure that no program runs in the container any more: kills it unless `confine` saw that.
+    pub(super) fn settle(&self, container: &Container) -> Result<()> {
+        end_inside(&self.dir, container)
+    }
+
+    /// Writes back what the program made of the files that it was lent.
+    pub(super) fn take_back(&self) {
+        for (path, place) in &self.lent {
+            let now = bounded::open_inside(&self.dir.join("home"), place).and_then(|file| {
+                let mut bytes = Vec::new();
+                io::Read::read_to_end(&mut io::Read::take(file, SMALL_FILE_BYTES), &mut bytes).map(|_| bytes)
+            });
+            // In place, since other workers use the same file. Its owner checks what it is.
+            if let Ok(bytes) = now
+                && bounded::read(path, SMALL_FILE_BYTES).is_ok_and(|before| before != bytes)
+            {
+                let _ = fs::write(path, bytes);
+            }
+        }
+    }
+
+    /// Says that the last program was killed for lack of memory, if it was.
+    pub fn casualty(&self) -> Option<String> {
+        let container = self.layout.container.as_ref()?;
+        let ended = bounded::read_to_string(&self.dir.join(ENDED), SMALL_FILE_BYTES).ok()?;
+        (ended == OUT_OF_MEMORY).then(|| container.out_of_memory())
+    }
+}
+
+/// Ends an earlier program that may still run in the container: its worker was killed, or the engine did not answer. `dir`
+/// has the private files of that sandbox.
+pub fn end_earlier(dir: &Path, container: &Container) -> Result<()> {
+    if !is_settled(dir) {
+        container.engine.wait_until_reachable()?;
+    }
+    end_inside(dir, container)
+}
+
+fn end_inside(dir: &Path, container: &Container) -> Result<()> {
+    if is_settled(dir) {
+        return Ok(());
+    }
+    container.remove()?;
+    let ended = dir.join(ENDED);
+    fs::write(&ended, "").map_err(error::io("write", &ended))
+}
+
+fn is_settled(dir: &Path) -> bool {
+    !dir.join(LAYOUT).exists() || dir.join(ENDED).exists()
+}
+
+/// Runs the program in the container and returns its exit code. When this returns, no program runs there.
+pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
+    let container = layout.container.clone().ok_or_else(|| io::Error::other("no container is named"))?;
+    let network = if layout.network { container.network.clone() } else { "none".to_owned() };
+    let container = Arc::new(Container { network, ..container });
+    container.ensure(&binds(layout)).map_err(other)?;
+    let env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let exec = container.exec(layout.workdir.as_os_str(), &env).arg(program).args(args).inherited().spawn()?;
+    let target = Arc::clone(&container);
+    signals::listen(move |_, _| target.terminate())?;
+    let ended = exec.wait()?;
+    let code = match ended.status {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+    };
+    let idle = container.is_idle();
+    let out_of_memory = code != 0 && container.ran_out_of_memory();
+    if out_of_memory || !matches!(idle, Ok(true)) {
+        // Ends what was left running. The next program gets a new container.
+        container.remove().map_err(other)?;
+    }
+    fs::write(dir.join(ENDED), if out_of_memory { OUT_OF_MEMORY } else { "" })?;
+    match idle {
+        Err(error) if !out_of_memory => Err(other(error)),
+        _ => Ok(code),
+    }
+}
+
+fn other(error: Error) -> io::Error {
+    io::Error::other(error.message().to_owned())
+}
+
+/// Returns the paths of the layout that exist, parents first.
+fn binds(layout: &Layout) -> Vec<Bind> {
+    let existing = layout.mounts.iter().filter(|mount| mount.from.exists());
+    let bind = |mount: &super::Mount| Bind {
+        from: mount.from.clone(),
+        to: mount.to.clone(),
+        writable: mount.access == Access::Write,
+    };
+    existing.map(bind).collect()
+}
+
+/// Removes everything in `dir`/`below` but the directories that lead to a kept path.
+fn empty_except(dir: &Path, below: &Path, kept: &[&Path]) -> Result<()> {
+    let place = dir.join(below);
+    for entry in fs::read_dir(&place).map_err(error::io("read", &place))?.flatten() {
+        let path = below.join(entry.file_name());
+        if !kept.iter().any(|kept| kept.starts_with(&path)) {
+            tree::remove(&dir.join(&path))?;
+        } else if !kept.contains(&path.as_path()) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            empty_except(dir, &path, kept)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    if !from.is_dir() {
+        return fs::copy(from, to).map(drop);
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_directories_are_emptied_around_mount_points() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |path: &str| fs::create_dir_all(dir.path().join(path)).unwrap();
+        for path in ["project/.git", "project/left", "project-2", "other"] {
+            make(path);
+        }
+        fs::write(dir.path().join("file"), "").unwrap();
+        empty_except(dir.path(), Path::new(""), &[Path::new("project/.git")]).unwrap();
+        let mut left = Vec::new();
+        tree::walk(dir.path(), |path, _| {
+            left.push(path.to_owned());
+            true
+        });
+        assert_eq!(left, [Path::new("project"), Path::new("project/.git")]);
+    }
+}
