@@ -25,6 +25,9 @@ use crate::worker::check_worktree;
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
 
+/// Directory of a feature with the private files of sandboxes in staging.
+pub const STAGING_SANDBOX: &str = "staging-sandbox";
+
 pub(super) struct StagingWorktree<'a> {
     integration: &'a Integration,
     pub path: PathBuf,
@@ -144,7 +147,7 @@ impl<'a> StagingWorktree<'a> {
         let Integration { project, paths, confinement, identity, known, .. } = self.integration;
         known.restore(&self.index)?;
         let confined = Confined {
-            dir: paths.dir().join("staging-sandbox"),
+            dir: paths.dir().join(STAGING_SANDBOX),
             worktree: &self.path,
             root: project.root(),
             common_dir: project.common_dir(),
