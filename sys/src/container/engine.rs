@@ -88,16 +88,12 @@ impl Engine {
             }
         }
         Err(Error::new(Kind::Preflight, format!("no container engine answers: {}", reasons.join("; ")))
-            .hint("Start Docker or Podman, or run without containers: --mode subprocess."))
+            .hint("Start Docker, or the service of Podman (`systemctl --user start podman.socket`), or use --mode subprocess."))
     }
 
     /// Returns the version of the engine, not of its client.
     pub fn version(&self) -> Result<String> {
-        let format = match self.kind {
-            EngineKind::Docker => "{{.Server.Version}}",
-            EngineKind::Podman => "{{.Client.Version}}",
-        };
-        self.call(&["version", "--format", format]).map(|text| text.trim().to_owned())
+        self.call(&["version", "--format", "{{.Server.Version}}"]).map(|text| text.trim().to_owned())
     }
 
     /// Waits for an engine that does not answer, because it may be starting again.
@@ -113,7 +109,12 @@ impl Engine {
     }
 
     pub(super) fn cmd(&self) -> Cmd {
-        Cmd::new(&self.program).envs(self.environment()).cwd("/")
+        let cmd = Cmd::new(&self.program).envs(self.environment()).cwd("/");
+        match self.kind {
+            EngineKind::Docker => cmd,
+            // Through its service: otherwise containers would be processes below ours and end with them.
+            EngineKind::Podman => cmd.arg("--remote"),
+        }
     }
 
     fn environment(&self) -> BTreeMap<OsString, OsString> {
@@ -164,7 +165,7 @@ impl Engine {
     pub(super) fn inspect(&self, kind: &str, name: &str, format: &str) -> Result<Option<String>> {
         match self.call(&["inspect", "--type", kind, "--format", format, name]) {
             Ok(text) => Ok(Some(text)),
-            Err(error) if error.message().to_ascii_lowercase().contains("no such") => Ok(None),
+            Err(error) if is_unknown(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -199,7 +200,7 @@ impl Engine {
         }
         let args = ["rm", "--force", "--volumes"].into_iter().chain(names.iter().map(String::as_str));
         match self.call(&args.collect::<Vec<_>>()) {
-            Err(error) if !error.message().to_ascii_lowercase().contains("no such") => Err(error),
+            Err(error) if !is_unknown(&error) => Err(error),
             _ => Ok(()),
         }
     }
@@ -213,4 +214,10 @@ impl Engine {
     pub(super) fn needs_classic_builder(&self) -> bool {
         self.kind == EngineKind::Docker && !self.has_buildkit()
     }
+}
+
+/// Returns whether the engine said that it has no such container or image, as Docker or as Podman says it.
+fn is_unknown(error: &Error) -> bool {
+    let said = error.message().to_ascii_lowercase();
+    ["no such", "not known", "no container with"].iter().any(|text| said.contains(text))
 }

@@ -96,7 +96,19 @@ impl Engine {
             "touch /run/mahabharatha/made; for p; do command -v \"$p\" >/dev/null || echo \"missing $p\"; done";
         let cmd = self
             .cmd()
-            .args(["run", "--rm", "--network", "none", "--pull", "never", "--cap-drop", "ALL", "--user", &user()])
+            .args([
+                "run",
+                "--rm",
+                "--init",
+                "--network",
+                "none",
+                "--pull",
+                "never",
+                "--cap-drop",
+                "ALL",
+                "--user",
+                &user(),
+            ])
             .args(["--read-only", "--security-opt", "label=disable"])
             .args(self.user_options())
             .arg("--mount")

@@ -65,6 +65,22 @@ impl Sandbox {
         Ok(())
     }
 
+    /// Creates what paths are mounted on in private directories. The engine would do so as root, and only root could remove it.
+    pub(super) fn make_mount_points(&self) -> Result<()> {
+        for mount in self.layout.mounts.iter().filter(|mount| mount.from.exists()) {
+            for (part, to) in WRITABLE.map(|(part, to)| (part, to.replace("{}", PRIVATE))) {
+                let below = mount.to.strip_prefix(&to).ok().filter(|path| !path.as_os_str().is_empty());
+                let Some(place) = below.map(|below| self.dir.join(part).join(below)) else { continue };
+                let dir = if mount.from.is_dir() { Some(place.as_path()) } else { place.parent() };
+                dir.map_or(Ok(()), fs::create_dir_all).map_err(error::io("create", &place))?;
+                if !mount.from.is_dir() && !place.exists() {
+                    fs::write(&place, "").map_err(error::io("create", &place))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Makes git inside use the private directory, by a `.git` file over that of the worktree.
     pub(super) fn link_git(&mut self) -> Result<()> {
         let (file, text) = (self.dir.join("dotgit"), format!("gitdir: {PRIVATE}/git\n"));

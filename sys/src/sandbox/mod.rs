@@ -329,6 +329,9 @@ impl Sandbox {
         if self.layout.isolation == Isolation::Off {
             return Ok(cmd.cwd(&self.layout.workdir));
         }
+        if self.layout.isolation == Isolation::Container {
+            self.make_mount_points()?;
+        }
         let mut layout = self.layout.clone();
         // Parents first, so that what is below them is mounted over them.
         layout.mounts.sort_by_key(|mount| mount.to.components().count());

@@ -42,6 +42,7 @@ pub use command::verification_name;
 pub use gate::{GateCall, Gated};
 pub use known::KnownFiles;
 pub(super) use stage::objection;
+pub(super) use worktree::STAGING_SANDBOX;
 
 /// Everything needed to integrate the levels of one feature.
 pub struct Integration {

@@ -27,6 +27,9 @@ use crate::worker::check_worktree;
 /// Files of an unfinished merge in a worktree's git directory.
 const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"];
 
+/// Directory of a feature with the private files of sandboxes in staging.
+pub const STAGING_SANDBOX: &str = "staging-sandbox";
+
 /// Modes of files in a tree.
 const REGULAR: u32 = 0o100_644;
 const EXECUTABLE: u32 = 0o100_755;
@@ -182,7 +185,7 @@ impl<'a> StagingWorktree<'a> {
         let Integration { project, paths, confinement, identity, known, .. } = self.integration;
         known.restore(&self.index)?;
         let confined = Confined {
-            dir: paths.dir().join("staging-sandbox"),
+            dir: paths.dir().join(STAGING_SANDBOX),
             worktree: &self.path,
             root: project.root(),
             common_dir: project.common_dir(),

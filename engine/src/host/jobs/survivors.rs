@@ -17,7 +17,9 @@ use mahabharatha_sys::proc::{self, MARKER, ProcessId};
 use mahabharatha_sys::project::FeaturePaths;
 use mahabharatha_sys::store::atomic::write_atomic;
 use mahabharatha_sys::store::locks::JobLock;
+use mahabharatha_sys::store::tree;
 
+use super::super::integrate::STAGING_SANDBOX;
 use super::Control;
 use crate::containers::{self, slot_of};
 use crate::lease;
@@ -159,7 +161,12 @@ fn container_of(spec: &JobSpec) -> Option<Container> {
 pub fn remove_containers(paths: &FeaturePaths) -> Result<usize> {
     let specs = alive(paths.dir()).into_iter().filter_map(|(dir, _)| JobSpec::read(&dir).ok());
     let used: Vec<String> = specs.map(|spec| slot_of(spec.job.worker)).collect();
-    containers::remove_left(paths.dir(), |slot| used.iter().any(|used| used == slot))
+    let removed = containers::remove_left(paths.dir(), |slot| used.iter().any(|used| used == slot))?;
+    if removed > 0 && used.is_empty() {
+        // The directories that staging's container had mounted.
+        tree::remove(&paths.dir().join(STAGING_SANDBOX))?;
+    }
+    Ok(removed)
 }
 
 /// Ends every process with the mark of this directory or one below it. Returns how many.
