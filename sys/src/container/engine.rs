@@ -15,6 +15,9 @@ use crate::proc::{self, Cmd, Ended, bounded_text};
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long an engine that is being restarted is waited for.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for which a container may be in the course of being removed.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(30);
+const REMOVAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const RESTART_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Bytes kept from an error message of the engine.
 const MESSAGE_BYTES: (usize, usize) = (512, 2048);
@@ -198,10 +201,18 @@ impl Engine {
         if names.is_empty() {
             return Ok(());
         }
-        let args = ["rm", "--force", "--volumes"].into_iter().chain(names.iter().map(String::as_str));
-        match self.call(&args.collect::<Vec<_>>()) {
-            Err(error) if !is_unknown(&error) => Err(error),
-            _ => Ok(()),
+        let args: Vec<&str> =
+            ["rm", "--force", "--volumes"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let deadline = Instant::now() + REMOVAL_TIMEOUT;
+        loop {
+            match self.call(&args) {
+                // Somebody else removes it.
+                Err(error) if error.message().contains("already in progress") && Instant::now() < deadline => {
+                    std::thread::sleep(REMOVAL_POLL_INTERVAL);
+                }
+                Err(error) if !is_unknown(&error) => return Err(error),
+                _ => return Ok(()),
+            }
         }
     }
 

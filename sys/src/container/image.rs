@@ -128,7 +128,8 @@ impl Engine {
                 "Build or name an image for this one.",
             );
         }
-        if !ended.success() && output.contains("\"sh\"") {
+        // As the engine says it, and as its init does.
+        if !ended.success() && ["\"sh\"", "exec sh failed"].iter().any(|text| output.contains(text)) {
             return refuse(format!("the image {image} has no `sh`"), "Add a shell to it, such as busybox or dash.");
         }
         if !ended.success() {
