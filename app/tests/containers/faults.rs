@@ -90,6 +90,8 @@ fn images_that_cannot_be_used_are_refused_before_anything_starts() {
     project.run(&["run"]).code(7).says("building the image from").says("the last line");
     broken(&format!("FROM {BASE}\nRUN rm /usr/bin/git\n"), "has no git");
     broken("FROM scratch\nLABEL a=b\n", "has no `sh`");
+    let foreign = "RUN echo of another machine > /bin/s && chmod +x /bin/s && mv /bin/s /bin/sh";
+    broken(&format!("FROM {BASE}\n{foreign}\n"), "is for another architecture");
     project.write(".devcontainer/devcontainer.json", "{}");
     project.run(&["run"]).code(7).says("names neither an image");
     std::fs::remove_dir_all(project.join(".devcontainer")).unwrap();
