@@ -38,6 +38,22 @@ fn a_killed_container_is_replaced() {
 }
 
 #[test]
+fn a_gate_whose_container_is_killed_runs_again() {
+    // Waits on the base, the first time.
+    let gate = "test -e a.txt || test -e seen || { touch seen; sleep 1000; }";
+    let Some(project) = Project::new(&format!("quality_gates: [ {{ name: all, command: '{gate}' }} ]\n")) else {
+        return;
+    };
+    project.graph("x", &[task("A", "echo a > a.txt", "true")]);
+    let run = project.spawn(&["run", "-w", "1"]);
+    project.wait_for(".mahabharatha/worktrees/x/staging/seen");
+    let name = project.containers().into_iter().find(|name| name.ends_with("staging")).unwrap();
+    project.docker(&["kill", &name]);
+    run.wait().code(0);
+    project.nothing_is_left();
+}
+
+#[test]
 fn a_removed_container_is_replaced() {
     let Some(project) = Project::new("") else { return };
     project.graph("x", &[task("A", &first("touch begun; sleep 1000"), "true")]);
