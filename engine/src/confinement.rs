@@ -77,6 +77,7 @@ impl Confinement {
         let place = Workplace { worktree: confined.worktree, appears_at: confined.root, writable: true };
         let mut sandbox = match &self.containers {
             Some(containers) => {
+                containers.record()?;
                 let container = containers.container(&confined.slot, confined.ports);
                 Sandbox::in_container(&confined.dir, container, place)?
             }

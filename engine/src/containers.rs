@@ -46,6 +46,8 @@ pub struct Containers {
     /// The project's rules, which programs may read.
     pub rules: PathBuf,
     feature: Feature,
+    /// Directory of the feature's state.
+    feature_dir: PathBuf,
     labels: BTreeMap<String, String>,
 }
 
@@ -119,6 +121,7 @@ impl Containers {
             network: config.launcher.network.clone(),
             rules: project.root().join(RULES),
             feature: feature.clone(),
+            feature_dir: project.feature(feature).dir().to_owned(),
             labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         })
     }
@@ -184,18 +187,18 @@ impl Containers {
         Path::new("/specs").join(self.feature.as_str())
     }
 
-    /// Records that there may be containers from now on.
-    pub fn record(&self, feature_dir: &Path) -> Result<()> {
+    /// Records that there may be containers from now on. Called before each program that needs one.
+    pub fn record(&self) -> Result<()> {
         let labels = self.labels.iter().filter(|(key, _)| *key != RUN);
         let labels = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
         let record = Record { engine: self.engine.clone(), labels };
         let bytes = serde_json::to_vec(&record).map_err(Error::caused("cannot write the record of containers"))?;
-        write_projected(&feature_dir.join(RECORD), &bytes)
+        write_projected(&self.feature_dir.join(RECORD), &bytes)
     }
 }
 
 /// Removes the containers that runs of a feature left, except those of slots that are used. Returns how many.
-pub fn remove_left(feature_dir: &Path, is_used: impl Fn(&str) -> bool) -> Result<usize> {
+pub fn remove_left(feature_dir: &Path, used: &[String]) -> Result<usize> {
     let file = feature_dir.join(RECORD);
     let Ok(bytes) = bounded::read(&file, SMALL_FILE_BYTES) else { return Ok(0) };
     let Ok(record) = serde_json::from_slice::<Record>(&bytes) else { return Ok(0) };
@@ -204,8 +207,8 @@ pub fn remove_left(feature_dir: &Path, is_used: impl Fn(&str) -> bool) -> Result
             .hint("Start the engine again; `mahabharatha cleanup` then removes them.")
     };
     let found = record.engine.labelled(&record.labels, WORKER).map_err(cannot)?;
-    let (used, left): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, slot)| is_used(slot));
-    let names: Vec<String> = left.into_iter().map(|(name, _)| name).collect();
+    let left = found.into_iter().filter(|(_, slot)| !used.contains(slot));
+    let names: Vec<String> = left.map(|(name, _)| name).collect();
     record.engine.remove(&names).map_err(cannot)?;
     if used.is_empty() {
         fs::remove_file(&file).map_err(io("remove", &file))?;

@@ -31,11 +31,12 @@ fn nothing_else_of_the_machine_is_seen_or_writable() {
 
 #[test]
 fn secrets_are_only_in_the_environment_of_the_program() {
-    let Some(project) = Project::new("env: { pass: [TOKEN] }\n") else { return };
-    let agent = "test ${#TOKEN} = 12 || exit 1; touch begun; while test ! -e go; do sleep 0.1; done; rm -f begun go; echo a > a.txt";
+    let Some(project) = Project::new("env: { pass: [TOKEN, TOOLS] }\n") else { return };
+    let agent = "test ${#TOKEN} = 12 && test -z \"$TOOLS\" || exit 1; touch begun; while test ! -e go; do sleep 0.1; done; rm -f begun go; echo a > a.txt";
     project.graph("x", &[task("A", agent, "test ${#TOKEN} = 12 || test -z \"$MAHABHARATHA_ATTEMPT\"")]);
     let mut command = project.command(&["run", "-w", "1"]);
-    command.env("TOKEN", "s3cret value");
+    // A path of this machine means nothing inside.
+    command.env("TOKEN", "s3cret value").env("TOOLS", project.home());
     let run = crate::support::Background::start(command);
     project.wait_for_agent("begun");
     let names = project.containers();

@@ -38,6 +38,22 @@ fn a_killed_container_is_replaced() {
 }
 
 #[test]
+fn a_gate_whose_container_is_killed_runs_again() {
+    // Waits on the base, the first time.
+    let gate = "test -e a.txt || test -e seen || { touch seen; sleep 1000; }";
+    let Some(project) = Project::new(&format!("quality_gates: [ {{ name: all, command: '{gate}' }} ]\n")) else {
+        return;
+    };
+    project.graph("x", &[task("A", "echo a > a.txt", "true")]);
+    let run = project.spawn(&["run", "-w", "1"]);
+    project.wait_for(".mahabharatha/worktrees/x/staging/seen");
+    let name = project.containers().into_iter().find(|name| name.ends_with("staging")).unwrap();
+    project.docker(&["kill", &name]);
+    run.wait().code(0);
+    project.nothing_is_left();
+}
+
+#[test]
 fn a_removed_container_is_replaced() {
     let Some(project) = Project::new("") else { return };
     project.graph("x", &[task("A", &first("touch begun; sleep 1000"), "true")]);
@@ -97,6 +113,8 @@ fn images_that_cannot_be_used_are_refused_before_anything_starts() {
     project.run(&["run"]).code(7).says("building the image from").says("the last line");
     broken(&format!("FROM {BASE}\nRUN rm /usr/bin/git\n"), "has no git");
     broken("FROM scratch\nLABEL a=b\n", "has no `sh`");
+    let foreign = "RUN echo of another machine > /bin/s && chmod +x /bin/s && mv /bin/s /bin/sh";
+    broken(&format!("FROM {BASE}\n{foreign}\n"), "is for another architecture");
     project.write(".devcontainer/devcontainer.json", "{}");
     project.run(&["run"]).code(7).says("names neither an image");
     std::fs::remove_dir_all(project.join(".devcontainer")).unwrap();

@@ -1,6 +1,7 @@
 //! Whole runs: agents, verifications and gates work as usual.
 
 use crate::engine::{BASE, Project, task};
+use crate::support::Ran;
 
 #[test]
 fn a_run_succeeds_and_leaves_no_container() {
@@ -72,4 +73,27 @@ fn a_compose_service_is_built() {
     project.run(&["run"]).code(0).says("building the image");
     let tree = project.tree("HEAD");
     assert_eq!((tree["a.txt"].as_str(), tree["b.txt"].as_str()), ("1", "2"));
+}
+
+#[test]
+fn a_session_that_does_tasks_itself_verifies_in_containers() {
+    let gates = "quality_gates: [ { name: all, command: test -e /made } ]\n";
+    let Some(project) = Project::with_image(gates, &format!("FROM {BASE}\nRUN echo 1 > /made\n")) else { return };
+    let mut by_hand = task("A", "", "test -e /made && test -s a.txt");
+    by_hand.as_object_mut().unwrap().remove("run");
+    project.graph("x", &[by_hand]);
+    let call = |args: &[&str]| {
+        let ran = Ran::of(project.command(args).env("CLAUDE_CODE_SESSION_ID", "one").output().unwrap());
+        project.nothing_is_left();
+        ran
+    };
+    call(&["task", "start"]).code(0);
+    let claimed = call(&["task", "claim", "A", "--json"]).code(0).json();
+    let worktree = claimed["claimed"][0]["worktree"].as_str().unwrap().to_owned();
+    call(&["task", "verify", "A"]).code(1);
+    std::fs::write(format!("{worktree}/a.txt"), "a\n").unwrap();
+    call(&["task", "verify", "A"]).code(0);
+    call(&["task", "complete", "A"]).code(0);
+    call(&["merge", "--level", "1"]).code(0);
+    assert_eq!(project.tree("HEAD")["a.txt"], "a");
 }

@@ -71,7 +71,6 @@ impl Context {
     pub fn new(project: &Project, paths: &FeaturePaths, run: &Run, settings: Settings) -> Result<Context> {
         let Settings { config, agent, ports, containers } = settings;
         let containers = containers.map(|containers| containers.of_run(run.started_at()));
-        containers.as_ref().map_or(Ok(()), |containers| containers.record(paths.dir()))?;
         let repository = Git::repository(project.common_dir());
         Ok(Context(Arc::new(Inner {
             identity: project.identity()?,

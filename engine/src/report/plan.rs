@@ -33,7 +33,7 @@ pub fn render_plan(plan: &Plan, graph: &TaskGraph, commands: &[(String, String)]
 
 /// Formats how containers would be made, each heading with its lines.
 pub fn render_containers(outline: &[(&'static str, Vec<String>)]) -> String {
-    let mut out = String::from("Containers, one for each worker and one for staging:\n\n");
+    let mut out = String::from("\nContainers, one for each worker and one for staging:\n\n");
     for (heading, lines) in outline {
         for (number, line) in lines.iter().enumerate() {
             let heading = if number == 0 { heading } else { "" };

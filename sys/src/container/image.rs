@@ -122,14 +122,15 @@ impl Engine {
         let owner = fs::symlink_metadata(&made).map(|found| found.uid());
         let _ = fs::remove_file(&made);
         let refuse = |why: String, hint: &str| Err(Error::new(Kind::Preflight, why).hint(hint));
-        if output.contains("exec format error") {
+        if output.to_ascii_lowercase().contains("exec format error") {
             return refuse(
                 format!("the image {image} is for another architecture than this machine"),
                 "Build or name an image for this one.",
             );
         }
-        // As the engine says it, and as its init does.
-        if !ended.success() && ["\"sh\"", "exec sh failed"].iter().any(|text| output.contains(text)) {
+        // As the engine says it, and as the init processes of Docker and Podman do.
+        let no_shell = ["\"sh\"", "exec sh failed", "failed to exec pid1"];
+        if !ended.success() && no_shell.iter().any(|text| output.contains(text)) {
             return refuse(format!("the image {image} has no `sh`"), "Add a shell to it, such as busybox or dash.");
         }
         if !ended.success() {

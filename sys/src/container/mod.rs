@@ -73,8 +73,14 @@ impl Container {
     /// Makes sure that the container runs with exactly these paths; replaces one that was made otherwise or has ended.
     pub fn ensure(&self, binds: &[Bind]) -> Result<()> {
         let layout = hash(&self.options(binds), binds);
-        self.engine.wait_until_reachable()?;
-        match self.state()? {
+        let state = match self.state() {
+            Err(_) => {
+                self.engine.wait_until_reachable()?;
+                self.state()?
+            }
+            Ok(state) => state,
+        };
+        match state {
             State::Running { layout: found } if found == layout => return Ok(()),
             State::Missing => {}
             State::Running { .. } | State::Ended { .. } => self.remove()?,

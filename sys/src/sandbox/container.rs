@@ -166,7 +166,8 @@ pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> i
     let network = if layout.network { container.network.clone() } else { "none".to_owned() };
     let container = Arc::new(Container { network, ..container });
     container.ensure(&binds(layout)).map_err(other)?;
-    let env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let env: BTreeMap<OsString, OsString> =
+        std::env::vars_os().filter(|(key, value)| means_something(layout, key, value)).collect();
     let exec = container.exec(layout.workdir.as_os_str(), &env).arg(program).args(args).inherited().spawn()?;
     let target = Arc::clone(&container);
     signals::listen(move |_, _| target.terminate())?;
@@ -186,6 +187,18 @@ pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> i
         Err(error) if !out_of_memory => Err(other(error)),
         _ => Ok(code),
     }
+}
+
+/// Returns whether a variable is of use inside. The path of a toolchain or certificate of this machine is not, and would be
+/// taken for that of the image.
+fn means_something(layout: &Layout, key: &OsStr, value: &OsStr) -> bool {
+    let path = Path::new(value);
+    let shows = |mount: &super::Mount| {
+        let below = path.strip_prefix(&mount.to);
+        below.is_ok_and(|below| below.as_os_str().is_empty() || mount.from.join(below).exists())
+    };
+    let is_inside = || layout.mounts.iter().any(shows);
+    key.as_encoded_bytes().starts_with(b"MAHABHARATHA_") || !path.is_absolute() || is_inside() || !path.exists()
 }
 
 fn other(error: Error) -> io::Error {

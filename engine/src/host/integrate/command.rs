@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
-use mahabharatha_core::config::Gate;
+use mahabharatha_core::config::{Gate, Isolation};
 use mahabharatha_core::ids::{Oid, TaskId};
 use mahabharatha_core::run::event::{GateFailure, GatePass};
 use mahabharatha_sys::crash;
@@ -107,6 +107,14 @@ pub fn verification_name(task: &TaskId) -> String {
 impl Integration {
     /// Runs the command in the worktree as it is now. No process of the command survives this call. `at` names the log.
     pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
+        match self.run_once(worktree, at, check) {
+            // A container may have been killed, or its engine restarted: once more, in a new one.
+            Err(_) if self.confinement.isolation == Isolation::Container => self.run_once(worktree, at, check),
+            ran => ran,
+        }
+    }
+
+    fn run_once(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
         if self.cancel.is_cancelled() {
             return Ok(Ran::Cancelled);
         }

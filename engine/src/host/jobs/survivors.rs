@@ -161,7 +161,7 @@ fn container_of(spec: &JobSpec) -> Option<Container> {
 pub fn remove_containers(paths: &FeaturePaths) -> Result<usize> {
     let specs = alive(paths.dir()).into_iter().filter_map(|(dir, _)| JobSpec::read(&dir).ok());
     let used: Vec<String> = specs.map(|spec| slot_of(spec.job.worker)).collect();
-    let removed = containers::remove_left(paths.dir(), |slot| used.iter().any(|used| used == slot))?;
+    let removed = containers::remove_left(paths.dir(), &used)?;
     if removed > 0 && used.is_empty() {
         // The directories that staging's container had mounted.
         tree::remove(&paths.dir().join(STAGING_SANDBOX))?;

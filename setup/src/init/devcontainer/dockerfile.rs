@@ -101,7 +101,7 @@ fn go(survey: &Survey) -> &'static str {
     }
 }
 
-/// Makes the Rust directories writable for any user, because a toolchain file may make `rustup` install another
+/// Leaves CARGO_HOME to the user's home directory, since workers may have a read-only root. Makes the Rust directories writable for any user, because a toolchain file may make `rustup` install another
 /// version. Only files that are not writable yet are changed, since changing all of them would duplicate everything in
 /// the layer.
 fn rust(survey: &Survey) -> String {
@@ -110,7 +110,7 @@ fn rust(survey: &Survey) -> String {
     }
     let image = "rust:1-bookworm";
     format!(
-        "\nENV RUSTUP_HOME=/usr/local/rustup CARGO_HOME=/usr/local/cargo PATH=/usr/local/cargo/bin:$PATH\n\
+        "\nENV RUSTUP_HOME=/usr/local/rustup PATH=/usr/local/cargo/bin:$PATH\n\
          COPY --from={image} /usr/local/rustup /usr/local/rustup\n\
          COPY --from={image} /usr/local/cargo /usr/local/cargo\n\
          RUN rustup component add clippy rustfmt \\\n    \
