@@ -105,7 +105,7 @@ impl Project {
     }
 }
 
-/// Whatever a test left, and the project's images.
+/// Removes what a test left.
 impl Drop for Project {
     fn drop(&mut self) {
         for name in self.containers() {

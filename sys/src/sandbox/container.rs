@@ -12,7 +12,7 @@ use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, make_p
 use crate::bounded::{self, SMALL_FILE_BYTES};
 use crate::container::{Bind, Container};
 use crate::error::{self, Error, Result};
-use crate::proc::Exit;
+use crate::proc::{Exit, MARKER};
 use crate::signals;
 use crate::store::tree;
 
@@ -198,7 +198,8 @@ fn means_something(layout: &Layout, key: &OsStr, value: &OsStr) -> bool {
         below.is_ok_and(|below| below.as_os_str().is_empty() || mount.from.join(below).exists())
     };
     let is_inside = || layout.mounts.iter().any(shows);
-    key.as_encoded_bytes().starts_with(b"MAHABHARATHA_") || !path.is_absolute() || is_inside() || !path.exists()
+    // By the mark our processes are found.
+    key == MARKER || !path.is_absolute() || is_inside() || !path.exists()
 }
 
 fn other(error: Error) -> io::Error {
