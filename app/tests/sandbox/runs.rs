@@ -68,7 +68,13 @@ fn verifications_do_not_meet(sandbox: &str, leaves: &str, sees: &str) {
 
 #[test]
 fn no_verification_sees_what_another_one_left() {
-    let in_overlay = ("echo x > ~/.cargo/registry/x", "test -e ~/.cargo/registry/x");
+    let in_overlay = [
+        ("echo x > ~/.cargo/registry/x", "test -e ~/.cargo/registry/x"),
+        // Overlays have directories with this name too.
+        ("mkdir ~/.cargo/registry/work && echo x > ~/.cargo/registry/work/x", "test -e ~/.cargo/registry/work/x"),
+        // The parent of a mount point.
+        ("echo x > ~/.cargo/config.toml", "test -e ~/.cargo/config.toml"),
+    ];
     let anywhere = [
         ("echo x > ~/x", "test -e ~/x"),
         ("chmod 500 ~", "test ! -w ~"),
@@ -77,7 +83,7 @@ fn no_verification_sees_what_another_one_left() {
         ("git commit --quiet --allow-empty -m x", "git log -1 --format=%s | grep x"),
         ("echo '[x] y = z' > ~/.gitconfig", "git config x.y"),
     ];
-    for (leaves, sees) in anywhere.iter().chain([&in_overlay]) {
+    for (leaves, sees) in anywhere.iter().chain(&in_overlay) {
         verifications_do_not_meet("bwrap", leaves, sees);
     }
     // Root may write anywhere in its home.

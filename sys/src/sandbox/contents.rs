@@ -1,19 +1,19 @@
 //! What programs left in the private directories of a sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{LAYOUT, Layout};
-use crate::store::tree;
 
-/// Everything in the private directories, with what tells that it was touched.
+/// Everything in the private directories.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Contents(BTreeMap<PathBuf, Touched>);
+pub struct Contents(BTreeMap<PathBuf, Fingerprint>);
 
+/// What tells that a file or directory was touched.
 #[derive(Debug, PartialEq, Eq)]
-enum Touched {
+enum Fingerprint {
     Directory {
         mode: u32,
     },
@@ -27,31 +27,37 @@ enum Touched {
 
 impl Contents {
     /// Lists what is in the directory of a sandbox with this layout, except for mount points. `home` is the home
-    /// directory as programs inside see it.
-    pub(super) fn list(dir: &Path, layout: &Layout, home: &Path) -> Contents {
+    /// directory as programs inside see it. `None` if something cannot be listed.
+    pub(super) fn list(dir: &Path, layout: &Layout, home: &Path) -> Option<Contents> {
         let mount_points = mount_points(layout, home);
         let mut found = BTreeMap::new();
-        tree::walk(dir, |path, entry| {
-            let Ok(metadata) = entry.metadata() else { return false };
-            if is_of_the_kernel(path) || path == Path::new(LAYOUT) {
-                return false;
+        let mut open = vec![PathBuf::new()];
+        while let Some(place) = open.pop() {
+            for entry in fs::read_dir(dir.join(&place)).ok()? {
+                let entry = entry.ok()?;
+                let (path, metadata) = (place.join(entry.file_name()), entry.metadata().ok()?);
+                if is_overlay_workdir(&path) || path == Path::new(LAYOUT) {
+                    continue;
+                }
+                if metadata.is_dir() {
+                    open.push(path.clone());
+                }
+                if metadata.is_symlink() || !mount_points.contains(&path) {
+                    found.insert(path, Fingerprint::new(&metadata));
+                }
             }
-            if !mount_points.contains(path) {
-                found.insert(path.to_owned(), Touched::new(&metadata));
-            }
-            true
-        });
-        Contents(found)
+        }
+        Some(Contents(found))
     }
 }
 
-impl Touched {
-    fn new(found: &Metadata) -> Touched {
+impl Fingerprint {
+    fn new(found: &Metadata) -> Fingerprint {
         match found.is_dir() {
-            true => Touched::Directory { mode: found.mode() },
+            true => Fingerprint::Directory { mode: found.mode() },
             false => {
                 let changed = (found.ctime(), found.ctime_nsec());
-                Touched::File { inode: found.ino(), size: found.size(), changed }
+                Fingerprint::File { inode: found.ino(), size: found.size(), changed }
             }
         }
     }
@@ -69,7 +75,9 @@ fn mount_points(layout: &Layout, home: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// Whether the path is one that an overlay needs for itself.
-fn is_of_the_kernel(path: &Path) -> bool {
-    path.starts_with("caches") && (path.ends_with("work") || path.ends_with("merged"))
+/// Whether an overlay needs the directory for itself.
+fn is_overlay_workdir(path: &Path) -> bool {
+    let mut parts = path.iter();
+    let begins_so = parts.next().is_some_and(|part| part == "caches") && parts.next().is_some();
+    begins_so && parts.next().is_some_and(|part| part == "work" || part == "merged") && parts.next().is_none()
 }
