@@ -89,8 +89,12 @@ impl Confinement {
         let has_specs = confined.spec_dir.is_dir() && bounded::check_place(confined.spec_dir).is_ok();
         match &self.containers {
             Some(containers) => {
-                sandbox.read_at(&containers.rules, Path::new("/rules"));
-                sandbox.read_at(confined.spec_dir, &containers.specs());
+                if bounded::check_below(confined.root, &containers.rules).is_ok() {
+                    sandbox.read_at(&containers.rules, Path::new("/rules"));
+                }
+                if has_specs {
+                    sandbox.read_at(confined.spec_dir, &containers.specs());
+                }
                 sandbox.set_variable("MAHABHARATHA_SPEC_DIR", &containers.specs());
             }
             None if has_specs => sandbox.read(confined.spec_dir),

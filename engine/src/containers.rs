@@ -81,7 +81,7 @@ pub fn name_of(project: &Project, feature: &Feature, slot: &str) -> String {
 fn project_label(project: &Project) -> String {
     let mut hasher = DefaultHasher::new();
     project.common_dir().hash(&mut hasher);
-    format!("{:08x}", hasher.finish() as u32)
+    format!("{:016x}", hasher.finish())
 }
 
 impl Containers {
@@ -98,7 +98,7 @@ impl Containers {
                 .hint("Set it to false, or use --mode subprocess."));
         }
         let engine = Engine::find(config.launcher.engine)?;
-        let source = Source::find(project.root())?;
+        let source = Source::find(project.root(), &config.env.pass)?;
         let name = image_name(project, &source)?;
         let image = match engine.image(&name)? {
             Some(id) => id,
@@ -127,8 +127,8 @@ impl Containers {
     }
 
     /// Returns the image that a run would use, without making it.
-    pub fn find_image(project: &Project, engine: &Engine) -> Result<FoundImage> {
-        let source = Source::find(project.root())?;
+    pub fn find_image(project: &Project, config: &Config, engine: &Engine) -> Result<FoundImage> {
+        let source = Source::find(project.root(), &config.env.pass)?;
         let name = image_name(project, &source)?;
         let built_in = bounded::read_to_string(&build_record(project, &name), SMALL_FILE_BYTES).ok();
         Ok(FoundImage { id: engine.image(&name)?, name: format!("{name} ({source})"), built_in })
@@ -137,7 +137,7 @@ impl Containers {
     /// Describes the containers that a run would use, without making anything: headings, each with its lines.
     pub fn outline(project: &Project, specs: &Path, config: &Config) -> Result<Vec<(&'static str, Vec<String>)>> {
         let engine = Engine::find(config.launcher.engine)?;
-        let image = Containers::find_image(project, &engine)?;
+        let image = Containers::find_image(project, config, &engine)?;
         let there = if image.id.is_some() { "on this machine" } else { "to be built or pulled" };
         let root = project.root();
         let feature = specs.file_name().unwrap_or_default().display();
@@ -201,7 +201,8 @@ impl Containers {
 pub fn remove_left(feature_dir: &Path, used: &[String]) -> Result<usize> {
     let file = feature_dir.join(RECORD);
     let Ok(bytes) = bounded::read(&file, SMALL_FILE_BYTES) else { return Ok(0) };
-    let Ok(record) = serde_json::from_slice::<Record>(&bytes) else { return Ok(0) };
+    let record: Record =
+        serde_json::from_slice(&bytes).map_err(Error::caused(format!("cannot read {}", file.display())))?;
     let cannot = |error: Error| {
         Error::new(Kind::Failed, format!("containers could not be removed: {}", error.message()))
             .hint("Start the engine again; `mahabharatha cleanup` then removes them.")

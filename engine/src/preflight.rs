@@ -348,7 +348,7 @@ pub fn check_containers(report: &mut Report, project: &Project, config: &Config)
         Err(error) => return report.fail_with("containers", error),
     };
     report.ok("containers", format!("{engine} {}", engine.version()?));
-    match Containers::find_image(project, &engine) {
+    match Containers::find_image(project, config, &engine) {
         Err(error) => report.fail_with("containers", error)?,
         Ok(FoundImage { name, id: Some(_), built_in }) => {
             let took = built_in.map(|seconds| format!(", built in {seconds} s")).unwrap_or_default();

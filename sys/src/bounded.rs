@@ -54,6 +54,11 @@ pub fn read_inside(root: &Path, path: &Path, limit: u64) -> Result<String> {
     text(read_file(open_inside(root, path)?, limit)?)
 }
 
+/// Refuses an existing path that is outside of `root`, or leads there through a symbolic link.
+pub fn check_below(root: &Path, path: &Path) -> Result<()> {
+    check_inside(root, &path.canonicalize()?)
+}
+
 /// Refuses a place below a directory of ours that is out of the project, because of a symbolic link on the way. The
 /// place itself and its directories need not exist yet.
 pub fn check_place(path: &Path) -> Result<()> {

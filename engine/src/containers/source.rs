@@ -37,19 +37,21 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// Reads the project's `.devcontainer`.
-    pub fn find(root: &Path) -> Result<Source> {
-        let user = |name: &str| std::env::var(name).ok();
+    /// Reads the project's `.devcontainer`, in which of the user's variables only those in `pass` have a value: they end up
+    /// in the image.
+    pub fn find(root: &Path, pass: &[String]) -> Result<Source> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|_| pass.iter().any(|passed| passed == name));
         if let Some(file) = SETTINGS.iter().map(|name| root.join(name)).find(|file| file.is_file()) {
-            let found = from_settings(&read(root, &file)?, user).map_err(|why| invalid(&file, &why))?;
+            let found = from_settings(&read(root, &file)?, variable).map_err(|why| invalid(&file, &why))?;
             let ImageSource::Compose { file: named, service } = found else { return resolve(root, &file, found) };
-            return of_compose(root, &inside(root, &file, &named)?, &service);
+            return of_compose(root, &inside(root, &file, &named)?, &service, variable);
         }
         if let Some(file) = COMPOSE.iter().map(|name| root.join(name)).find(|file| file.is_file()) {
-            return of_compose(root, &file, WORKER);
+            return of_compose(root, &file, WORKER, variable);
         }
         let dockerfile = root.join(DOCKERFILE);
         if dockerfile.is_file() {
+            check(root, &dockerfile, &dockerfile)?;
             return Ok(Source::Build { dockerfile, context: root.to_owned(), args: BTreeMap::new(), target: None });
         }
         Err(Error::new(Kind::Preflight, "the project has no .devcontainer, so there is no image for containers")
@@ -83,8 +85,8 @@ impl Source {
     }
 }
 
-fn of_compose(root: &Path, file: &Path, service: &str) -> Result<Source> {
-    let found = from_compose(&read(root, file)?, service, |name| std::env::var(name).ok());
+fn of_compose(root: &Path, file: &Path, service: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Source> {
+    let found = from_compose(&read(root, file)?, service, variable);
     resolve(root, file, found.map_err(|why| invalid(file, &why))?)
 }
 
@@ -112,7 +114,16 @@ fn inside(root: &Path, file: &Path, named: &str) -> Result<PathBuf> {
             part => path.push(part),
         }
     }
-    if path.starts_with(root) { Ok(path) } else { Err(invalid(file, &format!("{named} is outside of the project"))) }
+    if !path.starts_with(root) {
+        return Err(invalid(file, &format!("{named} is outside of the project")));
+    }
+    check(root, file, &path)?;
+    Ok(path)
+}
+
+/// Refuses a path that leads out of the project through a symbolic link.
+fn check(root: &Path, file: &Path, path: &Path) -> Result<()> {
+    bounded::check_below(root, path).map_err(|error| invalid(file, &format!("{}: {error}", path.display())))
 }
 
 fn read(root: &Path, file: &Path) -> Result<String> {
@@ -163,10 +174,12 @@ fn copied(dockerfile: &str) -> Copied {
     if paths.is_empty() { Copied::Nothing } else { Copied::Paths(paths) }
 }
 
-/// Adds the names and contents of a file, or of all files below a directory.
+/// Adds the names and contents of a file, or of all files below a directory. Follows no symbolic link.
 fn hash_files(context: &Path, path: &Path, hasher: &mut DefaultHasher) {
+    let place = context.join(path);
     let mut files = vec![path.to_owned()];
-    if context.join(path).is_dir() {
+    let is_dir = place.symlink_metadata().is_ok_and(|found| found.is_dir());
+    if is_dir && bounded::check_below(context, &place).is_ok() {
         files.clear();
         tree::walk(&context.join(path), |below, _| {
             let is_hashed = !NOT_HASHED.iter().any(|name| path.join(below).starts_with(name));
@@ -176,10 +189,12 @@ fn hash_files(context: &Path, path: &Path, hasher: &mut DefaultHasher) {
         files.sort();
     }
     for file in files {
-        let bytes = bounded::read(&context.join(&file), LARGE_FILE_BYTES).ok();
-        // A directory or a huge file counts by its size.
-        let size = context.join(&file).metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
-        (file, bytes, size).hash(hasher);
+        let place = context.join(&file);
+        let found = place.symlink_metadata().ok().filter(|found| found.is_file());
+        // A huge file counts by its size and time, a link by where it leads.
+        let bytes = found.as_ref().and_then(|_| bounded::read(&place, LARGE_FILE_BYTES).ok());
+        let facts = found.map(|found| (found.len(), bytes.is_none().then(|| found.modified().ok())));
+        (file, bytes, facts, place.read_link().ok()).hash(hasher);
     }
 }
 
@@ -206,10 +221,10 @@ mod tests {
             fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
             fs::write(root.join(name), text).unwrap();
         };
-        assert!(Source::find(root).is_err());
+        assert!(Source::find(root, &[]).is_err());
         write(".devcontainer/Dockerfile", "FROM a\nCOPY tools /tools\n");
         write("tools/one", "1");
-        let hash = || Source::find(root).unwrap().content_hash().unwrap().unwrap();
+        let hash = || Source::find(root, &[]).unwrap().content_hash().unwrap().unwrap();
         let first = hash();
         write("src/main.rs", "");
         assert_eq!(hash(), first);
@@ -225,9 +240,37 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(root.join(".devcontainer").join(name), text).unwrap();
         write("devcontainer.json", r#"{"dockerComposeFile": "c.yaml", "service": "worker"}"#);
         write("c.yaml", "services: { worker: { build: { context: .., dockerfile: .devcontainer/D } } }");
-        let source = Source::find(root).unwrap();
+        write("D", "FROM a\n");
+        let source = Source::find(root, &[]).unwrap();
         assert_eq!(source.to_string(), root.join(".devcontainer/D").display().to_string());
         write("c.yaml", "services: { worker: { build: ../.. } }");
-        assert!(Source::find(root).is_err(), "outside of the project");
+        assert!(Source::find(root, &[]).is_err(), "outside of the project");
+        std::os::unix::fs::symlink("/etc", root.join("link")).unwrap();
+        write("c.yaml", "services: { worker: { build: { context: ../link, dockerfile: hostname } } }");
+        assert!(Source::find(root, &[]).is_err(), "a link out of the project");
+        fs::remove_file(root.join(".devcontainer/devcontainer.json")).unwrap();
+        fs::remove_file(root.join(".devcontainer/c.yaml")).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", root.join(".devcontainer/Dockerfile")).unwrap();
+        assert!(Source::find(root, &[]).is_err(), "a Dockerfile that is a link out of the project");
+    }
+
+    #[test]
+    fn links_are_not_followed_for_the_hash_and_only_passed_variables_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        fs::create_dir(root.join(".devcontainer")).unwrap();
+        fs::write(root.join(".devcontainer/Dockerfile"), "FROM a\nCOPY all /all\n").unwrap();
+        // To walk all of this would take minutes.
+        std::os::unix::fs::symlink("/", root.join("all")).unwrap();
+        Source::find(root, &[]).unwrap().content_hash().unwrap();
+
+        let settings = r#"{"build": {"dockerfile": "Dockerfile", "args": {"A": "x${localEnv:PATH}"}}}"#;
+        fs::write(root.join(".devcontainer/devcontainer.json"), settings).unwrap();
+        let args_of = |pass: &[String]| match Source::find(root, pass).unwrap() {
+            Source::Build { args, .. } => args["A"].clone(),
+            Source::Image(_) => panic!("no image is named"),
+        };
+        assert_eq!(args_of(&[]), "x");
+        assert_ne!(args_of(&["PATH".to_owned()]), "x");
     }
 }

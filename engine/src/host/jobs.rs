@@ -32,7 +32,7 @@ use settle::{
     when_gone,
 };
 pub use survivors::{
-    alive, end_escaped, end_survivors, end_trials, end_working_in, is_alive, remove_containers,
+    alive, end_escaped, end_survivors, end_trials, end_working_in, is_alive, remove_container_of, remove_containers,
     runs_commands_in_staging, wait_for_end,
 };
 use survivors::{end_holder, holder};

@@ -166,7 +166,7 @@ impl<'a> Caller<'a> {
         if wants_done {
             refuse_while_working(&task, &dir)?;
         }
-        let report = with_ports(place, |ports| held::end(&dir, claimed, ports, decisions))?;
+        let report = with_ports(place, &dir, |ports| held::end(&dir, claimed, ports, decisions))?;
         let command = Command::Finish { effect, task: task.clone(), attempt, report: Box::new(report.clone()) };
         let answer = Participant { place, ui, lease: &self.lease() }.ask(command)?;
         if let Some(refusal) = answer.refused.first() {
@@ -211,18 +211,18 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Leases ports while a verification runs.
-fn with_ports<T>(place: &Place, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
+/// Leases ports while a verification of the attempt runs.
+fn with_ports<T>(place: &Place, job_dir: &Path, act: impl FnOnce(Vec<u16>) -> Result<T>) -> Result<T> {
     let config = specs::load_config(&place.project)?;
     let leases = place.project.lease_ports(&config.ports, 1)?;
     let done = act(leases.iter().flat_map(|lease| lease.ports.clone()).collect());
-    jobs::remove_containers(&place.paths)?;
+    jobs::remove_container_of(job_dir);
     done
 }
 
 /// Checks ownership and verification of an attempt that a session holds.
 pub fn check(place: &Place, job_dir: &Path) -> Result<Check> {
-    with_ports(place, |ports| held::check(job_dir, ports))
+    with_ports(place, job_dir, |ports| held::check(job_dir, ports))
 }
 
 /// Refuses a completion while the task's subagent still works, before anything is checked, so that it costs no attempt.

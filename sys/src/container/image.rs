@@ -59,8 +59,8 @@ impl Engine {
             cmd = cmd.args(["--label", &format!("{key}={value}")]);
         }
         for (key, value) in call.args {
-            // By name only: a value may be a secret.
-            cmd = cmd.args(["--build-arg", key]).env(key, value);
+            // Never as a variable of the client: the repository chooses the name, which could be LD_PRELOAD.
+            cmd = cmd.args(["--build-arg", &format!("{key}={value}")]);
         }
         if let Some(target) = call.target {
             cmd = cmd.args(["--target", target]);

@@ -72,7 +72,7 @@ enum State {
 impl Container {
     /// Makes sure that the container runs with exactly these paths; replaces one that was made otherwise or has ended.
     pub fn ensure(&self, binds: &[Bind]) -> Result<()> {
-        let layout = hash(&self.options(binds), binds);
+        let layout = hash(&self.options(binds), &self.image, binds);
         let state = match self.state() {
             Err(_) => {
                 self.engine.wait_until_reachable()?;
@@ -242,9 +242,9 @@ fn user() -> String {
 }
 
 /// Returns a hash of how the container is made, and of which files and directories its paths are now.
-fn hash(options: &[OsString], binds: &[Bind]) -> String {
+fn hash(options: &[OsString], image: &str, binds: &[Bind]) -> String {
     let mut hasher = DefaultHasher::new();
-    options.hash(&mut hasher);
+    (options, image).hash(&mut hasher);
     for bind in binds {
         let found = std::fs::symlink_metadata(&bind.from).ok();
         found.map(|found| (found.dev(), found.ino())).hash(&mut hasher);
@@ -276,7 +276,7 @@ mod tests {
     fn a_container_is_made_anew_when_a_path_is_another_file() {
         let dir = tempfile::tempdir().unwrap();
         let bind = Bind { from: dir.path().join("a"), to: "/a".into(), writable: true };
-        let now = || hash(&[], std::slice::from_ref(&bind));
+        let now = || hash(&[], "image", std::slice::from_ref(&bind));
         let missing = now();
         std::fs::create_dir(&bind.from).unwrap();
         let first = now();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,6 +29,16 @@ const WRITABLE: [(&str, &str); 5] =
 /// Directory for files that a program is given.
 const GIVEN: &str = "given";
 
+/// A file of the user of which a program has a copy.
+#[derive(Debug)]
+pub struct Lent {
+    path: PathBuf,
+    /// Where the copy is.
+    place: PathBuf,
+    /// What was in it at first.
+    bytes: Vec<u8>,
+}
+
 impl Sandbox {
     /// Creates a sandbox in a container, whose private files are in `dir`.
     pub fn in_container(dir: &Path, container: Container, place: Workplace<'_>) -> Result<Sandbox> {
@@ -37,6 +48,8 @@ impl Sandbox {
         let mut sandbox = Sandbox { dir: dir.to_owned(), home, layout, variables: Vec::new(), lent: Vec::new() };
         for (part, to) in WRITABLE {
             make_private(&dir.join(part))?;
+            // A program may have changed it.
+            make_accessible(&dir.join(part));
             sandbox.mount(&dir.join(part), Path::new(&to.replace("{}", PRIVATE)), Access::Write);
         }
         make_private(&dir.join(GIVEN))?;
@@ -50,19 +63,25 @@ impl Sandbox {
         for file in [LAYOUT, FAILURE, ENDED] {
             tree::remove(&dir.join(file))?;
         }
-        sandbox.empty()?;
+        let was_changed = sandbox.empty()?;
+        if let Some(container) = sandbox.layout.container.as_ref().filter(|_| was_changed) {
+            // Its mounts may lie elsewhere by now.
+            container.remove()?;
+        }
         Ok(sandbox)
     }
 
-    /// Empties the private directories. What other paths are mounted on stays: removing it would unmount them.
-    pub(super) fn empty(&self) -> Result<()> {
+    /// Empties the private directories. What other paths are mounted on stays: removing it would unmount them. Returns
+    /// whether a program put something else in their place.
+    pub(super) fn empty(&self) -> Result<bool> {
+        let mut was_changed = false;
         let parts = WRITABLE.iter().map(|(part, to)| (*part, to.replace("{}", PRIVATE)));
         for (part, to) in parts.chain([(GIVEN, format!("{PRIVATE}/{GIVEN}"))]) {
             let below = self.layout.mounts.iter().filter_map(|mount| mount.to.strip_prefix(&to).ok());
             let kept: Vec<&Path> = below.filter(|path| !path.as_os_str().is_empty()).collect();
-            empty_except(&self.dir.join(part), Path::new(""), &kept)?;
+            was_changed |= empty_except(&self.dir.join(part), Path::new(""), &kept)?;
         }
-        Ok(())
+        Ok(was_changed)
     }
 
     /// Creates what paths are mounted on in private directories. The engine would do so as root, and only root could remove it.
@@ -105,7 +124,8 @@ impl Sandbox {
     pub(super) fn lend_copy(&mut self, path: &Path, name: &Path) -> Result<()> {
         let place = self.dir.join("home").join(name);
         copy(path, &place).map_err(error::io("copy", path))?;
-        self.lent.push((path.to_owned(), place));
+        let bytes = bounded::read(&place, SMALL_FILE_BYTES).map_err(error::io("read", &place))?;
+        self.lent.push(Lent { path: path.to_owned(), place, bytes });
         Ok(())
     }
 
@@ -116,14 +136,14 @@ impl Sandbox {
 
     /// Writes back what the program made of the files that it was lent.
     pub(super) fn take_back(&self) {
-        for (path, place) in &self.lent {
+        for Lent { path, place, bytes: lent } in &self.lent {
             let now = bounded::open_inside(&self.dir.join("home"), place).and_then(|file| {
                 let mut bytes = Vec::new();
                 io::Read::read_to_end(&mut io::Read::take(file, SMALL_FILE_BYTES), &mut bytes).map(|_| bytes)
             });
             // In place, since other workers use the same file. Its owner checks what it is.
             if let Ok(bytes) = now
-                && bounded::read(path, SMALL_FILE_BYTES).is_ok_and(|before| before != bytes)
+                && bytes != *lent
             {
                 let _ = fs::write(path, bytes);
             }
@@ -217,18 +237,32 @@ fn binds(layout: &Layout) -> Vec<Bind> {
     existing.map(bind).collect()
 }
 
-/// Removes everything in `dir`/`below` but the directories that lead to a kept path.
-fn empty_except(dir: &Path, below: &Path, kept: &[&Path]) -> Result<()> {
+/// Removes everything in `dir`/`below` but the kept paths and the directories that lead to them, which are empty unless
+/// somebody moved the mounted ones away. Returns whether that was so.
+fn empty_except(dir: &Path, below: &Path, kept: &[&Path]) -> Result<bool> {
     let place = dir.join(below);
+    make_accessible(&place);
+    let mut was_changed = false;
     for entry in fs::read_dir(&place).map_err(error::io("read", &place))?.flatten() {
         let path = below.join(entry.file_name());
-        if !kept.iter().any(|kept| kept.starts_with(&path)) {
+        let leads_to_kept = kept.iter().any(|kept| kept.starts_with(&path));
+        let kind = entry.file_type().map_err(error::io("read", &entry.path()))?;
+        if leads_to_kept && kind.is_dir() {
+            was_changed |= empty_except(dir, &path, kept)?;
+        } else if !(kept.contains(&path.as_path()) && kind.is_file()) {
+            was_changed |= leads_to_kept || kept.contains(&below);
             tree::remove(&dir.join(&path))?;
-        } else if !kept.contains(&path.as_path()) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            empty_except(dir, &path, kept)?;
         }
     }
-    Ok(())
+    Ok(was_changed)
+}
+
+/// Lets us list and change a directory, whatever a program made of its permissions.
+fn make_accessible(dir: &Path) {
+    if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir() && found.mode() & 0o700 != 0o700) {
+        // What cannot be changed is reported when it is read.
+        let _ = fs::set_permissions(dir, fs::Permissions::from_mode(0o700));
+    }
 }
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
@@ -258,12 +292,21 @@ mod tests {
             make(path);
         }
         fs::write(dir.path().join("file"), "").unwrap();
-        empty_except(dir.path(), Path::new(""), &[Path::new("project/.git")]).unwrap();
+        let empty = || empty_except(dir.path(), Path::new(""), &[Path::new("project/.git")]).unwrap();
+        assert!(!empty());
         let mut left = Vec::new();
         tree::walk(dir.path(), |path, _| {
             left.push(path.to_owned());
             true
         });
         assert_eq!(left, [Path::new("project"), Path::new("project/.git")]);
+
+        // A program moved the mounted directory away, or made it inaccessible.
+        fs::write(dir.path().join("project/.git/planted"), "").unwrap();
+        fs::set_permissions(dir.path().join("project"), fs::Permissions::from_mode(0o300)).unwrap();
+        assert!(empty() && !dir.path().join("project/.git/planted").exists());
+        fs::remove_dir_all(dir.path().join("project")).unwrap();
+        std::os::unix::fs::symlink("/usr", dir.path().join("project")).unwrap();
+        assert!(empty() && !dir.path().join("project").exists());
     }
 }

@@ -89,7 +89,7 @@ pub struct Sandbox {
     /// Variables whose value is another one inside.
     variables: Vec<(&'static str, PathBuf)>,
     /// Files of the user that the program has copies of: theirs, and the copy.
-    lent: Vec<(PathBuf, PathBuf)>,
+    lent: Vec<container::Lent>,
 }
 
 /// The directory in which a confined program works.
@@ -367,10 +367,12 @@ impl Sandbox {
     }
 
     /// Returns what is in the private directories. As long as this is what it was before the first command, the sandbox
-    /// is as good as new. `None` where a command leaves traces elsewhere.
+    /// is as good as new. `None` where a command may leave traces elsewhere, or if something cannot be listed.
     pub fn contents(&self) -> Option<Contents> {
-        let lasts = self.layout.isolation == Isolation::Bwrap;
-        lasts.then(|| Contents::list(&self.dir, &self.layout, &self.home))
+        if self.layout.isolation != Isolation::Bwrap {
+            return None;
+        }
+        Contents::list(&self.dir, &self.layout, &self.home)
     }
 
     /// Returns the directory for files that only this sandbox needs, which is not visible inside.

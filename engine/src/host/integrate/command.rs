@@ -109,7 +109,10 @@ impl Integration {
     pub(super) fn run(&self, worktree: &StagingWorktree, at: &impl Display, check: &Check) -> Result<Ran> {
         match self.run_once(worktree, at, check) {
             // A container may have been killed, or its engine restarted: once more, in a new one.
-            Err(_) if self.confinement.isolation == Isolation::Container => self.run_once(worktree, at, check),
+            Err(_) if self.confinement.isolation == Isolation::Container => {
+                worktree.set_again()?;
+                self.run_once(worktree, at, check)
+            }
             ran => ran,
         }
     }

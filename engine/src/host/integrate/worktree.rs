@@ -52,6 +52,8 @@ pub(super) struct StagingWorktree<'a> {
     admin: PathBuf,
     /// The commit that HEAD is detached at while commands run.
     at: Oid,
+    /// The tree that the files were last set to.
+    tree: RefCell<Option<Oid>>,
     /// A sandbox in which a command has run and left nothing.
     spare: RefCell<Option<StagingSandbox>>,
 }
@@ -134,8 +136,16 @@ impl<'a> StagingWorktree<'a> {
         };
         let index = integration.objects.git_dir().join("staging.index");
         let git = integration.objects.clone().work_tree(&path).index(&index);
-        let worktree =
-            StagingWorktree { integration, path, git, index, admin, at: at.clone(), spare: RefCell::default() };
+        let worktree = StagingWorktree {
+            integration,
+            path,
+            git,
+            index,
+            admin,
+            at: at.clone(),
+            tree: RefCell::default(),
+            spare: RefCell::default(),
+        };
         worktree.restore_git_link()?;
         Ok(worktree)
     }
@@ -144,6 +154,12 @@ impl<'a> StagingWorktree<'a> {
     /// expensive.
     pub fn set_to(&self, tree: &Oid) -> Result<()> {
         self.reset_to(tree, &["clean", "-ffdq"])
+    }
+
+    /// Sets the files to the tree of the last time, after a command that did not end.
+    pub fn set_again(&self) -> Result<()> {
+        let tree = self.tree.borrow().clone();
+        tree.map_or(Ok(()), |tree| self.set_to(&tree))
     }
 
     /// Sets the files to the tree as in a fresh clone: of ignored files only the declared caches stay.
@@ -173,6 +189,7 @@ impl<'a> StagingWorktree<'a> {
             tree::make_writable(&self.path);
             self.git.run(clean)?;
         }
+        self.tree.replace(Some(tree.clone()));
         let index = self.integration.known.remember(&self.index)?;
         self.publish_state(&index)
     }

@@ -157,6 +157,14 @@ fn container_of(spec: &JobSpec) -> Option<Container> {
     Some(spec.confinement.containers.as_ref()?.container(&slot_of(spec.job.worker), &spec.ports))
 }
 
+/// Removes the container of a session's attempt, in which nothing runs any more.
+pub fn remove_container_of(job_dir: &Path) {
+    if let Some(container) = JobSpec::read(job_dir).ok().as_ref().and_then(container_of) {
+        // What is left is removed when the run ends.
+        let _ = container.remove();
+    }
+}
+
 /// Removes the containers of a feature, except those of jobs whose worker is running. Returns how many.
 pub fn remove_containers(paths: &FeaturePaths) -> Result<usize> {
     let specs = alive(paths.dir()).into_iter().filter_map(|(dir, _)| JobSpec::read(&dir).ok());
