@@ -60,6 +60,8 @@ impl Trial {
             Some((pristine, _)) => {
                 if lock.is_none() {
                     refuse_open(job_dir)?;
+                    let text = "another trial of this attempt has ended just now";
+                    return Err(Error::new(Kind::Held, text).hint("Try again."));
                 }
                 end_killed(job_dir);
                 let index = spec.slot_file("scratch");
