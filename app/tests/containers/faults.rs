@@ -39,11 +39,13 @@ fn a_killed_container_is_replaced() {
 
 #[test]
 fn a_gate_whose_container_is_killed_runs_again() {
-    // Waits on the base, the first time.
-    let gate = "test -e a.txt || test -e seen || { touch seen; sleep 1000; }";
+    // Waits on the base, the first time. Only the ignored file is left of that.
+    let gate = "test ! -e dirt && { test -e a.txt || test -e seen || { touch seen dirt; sleep 1000; }; }";
     let Some(project) = Project::new(&format!("quality_gates: [ {{ name: all, command: '{gate}' }} ]\n")) else {
         return;
     };
+    project.write(".gitignore", "/seen\n");
+    project.commit("third");
     project.graph("x", &[task("A", "echo a > a.txt", "true")]);
     let run = project.spawn(&["run", "-w", "1"]);
     project.wait_for(".mahabharatha/worktrees/x/staging/seen");
