@@ -146,6 +146,8 @@ pub fn kill_alone(id: ProcessId) {
 
 fn kill_all(living: impl Fn() -> Vec<ProcessId>) -> bool {
     let deadline = Instant::now() + KILL_TIMEOUT;
+    // Processes that die may no longer be listed, because their parent is gone already.
+    let mut dying: BTreeSet<ProcessId> = BTreeSet::new();
     loop {
         let mut stopped = BTreeSet::new();
         // Stop all before killing any, so that no process forks between the listing and the kill.
@@ -158,7 +160,10 @@ fn kill_all(living: impl Fn() -> Vec<ProcessId>) -> bool {
         }
         stopped.iter().for_each(|id| id.signal(Signal::KILL));
         registry().reap_orphans();
-        if stopped.is_empty() {
+        let found_none = stopped.is_empty();
+        dying.extend(stopped);
+        dying.retain(ProcessId::alive);
+        if found_none && dying.is_empty() {
             return true;
         }
         if Instant::now() > deadline {
