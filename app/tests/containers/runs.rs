@@ -97,3 +97,19 @@ fn a_session_that_does_tasks_itself_verifies_in_containers() {
     call(&["merge", "--level", "1"]).code(0);
     assert_eq!(project.tree("HEAD")["a.txt"], "a");
 }
+
+#[test]
+fn programs_of_a_worker_share_its_container_and_what_is_mounted_there() {
+    let Some(project) = Project::new("sandbox: { write: ['~/.cargo/registry'] }\n") else { return };
+    let registry = project.home().join(".cargo/registry");
+    std::fs::create_dir_all(&registry).unwrap();
+    std::fs::write(registry.join("mine"), "").unwrap();
+    let agent = "test -e ~/.cargo/registry/mine && touch ~/.cargo/left && hostname > a.txt";
+    // The name of a container is its own.
+    let verification = "test -e ~/.cargo/registry/mine && test ! -e ~/.cargo/left && \
+        case $MAHABHARATHA_WORKER_ID in 0) test \"$(hostname)\" = \"$(cat a.txt)\";; esac";
+    project.graph("x", &[task("A", agent, verification)]);
+    project.run(&["run", "-w", "1"]).code(0);
+    assert_eq!(project.task("A")["attempt"], 1);
+    project.nothing_is_left();
+}

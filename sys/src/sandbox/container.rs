@@ -21,6 +21,8 @@ use crate::store::tree;
 const ENDED: &str = "ended";
 /// Its content if a program was killed for lack of memory.
 const OUT_OF_MEMORY: &str = "out of memory";
+/// File that says that the private directories are empty.
+const EMPTIED: &str = "emptied";
 /// Second place of the worktree, where devcontainers have it.
 const WORKSPACE: &str = "/workspace";
 /// Private directories, and where they are inside. `{}` is the directory for files of ours.
@@ -63,17 +65,37 @@ impl Sandbox {
         for file in [LAYOUT, FAILURE, ENDED] {
             tree::remove(&dir.join(file))?;
         }
-        let was_changed = sandbox.empty()?;
-        if let Some(container) = sandbox.layout.container.as_ref().filter(|_| was_changed) {
-            // Its mounts may lie elsewhere by now.
+        sandbox.clear_after_kill()?;
+        Ok(sandbox)
+    }
+
+    /// Removes the container and empties the private directories, unless the last sandbox has left them empty.
+    fn clear_after_kill(&self) -> Result<()> {
+        let emptied = self.dir.join(EMPTIED);
+        if emptied.exists() {
+            return fs::remove_file(&emptied).map_err(error::io("remove", &emptied));
+        }
+        if let Some(container) = &self.layout.container {
             container.remove()?;
         }
-        Ok(sandbox)
+        for part in WRITABLE.iter().map(|(part, _)| *part).chain([GIVEN]) {
+            empty_except(&self.dir.join(part), Path::new(""), &[])?;
+        }
+        Ok(())
+    }
+
+    /// Empties the private directories after a program. If that moved a mounted directory away, the container is removed.
+    pub(super) fn clear(&self, container: &Container) -> Result<()> {
+        if self.empty()? {
+            container.remove()?;
+        }
+        let emptied = self.dir.join(EMPTIED);
+        fs::write(&emptied, "").map_err(error::io("write", &emptied))
     }
 
     /// Empties the private directories. What other paths are mounted on stays: removing it would unmount them. Returns
     /// whether a program put something else in their place.
-    pub(super) fn empty(&self) -> Result<bool> {
+    fn empty(&self) -> Result<bool> {
         let mut was_changed = false;
         let parts = WRITABLE.iter().map(|(part, to)| (*part, to.replace("{}", PRIVATE)));
         for (part, to) in parts.chain([(GIVEN, format!("{PRIVATE}/{GIVEN}"))]) {

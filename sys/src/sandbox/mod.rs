@@ -386,7 +386,7 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         if let Some(container) = &self.layout.container {
             // What cannot be ended or removed now is, before the directory is used again.
-            let _ = self.settle(container).and_then(|()| self.empty());
+            let _ = self.settle(container).and_then(|()| self.clear(container));
         } else if self.layout.isolation != Isolation::Off {
             // What cannot be removed now is removed before the directory is used again.
             let _ = tree::remove(&self.dir);
