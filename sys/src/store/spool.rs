@@ -338,7 +338,11 @@ mod tests {
         let is_done = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                while !is_done.load(Ordering::Relaxed) {
+                // Not for ever: on a slow disk nobody could write in between.
+                for _ in 0..20_000 {
+                    if is_done.load(Ordering::Relaxed) {
+                        break;
+                    }
                     let _ = fs::remove_dir_all(&dir);
                 }
             });
