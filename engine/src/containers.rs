@@ -74,7 +74,11 @@ pub fn slot_of(worker: WorkerId) -> String {
 
 /// Returns the name of a slot's container.
 pub fn name_of(project: &Project, feature: &Feature, slot: &str) -> String {
-    format!("mahabharatha-{}-{feature}-{slot}", project_label(project))
+    container_name(&project_label(project), feature, slot)
+}
+
+fn container_name(project_label: &str, feature: &Feature, slot: &str) -> String {
+    format!("mahabharatha-{project_label}-{feature}-{slot}")
 }
 
 /// Returns a name of the project that no other project on this machine has.
@@ -174,7 +178,7 @@ impl Containers {
         Container {
             engine: self.engine.clone(),
             image: self.image.clone(),
-            name: format!("mahabharatha-{}-{}-{slot}", self.labels[PROJECT], self.feature),
+            name: container_name(&self.labels[PROJECT], &self.feature, slot),
             labels,
             limits: self.limits.clone(),
             network: self.network.clone(),

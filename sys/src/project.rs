@@ -212,20 +212,10 @@ fn explain(error: GitError, start: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::process::Command;
+
+    use mahabharatha_testing::git;
 
     use super::*;
-
-    fn git(dir: &Path, args: &[&str]) {
-        let output = Command::new("git")
-            .args(["-c", "user.name=T", "-c", "user.email=t@t"])
-            .args(args)
-            .current_dir(dir)
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
 
     /// Creates a repository with one commit.
     fn repository() -> (tempfile::TempDir, PathBuf) {

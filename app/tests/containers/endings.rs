@@ -1,4 +1,4 @@
-//! However a run ends, no container of it is left, and nobody else's is touched.
+//! Every way in which a run can end removes its containers and no others.
 
 use crate::engine::{BASE, Project, task};
 

@@ -64,7 +64,7 @@ fn a_removed_container_is_replaced() {
     project.docker(&["rm", "-f", &name]);
     // The engine kills a container before it removes it, and may be asked in between.
     let said = run.wait().code(0).stderr;
-    assert!(said.contains("was removed by somebody else") || said.contains("was killed"), "{said}");
+    assert!(said.contains("was removed by another program") || said.contains("was killed"), "{said}");
     project.nothing_is_left();
 }
 

@@ -39,7 +39,7 @@ fn job_file(name: &str, file: &str) -> String {
     format!(".git/mahabharatha/x/jobs/{name}/{file}")
 }
 
-/// The worker's pid goes to somebody else, as if it had been used again.
+/// Replaces the worker's pid in its identity file, as if the kernel had given the pid to another process.
 fn give_pid_away(repo: &Repo, job: &str, to: &Bystander) -> u32 {
     let mut identity: Value = serde_json::from_str(&repo.read(&job_file(job, "worker.json"))).unwrap();
     let pid = identity["pid"].as_u64().unwrap() as u32;

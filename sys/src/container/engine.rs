@@ -216,14 +216,9 @@ impl Engine {
         }
     }
 
-    /// Returns whether the client can build with BuildKit. Without its plug-in only the classic builder works.
-    pub(super) fn has_buildkit(&self) -> bool {
-        self.kind == EngineKind::Docker && self.call(&["buildx", "version"]).is_ok()
-    }
-
-    /// Returns whether the classic builder has to be asked for.
+    /// Returns whether the classic builder has to be asked for: Docker builds with BuildKit only by a plug-in.
     pub(super) fn needs_classic_builder(&self) -> bool {
-        self.kind == EngineKind::Docker && !self.has_buildkit()
+        self.kind == EngineKind::Docker && self.call(&["buildx", "version"]).is_err()
     }
 }
 

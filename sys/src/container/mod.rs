@@ -188,7 +188,7 @@ impl Container {
         }
         let text = match state {
             Err(error) => return error,
-            Ok(State::Missing) => format!("the container {name} was removed by somebody else"),
+            Ok(State::Missing) => format!("the container {name} was removed by another program"),
             Ok(State::Ended { out_of_memory: true, .. }) => self.out_of_memory(),
             Ok(State::Ended { code, .. }) if code == "137" => format!("the container {name} was killed"),
             Ok(State::Ended { code, .. }) => {

@@ -162,8 +162,8 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::super::Pinned;
-    use super::super::tests::run_git;
     use super::*;
+    use mahabharatha_testing::git as run_git;
 
     struct Repo {
         dir: tempfile::TempDir,

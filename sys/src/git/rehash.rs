@@ -262,8 +262,8 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
 
-    use super::super::tests::run_git;
     use super::*;
+    use mahabharatha_testing::git as run_git;
 
     struct Repo {
         dir: tempfile::TempDir,

@@ -1,25 +1,11 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::process::Command;
 
 use mahabharatha_core::ids::Oid;
+use mahabharatha_testing::git as run_git;
 use tempfile::TempDir;
 
 use super::*;
-
-/// Runs the user's git in a directory, without settings of the machine.
-pub(super) fn run_git(dir: &Path, args: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(["-c", "user.name=T", "-c", "user.email=t@t"])
-        .args(args)
-        .current_dir(dir)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-}
 
 /// A repository with one commit.
 struct Repo {

@@ -1,5 +1,5 @@
-//! A worker's container as a sandbox. The container lives longer than a program: its private directories stay mounted and
-//! are emptied before each program, and its root is read-only, so that nothing of one program is seen by the next.
+//! A worker's container as a sandbox. The container outlives a program: its private directories stay mounted and are
+//! emptied after each program, and its root is read-only. Only what an image declares as a volume is shared by programs.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

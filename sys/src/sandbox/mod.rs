@@ -35,7 +35,7 @@ pub use contents::Contents;
 pub use places::is_system;
 pub use probe::{available, choose};
 
-/// Directory inside a bubblewrap sandbox for files of ours.
+/// Directory inside a bubblewrap sandbox or a container for files of ours.
 const PRIVATE: &str = "/run/mahabharatha";
 /// File that describes the sandbox to `confine`.
 const LAYOUT: &str = "layout.json";

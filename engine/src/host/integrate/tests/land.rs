@@ -418,7 +418,7 @@ fn an_untracked_file_that_a_sparse_checkout_leaves_out_is_in_the_way() {
     let Obstacle::CheckoutInTheWay { files, .. } = &obstacle else { panic!("{obstacle:?}") };
     assert_eq!(*files, ["outside/new.txt"]);
     assert_eq!(lab.oid("trunk"), base);
-    // The same contents are in nobody's way.
+    // A file with the same contents does not stop the landing.
     lab.write("outside/new.txt", "new\n");
     integration.landed(&lab, &candidate).unwrap();
 }

@@ -19,6 +19,7 @@ use mahabharatha_core::run::event::{Candidate, GateFailure, GatePass, Obstacle, 
 use mahabharatha_sys::git::Pinned;
 use mahabharatha_sys::proc::base_env;
 use mahabharatha_sys::store::locks::IntegrationLock;
+use mahabharatha_testing::git as git_in;
 use tempfile::TempDir;
 
 use super::*;
@@ -203,19 +204,6 @@ impl Integration {
 
 fn call<'a>(base: &'a Oid, staging: &'a Oid) -> GateCall<'a> {
     GateCall { level: LEVEL, base, staging, passed: &[], ignore: &[], verify: &[], clean: false }
-}
-
-fn git_in(dir: &Path, args: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(["-c", "user.name=User", "-c", "user.email=user@x", "-c", "core.quotePath=false"])
-        .args(args)
-        .current_dir(dir)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 /// Runs the test in its own process, which adopts orphans as the program does. In a shared process it would also end
