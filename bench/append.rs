@@ -88,8 +88,10 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
         max_usd_per_task: None,
         onto_staging: false,
         clean_gates: CleanGates::Last,
+        approval: false,
         heeds_limits: true,
         accepted: Accepted::default(),
+        amend: mahabharatha_core::run::event::Amend::Ask,
         isolation: mahabharatha_core::config::Isolation::Off,
     };
     let start = Oid::new("0".repeat(40)).expect("an object name");

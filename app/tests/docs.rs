@@ -222,6 +222,22 @@ fn every_problem_code_is_documented() {
 }
 
 #[test]
+fn every_cause_that_debug_names_is_documented() {
+    let mut known: BTreeSet<String> = BTreeSet::new();
+    for (_, code) in sources("engine/src/report/hypotheses") {
+        let code: String = code.split_whitespace().collect();
+        for call in ["Hypothesis::new(\"", "known(\"", "plain(\"", "about_gate(run,failure,\""] {
+            known.extend(code.split(call).skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+        }
+    }
+    assert!(known.len() > 30, "{known:?}");
+    let text = read("docs/troubleshooting.md");
+    let rows = rows(section(&text, "## Codes"));
+    let documented = rows.iter().flat_map(|row| row[0].split('`').skip(1).step_by(2)).map(str::to_owned);
+    assert_eq!(documented.collect::<BTreeSet<String>>(), known);
+}
+
+#[test]
 fn every_configuration_shown_is_valid() {
     for example in examples(&read("docs/config.md"), "yaml") {
         Config::parse(&example).unwrap_or_else(|problems| panic!("{problems:?}\n{example}"));

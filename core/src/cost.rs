@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 
 /// A sum of costs. A part whose price is unknown makes the sum a lower bound.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "Written", into = "Written")]
 pub struct Cost {
     known_usd: f64,
@@ -80,7 +80,7 @@ impl Sum for Cost {
 }
 
 /// Serialized form of a cost in journals and `--json`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 struct Written {
     /// Null if a part is unknown.
     cost_usd: Option<f64>,

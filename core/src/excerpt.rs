@@ -25,6 +25,21 @@ pub fn key_lines(output: &str, max: usize) -> (Vec<String>, usize) {
     (shown.into_iter().filter(|line| !line.trim().is_empty()).collect(), others)
 }
 
+/// Returns the program that a shell, `env` or `make` did not find: `sh: 1: jest: not found`.
+pub fn missing_program(line: &str) -> Option<&str> {
+    let (caller, rest) = line.trim().split_once(": ")?;
+    let name = match caller.rsplit('/').next()? {
+        "sh" | "bash" | "dash" | "ash" | "ksh" | "zsh" => {
+            let before = rest.strip_suffix(": not found").or_else(|| rest.strip_suffix(": command not found"))?;
+            before.rsplit(": ").next()?
+        }
+        "env" | "make" => rest.strip_suffix(": No such file or directory")?.trim_matches(['\'', '‘', '’']),
+        _ => return None,
+    };
+    let is_name = |c: char| !c.is_whitespace() && c != '/';
+    (!name.is_empty() && name.chars().all(is_name)).then_some(name)
+}
+
 /// Returns the key lines as one line; `None` if nothing was printed.
 pub fn key_line(output: &str) -> Option<String> {
     let lines = lines_of(output);
@@ -271,5 +286,22 @@ mod tests {
         let items: Vec<String> = (1..=7).map(|number| format!("f{number}")).collect();
         assert_eq!(few(&items[..2]), "f1, f2");
         assert_eq!(few(&items), "f1, f2, f3, f4, f5 and 2 more");
+    }
+
+    #[test]
+    fn a_program_that_was_not_found_is_named() {
+        for (line, program) in [
+            ("sh: 1: jest: not found", Some("jest")),
+            ("/bin/sh: line 3: jest: command not found", Some("jest")),
+            ("bash: jest: command not found", Some("jest")),
+            ("/usr/bin/env: ‘python’: No such file or directory", Some("python")),
+            ("make: ruff: No such file or directory", Some("ruff")),
+            ("sh: 1: ./gradlew: not found", None),
+            ("KeyError: user: not found", None),
+            ("sh: 1: cannot open x: No such file", None),
+            ("", None),
+        ] {
+            assert_eq!(missing_program(line), program, "{line}");
+        }
     }
 }

@@ -33,6 +33,20 @@ pub fn suggestion(name: &str, nouns: &str, known: &[&str]) -> String {
     }
 }
 
+/// Joins words of others to the last arguments of a command line: none of them is read as an option.
+pub fn argument_list<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<String> = words.map(shell_word).collect();
+    let dashes = if words.iter().any(|word| word.starts_with('-')) { "-- " } else { "" };
+    format!("{dashes}{}", words.join(" "))
+}
+
+/// Quotes text as one shell word, if it needs quotes.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    let is_plain = !text.is_empty() && text.chars().all(plain);
+    if is_plain { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

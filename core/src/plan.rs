@@ -15,7 +15,7 @@ pub const TOKENS_PER_MINUTE: u64 = 1_000;
 /// Assumed duration of a task without an estimate.
 pub const DEFAULT_ESTIMATE: Duration = Duration::from_secs(10 * 60);
 /// Longest estimate, so that sums of absurd estimates do not overflow.
-const MAX_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+pub(crate) const MAX_ESTIMATE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
@@ -98,7 +98,7 @@ impl Plan {
 
 /// Returns the time for the whole graph with this many workers.
 pub fn total_with(graph: &TaskGraph, workers: u32) -> Duration {
-    by_level(graph).map(|tasks| makespan(&longest_first(tasks), workers)).sum()
+    by_level(graph).map(|tasks| makespan(&lengths(&longest_first(tasks)), workers)).sum()
 }
 
 /// Returns the estimated duration of a task.
@@ -119,12 +119,13 @@ fn scheduled(task: &Task) -> Duration {
     if task.spec.foreground { Duration::ZERO } else { estimate(task) }
 }
 
-fn by_level(graph: &TaskGraph) -> impl Iterator<Item = &[Task]> {
+pub(crate) fn by_level(graph: &TaskGraph) -> impl Iterator<Item = &[Task]> {
     graph.tasks().chunk_by(|a, b| a.level == b.level)
 }
 
 fn plan_level(tasks: &[Task], workers: u32) -> LevelPlan {
     let order = longest_first(tasks);
+    let lengths = lengths(&order);
     let assign = |(&(length, task), (worker, start)): (&(Duration, &Task), (WorkerId, Duration))| PlannedTask {
         task: task.id.clone(),
         worker,
@@ -133,27 +134,31 @@ fn plan_level(tasks: &[Task], workers: u32) -> LevelPlan {
     };
     LevelPlan {
         level: tasks.first().map_or(Level(0), |task| task.level),
-        assignments: order.iter().zip(schedule(&order, workers)).map(assign).collect(),
+        assignments: order.iter().zip(schedule(&lengths, workers)).map(assign).collect(),
         foreground: tasks.iter().filter(|task| task.spec.foreground).map(|task| task.id.clone()).collect(),
-        makespan: makespan(&order, workers),
+        makespan: makespan(&lengths, workers),
     }
 }
 
 /// Sorts the workers' tasks, longest first; equal ones keep the order of the graph.
-fn longest_first(tasks: &[Task]) -> Vec<(Duration, &Task)> {
+pub(crate) fn longest_first(tasks: &[Task]) -> Vec<(Duration, &Task)> {
     let background = tasks.iter().filter(|task| !task.spec.foreground);
     let mut order: Vec<(Duration, &Task)> = background.map(|task| (estimate(task), task)).collect();
     order.sort_by_key(|&(length, _)| Reverse(length));
     order
 }
 
+fn lengths(order: &[(Duration, &Task)]) -> Vec<Duration> {
+    order.iter().map(|&(length, _)| length).collect()
+}
+
 /// Assigns each task in order to the worker that is free first; the lowest id wins ties.
-fn schedule(order: &[(Duration, &Task)], workers: u32) -> Vec<(WorkerId, Duration)> {
-    let useful = u32::try_from(order.len()).unwrap_or(u32::MAX).min(workers.max(1));
+fn schedule(lengths: &[Duration], workers: u32) -> Vec<(WorkerId, Duration)> {
+    let useful = u32::try_from(lengths.len()).unwrap_or(u32::MAX).min(workers.max(1));
     let mut free: BinaryHeap<Reverse<(Duration, WorkerId)>> =
         (0..useful).map(|worker| Reverse((Duration::ZERO, WorkerId(worker)))).collect();
-    let mut places = Vec::with_capacity(order.len());
-    for &(length, _) in order {
+    let mut places = Vec::with_capacity(lengths.len());
+    for &length in lengths {
         let Some(Reverse((start, worker))) = free.pop() else { break };
         places.push((worker, start));
         free.push(Reverse((start + length, worker)));
@@ -161,19 +166,20 @@ fn schedule(order: &[(Duration, &Task)], workers: u32) -> Vec<(WorkerId, Duratio
     places
 }
 
-fn makespan(order: &[(Duration, &Task)], workers: u32) -> Duration {
-    let places = schedule(order, workers);
-    order.iter().zip(places).map(|(&(length, _), (_, start))| start + length).max().unwrap_or(Duration::ZERO)
+/// Returns the time in which the workers finish tasks of these lengths, taken in this order.
+pub(crate) fn makespan(lengths: &[Duration], workers: u32) -> Duration {
+    let places = schedule(lengths, workers);
+    lengths.iter().zip(places).map(|(&length, (_, start))| start + length).max().unwrap_or(Duration::ZERO)
 }
 
 /// Returns the fewest workers with the shortest time. More workers never take longer, so binary search finds them.
 fn best_workers(tasks: &[Task]) -> u32 {
-    let order = longest_first(tasks);
-    let least = order.first().map_or(Duration::ZERO, |&(length, _)| length);
-    let (mut low, mut high) = (1, u32::try_from(order.len()).unwrap_or(u32::MAX).max(1));
+    let lengths = lengths(&longest_first(tasks));
+    let least = lengths.first().copied().unwrap_or(Duration::ZERO);
+    let (mut low, mut high) = (1, u32::try_from(lengths.len()).unwrap_or(u32::MAX).max(1));
     while low < high {
         let middle = low + (high - low) / 2;
-        if makespan(&order, middle) == least {
+        if makespan(&lengths, middle) == least {
             high = middle;
         } else {
             low = middle + 1;
@@ -183,7 +189,7 @@ fn best_workers(tasks: &[Task]) -> u32 {
 }
 
 /// Returns the chain of dependencies that takes longest.
-fn critical_path(graph: &TaskGraph) -> CriticalPath {
+pub(crate) fn critical_path(graph: &TaskGraph) -> CriticalPath {
     let tasks = graph.tasks();
     // Dependencies are on lower levels, so they come before the task.
     let mut chains: Vec<(Duration, Option<usize>)> = Vec::with_capacity(tasks.len());

@@ -6,22 +6,25 @@ mod planned;
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-pub use self::blockers::Blocker;
+pub use self::blockers::{Blocker, answer_to};
 pub use self::next::{Next, Step};
 pub use self::planned::PlannedView;
 use crate::cost::Cost;
-use crate::ids::{Attempt, Level, Oid, TaskId, Time};
+use crate::ids::{Attempt, Level, Oid, TaskId, Time, WorkerId};
 use crate::isolation::Isolation;
-use crate::run::event::{FailCause, JobEnd, JobReport};
+use crate::run::event::{Candidate, FailCause, JobEnd, JobReport};
+use crate::run::needs::Need;
 use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
 };
 use crate::secrets::Suppression;
 
 /// Time that is serialized as text for users and programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(with = "String")]
 pub struct Stamp(pub Time);
 
 impl Serialize for Stamp {
@@ -34,10 +37,13 @@ fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S
     serializer.serialize_f64(duration.as_millis() as f64 / 1000.0)
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunView {
     pub feature: String,
     pub status: &'static str,
+    /// Paused by a user while a process drives it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     pub mode: String,
     /// The sandbox in which agents, verifications and gates run.
     pub sandbox: Isolation,
@@ -61,13 +67,14 @@ pub struct RunView {
     pub ended_at: Option<Stamp>,
     /// Time the run was driven, up to its latest event.
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub elapsed: Duration,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<String>,
     /// Set while launches wait for the API limit to reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseView>,
-    /// Decisions of the agents in completed tasks.
+    /// Decisions of the user, and of the agents in completed tasks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
     /// What looks like a secret in the commits of completed tasks and was allowed with a reason.
@@ -75,26 +82,26 @@ pub struct RunView {
     pub suppressed_secrets: Vec<SuppressedSecret>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PauseView {
     pub until: Stamp,
     pub why: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Decision {
     pub task: TaskId,
     pub text: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SuppressedSecret {
     pub task: TaskId,
     #[serde(flatten)]
     pub suppression: Suppression,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LevelView {
     pub level: Level,
     pub status: &'static str,
@@ -105,11 +112,14 @@ pub struct LevelView {
     pub commit: Option<Oid>,
     pub started_at: Option<Stamp>,
     pub merged_at: Option<Stamp>,
+    /// What would land, while the level waits for a user's approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaits_approval: Option<Candidate>,
     #[serde(flatten)]
     pub cost: Cost,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TaskView {
     pub id: TaskId,
     pub title: String,
@@ -127,6 +137,15 @@ pub struct TaskView {
     #[serde(flatten)]
     pub cost: Cost,
     pub reason: Option<String>,
+    /// What the agent asked that blocked the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// Files that the agent of the blocked task asks for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// Paths that the task was granted beside those of its spec.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<String>,
     /// Set while the task waits after a failure.
     pub next_attempt_at: Option<Stamp>,
     /// Paths that the latest attempt changed without owning them.
@@ -144,7 +163,7 @@ impl TaskView {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AttemptView {
     pub attempt: u32,
     pub worker: u32,
@@ -152,6 +171,7 @@ pub struct AttemptView {
     pub ended_at: Option<Stamp>,
     /// Duration up to its end or the run's latest event, without time in which nothing drove the run.
     #[serde(rename = "elapsed_seconds", serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub elapsed: Duration,
     /// `running`, `done`, `failed`, `checkpoint`, `blocked`, `escalated`, `unserved`, `died`, `cancelled`.
     pub outcome: &'static str,
@@ -166,13 +186,16 @@ pub struct AttemptView {
     pub cost: Cost,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct WorkerView {
     pub id: u32,
     pub status: &'static str,
     pub task: Option<TaskId>,
     pub pid: Option<u32>,
     pub branch: String,
+    /// Finishes its task and gets no other: the number of workers was lowered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub retiring: bool,
 }
 
 impl RunView {
@@ -183,16 +206,20 @@ impl RunView {
 
     /// Returns the time since the latest event if something drives the run, otherwise zero.
     pub fn since_latest_event(&self, now: Time) -> Duration {
-        if self.status == "running" { now.since(self.updated_at.0) } else { Duration::ZERO }
+        if self.status == "running" || self.paused { now.since(self.updated_at.0) } else { Duration::ZERO }
     }
 
     /// Adjusts the view of a run that no process drives although its journal has no end. A worker may outlive that
     /// process: `is_alive` tells whether one is still running an attempt.
     pub fn undriven(mut self, is_alive: impl Fn(&TaskId, Attempt) -> bool) -> RunView {
-        if self.status != "running" {
+        if self.ended_at.is_some() {
             return self;
         }
         self.status = "paused";
+        if std::mem::take(&mut self.paused) {
+            // The next process clears the pause.
+            self.blockers.retain(|blocker| blocker.what != blockers::RUN);
+        }
         let mut alive = Vec::new();
         for worker in self.workers.iter_mut().filter(|worker| worker.status == "running") {
             let task = self.tasks.iter().find(|task| worker.task.as_ref() == Some(&task.id));
@@ -206,7 +233,7 @@ impl RunView {
             cause.push_str(&format!("; its workers go on with {}", alive.join(", ")));
         }
         let resolution = format!("`mahabharatha run {}` goes on from here", self.feature);
-        self.blockers.push(Blocker { what: "run".to_string(), cause, resolution });
+        self.blockers.push(Blocker { what: blockers::RUN.to_string(), cause, resolution });
         self
     }
 
@@ -222,10 +249,11 @@ impl RunView {
         RunView {
             feature: run.feature().to_string(),
             status: status_of(run),
+            paused: run.is_paused() && run.ended().is_none(),
             mode: run.mode().to_string(),
             sandbox: run.policy().isolation,
             level: run.current_level().or(run.levels().last()).map(|level| level.level),
-            levels: run.levels().iter().map(|level| level_view(level, run.tasks(), &tasks)).collect(),
+            levels: run.levels().iter().map(|level| level_view(run, level, &tasks)).collect(),
             workers: workers_of(run),
             cost: run.cost(),
             planning: run.planning(),
@@ -245,11 +273,13 @@ impl RunView {
     }
 }
 
-/// Returns the run's status: `running`, `paused`, `blocked`, `failed` or `completed`.
+/// Returns the run's status: `running`, `paused`, `blocked`, `failed`, `completed` or `undone`.
 fn status_of(run: &Run) -> &'static str {
     match run.ended() {
+        None if run.is_paused() => "paused",
         None => "running",
         Some(End::Completed) => "completed",
+        Some(End::Undone) => "undone",
         Some(End::Blocked) if run.tasks().iter().any(is_stuck) => "blocked",
         Some(End::RedBase { .. } | End::GateFailed { .. } | End::Conflict { .. } | End::Failed { .. }) => "failed",
         Some(End::Blocked | End::LevelMerged { .. } | End::Paused { .. } | End::Stopped) => "paused",
@@ -272,7 +302,8 @@ fn name_landed_commits(run: &Run, tasks: &mut [TaskView]) {
     }
 }
 
-fn level_view(level: &LevelState, tasks: &[TaskState], views: &[TaskView]) -> LevelView {
+fn level_view(run: &Run, level: &LevelState, views: &[TaskView]) -> LevelView {
+    let tasks = run.tasks();
     let views = &views[level.tasks.clone()];
     let count = |is: fn(&TaskStatus) -> bool| tasks[level.tasks.clone()].iter().filter(|task| is(&task.status)).count();
     let (commit, merged_at) = match &level.status {
@@ -284,8 +315,9 @@ fn level_view(level: &LevelState, tasks: &[TaskState], views: &[TaskView]) -> Le
         status: match level.status {
             LevelStatus::Pending => "pending",
             LevelStatus::Running => "running",
-            LevelStatus::Staging | LevelStatus::Landing { .. } => "merging",
+            LevelStatus::Staging | LevelStatus::AwaitingApproval { .. } | LevelStatus::Landing { .. } => "merging",
             LevelStatus::Gating | LevelStatus::Blaming { .. } | LevelStatus::Fixing { .. } => "gating",
+            LevelStatus::Merged { .. } if run.ended() == Some(&End::Undone) => "undone",
             LevelStatus::Merged { .. } => "merged",
             LevelStatus::Failed { .. } => "failed",
         },
@@ -296,6 +328,10 @@ fn level_view(level: &LevelState, tasks: &[TaskState], views: &[TaskView]) -> Le
         commit,
         started_at: level.started_at.map(Stamp),
         merged_at,
+        awaits_approval: match &level.status {
+            LevelStatus::AwaitingApproval { candidate } => Some(candidate.clone()),
+            _ => None,
+        },
         cost: views.iter().map(|task| task.cost).sum(),
     }
 }
@@ -329,6 +365,9 @@ fn task_view(run: &Run, index: usize, state: &TaskState) -> TaskView {
         commit,
         cost: attempts.iter().map(|attempt| attempt.cost).sum(),
         reason,
+        question: state.question().map(str::to_string),
+        needs: run.needs_of(&task.id),
+        granted: run.granted_to(&task.id).collect(),
         next_attempt_at: match state.status {
             TaskStatus::Resting { until } => Some(Stamp(until)),
             _ => None,
@@ -384,17 +423,21 @@ fn is_running(run: &Run, task: &TaskId, record: &AttemptRecord) -> bool {
 }
 
 fn workers_of(run: &Run) -> Vec<WorkerView> {
+    let retiring: Vec<WorkerId> = run.retiring().collect();
+    let above = |index: usize| run.scaled().is_some_and(|limit| index >= limit as usize);
     let view = |(index, worker): (usize, &WorkerStatus)| {
         let (status, task) = match worker {
             WorkerStatus::Running { task, .. } => ("running", Some(task.clone())),
             WorkerStatus::Stopped => ("stopped", None),
+            _ if above(index) => ("stopped", None),
             WorkerStatus::Idle if run.ended().is_none() => ("idle", None),
             _ if run.ended().is_some() => ("stopped", None),
             _ => ("idle", None),
         };
         let pid = task.as_ref().and_then(|task| run.task(task)?.attempts.last()?.pid);
         let branch = format!("mahabharatha/{}/worker-{index}", run.feature());
-        WorkerView { id: index as u32, status, task, pid, branch }
+        let retiring = retiring.contains(&WorkerId(index as u32));
+        WorkerView { id: index as u32, status, task, pid, branch, retiring }
     };
     run.workers().iter().enumerate().map(view).collect()
 }
@@ -414,10 +457,17 @@ fn pause_of(run: &Run) -> Option<PauseView> {
     Some(PauseView { until: Stamp(pause.until), why: pause.why.clone() })
 }
 
-/// Returns the decisions of the attempts that led to completed tasks. Redoing a task replaces its decisions.
+/// Returns the user's notes, then the decisions of the attempts that led to completed tasks. Redoing a task replaces the
+/// decisions of its agents.
 pub fn decisions_of(run: &Run) -> Vec<Decision> {
+    let noted = run
+        .notes()
+        .iter()
+        .filter(|note| note.from.is_none())
+        .map(|note| (&note.task, format!("the user says: {}", note.text)));
     let effective = effective_of(run, |report| &report.decisions);
-    effective.into_iter().map(|(task, text)| Decision { task: task.clone(), text: text.clone() }).collect()
+    let all = noted.chain(effective.into_iter().map(|(task, text)| (task, text.clone())));
+    all.map(|(task, text)| Decision { task: task.clone(), text }).collect()
 }
 
 fn suppressed_secrets_of(run: &Run) -> Vec<SuppressedSecret> {

@@ -14,7 +14,7 @@ export SIM_SCHEDULES=${SIM_SCHEDULES:-2000}
 copy_tree() {
     rm -rf "$tree" && mkdir -p "$tree"
     cp -R Cargo.lock core "$tree"
-    sed 's/^members = .*/members = ["core"]/' Cargo.toml >"$tree/Cargo.toml"
+    sed 's/^members = .*/members = ["core"]/; /^default-members/d' Cargo.toml >"$tree/Cargo.toml"
     sed '/^\[dev-dependencies\]/,/^$/d' core/Cargo.toml >"$tree/core/Cargo.toml"
     cat >>"$tree/core/src/lib.rs" <<'RUST'
 

@@ -55,6 +55,26 @@ fn codes(file: &GraphFile, start: Option<&StartTree>) -> Vec<&'static str> {
 }
 
 #[test]
+fn a_follow_up_may_own_what_other_levels_own() {
+    let with = |level: u32, create: &[&str], modify: &[&str]| {
+        let files = json!({ "create": create, "modify": modify });
+        let verification = json!({ "command": "true" });
+        graph(json!([
+            { "id": "A", "title": "t", "level": 1, "files": { "create": ["a", "d/"] }, "verification": verification },
+            { "id": "F", "title": "t", "level": level, "files": files, "verification": verification, "follow_up": "x" },
+            { "id": "G", "title": "t", "level": 3, "files": { "modify": ["a"] }, "verification": verification,
+              "follow_up": "y" },
+        ]))
+    };
+    let start = tree(&["old"]);
+    assert_eq!(codes(&with(2, &[], &["a", "d/x", "old"]), Some(&start)), [""; 0]);
+    assert_eq!(codes(&with(1, &[], &["d/x"]), Some(&start)), ["follow_up_level"]);
+    assert_eq!(codes(&with(3, &[], &["a"]), Some(&start)), ["path_owned_twice"], "not on one level");
+    assert_eq!(codes(&with(2, &[], &["nowhere"]), Some(&start)), ["modify_missing"]);
+    assert_eq!(codes(&with(2, &["old"], &[]), Some(&start)), ["create_exists"]);
+}
+
+#[test]
 fn dependencies_are_checked() {
     let clean: &[(&str, u32, &[&str])] = &[("A", 0, &[]), ("B", 1, &["A"]), ("C", 5, &["A", "B"])];
     assert_eq!(codes(&needing(clean), None), [""; 0]);

@@ -6,8 +6,8 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{
-    Accepted, Backoff, BackoffStrategy, Candidate, CleanGates, Command, Event, GateFailure, Intent, JobEnd, JobReport,
-    Obstacle, Policy, Setup, TaskBudget, TaskCommit,
+    Accepted, Amend, Backoff, BackoffStrategy, Candidate, CleanGates, Command, Event, GateFailure, Intent, JobEnd,
+    JobReport, Obstacle, Policy, Setup, TaskBudget, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::spec::GraphFile;
@@ -51,7 +51,9 @@ impl Story {
             clean_gates: CleanGates::Last,
             heeds_limits: true,
             accepted: Accepted::default(),
+            amend: Amend::Ask,
             isolation: Isolation::Off,
+            approval: false,
         };
         let setup = Setup {
             feature: Feature::new("f").unwrap(),
@@ -198,7 +200,7 @@ fn a_fix_is_kept_when_another_task_is_retried() {
     assert!(matches!(story.run.ended(), Some(End::GateFailed { .. })), "no fix is left");
     let retry = |task: &str| Event::Asked {
         request: task.into(),
-        command: Command::Retry { tasks: vec![id(task)], budget: None },
+        command: Command::Retry { tasks: vec![id(task)], budget: None, note: None },
     };
     story.happens(retry("B")).resumed().done('f');
     let commit = |task: &str, commit| TaskCommit { task: id(task), commit: oid(commit) };
@@ -207,7 +209,10 @@ fn a_fix_is_kept_when_another_task_is_retried() {
 
     // A fix of the retried task itself is dropped.
     story.staged(1).gate_fails(1, "C").ends(JobEnd::Blocked { reason: "no".to_string() });
-    story.happens(Event::Asked { request: "A".into(), command: Command::Retry { tasks: vec![id("A")], budget: None } });
+    story.happens(Event::Asked {
+        request: "A".into(),
+        command: Command::Retry { tasks: vec![id("A")], budget: None, note: None },
+    });
     story.resumed().done('9');
     let Effect::Stage { tasks, .. } = story.under_way().1 else { panic!() };
     assert_eq!(tasks, [commit("A", '9'), commit("B", 'f'), commit("C", 'd')]);
@@ -394,7 +399,7 @@ fn a_task_over_its_budget_can_be_retried_only_with_a_higher_budget() {
     let mut story = after_an_attempt(1.0);
     assert!(reason(&story).contains("1.00 USD spent"));
     let retry = |story: &mut Story, request: &str, budget: Option<TaskBudget>| {
-        let command = Command::Retry { tasks: vec![id("A")], budget };
+        let command = Command::Retry { tasks: vec![id("A")], budget, note: None };
         story.happens(Event::Asked { request: request.to_string(), command });
         story.run.answer(request).unwrap().clone()
     };
@@ -437,7 +442,7 @@ fn decisions_of_replaced_attempts_are_dropped() {
     story.reports(report(JobEnd::Done { commit: oid('a') }, "no index"));
     assert_eq!(decided(&story), ["A use sqlite", "A no index"]);
     story.ends(JobEnd::Blocked { reason: "no".to_string() });
-    let retry = Command::Retry { tasks: vec![id("A")], budget: None };
+    let retry = Command::Retry { tasks: vec![id("A")], budget: None, note: None };
     story.happens(Event::Asked { request: "r".into(), command: retry }).resumed();
     assert_eq!(decided(&story), [""; 0]);
     story.reports(report(JobEnd::Done { commit: oid('b') }, "use files"));
@@ -501,7 +506,7 @@ fn a_crash_and_what_is_asked_before_the_run_goes_on_do_not_count() {
     story.happens(Event::Woke);
     assert_eq!(elapsed(&story), (2, 1));
     story.now.0 += NIGHT;
-    let retry = Command::Retry { tasks: vec![id("A")], budget: None };
+    let retry = Command::Retry { tasks: vec![id("A")], budget: None, note: None };
     story.happens(Event::Asked { request: "1".to_string(), command: retry });
     assert_eq!(elapsed(&story), (2, 1));
     story.now.0 += NIGHT;
@@ -519,7 +524,7 @@ fn a_run_that_ended_stays_as_long_as_it_was() {
     let (ended, before) = (story.run.ended_at(), elapsed(&story));
     assert_eq!((story.run.ended(), before), (Some(&End::Blocked), (2, 1)));
     story.now.0 += NIGHT;
-    let retry = Command::Retry { tasks: vec![id("NOPE")], budget: None };
+    let retry = Command::Retry { tasks: vec![id("NOPE")], budget: None, note: None };
     story.happens(Event::Asked { request: "1".to_string(), command: retry });
     assert_eq!((story.run.ended_at(), elapsed(&story)), (ended, before));
     assert_eq!(RunView::of(&story.run).elapsed_by(Time(story.now.0 + NIGHT)), story.run.elapsed());
@@ -576,7 +581,93 @@ fn lost_work_is_done_again_when_it_is_retried_and_lost_staging_by_itself() {
     let lost = Obstacle::WorkLost { tasks: vec![id("A")] };
     story.answers(|effect| Event::NotLanded { effect, level: Level(1), obstacle: lost });
     assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("lost the work of A")));
-    let command = Command::Retry { tasks: vec![id("A")], budget: None };
+    let command = Command::Retry { tasks: vec![id("A")], budget: None, note: None };
     story.happens(Event::Asked { request: "r".to_string(), command }).resumed();
     assert_eq!(story.job().attempt, Attempt(2));
+}
+
+#[test]
+fn an_undone_run_has_ended_for_good() {
+    let mut story = Story::of(&[("A", 1), ("B", 2)]);
+    let undone = || Event::Undone { commit: oid('e') };
+    story.happens(undone());
+    assert_eq!(story.run.ended(), None, "a task is under way");
+    story.done('a').merges(1);
+    let stop = Command::Stop { force: true, grace_ms: 0, worker: None };
+    story.happens(Event::Asked { request: "r".into(), command: stop }).ends(JobEnd::Cancelled);
+    story.happens(undone());
+    assert_eq!(story.run.ended(), Some(&End::Undone));
+    let view = RunView::of(&story.run);
+    assert_eq!((view.status, view.levels[0].status, view.levels[1].status), ("undone", "undone", "running"));
+    let before = story.run.clone();
+    story.resumed();
+    let retry = Command::Retry { tasks: vec![id("B")], budget: None, note: None };
+    story.happens(Event::Asked { request: "s".into(), command: retry });
+    assert_eq!(story.run, before);
+}
+
+fn asks(story: &mut Story, command: Command) -> bool {
+    let request = format!("r{}", story.now.0);
+    story.happens(Event::Asked { request: request.clone(), command });
+    story.run.answer(&request).is_some_and(|answer| !answer.declined)
+}
+
+#[test]
+fn the_number_of_workers_holds_until_it_is_given_anew_or_the_run_is_completed() {
+    let mut story = Story::of(&[("A", 1)]);
+    assert!(asks(&mut story, Command::Scale { workers: 3 }));
+    assert_eq!((story.run.policy().workers, story.run.scaled(), story.run.workers().len()), (3, Some(3), 3));
+    let resume = |story: &mut Story, workers, intent| {
+        let policy = Policy { workers, ..story.run.policy().clone() };
+        story.happens(Event::Resumed { policy, intent, planning: Cost::default() });
+        story.run.scaled()
+    };
+    assert_eq!(resume(&mut story, 3, Intent::Complete), Some(3));
+    assert_eq!(resume(&mut story, 5, Intent::Session(None)), Some(3), "a session launches nothing");
+    assert!(asks(&mut story, Command::Scale { workers: 4 }));
+    assert_eq!((story.run.policy().workers, story.run.scaled()), (5, Some(4)), "it is for the next run");
+    assert_eq!(resume(&mut story, 1, Intent::Complete), None);
+}
+
+#[test]
+fn a_pause_is_for_a_process_that_drives_the_run() {
+    let mut story = Story::of(&[("A", 1), ("B", 1)]);
+    assert!(asks(&mut story, Command::Pause));
+    story.done('a');
+    assert_eq!(story.run.outstanding().count(), 0);
+    assert_eq!((story.run.next_wakeup(), story.run.ended()), (None, None));
+    assert_eq!(RunView::of(&story.run).status, "paused");
+    story.resumed();
+    assert_eq!((story.run.is_paused(), story.job().task), (false, id("B")));
+    story.ends(JobEnd::Blocked { reason: "no".to_string() });
+    assert_eq!(story.run.ended(), Some(&End::Blocked));
+    assert!(!asks(&mut story, Command::Pause), "it has ended");
+}
+
+#[test]
+fn only_the_tree_that_was_approved_lands() {
+    let mut story = Story::of(&[("A", 1)]);
+    let policy = Policy { approval: true, ..story.run.policy().clone() };
+    story.happens(Event::Resumed { policy, intent: Intent::Complete, planning: Cost::default() });
+    let gated = |story: &mut Story, tree| {
+        story.answers(|effect| {
+            let candidate = Candidate { base: oid('0'), staging: oid('b'), tree: oid(tree) };
+            Event::GatesPassed { effect, level: Level(1), candidate, passed: Vec::new() }
+        });
+    };
+    let approve = |story: &mut Story, tree| asks(story, Command::Approve { level: Level(1), tree: oid(tree) });
+    story.done('a').answers(|effect| Event::Staged { effect, level: Level(1), staging: oid('b'), commits: Vec::new() });
+    gated(&mut story, '1');
+    assert!(matches!(story.run.ended(), Some(End::Paused { .. })), "{:?}", story.run.ended());
+    assert!(!approve(&mut story, '2'), "it was not shown");
+    assert!(approve(&mut story, '1'));
+    assert!(!approve(&mut story, '1'), "it does not wait any more");
+    story.resumed();
+    assert!(matches!(story.under_way().1, Effect::Land { .. }));
+    story.answers(|effect| Event::NotLanded { effect, level: Level(1), obstacle: Obstacle::BaseMoved });
+    gated(&mut story, '3');
+    assert_eq!(
+        story.run.awaiting_approval().map(|(level, candidate)| (level, &candidate.tree)),
+        Some((Level(1), &oid('3')))
+    );
 }

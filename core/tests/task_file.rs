@@ -353,7 +353,7 @@ fn some_lines() -> impl Strategy<Value = Vec<String>> {
 }
 
 prop_compose! {
-    fn any_texts()(texts in vec(option::of(awkward()), 11)) -> Vec<Option<String>> { texts }
+    fn any_texts()(texts in vec(option::of(awkward()), 12)) -> Vec<Option<String>> { texts }
 }
 
 prop_compose! {
@@ -370,12 +370,12 @@ prop_compose! {
         foreground in any::<bool>(),
         note in awkward(),
     ) -> TaskSpec {
-        let [description, context, action, done, interface, security, agent, model, run, effort, fallback_model] =
-            <[Option<String>; 11]>::try_from(texts).expect("eleven were asked for");
+        let [description, context, action, done, interface, security, agent, model, run, effort, fallback_model, follow_up] =
+            <[Option<String>; 12]>::try_from(texts).expect("twelve were asked for");
         let (create, modify, read, dependencies, acceptance_criteria) = lists;
         TaskSpec {
             id, title, level, dependencies, description, context, action, done, interface, security, acceptance_criteria,
-            estimate_minutes, estimate_tokens, agent, model, effort, fallback_model, foreground, run,
+            estimate_minutes, estimate_tokens, agent, model, effort, fallback_model, foreground, follow_up, run,
             files: FileLists { create, modify, read, extra: Map::new() },
             verification: Verification { command, timeout_seconds, extra: Map::new() },
             extra: Map::from_iter([("note".to_owned(), Value::from(note))]),
@@ -427,6 +427,7 @@ fn as_carried(mut task: TaskSpec) -> TaskSpec {
         model: task.model.filter(|model| !model.is_empty()),
         effort: task.effort.filter(|effort| !effort.is_empty()),
         fallback_model: task.fallback_model.filter(|model| !model.is_empty()),
+        follow_up: task.follow_up.filter(|text| !text.is_empty()),
         ..task
     }
 }

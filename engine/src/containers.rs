@@ -3,18 +3,20 @@
 //!
 //! Used by `confinement` and `session`. Containers are found by their labels, so that no others are touched.
 
+mod ignored;
 mod source;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mahabharatha_core::config::{Config, Resources};
 use mahabharatha_core::ids::{Feature, Time, WorkerId};
 use mahabharatha_sys::bounded::{self, SMALL_FILE_BYTES};
-use mahabharatha_sys::container::{BuildCall, Container, Engine};
+use mahabharatha_sys::container::{BuildCall, Container, Engine, Storage, Usage};
+use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::atomic::write_projected;
@@ -28,10 +30,14 @@ const WORKER: &str = "mahabharatha.worker";
 const RUN: &str = "mahabharatha.run";
 /// Slot of the staging worktree.
 pub const STAGING: &str = "staging";
+/// Name in place of a slot's for the container in which an image is tried.
+const PROBE: &str = "probe";
 /// The project's rules for agents.
 const RULES: &str = ".claude/rules";
 /// File of a feature that says that there may be containers, and where.
 const RECORD: &str = "containers.json";
+/// Time limit for the engine to say what containers use. It measures for a second.
+const USAGE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How the containers of a run are made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -186,6 +192,24 @@ impl Containers {
         }
     }
 
+    /// Returns the programs that the image lacks. An image that once had all of them is not tried again.
+    pub fn missing_programs(&self, project: &Project, programs: &[String]) -> Result<Vec<String>> {
+        let mut hasher = DefaultHasher::new();
+        (&self.image, programs, &self.engine).hash(&mut hasher);
+        let record = images_dir(project).join(format!("tried-{:016x}", hasher.finish()));
+        if record.exists() {
+            return Ok(Vec::new());
+        }
+        self.record()?;
+        let place = project.shared_dir().join("image-probe");
+        let missing = self.container(PROBE, &[]).probe(&place, programs)?.missing;
+        let _ = fs::remove_dir(&place);
+        if missing.is_empty() {
+            write_record(&record, "")?;
+        }
+        Ok(missing)
+    }
+
     /// Returns where the feature's specs are inside.
     pub fn specs(&self) -> PathBuf {
         Path::new("/specs").join(self.feature.as_str())
@@ -197,16 +221,34 @@ impl Containers {
         let labels = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
         let record = Record { engine: self.engine.clone(), labels };
         let bytes = serde_json::to_vec(&record).map_err(Error::caused("cannot write the record of containers"))?;
-        write_projected(&self.feature_dir.join(RECORD), &bytes)
+        write_projected(&self.feature_dir.join(RECORD), &bytes)?;
+        crash::point(|| "containers recorded");
+        Ok(())
     }
+}
+
+/// Returns what these containers of a feature use, of those that run, as far as the engine answers in time.
+pub fn usage(feature_dir: &Path, containers: Vec<String>) -> BTreeMap<String, Usage> {
+    let record = read_record(feature_dir).ok().flatten();
+    record.map(|record| record.engine.usage(containers, USAGE_TIMEOUT)).unwrap_or_default()
+}
+
+/// Returns what the engine stores of this project.
+pub fn storage(project: &Project, engine: &Engine) -> Result<Storage> {
+    engine.storage(&BTreeMap::from([(PROJECT.to_owned(), project_label(project))]))
+}
+
+/// Reads where containers of a feature may be; `None` if there are none.
+fn read_record(feature_dir: &Path) -> Result<Option<Record>> {
+    let file = feature_dir.join(RECORD);
+    let Ok(bytes) = bounded::read(&file, SMALL_FILE_BYTES) else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(Error::caused(format!("cannot read {}", file.display())))
 }
 
 /// Removes the containers that runs of a feature left, except those of slots that are used. Returns how many.
 pub fn remove_left(feature_dir: &Path, used: &[String]) -> Result<usize> {
+    let Some(record) = read_record(feature_dir)? else { return Ok(0) };
     let file = feature_dir.join(RECORD);
-    let Ok(bytes) = bounded::read(&file, SMALL_FILE_BYTES) else { return Ok(0) };
-    let record: Record =
-        serde_json::from_slice(&bytes).map_err(Error::caused(format!("cannot read {}", file.display())))?;
     let cannot = |error: Error| {
         Error::new(Kind::Failed, format!("containers could not be removed: {}", error.message()))
             .hint("Start the engine again; `mahabharatha cleanup` then removes them.")
@@ -214,7 +256,9 @@ pub fn remove_left(feature_dir: &Path, used: &[String]) -> Result<usize> {
     let found = record.engine.labelled(&record.labels, WORKER).map_err(cannot)?;
     let left = found.into_iter().filter(|(_, slot)| !used.contains(slot));
     let names: Vec<String> = left.map(|(name, _)| name).collect();
+    crash::point(|| "containers found");
     record.engine.remove(&names).map_err(cannot)?;
+    crash::point(|| "containers removed");
     if used.is_empty() {
         fs::remove_file(&file).map_err(io("remove", &file))?;
     }
@@ -235,14 +279,22 @@ fn make_image(project: &Project, engine: &Engine, source: &Source, name: &str) -
     let labels = BTreeMap::from([(PROJECT.to_owned(), project_label(project))]);
     let context = source.copies_from_context()?.then_some(context.as_path());
     engine.build(&BuildCall { tag: name, dockerfile, context, args, target: target.as_deref(), labels: &labels })?;
-    let record = build_record(project, name);
-    if let Some(dir) = record.parent() {
+    write_record(&build_record(project, name), &format!("{:.1}", started.elapsed().as_secs_f64()))
+}
+
+/// Returns the directory with what is known about images.
+fn images_dir(project: &Project) -> PathBuf {
+    project.shared_dir().join("images")
+}
+
+fn write_record(file: &Path, text: &str) -> Result<()> {
+    if let Some(dir) = file.parent() {
         fs::create_dir_all(dir).map_err(io("create", dir))?;
     }
-    write_projected(&record, format!("{:.1}", started.elapsed().as_secs_f64()).as_bytes())
+    write_projected(file, text.as_bytes())
 }
 
 /// Returns the file that says how long an image took to build.
 fn build_record(project: &Project, name: &str) -> PathBuf {
-    project.shared_dir().join("images").join(name.rsplit(':').next().unwrap_or(name).replace('/', "-"))
+    images_dir(project).join(name.rsplit(':').next().unwrap_or(name).replace('/', "-"))
 }

@@ -15,10 +15,11 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
+use rustix::fs::StatVfs;
 use serde::Serialize;
 
 use crate::agent::{self, claude};
-use crate::containers::{Containers, FoundImage};
+use crate::containers::{self, Containers, FoundImage};
 
 /// Oldest supported git: `merge-tree --write-tree` came with 2.38, its `--merge-base` and fixes with 2.40.
 const MIN_GIT_VERSION: [u32; 3] = [2, 40, 0];
@@ -161,7 +162,7 @@ pub fn check_machine(project: &Project) -> Result<Report> {
     }
     match rustix::fs::statvfs(project.root()) {
         Ok(space) => {
-            let free = space.f_bavail.saturating_mul(space.f_frsize);
+            let free = free_bytes(&space);
             if free < MIN_FREE_BYTES {
                 report.fail("disk", format!("only {} MB are free.", free >> 20), "Free some space first.");
             } else {
@@ -173,6 +174,10 @@ pub fn check_machine(project: &Project) -> Result<Report> {
         }
     }
     Ok(report)
+}
+
+fn free_bytes(space: &StatVfs) -> u64 {
+    space.f_bavail.saturating_mul(space.f_frsize)
 }
 
 /// Checks the directory that `worktrees.dir` names.
@@ -276,7 +281,7 @@ fn check_branches(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
         report.fail(
             "branches",
             format!("the branch {name} is in the way of {}.", short(&staging)),
-            format!("Rename it: `git branch -m {name} <other name>`."),
+            format!("Rename it: `git branch -m {} <other name>`.", proc::shell_word(&name)),
         );
     }
     if !ground.resumed && !below.is_empty() {
@@ -321,13 +326,11 @@ fn check_image(report: &mut Report, ground: &Ground<'_>, containers: &Containers
     let programs: BTreeSet<String> =
         ["git".to_owned()].into_iter().chain(agents.iter().map(|(program, _)| program.clone())).chain(gates).collect();
     let programs: Vec<String> = programs.into_iter().collect();
-    let place = ground.project.shared_dir().join("image-probe");
-    let probe = match containers.engine.probe(&containers.image, &place, &programs) {
-        Ok(probe) => probe,
+    let missing = match containers.missing_programs(ground.project, &programs) {
+        Ok(missing) => missing,
         Err(error) => return report.fail_with("containers", error),
     };
-    let _ = std::fs::remove_dir(&place);
-    for program in probe.missing {
+    for program in missing {
         let message = format!("the image {} has no {program}.", containers.image_name);
         let hint = "Install it in .devcontainer/Dockerfile.";
         let agent = agents.iter().find(|(called, _)| *called == program);
@@ -341,6 +344,23 @@ fn check_image(report: &mut Report, ground: &Ground<'_>, containers: &Containers
     Ok(())
 }
 
+/// Tells how much space the engine has for images and containers, and how much images of this project take.
+fn check_engine_disk(report: &mut Report, project: &Project, engine: &Engine) {
+    let Ok(storage) = containers::storage(project, engine) else { return };
+    let images = format!("images of this project: {}, {} MB", storage.images, storage.image_bytes >> 20);
+    let place = storage.root.display();
+    match rustix::fs::statvfs(&storage.root).ok().as_ref().map(free_bytes) {
+        Some(free) if free < MIN_FREE_BYTES => report.warn(
+            "containers",
+            format!("{} MB are free in {place}, where {engine} has its data; {images}.", free >> 20),
+            "Make space there, for example with `docker image prune`.",
+        ),
+        Some(free) => report.ok("containers", format!("{} MB are free in {place}; {images}", free >> 20)),
+        // Only root may look there, or it is in a virtual machine.
+        None => report.ok("containers", format!("the engine's data is in {place}; {images}")),
+    }
+}
+
 /// Checks the engine of containers and looks for the image, which a run builds if it is not there. Executes nothing.
 pub fn check_containers(report: &mut Report, project: &Project, config: &Config) -> Result<()> {
     let engine = match Engine::find(config.launcher.engine) {
@@ -348,6 +368,7 @@ pub fn check_containers(report: &mut Report, project: &Project, config: &Config)
         Err(error) => return report.fail_with("containers", error),
     };
     report.ok("containers", format!("{engine} {}", engine.version()?));
+    check_engine_disk(report, project, &engine);
     match Containers::find_image(project, config, &engine) {
         Err(error) => report.fail_with("containers", error)?,
         Ok(FoundImage { name, id: Some(_), built_in }) => {

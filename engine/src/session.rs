@@ -2,6 +2,7 @@
 //!
 //! Called by the commands that run features or tasks. No process may drive a run without holding the feature's lock.
 
+pub mod attach;
 pub mod caller;
 mod changed_config;
 mod changed_graph;
@@ -9,11 +10,16 @@ pub mod claims;
 pub mod cleanup;
 pub mod control;
 pub mod diagnosis;
+pub mod diff;
+pub mod follow_up;
+pub mod review;
 pub mod stop;
+pub mod undo;
 mod worktrees;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 use mahabharatha_core::config::{Config, Isolation, LauncherKind, SandboxMode};
@@ -32,15 +38,18 @@ use mahabharatha_sys::sandbox;
 use mahabharatha_sys::store::atomic::{sweep, sweep_of, write_atomic};
 use mahabharatha_sys::store::journal::{Journal, Record};
 use mahabharatha_sys::store::locks::FeatureLock;
+use mahabharatha_sys::store::log_file;
 use mahabharatha_sys::store::ports::PortLease;
 use mahabharatha_sys::store::projection;
 use mahabharatha_sys::ui::Ui;
 
 use crate::claude::tasks::{self, Mirror, TaskList};
 use crate::containers::Containers;
+use crate::history::{self, Assumptions};
 use crate::host::{self, Context, LocalHost, Settings};
 use crate::lease::{self, Lease};
 use crate::preflight::{self, Ground, Report};
+use crate::report::notify::{Channels, Notifier};
 use crate::report::text::gate_logs;
 use crate::report::{Display, Opening, Reporter, files};
 use crate::specs;
@@ -145,11 +154,13 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
         sweep(dir);
     }
     sweep_of(&paths.projection());
+    session.remove_old_logs();
     let (mut journal, records) = Journal::open_for_append(&lock, paths.feature())?;
     crash::point(|| "session with the journal open");
     let begun = match rebuild(paths, &records)? {
         None => session.start(&mut journal)?,
         Some(run) => {
+            undo::refuse_undone(&run)?;
             let start = start_commit(project, Some(&run))?;
             let changed = changed_graph::find(project, paths, &run, &start, &session.display)?;
             if changed.is_none() && run.ended() == Some(&End::Completed) {
@@ -269,15 +280,16 @@ impl Session<'_> {
         let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
         specs::warnings(&problems).for_each(|warning| display.warn(warning));
         check_intent(options.intent, &graph, None)?;
-        let ground = self.ground(&graph, false);
+        let ground = self.ground(&graph, None);
         preflight::check(&ground)?.conclude(|warning| display.warn(warning))?;
         worktrees::settle(project, paths, None, &self.config)?;
-        let setup = setup(&ground, file, project.head_branch()?, start, self.policy())?;
+        self.warn_of_cost(&graph);
+        let setup = setup(&ground, file, project.head_branch()?, start, self.policy(None))?;
         let mut run = Run::start(now(), &setup).map_err(|why| Error::new(Kind::Invalid, why))?;
         let mut opening = Opening::default();
         let started = record_start(&run, journal)?;
         if options.intent != Intent::Complete {
-            let event = self.resumed(options.intent)?;
+            let event = self.resumed(options.intent, None)?;
             record(&mut run, journal, now(), &event)?;
         }
         opening.tell(&started, &run);
@@ -293,9 +305,9 @@ impl Session<'_> {
     ) -> Result<Begun> {
         let graph = changed.as_ref().map_or(&**run.graph(), |(_, graph)| graph);
         check_intent(self.options.intent, graph, Some(&run))?;
-        check_target(&run, &self.policy())?;
+        check_target(&run, &self.policy(Some(&run)))?;
         changed_config::check(&run, &self.config, self.options.accept_config, &self.display)?;
-        preflight::check(&self.ground(graph, true))?.conclude(|warning| self.display.warn(warning))?;
+        preflight::check(&self.ground(graph, Some(&run)))?.conclude(|warning| self.display.warn(warning))?;
         worktrees::settle(self.project, self.paths, Some(&run), &self.config)?;
         let mut events = Vec::new();
         if start != run.setup().start {
@@ -303,7 +315,7 @@ impl Session<'_> {
             events.push(Event::Started(Box::new(Setup { start, git_config, ..run.setup().clone() })));
         }
         events.extend(changed.map(|(file, _)| Event::Replanned { graph: Box::new(file) }));
-        events.push(self.resumed(self.options.intent)?);
+        events.push(self.resumed(self.options.intent, Some(&run))?);
         let opening = Opening::of(&run);
         let mut begun = Begun { run, opening };
         for event in &events {
@@ -325,9 +337,9 @@ impl Session<'_> {
         claims.unwrap_or_default()
     }
 
-    fn ground<'a>(&'a self, graph: &'a TaskGraph, resumed: bool) -> Ground<'a> {
+    fn ground<'a>(&'a self, graph: &'a TaskGraph, run: Option<&Run>) -> Ground<'a> {
         let Session { project, paths, ref config, options, .. } = *self;
-        let (agent, workers) = (options.agent.as_deref(), self.policy().workers);
+        let (agent, workers) = (options.agent.as_deref(), self.policy(run).workers);
         let (launches, isolation, containers) =
             (!options.intent.is_session(), self.isolation, self.containers.as_ref());
         Ground {
@@ -340,19 +352,47 @@ impl Session<'_> {
             workers,
             isolation,
             containers,
-            resumed,
+            resumed: run.is_some(),
             executes: true,
         }
     }
 
-    /// Returns the event by which this process takes over the run.
-    fn resumed(&self, intent: Intent) -> Result<Event> {
-        let planning = self.paths.planning_cost()?;
-        Ok(Event::Resumed { policy: self.policy(), intent, planning })
+    /// Warns if the run is likely to reach its budget before its end.
+    fn warn_of_cost(&self, graph: &TaskGraph) {
+        let Policy { workers, max_usd: Some(budget), .. } = self.policy(None) else { return };
+        let feature = self.paths.feature();
+        let history = history::load(self.project, feature, None).history;
+        let assumptions = Assumptions { workers, agent: self.options.agent.clone(), model: None };
+        let cost = history::estimate(graph, &self.config, &history, &assumptions).total.cost;
+        let planned = self.paths.planning_cost().unwrap_or_default().known_usd();
+        if let Some(p90) = cost.p90_usd.map(|p90| p90 + planned).filter(|p90| *p90 > budget) {
+            self.display.warn(format!(
+                "by earlier runs this one may cost {p90:.2} USD (P90), more than its budget of {budget:.2} USD, at which \
+                 it pauses; see `mahabharatha estimate {feature}`"
+            ));
+        }
     }
 
-    fn policy(&self) -> Policy {
+    /// Removes logs of the feature that are older than the configuration keeps them.
+    fn remove_old_logs(&self) {
+        let Some(time) = self.config.logs.keep.and_then(|keep| SystemTime::now().checked_sub(keep)) else { return };
+        for dir in ["workers", "tasks", "gates"].map(|dir| self.paths.logs().join(dir)) {
+            if let Err(error) = log_file::remove_older(&dir, time) {
+                self.display.warn(format!("old logs in {} are not removed: {error}", dir.display()));
+            }
+        }
+    }
+
+    /// Returns the event by which this process takes over the run.
+    fn resumed(&self, intent: Intent, run: Option<&Run>) -> Result<Event> {
+        let planning = self.paths.planning_cost()?;
+        Ok(Event::Resumed { policy: self.policy(run), intent, planning })
+    }
+
+    /// Returns the policy of this process. A number of workers that was set during the run holds unless it is given anew.
+    fn policy(&self, run: Option<&Run>) -> Policy {
         let Options { workers, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
+        let workers = workers.or_else(|| run?.scaled());
         let policy = self.config.policy(self.isolation, workers, allow_red_base, max_cost);
         let policy = Policy { heeds_limits: !no_wait, ..policy };
         if intent.is_session() { claims::policy(policy) } else { policy }
@@ -372,8 +412,14 @@ impl Session<'_> {
         become_subreaper()?;
         host::cleanup::remove_stale_locks(project, paths);
         host::cleanup::remove_half_made_worktrees(project, paths)?;
-        let warn = display.warnings();
+        let (warn, warn_of_notices) = (display.warnings(), display.warnings());
+        let channels = Channels::of(project, &config);
         let reporter = Arc::new(Reporter::start(project, paths, &run, display, opening));
+        match channels {
+            Ok(Some(channels)) => reporter.notify(Notifier::start(channels, &run, warn_of_notices)),
+            Ok(None) => {}
+            Err(error) => warn(format!("notify.command: {error}")),
+        }
         let list = config.claude_tasks.enabled.then(|| TaskList::of(project, paths.feature()));
         let settings = Settings { config, agent: options.agent.clone(), ports: leases, containers };
         let context = Context::new(project, paths, &run, settings)?;

@@ -3,6 +3,7 @@
 mod ask;
 mod clean;
 mod edit;
+mod pager;
 mod screen;
 mod terminal_mode;
 
@@ -16,7 +17,7 @@ use indicatif::{MultiProgress, ProgressDrawTarget};
 use owo_colors::OwoColorize;
 
 pub use self::ask::NoAnswer;
-pub use self::clean::{clean, fit, one_line, width};
+pub use self::clean::{clean, escape, fit, one_line, width};
 pub use self::terminal_mode::restore_terminal;
 
 /// Maximum redraw rate of the live display.
@@ -111,6 +112,24 @@ impl Ui {
         }
     }
 
+    /// Writes bytes to stdout as they are, unless stdout is a terminal.
+    pub fn exact(&self, bytes: &[u8]) {
+        if io::stdout().is_terminal() {
+            self.write(clean(&String::from_utf8_lossy(bytes)));
+            return;
+        }
+        let mut data_error = locked(&self.data_error);
+        if data_error.is_none() && !self.is_closed.load(Ordering::Relaxed) {
+            let mut stdout = io::stdout();
+            *data_error = stdout.write_all(bytes).and_then(|()| stdout.flush()).err();
+        }
+    }
+
+    /// Tells whether a person reads stdout: it is a terminal, or is to look like one (`--color always`).
+    pub fn is_for_people(&self) -> bool {
+        !self.json() && (io::stdout().is_terminal() || self.out.0)
+    }
+
     /// Writes JSON to stdout, also without `--json`.
     pub fn json_data(&self, json: &str) {
         self.write(clean::escape_json(json));
@@ -131,6 +150,13 @@ impl Ui {
         let mut data_error = locked(&self.data_error);
         if data_error.is_none() {
             *data_error = self.above_bars(|| deliver(&mut io::stdout(), &text)).err();
+        }
+    }
+
+    /// Rings the terminal's bell, if messages go to a terminal.
+    pub fn ring(&self) {
+        if io::stderr().is_terminal() && !self.is_closed.load(Ordering::Relaxed) {
+            let _ = deliver(&mut io::stderr(), "\u{7}");
         }
     }
 

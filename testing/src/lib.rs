@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod claude_client;
+pub mod containers;
 pub mod messages_api;
 pub mod support;
 pub mod terminal;

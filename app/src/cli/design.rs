@@ -51,12 +51,12 @@ pub fn run(global: &Global, ui: &Ui, args: &DesignArgs) -> Result<ExitCode> {
     }
     planning::exit_on_signals(ExitCode::Stopped as i32)?;
     match planning::design(&place, ui, &global.directory, &args.options())? {
-        Ok(()) => Ok(ExitCode::Done),
+        Ok(_) => Ok(ExitCode::Done),
         Err(problems) => refuse(ui, &problems),
     }
 }
 
-fn refuse(ui: &Ui, problems: &[Problem]) -> Result<ExitCode> {
+pub(super) fn refuse(ui: &Ui, problems: &[Problem]) -> Result<ExitCode> {
     if ui.json() {
         validate::print_json(ui, problems);
         return Ok(ExitCode::Invalid);
@@ -83,6 +83,6 @@ impl DesignArgs {
             (None, agent) => DesignAuthor::Agent(agent.map(str::to_owned)),
         };
         let commit = (self.commit || self.no_commit).then_some(self.commit);
-        DesignOptions { author, commit, force: self.force }
+        DesignOptions { author, commit, force: self.force, with_run: false }
     }
 }

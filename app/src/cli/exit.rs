@@ -1,5 +1,6 @@
 //! Exit codes of the program: the one place that maps kinds of errors to them.
 
+use mahabharatha_engine::report::stream::Failure;
 use mahabharatha_sys::error::{Error, Kind};
 use serde_json::{Value, json};
 
@@ -61,14 +62,41 @@ impl From<ExitCode> for std::process::ExitCode {
     }
 }
 
+/// Returns the error that another process of this program printed with `--json`.
+pub fn error_from_json(value: &Value) -> Option<Error> {
+    const KINDS: [Kind; 10] = [
+        Kind::Failed,
+        Kind::Usage,
+        Kind::Blocked,
+        Kind::Gate,
+        Kind::Conflict,
+        Kind::Invalid,
+        Kind::Preflight,
+        Kind::Held,
+        Kind::Paused,
+        Kind::Stopped,
+    ];
+    let kind = KINDS.into_iter().find(|kind| value["kind"] == ExitCode::from(*kind).word())?;
+    let details = value["details"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let error = details.fold(Error::new(kind, value["message"].as_str()?), Error::detail);
+    Some(match value["hint"].as_str() {
+        Some(hint) => error.hint(hint),
+        None => error,
+    })
+}
+
 /// Returns the error as `--json` prints it.
 pub fn error_json(error: &Error) -> Value {
+    json!(failure(error))
+}
+
+pub fn failure(error: &Error) -> Failure {
     let code = ExitCode::from(error.kind());
-    json!({
-        "code": code as u8,
-        "kind": code.word(),
-        "message": error.message(),
-        "details": error.details(),
-        "hint": error.what_to_do(),
-    })
+    Failure {
+        code: code as u8,
+        kind: code.word(),
+        message: error.message().to_owned(),
+        details: error.details().to_vec(),
+        hint: error.what_to_do().map(str::to_owned),
+    }
 }

@@ -5,16 +5,16 @@ use mahabharatha_core::excerpt::{key_lines, summary};
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
-use mahabharatha_core::view::RunView;
-use mahabharatha_engine::report::stream::event_line;
+use mahabharatha_core::view::{RunView, answer_to};
+use mahabharatha_engine::report::stream::{Ended, event_line};
 use mahabharatha_engine::report::text::gate_logs;
 use mahabharatha_engine::session::control;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::{Ui, fit};
-use serde_json::json;
 
-use super::exit::{ExitCode, error_json};
+use super::exit::{ExitCode, failure};
 
 /// Most lines shown of a gate's output; the log has all of them.
 const MAX_LINES: usize = 20;
@@ -37,10 +37,10 @@ pub fn end_stream(ui: &Ui, streams: bool, result: &Result<ExitCode>) {
     }
     let (code, error) = match result {
         Ok(code) => (*code, None),
-        Err(error) => (ExitCode::from(error.kind()), Some(error_json(error))),
+        Err(error) => (ExitCode::from(error.kind()), Some(failure(error))),
     };
     let now = Time(Timestamp::now().as_millisecond());
-    ui.data(&event_line(now, "end", json!({ "code": code as u8, "kind": code.word(), "error": error })));
+    ui.data(&event_line(now, "end", Ended { code: code as u8, kind: code.word(), error }));
 }
 
 pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitCode> {
@@ -61,13 +61,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             ui.note(&format!("level {level} of {feature} is merged; go on with the levels above it: {go_on}"));
             Ok(ExitCode::Done)
         }
-        End::Blocked => failed(
-            Kind::Blocked,
-            format!("{feature} is blocked: only blocked or waiting tasks remain"),
-            format!(
-                "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."
-            ),
-        ),
+        End::Blocked => Err(blocked(place, &control::read_run(place)?, &go_on)),
         End::RedBase { gates } => {
             let message = format!("these gates fail on the base, before anything was run: {}", gates.join(", "));
             let error = Error::new(Kind::Preflight, message)
@@ -102,6 +96,11 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             format!("{feature} was stopped and is paused; its work is kept"),
             format!("Go on with: {go_on}"),
         ),
+        End::Undone => failed(
+            Kind::Invalid,
+            format!("{feature} was undone"),
+            "Plan what is still wanted as another feature.".to_owned(),
+        ),
         End::Failed { why } => failed(
             Kind::Failed,
             format!("{feature} cannot go on: {why}"),
@@ -114,12 +113,31 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
 fn next_step(place: &Place, run: &Run) -> String {
     let (feature, start) = (&place.feature, run.setup().start.short());
     let branch = run.landing_branch();
-    let branch = branch.trim_start_matches("refs/heads/");
+    let branch = shell_word(branch.trim_start_matches("refs/heads/"));
     let merge = if run.policy().onto_staging { format!(", merge it (git merge {branch})") } else { String::new() };
     format!(
         "Next: read the report (criteria, gates, changed files), review with `git diff {start} {branch}`{merge}, then \
          `mahabharatha cleanup -f {feature}` removes what is left of the run."
     )
+}
+
+/// Returns the error of a run that only blocked or waiting tasks are left of, with what their agents ask.
+fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
+    let message = format!("{} is blocked: only blocked or waiting tasks remain", place.feature);
+    let mut error = Error::new(Kind::Blocked, message);
+    let mut first = None;
+    for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
+        if let Some(question) = state.question() {
+            error = error.detail(fit(&format!("{} is blocked: {}", task.id, summary(question)), MAX_COLUMNS));
+            first = first.or_else(|| answer_to(run, &task.id));
+        }
+    }
+    error.hint(match first {
+        Some(answer) => format!("{} Then `{go_on}`.", sentence(&answer)),
+        None => format!(
+            "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."
+        ),
+    })
 }
 
 fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {

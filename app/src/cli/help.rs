@@ -9,14 +9,25 @@ use super::exit::ExitCode;
 use super::{Cli, called_as};
 
 /// Name, summary and text of each page.
-const TOPICS: [(&str, &str, &str); 10] = [
+const TOPICS: &[(&str, &str, &str)] = &[
     ("setup", "what `init` finds in a project and writes", include_str!("../../../docs/init.md")),
     ("scaffolds", "`init` in an empty directory", include_str!("../../../docs/scaffolds.md")),
-    ("planning", "`plan` and `design`", include_str!("../../../docs/planning.md")),
+    ("planning", "`plan`, `design` and `quick`", include_str!("../../../docs/planning.md")),
     ("task-graph", "every field of a task graph, every problem code", include_str!("../../../docs/task-graph.md")),
     ("config", "every key of .mahabharatha/config.yaml", include_str!("../../../docs/config.md")),
+    ("runs", "`run --detach`, `attach`, `scale`, `pause`, approval", include_str!("../../../docs/runs.md")),
+    ("steering", "answering agents, granting them files", include_str!("../../../docs/steering.md")),
     ("claude-code", "slash commands, hooks, task mode", include_str!("../../../docs/claude-code.md")),
+    ("estimates", "how `estimate` finds time and cost", include_str!("../../../docs/estimates.md")),
+    ("shipping", "`git ship` and `undo`: pull requests, reverts", include_str!("../../../docs/shipping.md")),
+    ("reviewing", "`diff`, `review` and `logs`", include_str!("../../../docs/review.md")),
+    (
+        "troubleshooting",
+        "every cause that `debug` names, with its code and command",
+        include_str!("../../../docs/troubleshooting.md"),
+    ),
     ("json", "events and errors for programs", include_str!("../../../docs/json.md")),
+    ("integrations", "schemas, JUnit, traces, notices, shells", include_str!("../../../docs/integrations.md")),
     ("security", "what agents can reach; sandboxes", include_str!("../../../docs/security.md")),
     ("containers", "workers in containers", include_str!("../../../docs/containers.md")),
     ("reliability", "what you can rely on", include_str!("../../../docs/reliability.md")),
@@ -57,7 +68,7 @@ pub fn run(ui: &Ui, args: &HelpArgs) -> Result<ExitCode> {
         Ok(_) => {}
     }
     if words.is_empty() {
-        let topics: String = TOPICS.iter().map(|(name, about, _)| format!("  {name:<12} {about}\n")).collect();
+        let topics: String = TOPICS.iter().map(|(name, about, _)| format!("  {name:<15} {about}\n")).collect();
         ui.data(&format!("\nTopics (mahabharatha help <topic>):\n{topics}"));
     }
     Ok(ExitCode::Done)

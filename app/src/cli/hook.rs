@@ -66,33 +66,45 @@ fn pre_tool_use(ui: &Ui) -> Result<ExitCode> {
     let Some(call) = read_call_or_pass::<ToolUse>(ui)? else { return Ok(ExitCode::Done) };
     let job_worktree = std::env::var_os("MAHABHARATHA_WORKTREE").map(PathBuf::from);
     let own_call = |words: &[String]| own_call(words, &call.cwd);
-    let context = CallContext { job_worktree: job_worktree.as_deref(), own_call: &own_call };
+    let context = CallContext { job_worktree: job_worktree.as_deref(), own_call: &own_call, needs_user: &needs_user };
     match guard::judge(&call, &context)? {
         Verdict::Pass => {}
-        Verdict::Allow(reason) => {
-            let decision = json!({ "hookSpecificOutput": {
-                "hookEventName": "PreToolUse", "permissionDecision": "allow", "permissionDecisionReason": reason,
-            } });
-            ui.json_data(&decision.to_string());
-        }
+        Verdict::Allow(reason) => print_decision(ui, "allow", &reason),
+        Verdict::Ask(reason) => print_decision(ui, "ask", &reason),
         Verdict::Deny(reason) => return Err(Error::new(Kind::Usage, reason)),
     }
     Ok(ExitCode::Done)
 }
 
+fn print_decision(ui: &Ui, decision: &str, reason: &str) {
+    let output = json!({ "hookSpecificOutput": {
+        "hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": reason,
+    } });
+    ui.json_data(&output.to_string());
+}
+
+/// Tells whether only the user may decide on a call of this program.
+fn needs_user(words: &[String]) -> bool {
+    let is_ours = matches!(words.first().map(String::as_str), Some("mahabharatha" | "mbh"));
+    match Cli::try_parse_from(words).ok().filter(|_| is_ours).map(|cli| cli.command) {
+        Some(Command::Task(args)) => args.needs_user(),
+        Some(Command::Merge(args)) => args.needs_user(),
+        Some(Command::Kurukshetra(args)) => args.needs_user(),
+        _ => false,
+    }
+}
+
 /// Parses a call that a session may make without asking if it runs or plans the feature: in its own directory, only what
-/// the slash commands call, and nothing that a person has to decide on.
+/// the slash commands call. What only the user may decide on is asked before this.
 fn own_call(words: &[String], cwd: &Path) -> Option<OwnCall> {
     if !matches!(words.first()?.as_str(), "mahabharatha" | "mbh") {
         return None;
     }
     let Cli { global, command } = Cli::try_parse_from(words).ok()?;
     let purpose = match &command {
-        Command::Task(args) if args.needs_person() => return None,
         Command::Task(args) if args.is_for_subagents() => Purpose::OwnTask,
         Command::Task(_) => Purpose::Run,
         Command::Status(_) => Purpose::Look,
-        Command::Merge(args) if args.needs_person() => return None,
         Command::Merge(_) => Purpose::Run,
         Command::Plan(args) if args.is_for_sessions() => Purpose::Plan,
         Command::Design(args) if args.is_for_sessions() => Purpose::Plan,

@@ -71,6 +71,7 @@ pub fn run(global: &Global, ui: &Ui, args: &LogsArgs) -> Result<ExitCode> {
     }
     let dir = place.paths.logs();
     if args.follow {
+        args.gate.as_deref().map_or(Ok(()), |gate| check_gate(&place, gate))?;
         return follow(ui, &zone, Tail::new(&dir, filter));
     }
     let logs = read_logs(&dir, &filter).map_err(io("read", &dir))?;

@@ -1,8 +1,16 @@
-//! `man`: the manual page, with commands and exit codes.
+//! `man`: the manual page, with commands and exit codes, and a page for each command.
+
+use std::fs;
+use std::path::PathBuf;
 
 use clap::builder::StyledStr;
-use clap::{Arg, Command};
+use clap::{Arg, Args, Command, CommandFactory};
+use mahabharatha_core::names::suggestion;
+use mahabharatha_sys::error::{Error, Kind, Result, io};
+use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::ui::Ui;
 
+use super::Cli;
 use super::exit::ExitCode;
 
 const EXIT_CODES: [(ExitCode, &str); 11] = [
@@ -19,8 +27,73 @@ const EXIT_CODES: [(ExitCode, &str); 11] = [
     (ExitCode::Stopped, "stopped by Ctrl-C, SIGTERM, SIGHUP or stop; resumable"),
 ];
 
-pub fn page(mut command: Command) -> String {
-    command.build();
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command whose page to print, such as `run` or `task claim`; without one, the page of the whole program
+    #[arg(conflicts_with = "dir")]
+    command: Vec<String>,
+    /// Write all pages as files to this directory, such as ~/.local/share/man/man1
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub fn run(ui: &Ui, args: &ManArgs) -> Result<ExitCode> {
+    let mut program = Cli::command();
+    program.build();
+    if let Some(dir) = &args.dir {
+        fs::create_dir_all(dir).map_err(io("write", dir))?;
+        let mut pages = vec![("mahabharatha".to_owned(), page(&program))];
+        collect_pages(&program, &mut pages);
+        for (name, page) in &pages {
+            write_atomic(&dir.join(format!("{name}.1")), page.as_bytes())?;
+        }
+        ui.note(&format!("{} pages are in {}", pages.len(), dir.display()));
+        return Ok(ExitCode::Done);
+    }
+    let mut command = &program;
+    for word in &args.command {
+        command = command.find_subcommand(word).ok_or_else(|| unknown(command, word))?;
+    }
+    ui.data(&if args.command.is_empty() { page(command) } else { command_page(command) });
+    Ok(ExitCode::Done)
+}
+
+fn unknown(command: &Command, word: &str) -> Error {
+    let known: Vec<&str> = visible(command).map(Command::get_name).collect();
+    let name = command.get_bin_name().unwrap_or("mahabharatha");
+    Error::new(Kind::Usage, format!("{name} has no command {word}")).hint(suggestion(word, "commands", &known))
+}
+
+fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+}
+
+/// Adds the page of each command below this one, with its name.
+fn collect_pages(command: &Command, pages: &mut Vec<(String, String)>) {
+    for sub in visible(command) {
+        pages.push((page_name(sub), command_page(sub)));
+        collect_pages(sub, pages);
+    }
+}
+
+fn page_name(command: &Command) -> String {
+    command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
+}
+
+fn command_page(command: &Command) -> String {
+    let mut bytes = Vec::new();
+    // Writing to a Vec cannot fail.
+    let _ = clap_mangen::Man::new(command.clone()).render(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned() + &exit_status() + ".SH \"SEE ALSO\"\nmahabharatha(1)\n"
+}
+
+fn exit_status() -> String {
+    let row = |(code, meaning): &(ExitCode, &str)| format!(".TP\n\\fB{}\\fR\n{}\n", *code as u8, escaped(meaning));
+    format!(".SH \"EXIT STATUS\"\n{}", EXIT_CODES.iter().map(row).collect::<String>())
+}
+
+/// Returns the page of the whole program.
+fn page(command: &Command) -> String {
     let mut bytes = Vec::new();
     let man = clap_mangen::Man::new(command.clone());
     // Writing to a Vec cannot fail.
@@ -30,14 +103,8 @@ pub fn page(mut command: Command) -> String {
     let _ = man.render_options_section(&mut bytes);
     let mut page = String::from_utf8_lossy(&bytes).into_owned();
     page.push_str(".SH COMMANDS\n");
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
-        write_command(&mut page, sub);
-    }
-    page.push_str(".SH \"EXIT STATUS\"\n");
-    for (code, meaning) in EXIT_CODES {
-        page.push_str(&format!(".TP\n\\fB{}\\fR\n{}\n", code as u8, escaped(meaning)));
-    }
-    page
+    visible(command).for_each(|sub| write_command(&mut page, sub));
+    page + &exit_status()
 }
 
 fn write_command(page: &mut String, command: &Command) {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use mahabharatha_core::ids::Level;
-use mahabharatha_core::run::event::Intent;
+use mahabharatha_core::run::event::{Command, Intent};
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_engine::lease::Lease;
-use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control};
+use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control, undo};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
@@ -26,6 +26,9 @@ pub struct MergeArgs {
     /// Retry a failed merge, for example after you resolved a conflict
     #[arg(long)]
     retry: bool,
+    /// Approve the level that waits for it (merge.approval), then merge it
+    #[arg(long, conflicts_with = "dry_run")]
+    approve: bool,
     /// Show what would be merged; change nothing
     #[arg(long)]
     dry_run: bool,
@@ -38,9 +41,9 @@ pub struct MergeArgs {
 }
 
 impl MergeArgs {
-    /// Tells whether only a person may decide on the call: it names another session or accepts a configuration.
-    pub fn needs_person(&self) -> bool {
-        self.session.is_some() || self.accept_config
+    /// Tells whether only the user may decide on the call: it names another session, accepts a configuration or approves a level.
+    pub fn needs_user(&self) -> bool {
+        self.session.is_some() || self.accept_config || self.approve
     }
 }
 
@@ -55,6 +58,13 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
     let session = caller::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
     let own = lease.as_ref().filter(|lease| lease.session == session);
+    if args.approve {
+        approve(&place, ui, args.level.map(Level))?;
+        if let Some(other) = lease.as_ref().filter(|_| own.is_none()) {
+            ui.note(&format!("session {} merges it with: mahabharatha merge -f {}", other.session, place.feature));
+            return Ok(ExitCode::Done);
+        }
+    }
     if !args.dry_run && FeatureLock::holder(place.paths.dir())?.is_some() {
         drop(session::lock(&place.paths, own)?);
     }
@@ -62,6 +72,7 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
         return Err(other.refusal(&place.feature));
     }
     let run = control::read_run(&place)?;
+    undo::refuse_undone(&run)?;
     let Some(current) = run.current_level() else {
         ui.note(&format!("every level of {} is merged", place.feature));
         return Ok(ExitCode::Done);
@@ -99,6 +110,25 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
         Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end, driver),
     }
+}
+
+/// Approves the level that waits for it. What is approved is the tree that waits at this moment.
+fn approve(place: &Place, ui: &Ui, level: Option<Level>) -> Result<()> {
+    let run = control::read_run(place)?;
+    let waiting = run.awaiting_approval().filter(|(waiting, _)| level.is_none_or(|level| level == *waiting));
+    let Some((level, candidate)) = waiting else {
+        let what = level.map_or_else(|| "no level".to_string(), |level| format!("level {level}"));
+        let does = if level.is_some() { "does not wait" } else { "waits" };
+        return Err(Error::new(Kind::Invalid, format!("{what} of {} {does} for approval", place.feature))
+            .hint("`mahabharatha status` shows what each level waits for."));
+    };
+    let answer = control::send(place, &Command::Approve { level, tree: candidate.tree.clone() })?;
+    let message = answer.message.unwrap_or_default();
+    if answer.declined {
+        return Err(Error::new(Kind::Invalid, message).hint("`mahabharatha status` shows what waits now."));
+    }
+    ui.note(&message);
+    Ok(())
 }
 
 fn check_complete(run: &Run, level: Level) -> Result<()> {

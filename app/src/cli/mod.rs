@@ -1,14 +1,21 @@
 //! The command line: one file per command, with its arguments and `run`. No other module may depend on this one.
 
 mod answer;
+mod attach;
 mod cleanup;
+mod complete;
 mod confine;
 mod debug;
 mod demo;
 mod design;
+mod detach;
+mod diff;
 mod doctor;
+mod estimate;
+mod examples;
 mod exit;
 mod finish;
+mod git;
 mod help;
 mod hook;
 mod init;
@@ -17,17 +24,25 @@ mod list;
 mod logs;
 mod man;
 mod merge;
+mod notify;
+mod pause;
 mod place;
 mod plan;
+mod quick;
+mod record;
 mod retry;
+mod review;
 mod run;
 mod sandbox;
+mod scale;
+mod schema;
 mod selection;
 mod skip;
 mod status;
 mod status_line;
 mod stop;
 mod task;
+mod undo;
 mod validate;
 mod validate_commands;
 mod watchdog;
@@ -36,7 +51,9 @@ mod worker;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::builder::RangedI64ValueParser;
+use clap::{Args, Parser, Subcommand};
+use mahabharatha_core::config::WORKERS;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::ui::{Color, Flags, Style, Ui};
 
@@ -46,7 +63,7 @@ use exit::ExitCode;
 #[derive(Debug, Parser)]
 #[command(
     name = "mahabharatha",
-    version,
+    version = env!("BUILD_VERSION"),
     propagate_version = true,
     max_term_width = 100,
     arg_required_else_help = true,
@@ -90,35 +107,68 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Create a new project in an empty directory, or prepare an existing one for runs
+    #[command(after_help = examples::INIT)]
     Init(init::InitArgs),
     /// Write a feature's requirements, and approve them
+    #[command(after_help = examples::PLAN)]
     Plan(plan::PlanArgs),
     /// Design a feature: its architecture and a valid task graph
+    #[command(after_help = examples::DESIGN)]
     Design(design::DesignArgs),
+    /// Plan, design and run a small feature from one sentence, with one approval
+    #[command(after_help = "Example: mahabharatha quick \"add a farewell command with tests\"")]
+    Quick(quick::QuickArgs),
     /// Run a feature's task graph, or resume it
-    #[command(visible_alias = "run")]
+    #[command(visible_alias = "run", after_help = examples::RUN)]
     Kurukshetra(run::RunArgs),
+    /// Estimate a feature's time and cost, and compare them with its run
+    Estimate(estimate::EstimateArgs),
     /// List all features: state, progress, cost and age
     List(list::ListArgs),
     /// Show a feature's progress
+    #[command(after_help = examples::STATUS)]
     Status(status::StatusArgs),
     /// Show the logs of workers, tasks and gates
+    #[command(after_help = examples::LOGS)]
     Logs(logs::LogsArgs),
+    /// Show what a task, a level or the feature changed
+    Diff(diff::DiffArgs),
+    /// Follow a run that is going on in the background or in another terminal
+    Attach(attach::AttachArgs),
+    /// Set the number of workers, also while the run is on
+    Scale(scale::ScaleArgs),
+    /// Pause a run: launch and merge nothing until `resume`; running agents finish
+    Pause(pause::PauseArgs),
+    /// Let a paused run go on
+    Resume(pause::PauseArgs),
+    /// Review completed tasks: accept them, or send them back with a comment
+    Review(review::ReviewArgs),
     /// Stop a run; its work is kept and can be resumed
+    #[command(after_help = examples::STOP)]
     Stop(stop::StopArgs),
-    /// Retry tasks that are blocked, skipped or not merged yet
+    /// Retry tasks that are blocked, skipped or not merged yet, and answer agents
+    #[command(after_help = examples::RETRY)]
     Retry(retry::RetryArgs),
     /// Skip tasks, and the tasks that depend on them
+    #[command(after_help = examples::SKIP)]
     Skip(skip::SkipArgs),
     /// Merge a level whose tasks are completed, or retry a failed merge
+    #[command(after_help = examples::MERGE)]
     Merge(merge::MergeArgs),
+    /// Ship merged work: push it, open a pull request
+    Git(git::GitArgs),
+    /// Undo a feature: revert its merged levels
+    Undo(undo::UndoArgs),
     /// Remove what runs left in the repository; never unmerged or unsaved work
+    #[command(after_help = examples::CLEANUP)]
     Cleanup(cleanup::CleanupArgs),
     /// Show blockers, failed attempts and saved work; repair a damaged journal
+    #[command(after_help = examples::DEBUG)]
     Debug(debug::DebugArgs),
     /// Check everything that a run needs
     Doctor(doctor::DoctorArgs),
     /// Run a command, or a shell, in the sandbox exactly as a verification would run
+    #[command(after_help = examples::SANDBOX)]
     Sandbox(sandbox::SandboxArgs),
     /// Do tasks in a session of a coding agent, while this program verifies and merges
     Task(task::TaskArgs),
@@ -137,16 +187,24 @@ enum Command {
     /// What Claude Code's hooks call
     #[command(hide = true)]
     Hook(hook::HookArgs),
+    /// Send a test notice through every configured channel
+    #[command(after_help = examples::NOTIFY)]
+    Notify(notify::NotifyArgs),
+    /// Print the JSON Schema of a file or of output, for editors and programs
+    #[command(after_help = examples::SCHEMA)]
+    Schema(schema::SchemaArgs),
     /// Print a completion script for a shell
+    #[command(after_help = examples::COMPLETIONS)]
     Completions { shell: clap_complete::Shell },
-    /// Print the manual page
-    Man,
+    /// Print the manual page, or that of a command; write all of them to a directory
+    #[command(after_help = examples::MAN)]
+    Man(man::ManArgs),
     /// Show the help of a command, or a page of the documentation
     Help(help::HelpArgs),
 }
 
 pub fn main() -> std::process::ExitCode {
-    if let Some(code) = confine::run_if_called() {
+    if let Some(code) = confine::run_if_called().or_else(complete::run_if_called) {
         return code;
     }
     let cli = match Cli::try_parse() {
@@ -194,13 +252,23 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
     match command {
         Command::Init(args) => init::run(global, ui, &args),
         Command::Kurukshetra(args) => run::run(global, ui, &args),
+        Command::Estimate(args) => estimate::run(global, ui, &args),
+        Command::Quick(args) => quick::run(global, ui, &args),
         Command::List(args) => list::run(global, ui, &args),
         Command::Status(args) => status::run(global, ui, &args),
         Command::Logs(args) => logs::run(global, ui, &args),
+        Command::Diff(args) => diff::run(global, ui, &args),
+        Command::Attach(args) => attach::run(global, ui, &args),
+        Command::Scale(args) => scale::run(global, ui, &args),
+        Command::Pause(args) => pause::pause(global, ui, &args),
+        Command::Resume(args) => pause::resume(global, ui, &args),
+        Command::Review(args) => review::run(global, ui, &args),
         Command::Stop(args) => stop::run(global, ui, &args),
         Command::Retry(args) => retry::run(global, ui, &args),
         Command::Skip(args) => skip::run(global, ui, &args),
         Command::Merge(args) => merge::run(global, ui, &args),
+        Command::Git(args) => git::run(global, ui, &args),
+        Command::Undo(args) => undo::run(global, ui, &args),
         Command::Cleanup(args) => cleanup::run(global, ui, &args),
         Command::Debug(args) => debug::run(global, ui, &args),
         Command::Plan(args) => plan::run(global, ui, &args),
@@ -214,18 +282,20 @@ fn dispatch(global: &Global, ui: &Arc<Ui>, command: Command) -> Result<ExitCode>
         Command::Sandbox(args) => sandbox::run(global, ui, &args).map(|never| match never {}),
         Command::Watchdog(args) => watchdog::run(ui, &args),
         Command::Hook(args) => hook::run(global, ui, &args),
+        Command::Notify(args) => notify::run(global, ui, &args),
+        Command::Schema(args) => schema::run(ui, &args),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), called_as(), &mut script);
-            ui.data(&String::from_utf8_lossy(&script));
+            ui.data(&complete::script(shell));
             Ok(ExitCode::Done)
         }
         Command::Help(args) => help::run(ui, &args),
-        Command::Man => {
-            ui.data(&man::page(Cli::command()));
-            Ok(ExitCode::Done)
-        }
+        Command::Man(args) => man::run(ui, &args),
     }
+}
+
+/// Returns the parser of a number of workers, with the range of `workers.count`.
+fn worker_count() -> RangedI64ValueParser<u32> {
+    RangedI64ValueParser::new().range(i64::from(*WORKERS.start())..=i64::from(*WORKERS.end()))
 }
 
 /// Returns the name that the program was called by, `mahabharatha` or `mbh`.

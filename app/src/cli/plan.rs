@@ -45,7 +45,8 @@ pub fn run(global: &Global, ui: &Ui, args: &PlanArgs) -> Result<ExitCode> {
         return begin(&place, ui);
     }
     planning::exit_on_signals(ExitCode::Stopped as i32)?;
-    let options = PlanOptions { source: args.source(), agent: args.agent.clone(), approve: args.approve };
+    let (source, agent) = (args.source(), args.agent.clone());
+    let options = PlanOptions { source, agent, approve: args.approve, draft_only: false };
     let planned = planning::plan(&place, ui, &global.directory, &options)?;
     print(&place, ui, &planned);
     Ok(ExitCode::Done)

@@ -1,6 +1,7 @@
 //! `kurukshetra`, alias `run`: runs a feature's task graph, or resumes it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -12,24 +13,25 @@ use mahabharatha_core::run::event::Intent;
 use mahabharatha_engine::agent;
 use mahabharatha_engine::containers::Containers;
 use mahabharatha_engine::report::plan::{render_containers, render_plan};
-use mahabharatha_engine::session::{self, Options, Outcome};
+use mahabharatha_engine::session::{self, Options, Outcome, control};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::ui::Ui;
 
-use super::Global;
 use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
+use super::{Global, attach, detach, record};
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct RunArgs {
     /// The feature to run
     #[arg(id = "named", value_name = "FEATURE")]
     feature: Option<String>,
     /// How many agents work at once [default: workers.count]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(short, long, value_name = "N", value_parser = super::worker_count())]
     workers: Option<u32>,
     /// Run only this level; all lower levels must be merged
     #[arg(long, value_name = "N")]
@@ -61,11 +63,21 @@ pub struct RunArgs {
     /// Don't wait for the API limit to reset
     #[arg(long)]
     no_wait: bool,
+    /// Run in the background: closing the terminal does no harm; `attach` follows it
+    #[arg(long, conflicts_with = "dry_run")]
+    detach: bool,
+    /// Started by `run --detach`
+    #[arg(long = detach::STARTED, hide = true)]
+    detached: bool,
+    /// Write the results of verifications and gates to this file, as JUnit XML
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    junit: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// What launcher.type says
+    #[default]
     Auto,
     /// As processes of this machine
     Subprocess,
@@ -96,20 +108,52 @@ impl From<Sandbox> for SandboxMode {
     }
 }
 
+impl RunArgs {
+    /// Tells whether only the user may decide on the call: it accepts a configuration.
+    pub fn needs_user(&self) -> bool {
+        self.accept_config
+    }
+}
+
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let result = try_run(global, ui, args);
-    end_stream(ui, ui.json() && !args.dry_run, &result);
+    end_stream(ui, ui.json() && !args.dry_run && !args.detach, &result);
     result
 }
 
 fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
+    args.junit.as_deref().map(record::check_junit).transpose()?;
+    if args.dry_run || args.detach {
+        return try_run_at(&place, ui, args);
+    }
+    let since = record::now();
+    let result = try_run_at(&place, ui, args);
+    record::send_trace(&place, ui, since, args.agent.as_deref());
+    match args.junit.as_deref().map(|file| record::write_junit(&place, file, &result)) {
+        // The run's own error says more.
+        Some(Err(error)) if result.is_ok() => Err(error),
+        Some(Err(error)) => {
+            ui.warn(&error.to_string());
+            result
+        }
+        _ => result,
+    }
+}
+
+fn try_run_at(place: &Place, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let launcher = launcher(args.mode)?;
     if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost < 0.0) {
         return Err(Error::new(Kind::Usage, "--max-cost takes an amount of 0 or more"));
     }
     if args.dry_run {
-        return dry_run(&place, ui, args);
+        return dry_run(place, ui, args);
+    }
+    if args.detach {
+        return detach::detach(place, ui);
+    }
+    if args.detached {
+        proc::begin_session().map_err(Error::caused("cannot leave the terminal"))?;
     }
     let options = Options {
         launcher,
@@ -123,14 +167,36 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
         streams: ui.json(),
         ..Options::new(args.level.map_or(Intent::Complete, |level| Intent::Level(Level(level))))
     };
-    match session::run(&place.project, &place.paths, ui, &options)? {
+    drive(place, ui, &options)
+}
+
+/// Runs the feature and reports how that ended.
+pub(super) fn drive(place: &Place, ui: &Arc<Ui>, options: &Options) -> Result<ExitCode> {
+    let outcome = match session::run(&place.project, &place.paths, ui, options) {
+        Err(error) if error.kind() == Kind::Held && control::is_driven(place)? => {
+            return attach_instead(place, ui, error);
+        }
+        outcome => outcome?,
+    };
+    match outcome {
         Outcome::AlreadyCompleted => {
             ui.note(&format!("{} is completed already; {}", place.feature, place.paths.completion().display()));
             Ok(ExitCode::Done)
         }
         Outcome::Open => Ok(ExitCode::Done),
-        Outcome::Ended(end) => finish(&place, ui, &end, Driver::Run),
+        Outcome::Ended(end) => finish(place, ui, &end, Driver::Run),
     }
+}
+
+/// Offers to follow the process that drives the run already.
+fn attach_instead(place: &Place, ui: &Arc<Ui>, held: Error) -> Result<ExitCode> {
+    let feature = &place.feature;
+    let question = format!("{feature} is running already. Follow it?");
+    if ui.can_ask() && !ui.json() && ui.confirm(&question, "mahabharatha attach").unwrap_or(false) {
+        return attach::attach(place, ui);
+    }
+    Err(held
+        .hint(format!("Follow it with `mahabharatha attach {feature}`, or end it with `mahabharatha stop {feature}`.")))
 }
 
 /// Returns the launcher that the user chose; `None` for the configured one.

@@ -7,7 +7,7 @@ use clap::Args;
 use jiff::Timestamp;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::ids::{Attempt, Time, WorkerId};
+use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks::{self, TaskList};
@@ -16,7 +16,7 @@ use mahabharatha_engine::report::extended;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
 use mahabharatha_engine::report::running_gate::RunningGate;
-use mahabharatha_engine::report::status::{Details, Doing, ListView, Show, status_json, status_text};
+use mahabharatha_engine::report::status::{ContainerView, Details, Doing, ListView, Show, status_json, status_text};
 use mahabharatha_engine::report::text::cost_fact;
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
@@ -67,7 +67,7 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
         if let (Some(changes), Some(dir)) = (&mut changes, list.as_ref().and_then(TaskList::dir)) {
             changes.watch_also(&dir);
         }
-        let look = look(&place, ui, ui.has_screen())?;
+        let look = look(&place, ui, true)?;
         if look.text != shown {
             ui.screen(&look.text);
             shown = look.text;
@@ -90,7 +90,7 @@ struct Look {
 }
 
 /// Returns the status. For a screen, the most important part is first, since a screen cuts off the end.
-fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
+fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     // Read first: if the run is not driven, the state read below is final.
     let driven = control::is_at_work(place)?;
     let approval_status = planning::approval_status(&place.project, &place.paths)?;
@@ -109,9 +109,15 @@ fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
             status["requirements"] = json!(approval_status);
         }
         status["setup"] = json!(setup);
+        if ui.verbose() {
+            let containers = containers(place, &latest_jobs(place, &view), watched);
+            for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
+                shown["container"] = json!(containers.get(&worker.id));
+            }
+        }
         return Ok(Look { text: status.to_string(), driven });
     }
-    let details = ui.verbose().then(|| details(place, &view)).transpose()?;
+    let details = ui.verbose().then(|| details(place, &view, watched)).transpose()?;
     let show = Show {
         now,
         list: list.as_ref(),
@@ -119,7 +125,7 @@ fn look(place: &Place, ui: &Ui, for_screen: bool) -> Result<Look> {
         gate: gate.as_ref(),
         details: details.as_ref(),
         columns: ui.columns(),
-        for_screen,
+        for_screen: watched && ui.has_screen(),
         paint: ui.paint(),
     };
     let mut text = status_text(&view, show);
@@ -190,21 +196,34 @@ fn doing(place: &Place, view: &RunView) -> BTreeMap<u32, Doing> {
     doing
 }
 
-/// Returns more about each worker: the ports of its latest job and the end of its log.
-fn details(place: &Place, view: &RunView) -> Result<Details> {
-    let mut details = Details::default();
+/// Returns the job of each worker's latest attempt.
+fn latest_jobs(place: &Place, view: &RunView) -> BTreeMap<u32, JobSpec> {
     let attempts = view.tasks.iter().flat_map(|task| task.attempts.iter().map(move |attempt| (&task.id, attempt)));
     let mut latest: Vec<_> = attempts.collect();
     latest.sort_by_key(|(_, attempt)| attempt.started_at);
-    for (task, attempt) in latest {
-        if let Ok(spec) = JobSpec::read(&place.paths.job(task, Attempt(attempt.attempt))) {
-            if spec.confinement.isolation == Isolation::Container {
-                let name = containers::name_of(&place.project, &place.feature, &containers::slot_of(spec.job.worker));
-                details.containers.insert(attempt.worker, name);
-            }
-            details.ports.insert(attempt.worker, spec.ports);
-        }
-    }
+    let job = |task: &TaskId, attempt: u32| JobSpec::read(&place.paths.job(task, Attempt(attempt))).ok();
+    latest.into_iter().filter_map(|(task, attempt)| Some((attempt.worker, job(task, attempt.attempt)?))).collect()
+}
+
+/// Returns each worker's container, if it has one. What it uses takes the engine a second to say, so that a screen that is
+/// redrawn does without.
+fn containers(place: &Place, jobs: &BTreeMap<u32, JobSpec>, watched: bool) -> BTreeMap<u32, ContainerView> {
+    let in_containers = jobs.iter().filter(|(_, spec)| spec.confinement.isolation == Isolation::Container);
+    let name =
+        |spec: &JobSpec| containers::name_of(&place.project, &place.feature, &containers::slot_of(spec.job.worker));
+    let named: BTreeMap<u32, String> = in_containers.map(|(worker, spec)| (*worker, name(spec))).collect();
+    let measured = if watched { Vec::new() } else { named.values().cloned().collect() };
+    let usage = containers::usage(place.paths.dir(), measured);
+    let view = |name: String| ContainerView { usage: usage.get(&name).copied(), name };
+    named.into_iter().map(|(worker, name)| (worker, view(name))).collect()
+}
+
+/// Returns more about each worker: ports and container of its latest job, and the end of its log.
+fn details(place: &Place, view: &RunView, watched: bool) -> Result<Details> {
+    let jobs = latest_jobs(place, view);
+    let containers = containers(place, &jobs, watched);
+    let ports = jobs.into_iter().map(|(worker, spec)| (worker, spec.ports)).collect();
+    let mut details = Details { ports, containers, ..Details::default() };
     let dir = place.paths.logs();
     for record in read_logs(&dir, &LogFilter::default()).map_err(io("read", &dir))?.records {
         if let Some(worker) = record.worker {

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use mahabharatha_core::excerpt::summary;
+use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::TaskId;
-use mahabharatha_core::run::event::{JobEnd, Obstacle};
+use mahabharatha_core::run::event::{Command, JobEnd, Obstacle};
 use mahabharatha_core::run::{LevelFailure, LevelStatus, TaskStatus};
 use mahabharatha_core::view::{Next, RunView, Step};
 use mahabharatha_engine::session::caller::{self, Caller, Claims, Finished};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::worker::held::{self, Claimed};
-use mahabharatha_sys::error::Result;
+use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
@@ -87,14 +88,24 @@ enum Verb {
         #[arg(long)]
         blocked: bool,
     },
+    /// Let a task change files that it does not own; a blocked task is queued again
+    #[command(after_help = "Example:\n  mahabharatha task grant L1-002 src/errors.rs")]
+    Grant {
+        /// Id of the task
+        #[arg(value_name = "TASK")]
+        task: String,
+        /// Files, or directories with a trailing `/`, as in a task graph; all of them or none
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+    },
     /// List the tasks and the sessions that hold them
     List,
 }
 
 impl TaskArgs {
-    /// Tells whether only a person may decide on the call: it names another session or accepts a configuration.
-    pub fn needs_person(&self) -> bool {
-        self.session.is_some() || matches!(self.verb, Verb::Start { accept_config: true, .. })
+    /// Tells whether only the user may decide on the call: it names another session, accepts a configuration or grants files.
+    pub fn needs_user(&self) -> bool {
+        self.session.is_some() || matches!(self.verb, Verb::Start { accept_config: true, .. } | Verb::Grant { .. })
     }
 
     /// Tells whether a subagent may call it for its own task.
@@ -105,6 +116,9 @@ impl TaskArgs {
 
 pub fn run(global: &Global, ui: &Arc<Ui>, args: &TaskArgs) -> Result<ExitCode> {
     let place = global.known_place(None)?;
+    if let Verb::Grant { task, paths } = &args.verb {
+        return grant(&place, ui, task, paths);
+    }
     let caller = Caller::new(&place, ui, args.session.as_deref())?;
     let call = Call { place: &place, ui, caller };
     call.run(&args.verb).map_err(session::paused)
@@ -137,6 +151,7 @@ impl Call<'_> {
             Verb::Fail { task, reason, blocked: false } => self.end(task, Claimed::Failed(reason.clone()), &[]),
             Verb::Fail { task, reason, blocked: true } => self.end(task, Claimed::Blocked(reason.clone()), &[]),
             Verb::List => self.list(),
+            Verb::Grant { task, paths } => grant(self.place, self.ui, task, paths),
         }
     }
 
@@ -152,6 +167,7 @@ impl Call<'_> {
                 Obstacle::Conflict { .. } => ExitCode::Conflict,
                 _ => ExitCode::Paused,
             },
+            (Step::Blocked, Some(LevelStatus::AwaitingApproval { .. })) => ExitCode::Paused,
             (Step::Blocked, _) => ExitCode::Blocked,
             (Step::Failed, _) if next.tasks.is_empty() => ExitCode::Gate,
             (Step::Failed, _) => ExitCode::Failed,
@@ -275,6 +291,22 @@ impl Call<'_> {
         }
         Ok(ExitCode::Done)
     }
+}
+
+fn grant(place: &Place, ui: &Ui, task: &str, paths: &[String]) -> Result<ExitCode> {
+    for path in paths {
+        OwnedPath::read(path).map_err(|why| {
+            Error::new(Kind::Usage, format!("{why}; nothing is granted"))
+                .hint("A path is written as in a task graph: mahabharatha help task-graph")
+        })?;
+    }
+    let run = control::read_run(place)?;
+    let task = answer::task_ids(&[task.to_string()])?.remove(0);
+    let answer = control::send(place, &Command::Grant { task, paths: paths.to_vec() })?;
+    let code = answer::print(ui, &answer, &format!("granted {}", paths.join(", ")));
+    answer::suggest_tasks(ui, &run, &answer);
+    answer::print_next_command(place, ui, &answer)?;
+    Ok(code)
 }
 
 fn next_text(next: &Next) -> String {

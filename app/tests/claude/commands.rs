@@ -27,8 +27,24 @@ sh greet.sh | grep -x hello
 ```
 ";
 
-const NAMES: [&str; 10] =
-    ["init", "plan", "design", "kurukshetra", "status", "worker", "merge", "stop", "retry", "cleanup"];
+/// Every slash command.
+pub const NAMES: [&str; 15] = [
+    "init",
+    "plan",
+    "design",
+    "kurukshetra",
+    "status",
+    "worker",
+    "merge",
+    "stop",
+    "retry",
+    "cleanup",
+    "debug",
+    "logs",
+    "estimate",
+    "review",
+    "git",
+];
 
 #[test]
 fn every_command_is_known_under_both_names_and_nothing_else_is_taken_for_one() {

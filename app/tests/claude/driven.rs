@@ -73,6 +73,18 @@ fn merge_tries_a_level_again_whose_gate_failed() {
 }
 
 #[test]
+fn a_session_approves_no_level_without_the_user() {
+    const APPROVE: &[(&str, &str)] = &[("merge --feature FEATURE", "merge --feature x --approve"), ("FEATURE", "x")];
+    let Some(bench) = Bench::installed(follows(APPROVE), "merge: { approval: level }\n") else { return };
+    bench.repo.graph("x", &[simple("A-1", 1, "a.txt")]);
+    bench.repo.commit("graph");
+    bench.run(&["run"]).code(9);
+    let talk = bench.talk(&["/mahabharatha:merge"]);
+    assert_eq!(talk.asked.len(), 1, "{:#?}", talk.asked);
+    assert!(!bench.repo.tree("main").contains_key("a.txt"), "the user refused");
+}
+
+#[test]
 fn stop_ends_a_run_that_goes_on_elsewhere() {
     let Some(bench) = Bench::installed(follows(&[("FEATURE", "x")]), "") else { return };
     bench.repo.graph("x", &[with(simple("A-1", 1, "a.txt"), json!({ "run": format!("{HELD} true") }))]);

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::client::{Bench, task};
+use crate::commands::NAMES;
 use crate::messages_api::{Api, Reply, bash};
 use crate::session::path_to_the_program;
 
@@ -57,7 +58,7 @@ fn after_removal_a_session_has_nothing_of_ours_and_calls_nothing() {
         listed.iter().filter(|it| is_ours(it.as_str().unwrap())).count()
     };
     let talk = bench.talk_with(&[("PATH", &path)], &["Write it."]);
-    assert_eq!((of_ours("slash_commands", &talk), of_ours("agents", &talk)), (20, 5));
+    assert_eq!((of_ours("slash_commands", &talk), of_ours("agents", &talk)), (2 * NAMES.len(), 5));
     let called = std::fs::read_to_string(&calls).unwrap();
     assert!(called.contains("pre-tool-use") && called.contains("session-start"), "{called}");
 

@@ -7,11 +7,9 @@ use serde_json::json;
 
 use crate::claude_client;
 use crate::client::Bench;
+use crate::commands::NAMES;
 use crate::messages_api::{Api, Reply, tool_use};
 use crate::session::path_to_the_program;
-
-const NAMES: [&str; 10] =
-    ["init", "plan", "design", "kurukshetra", "status", "worker", "merge", "stop", "retry", "cleanup"];
 
 fn with_plugins(api: Api) -> Option<(Bench, tempfile::TempDir)> {
     let (bench, plugins) = (Bench::new(api, "")?, tempfile::tempdir().unwrap());

@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::{Value, json};
+
 use crate::client::{Bench, task};
 use crate::messages_api::{Api, Ask, Reply};
 use crate::support::Background;
@@ -105,4 +107,50 @@ fn a_limit_holds_after_a_stop_too_unless_nobody_wants_to_wait() {
     assert_eq!(bench.repo.task("A-1")["attempts"].as_array().unwrap().len(), 1);
     std::fs::write(&serves, "").unwrap();
     bench.subscribed(&["run", "--no-wait"]).wait().code(0);
+}
+
+/// Runs until the first attempt was not served, stops, and returns the cause that `debug` names.
+fn cause_after_a_stop(bench: &Bench, run: Background) -> Value {
+    let unserved = || bench.repo.run(&["status", "--json"]).stdout.contains("\"unserved\"");
+    bench.repo.wait_until("an attempt was not served", unserved);
+    bench.run(&["stop"]).code(0);
+    run.wait().code(130);
+    let found = bench.run(&["debug", "--json"]).code(0).json();
+    assert_eq!(found["hypotheses"].as_array().unwrap().len(), 1, "{found:#}");
+    found["hypotheses"][0].clone()
+}
+
+#[test]
+fn debug_names_a_login_that_is_refused_and_a_limit_that_is_reached() {
+    let api = Api::start(|_| Reply::fails(401, "authentication_error"));
+    let Some(bench) = Bench::new(api, "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt")]);
+    let refused = cause_after_a_stop(&bench, bench.spawn(&["run"]));
+    assert_eq!((&refused["code"], &refused["task"]), (&json!("agent_login"), &json!("A-1")));
+    assert_eq!(refused["command"], "claude auth login && mahabharatha run x");
+    assert!(refused["evidence"][0].as_str().unwrap().starts_with("the API refuses access ("), "{refused}");
+
+    let reset = seconds_now() + 3_600;
+    let Some(bench) = Bench::new(Api::start(move |_| limited_until(reset)), "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt")]);
+    let limited = cause_after_a_stop(&bench, bench.subscribed(&["run"]));
+    assert_eq!((&limited["code"], &limited["command"]), (&json!("quota"), &json!("mahabharatha run x")));
+    assert!(limited["evidence"][0].as_str().unwrap().starts_with("the API limit is reached ("), "{limited}");
+}
+
+#[test]
+fn the_journal_knows_which_agent_and_model_did_a_task() {
+    let Some(bench) = Bench::new(Api::start(works), "") else { return };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt")]);
+    bench.run(&["run"]).code(0);
+    let journal = bench.repo.read(".git/mahabharatha/x/events.jsonl");
+    let ended = journal.lines().find(|line| line.contains("job_ended")).unwrap();
+    let report = &serde_json::from_str::<Value>(ended).unwrap()["event"]["report"];
+    assert_eq!((&report["agent"], &report["model"]), (&json!("claude"), &json!("sonnet")), "{report}");
+    bench.repo.graph("y", &[task("B-1", 1, "B-1.txt")]);
+    let estimate = bench.run(&["estimate", "y", "--what-if", "agent=claude,model=sonnet", "--json"]).code(0).json();
+    let pool = &estimate["what_if"]["pools"][0];
+    assert_eq!((&pool["agent"], &pool["model"], &pool["samples"]), (&json!("claude"), &json!("sonnet"), &json!(1)));
+    let cost = estimate["estimate"]["total"]["p90_usd"].as_f64();
+    assert_eq!(cost, bench.repo.run(&["status", "-f", "x", "--json"]).json()["cost_usd"].as_f64(), "{estimate:#}");
 }

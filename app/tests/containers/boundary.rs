@@ -2,8 +2,9 @@
 
 use std::io::Read;
 use std::net::TcpStream;
+use std::os::unix::net::UnixListener;
 
-use crate::engine::{Project, task};
+use mahabharatha_testing::containers::{Project, task};
 
 #[test]
 fn nothing_else_of_the_machine_is_seen_or_writable() {
@@ -41,7 +42,21 @@ fn secrets_are_only_in_the_environment_of_the_program() {
     project.wait_for_agent("begun");
     let names = project.containers();
     assert!(!names.is_empty());
-    project.run(&["status", "-v"]).code(0).says("-x-worker-0");
+    let shown = project.run(&["status", "-v", "--json"]).code(0).json();
+    let container = &shown["workers"][0]["container"];
+    assert!(container["name"].as_str().unwrap().ends_with("-x-worker-0"), "{shown}");
+    assert!(container["memory_bytes"].as_u64().unwrap() > 0 && container["cpu_percent"].is_number(), "{container}");
+    project.run(&["status", "-v"]).code(0).says("-x-worker-0 (").says(" MB, ");
+    // An engine that is not there, or does not answer, is no reason to wait.
+    let record = project.join(".git/mahabharatha/x/containers.json");
+    let text = std::fs::read_to_string(&record).unwrap();
+    let silent = UnixListener::bind(project.home().join("silent")).unwrap();
+    let socket = project.home().join("silent").display().to_string();
+    std::fs::write(&record, text.replace(project.host.strip_prefix("unix://").unwrap(), &socket)).unwrap();
+    let shown = project.run(&["status", "-v", "--json"]).code(0).json();
+    assert_eq!(shown["workers"][0]["container"]["memory_bytes"], serde_json::Value::Null, "{shown}");
+    drop(silent);
+    std::fs::write(&record, text).unwrap();
     for name in &names {
         assert!(!project.docker(&["inspect", name]).contains("s3cret"), "{name}");
     }

@@ -1,6 +1,6 @@
 //! Every way in which a run can end removes its containers and no others.
 
-use crate::engine::{BASE, Project, task};
+use mahabharatha_testing::containers::{BASE, Project, task};
 
 const WAITS: &str = "touch begun; while test ! -e go; do sleep 0.1; done; rm -f begun go; echo a > a.txt";
 

@@ -1,7 +1,8 @@
 //! What goes wrong is named, and the task goes on in another container.
 
-use crate::engine::{BASE, Project, task};
 use crate::proxy::Proxy;
+use crate::support::{Disk, Ran};
+use mahabharatha_testing::containers::{BASE, OwnEngine, Project, task};
 
 /// What the first attempt does, and only it.
 fn first(what: &str) -> String {
@@ -95,6 +96,114 @@ fn an_engine_that_goes_away_ends_the_attempt_and_not_the_run() {
     assert_eq!(project.task("A")["attempt"], 2);
     assert!(reasons(&project).contains("docker"), "{}", reasons(&project));
     project.nothing_is_left();
+}
+
+#[test]
+fn an_engine_that_is_restarted_ends_the_attempt_and_not_the_run() {
+    let Some(engine) = OwnEngine::start() else { return };
+    let config = "launcher: { type: container, network: none }\n";
+    let project = Project::of_engine(engine.host(), config, &format!("FROM {BASE}\n"));
+    let both = ["A", "B"].map(|id| {
+        let run = first(&format!("touch begun; echo half > {}.txt; sleep 1000", id.to_lowercase()));
+        task(id, &run.replace("a.txt", &format!("{}.txt", id.to_lowercase())), "true")
+    });
+    project.graph("x", &both);
+    let run = project.spawn(&["run", "-w", "2"]);
+    let worktree = |number: u32| project.join(&format!(".mahabharatha/worktrees/x/worker-{number}/begun"));
+    project.wait_until("both agents", || worktree(0).exists() && worktree(1).exists());
+    engine.restart();
+    run.wait().code(0);
+    for id in ["A", "B"] {
+        assert_eq!(project.task(id)["attempt"], 2, "{id}");
+        let kept = format!("refs/mahabharatha/x/wip/{id}/1:{}.txt", id.to_lowercase());
+        assert_eq!(project.git(&["show", &kept]), "half");
+        assert_eq!(project.tree("main")[&format!("{}.txt", id.to_lowercase())], "a");
+    }
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_stopped_program_is_a_stall_and_is_ended() {
+    let Some(project) = Project::new("workers: { stall_minutes: 0.2 }\n") else { return };
+    project.graph("x", &[task("A", &first("echo half > a.txt; kill -STOP $$"), "true")]);
+    project.run(&["run", "-w", "1"]).code(0).says("A stalled: no output and no change (attempt 1 of 3)");
+    assert_eq!(project.git(&["show", "refs/mahabharatha/x/wip/A/1:a.txt"]), "half");
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_stopped_verification_ends_with_its_time() {
+    let Some(project) = Project::new("") else { return };
+    let mut stops = task("A", "echo a > a.txt", "");
+    let command = "test \"$MAHABHARATHA_ATTEMPT\" != 1 || kill -STOP $$";
+    stops["verification"] = serde_json::json!({ "command": command, "timeout_seconds": 2 });
+    project.graph("x", &[stops]);
+    project.run(&["run", "-w", "1"]).code(0).says("A failed its verification");
+    assert!(reasons(&project).contains("did not end within 2 s"), "{}", reasons(&project));
+    project.nothing_is_left();
+}
+
+#[test]
+fn a_program_that_closes_its_output_is_waited_for() {
+    let Some(project) = Project::new("") else { return };
+    project.graph("x", &[task("A", "exec >/dev/null 2>&1 </dev/null; sleep 1; echo a > a.txt; exit 0", "true")]);
+    project.run(&["run", "-w", "1"]).code(0);
+    assert_eq!(project.task("A")["attempt"], 1);
+}
+
+#[test]
+fn exit_codes_mean_what_they_mean_without_containers() {
+    let Some(project) = Project::new("retry: { max_attempts: 2, base_seconds: 0, max_seconds: 0 }\nagent: command\n")
+    else {
+        return;
+    };
+    let tasks = [
+        task("A", "test -e a.txt && exit 0; echo a > a.txt; echo half; exit 2", "true"),
+        task("B", "echo cannot be done; exit 3", "true"),
+        task("C", "echo which colour; exit 4", "true"),
+        task("D", "echo d > d.txt; kill -9 $$", "true"),
+    ];
+    let mut ends = Vec::new();
+    for (feature, mode) in [("x", "container"), ("y", "subprocess")] {
+        project.graph(feature, &tasks);
+        project.run(&["run", "--mode", mode]).code(3);
+        let end = |id: &str| {
+            let task = project.task(id);
+            let attempts = task["attempts"].as_array().unwrap().iter();
+            let told = |attempt: &serde_json::Value| {
+                format!("{} {} {}", attempt["outcome"], attempt["cause"], attempt["detail"])
+            };
+            (task["status"].to_string(), task["reason"].to_string(), attempts.map(told).collect::<Vec<_>>())
+        };
+        ends.push(["A", "B", "C", "D"].map(end));
+    }
+    // A signal is told by the code that a shell would give.
+    let killed = ends[1][3].2[0].replace("signal 9", "exit code 137");
+    assert_eq!(ends[0][3].2[0], killed);
+    assert_eq!(ends[0][..3], ends[1][..3]);
+    assert!(ends[0][1].1.contains("cannot be done"), "{ends:?}");
+}
+
+#[test]
+fn a_disk_that_an_agent_fills_pauses_the_run() {
+    // The disk is mounted for this test alone, so that another engine may not see it.
+    let (Some(disk), Some(engine)) = (Disk::new("260m"), OwnEngine::start()) else { return };
+    let config = "launcher: { type: container, network: none }\n";
+    let project = Project::of_engine(engine.host(), config, &format!("FROM {BASE}\n"));
+    let agent = "test -e /specs/x/again || dd if=/dev/zero of=fill bs=1M; echo a > a.txt";
+    project.graph("x", &[task("A", agent, "true")]);
+    project.commit("specs");
+    let full = disk.path().join("full");
+    project.git(&["clone", "-q", project.path().to_str().unwrap(), full.to_str().unwrap()]);
+    let run = |args: &[&str]| -> Ran { project.run(&[&["-C", full.to_str().unwrap()], args].concat()) };
+    run(&["run", "-w", "1"]).code(9).says("No space left on device").says("x is paused");
+    assert_eq!(project.docker(&["ps", "-aq"]), "");
+
+    std::fs::remove_file(full.join(".mahabharatha/worktrees/x/worker-0/fill")).unwrap();
+    std::fs::write(full.join(".gsd/specs/x/again"), "").unwrap();
+    run(&["run", "-w", "1"]).code(0).says("x is completed");
+    assert_eq!(project.git_in(&full, &["show", "main:a.txt"]), "a");
+    assert_eq!(project.docker(&["ps", "-aq"]), "");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Whole runs: agents, verifications and gates work as usual.
 
-use crate::engine::{BASE, Project, task};
 use crate::support::Ran;
+use mahabharatha_testing::containers::{BASE, Project, task};
 
 #[test]
 fn a_run_succeeds_and_leaves_no_container() {
@@ -41,7 +41,12 @@ fn the_plan_and_doctor_describe_the_containers() {
     assert_eq!(json["containers"]["network"][0], "bridge");
     project.run(&["doctor"]).code(0).says("containers: docker ").says("is not on this machine");
     project.run(&["run"]).code(0);
-    project.run(&["doctor"]).code(0).says("is there, built in");
+    project
+        .run(&["doctor"])
+        .code(0)
+        .says("is there, built in")
+        .says("MB are free in")
+        .says("images of this project: 1, ");
     // What was asked for and cannot be had is an error.
     let lost = project.command(&["doctor"]).env("DOCKER_HOST", "unix:///nonexistent").output().unwrap();
     assert_eq!(lost.status.code(), Some(7));

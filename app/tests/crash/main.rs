@@ -8,6 +8,7 @@
 
 use mahabharatha_testing::support;
 
+mod containers;
 mod outcome;
 mod scenario;
 mod sweep;

@@ -9,9 +9,9 @@ use std::time::Instant;
 use crate::outcome::{Outcome, processes_of};
 use crate::scenario::{STEPS, Scenario, points};
 
-const AT: &str = "MAHABHARATHA_CRASH_AT";
-const TRACE: &str = "MAHABHARATHA_CRASH_TRACE";
-const WITH: &str = "MAHABHARATHA_CRASH_WITH";
+pub const AT: &str = "MAHABHARATHA_CRASH_AT";
+pub const TRACE: &str = "MAHABHARATHA_CRASH_TRACE";
+pub const WITH: &str = "MAHABHARATHA_CRASH_WITH";
 
 /// The scenario as it goes when nobody is killed.
 struct Uninterrupted {
@@ -111,10 +111,24 @@ impl Crash {
     }
 }
 
-/// Tries each crash, as many at once as there are processors, and tells what did not hold.
+/// Tries each crash and returns how many were come to.
 fn sweep(what: &str, usual: &Uninterrupted, crashes: Vec<Crash>) -> usize {
     let only = std::env::var("CRASH_ONLY").unwrap_or_default();
     let crashes: Vec<Crash> = crashes.into_iter().filter(|crash| crash.point.contains(&only)).collect();
+    let missed = in_parallel(what, &crashes, |crash, said| crash.happen(usual, said), |crash| format!("{crash:?}"));
+    // Which slot a worker has is chance, and with it the names of the files that are the slot's.
+    assert!(missed.iter().all(|point| point.contains("write worker-")), "not come to: {missed:?}");
+    crashes.len() - missed.len()
+}
+
+/// Tries all of these, as many at once as there are processors, and fails unless everything held. `happen` returns what did
+/// not hold, or `None` where it did not come about. Returns the names of those.
+pub fn in_parallel<C: Sync>(
+    what: &str,
+    crashes: &[C],
+    happen: impl Fn(&C, &mut String) -> Option<Vec<String>> + Sync,
+    name: impl Fn(&C) -> String + Sync,
+) -> Vec<String> {
     let (next, failures, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -123,12 +137,12 @@ fn sweep(what: &str, usual: &Uninterrupted, crashes: Vec<Crash>) -> usize {
             scope.spawn(|| {
                 while let Some(crash) = crashes.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut said = String::new();
-                    match crash.happen(usual, &mut said) {
-                        None => missed.lock().unwrap().push(format!("{crash:?}")),
+                    match happen(crash, &mut said) {
+                        None => missed.lock().unwrap().push(name(crash)),
                         Some(found) if found.is_empty() => {}
                         Some(found) => {
-                            tell(&format!("{crash:?}:\n  {}\n{said}", found.join("\n  ")));
-                            failures.lock().unwrap().push(&crash.point);
+                            tell(&format!("{}:\n  {}\n{said}", name(crash), found.join("\n  ")));
+                            failures.lock().unwrap().push(name(crash));
                         }
                     }
                 }
@@ -139,19 +153,12 @@ fn sweep(what: &str, usual: &Uninterrupted, crashes: Vec<Crash>) -> usize {
     let tried = crashes.len() - missed.len();
     let seconds = started.elapsed().as_secs();
     tell(&format!("{what}: {tried} points tried in {seconds} s, {} not come to {missed:?}", missed.len()));
-    // Which slot a worker has is chance, and with it the names of the files that are the slot's.
-    assert!(missed.iter().all(|point| point.contains("write worker-")), "not come to: {missed:?}");
-    assert!(
-        failures.is_empty(),
-        "{} of {tried} failed:\n{}",
-        failures.len(),
-        failures.iter().map(|point| point.as_str()).collect::<Vec<_>>().join("\n")
-    );
-    tried
+    assert!(failures.is_empty(), "{} of {tried} failed:\n{}", failures.len(), failures.join("\n"));
+    missed
 }
 
 /// Shown also where the test passes.
-fn tell(text: &str) {
+pub fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

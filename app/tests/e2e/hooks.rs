@@ -139,10 +139,6 @@ fn the_user_is_not_asked_about_plain_calls_of_the_program_in_a_session_with_task
         "/x/mahabharatha status",
         "mahabharatha -C /elsewhere status",
         "mahabharatha status -qC /elsewhere",
-        "mahabharatha task claim A --session s2",
-        "mahabharatha merge --session s2",
-        "mahabharatha merge --accept-config",
-        "mahabharatha task start --accept-config -f x",
         "mahabharatha task next --feature other",
         "mahabharatha run",
         "mahabharatha cleanup --force",
@@ -151,6 +147,19 @@ fn the_user_is_not_asked_about_plain_calls_of_the_program_in_a_session_with_task
         "git status",
     ] {
         assert_eq!(bash(other, json!({})), Value::Null, "{other}");
+    }
+    for the_users in [
+        "mahabharatha task claim A --session s2",
+        "mahabharatha merge --session s2",
+        "mahabharatha merge --accept-config",
+        "mahabharatha merge --app'rove' -f x",
+        "mahabharatha merge --approve | cat",
+        "mahabharatha task start --accept-config -f x",
+        "mahabharatha run --accept-config",
+        "mahabharatha task grant A b.txt -f x",
+    ] {
+        assert_eq!(bash(the_users, json!({})), "ask", "{the_users}");
+        assert_eq!(bash(the_users, json!({ "session_id": "s2" })), "ask", "{the_users}");
     }
     assert_eq!(bash(plain, json!({ "session_id": "s2" })), Value::Null, "another session");
     let unusual = json!({ "tool_input": { "command": plain, "dangerouslyDisableSandbox": true } });

@@ -91,7 +91,7 @@ fn a_new_python_project_has_its_tools_in_a_fresh_checkout_and_in_the_image() {
     init(&repo, &["--name", "shop", "--language", "python", "--framework", "flask"]).code(0);
     let config = repo.read(".mahabharatha/config.yaml");
     assert!(config.contains("uv sync") && config.contains("command: uv run pytest"), "{config}");
-    assert!(repo.read(".devcontainer/Dockerfile").contains("RUN pip install --no-cache-dir uv\n"));
+    assert!(repo.read(".devcontainer/Dockerfile").contains("pip install --no-cache-dir uv;"));
 }
 
 #[test]

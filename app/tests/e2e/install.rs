@@ -21,7 +21,7 @@ fn commands_agents_and_hooks_are_put_in_place_and_hold_together() {
     let settings = "{\n    \"model\": \"opus\",\n    \"hooks\": { \"Stop\": [] }\n}\n";
     repo.write(".claude/settings.json", settings);
     let done = repo.run(&["install", "--json"]).code(0).json();
-    assert_eq!((with(&done, "created").len(), with(&done, "merged")), (29, vec![".claude/settings.json"]));
+    assert_eq!((with(&done, "created").len(), with(&done, "merged")), (39, vec![".claude/settings.json"]));
     assert_eq!((&done["written"], &done["remove"]), (&json!(true), &json!("mahabharatha install --remove")));
     assert_eq!(repo.read(".claude/commands/z/plan.md"), repo.read(".claude/commands/mahabharatha/plan.md"));
     let merged: Value = serde_json::from_str(&repo.read(".claude/settings.json")).unwrap();
@@ -29,11 +29,11 @@ fn commands_agents_and_hooks_are_put_in_place_and_hold_together() {
     let hook = &merged["hooks"]["PreToolUse"][0]["hooks"][0]["command"];
     assert_eq!(hook, "if command -v mahabharatha >/dev/null 2>&1; then mahabharatha hook pre-tool-use || exit 2; fi");
     assert_eq!(merged["env"]["CLAUDE_CODE_ENABLE_TODO_TOOLS"], "1");
-    repo.run(&["validate-commands"]).code(0).says(".claude: 28 files hold together");
+    repo.run(&["validate-commands"]).code(0).says(".claude: 38 files hold together");
 
     let before = repo.everything();
     let again = repo.run(&["install", "--json"]).code(0).json();
-    assert_eq!(with(&again, "unchanged").len(), 30);
+    assert_eq!(with(&again, "unchanged").len(), 40);
     repo.run(&["install"]).code(0).says("already up to date");
     assert_eq!(repo.everything(), before);
 }
@@ -64,7 +64,7 @@ fn groups_are_chosen_by_flags_and_a_dry_run_writes_nothing() {
     let repo = Repo::new();
     let before = repo.everything();
     let planned = repo.run(&["install", "--dry-run", "--json"]).code(0).says("commands").json();
-    assert_eq!((planned["written"].as_bool(), with(&planned, "created").len()), (Some(false), 30));
+    assert_eq!((planned["written"].as_bool(), with(&planned, "created").len()), (Some(false), 40));
     assert_eq!(repo.everything(), before);
     let groups = |args: &[&str]| {
         let done = repo.run(&[&["install", "--dry-run", "--json"], args].concat()).code(0).json();
@@ -106,7 +106,7 @@ fn removal_leaves_no_trace_and_keeps_what_the_user_changed() {
     let before = repo.everything();
     repo.run(&["install", "--status-line"]).code(0);
     let planned = repo.run(&["install", "--remove", "--dry-run", "--json"]).code(0).json();
-    assert_eq!(with(&planned, "removed").len(), 29);
+    assert_eq!(with(&planned, "removed").len(), 39);
     let merged: Vec<&Value> =
         planned["files"].as_array().unwrap().iter().filter(|file| file["action"] == "merged").collect();
     let entries =
@@ -115,7 +115,7 @@ fn removal_leaves_no_trace_and_keeps_what_the_user_changed() {
     repo.run(&["install", "--remove", "--only", "hooks"]).code(0);
     let settings: Value = serde_json::from_str(&repo.read(".claude/settings.json")).unwrap();
     assert_eq!(settings.as_object().unwrap().keys().collect::<Vec<_>>(), ["model", "statusLine"]);
-    repo.run(&["install", "--remove"]).code(0).says("29 files removed");
+    repo.run(&["install", "--remove"]).code(0).says("39 files removed");
     assert_eq!(repo.everything(), before);
     assert_eq!(repo.git(&["status", "--porcelain", "-uall"]), "");
     repo.run(&["install", "--remove"]).code(0).says("nothing of ours to remove");
@@ -160,7 +160,7 @@ fn at_a_terminal_the_plan_is_shown_and_asked_about() {
     let (code, shown) = answer("install", "n");
     assert_eq!(code, 0);
     let plan =
-        ["create 23 files: .claude/commands/mahabharatha/ (10)", "create .claude/settings.json", "Write these files?"];
+        ["create 33 files: .claude/commands/mahabharatha/ (15)", "create .claude/settings.json", "Write these files?"];
     assert!(plan.iter().all(|text| shown.contains(text)), "{shown}");
     assert_eq!(repo.everything(), before);
     assert_eq!(answer("install", "y").0, 0);
@@ -251,7 +251,7 @@ fn plugins_are_written_beside_other_files_and_hold_together() {
     assert_eq!(repo.read("plugins/README.md"), "mine\n");
     assert_eq!(repo.read("plugins/z/commands/plan.md"), repo.read("plugins/mahabharatha/commands/plan.md"));
     assert!(!repo.exists("plugins/z/hooks") && !repo.exists("plugins/z/agents") && !repo.exists(".claude"));
-    repo.run(&["validate-commands", "plugins"]).code(0).says("25 files hold together");
+    repo.run(&["validate-commands", "plugins"]).code(0).says("35 files hold together");
     let text = repo.read("plugins/z/commands/plan.md").replace("Agent(mahabharatha:scout)", "Agent(scout)");
     repo.write("plugins/z/commands/plan.md", &text);
     let problems = repo.run(&["validate-commands", "plugins", "--json"]).code(6).json();

@@ -1,4 +1,4 @@
-//! What programs read: the events of `run --json` and `merge --json`, and errors under `--json`.
+//! What programs read: the events of `run`, `attach` and `merge --json`, and errors under `--json`.
 
 use std::process::Stdio;
 

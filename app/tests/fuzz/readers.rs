@@ -50,6 +50,7 @@ fn prompt_of(task: &TaskSpec, document: &str) -> Prompt {
         requirements: document,
         design: document,
         decisions: &[],
+        notes: &[],
         attempt: Attempt(2),
         max_attempts: 3,
         feedback: document.map(|document| document.text),
@@ -432,7 +433,12 @@ impl Reader for AgentStream {
     }
 
     fn read(&self, input: &[u8]) {
-        let agent = AgentSpec { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() };
+        let agent = AgentSpec {
+            name: "command".to_owned(),
+            kind: AgentKind::Command,
+            command: Vec::new(),
+            env_pass: Vec::new(),
+        };
         for code in 0..6 {
             let ended = Ended {
                 status: Exit::Code(code),

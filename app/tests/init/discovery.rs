@@ -122,7 +122,7 @@ fn code_without_a_repository_is_discovered_and_told_to_become_one() {
     let bench = Bench::without_git(&[("main.py", "print('hello')\n")]);
     bench.run(&["init"]).code(0).says("(it is not empty: it contains \"main.py\")").says("git init");
     assert!(bench.repo.read(".gsd/INFRASTRUCTURE.md").contains("| Python | 1 | 1 |"));
-    assert!(bench.repo.read(".devcontainer/Dockerfile").contains("FROM python:3.12-slim-bookworm"));
+    assert!(bench.repo.read(".devcontainer/Dockerfile").contains("FROM ${BASE:-python:3.12-slim-bookworm}\n"));
     assert!(!bench.repo.exists(".git"));
 }
 

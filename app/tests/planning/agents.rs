@@ -8,7 +8,7 @@ use crate::plan::DOCUMENT;
 use crate::support::Repo;
 use crate::terminal::Terminal;
 
-fn requirements(criterion: &str) -> Value {
+pub fn requirements(criterion: &str) -> Value {
     let story = json!({
         "title": "A visitor can buy a book", "role": "visitor", "capability": "to buy a book", "benefit": "I can read it",
         "criteria": [criterion], "verification": "sh tests/shop.sh",

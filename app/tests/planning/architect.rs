@@ -20,7 +20,7 @@ fn task(id: &str, level: u32, create: &str, modify: &str, criterion: &str) -> Va
 }
 
 /// A design with a stub whose check is `check`.
-fn proposal(check: &str) -> Value {
+pub fn proposal(check: &str) -> Value {
     let stub = json!({ "path": "lib/shop.sh", "content": "buy() { :; }\n", "purpose": "what is sold" });
     json!({
         "design": {

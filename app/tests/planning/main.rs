@@ -16,4 +16,5 @@ mod costs;
 mod design;
 mod killed;
 mod plan;
+mod quick;
 mod whole_way;

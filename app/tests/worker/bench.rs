@@ -107,6 +107,7 @@ impl Bench {
                 purpose: Purpose::Build,
                 performer: Performer::Agent,
                 carry: Carry::default(),
+                notes: Vec::new(),
                 max_usd: None,
             },
             task: TaskSpec {
@@ -130,6 +131,7 @@ impl Bench {
                 effort: None,
                 fallback_model: None,
                 foreground: false,
+                follow_up: None,
                 run: Some(script.into()),
                 extra: Default::default(),
             },
@@ -143,7 +145,12 @@ impl Bench {
             pinned: Git::repository(self.common()).settings().unwrap().pinned().unwrap(),
             identity: Identity::default(),
             confinement: Confinement::default(),
-            agent: AgentSpec { kind: AgentKind::Command, command: Vec::new(), env_pass: Vec::new() },
+            agent: AgentSpec {
+                name: "command".to_owned(),
+                kind: AgentKind::Command,
+                command: Vec::new(),
+                env_pass: Vec::new(),
+            },
             env_pass: Vec::new(),
             ports: Vec::new(),
             task_list_id: None,
@@ -159,7 +166,11 @@ impl Bench {
                 budget_tokens: Some(4000),
                 rules: Rules::All,
             },
-            logs: Logs { worker: self.outside("worker-0.jsonl"), task: self.outside("TASK-1.jsonl") },
+            logs: Logs {
+                worker: self.outside("worker-0.jsonl"),
+                task: self.outside("TASK-1.jsonl"),
+                max_bytes: 10 << 20,
+            },
         }
     }
 

@@ -1,7 +1,7 @@
 //! Chooses the settings that decide what a run executes and what it believes.
 
-use super::{AgentConfig, Config, ContainerEngine, Gate, Gates, Launcher, Merge, Sandbox};
-use crate::run::event::Accepted;
+use super::{AgentConfig, Config, ContainerEngine, Gate, Gates, Launcher, Merge, MergeApproval, Sandbox};
+use crate::run::event::{Accepted, Amend};
 use crate::secrets::Allowed;
 
 impl Config {
@@ -10,8 +10,8 @@ impl Config {
         // Every key is named, so that the compiler asks where a new one belongs.
         #[rustfmt::skip]
         let Config {
-            launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox, secrets, worktrees,
-            project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, resources: _, claude_tasks: _, cleanup: _, security: _,
+            launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox, secrets, worktrees, notify,
+            project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, resources: _, claude_tasks: _, cleanup: _, logs: _, security: _,
         } = self;
         let mut accepted = Accepted::default();
         let Launcher { kind, engine, network } = launcher;
@@ -36,12 +36,18 @@ impl Config {
             accepted.set(format!("agents.{name}.env"), env);
         }
         accepted.set("env.pass", &env.pass);
-        let Merge { target, prepare, remediation_attempts: _ } = merge;
+        let Merge { target, prepare, approval, remediation_attempts: _ } = merge;
         accepted.set("merge.target", target);
         if let Some(prepare) = prepare {
             accepted.set("merge.prepare", prepare);
         }
+        if *approval != MergeApproval::None {
+            accepted.set("merge.approval", approval);
+        }
         accepted.set("ownership.generated", ownership.generated.added().collect::<Vec<_>>());
+        if ownership.amend == Amend::Auto {
+            accepted.set("ownership.amend", ownership.amend);
+        }
         let allowed = |allowed: &Allowed| format!("{} {}", allowed.path, allowed.rule.as_deref().unwrap_or("*"));
         accepted.set("secrets.allow", secrets.allow.iter().map(allowed).collect::<Vec<_>>());
         let Sandbox { mode, read, write, network } = sandbox;
@@ -51,6 +57,9 @@ impl Config {
         accepted.set("sandbox.network", network);
         if let Some(dir) = &worktrees.dir {
             accepted.set("worktrees.dir", dir);
+        }
+        if let Some(command) = &notify.command {
+            accepted.set("notify.command", command);
         }
         accepted
     }
@@ -92,9 +101,11 @@ mod tests {
             "agents: { mine: { kind: command } }",
             "agents: { claude: { env: [TOKEN] } }",
             "merge: { target: staging }",
+            "merge: { approval: level }",
             "gates: { clean: never }",
             "gates: { caches: [out] }",
             "ownership: { generated: [\"*.g.rs\"] }",
+            "ownership: { amend: auto }",
             "launcher: { type: container }",
             "launcher: { engine: podman }",
             "launcher: { network: none }",
@@ -104,6 +115,7 @@ mod tests {
             "sandbox: { write: [/srv] }",
             "sandbox: { network: false }",
             "worktrees: { dir: ../trees }",
+            "notify: { command: ./tell }",
         ] {
             assert_ne!(accepted(changed), accepted(""), "{changed}");
         }
@@ -121,6 +133,7 @@ mod tests {
             "cleanup: { on_completion: false }",
             "ports: { per_worker: 3 }",
             "resources: { memory: 1g }",
+            "notify: { bell: true, on: [failed] }",
         ] {
             assert_eq!(accepted(changed), accepted(""), "{changed}");
         }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::read::{self, Table};
 use super::{
     AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContainerEngine, ContextEngineering,
-    Env, Gate, Gates, Generated, Launcher, LauncherKind, Merge, MergeTarget, Ownership, Plugins, Ports, Project,
-    Resources, Retry, Sandbox, SandboxMode, Secrets, Security, Workers, Worktrees, yaml,
+    Env, Gate, Gates, Generated, Launcher, LauncherKind, Logs, Merge, MergeApproval, MergeTarget, NoticeKind, Notify,
+    Ownership, Plugins, Ports, Project, Resources, Retry, Sandbox, SandboxMode, Secrets, Security, Workers, Worktrees,
+    yaml,
 };
 use crate::names::nearest;
-use crate::run::event::{BackoffStrategy, CleanGates};
+use crate::run::event::{Amend, BackoffStrategy, CleanGates};
 use crate::secrets::{self, Allowed};
 use crate::spec::Effort;
 
@@ -24,6 +25,12 @@ const MIN_MEMORY_BYTES: u64 = 6 << 20;
 const DAY_SECONDS: u32 = 24 * 60 * 60;
 
 impl Config {
+    /// Returns the JSON Schema of the file. It is made by the reader, so that it names the same keys and types. Rules
+    /// that a schema cannot tell, such as a default agent that must exist, are the reader's alone.
+    pub fn schema() -> serde_json::Value {
+        read::schema(config)
+    }
+
     /// Parses the file. The error lists every problem, in the order of the file.
     pub fn parse(text: &str) -> Result<Config, Vec<ConfigProblem>> {
         let document = yaml::parse(text)
@@ -61,10 +68,17 @@ fn config(root: &mut Table<'_>) -> Config {
             worker_tools: t.flag("worker_tools", false),
         }),
         cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
+        logs: root.table("logs", logs),
         worktrees: root.table("worktrees", |t| Worktrees { dir: t.text("dir") }),
         security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
         sandbox: sandbox(root),
         secrets: root.table("secrets", |t| Secrets { allow: t.tables("allow", allowed_secret) }),
+        notify: root.table("notify", |t| Notify {
+            bell: t.flag("bell", false),
+            desktop: t.flag("desktop", false),
+            command: t.text("command"),
+            on: t.words("on", &NoticeKind::ALL).unwrap_or_else(|| NoticeKind::ALL.map(|(_, kind)| kind).to_vec()),
+        }),
     }
 }
 
@@ -212,6 +226,17 @@ fn merge(t: &mut Table<'_>) -> Merge {
         target: t.word("target", &targets).unwrap_or(MergeTarget::Base),
         remediation_attempts: t.whole("remediation_attempts", 0, 100, 2),
         prepare: t.text("prepare"),
+        approval: t
+            .word("approval", &[("none", MergeApproval::None), ("level", MergeApproval::Level)])
+            .unwrap_or(MergeApproval::None),
+    }
+}
+
+fn logs(t: &mut Table<'_>) -> Logs {
+    let days = t.whole("keep_days", 0, 3650, 30);
+    Logs {
+        max_bytes: u64::from(t.whole("max_mb", 1, 1000, 10)) << 20,
+        keep: (days > 0).then(|| Duration::from_secs(u64::from(days) * u64::from(DAY_SECONDS))),
     }
 }
 
@@ -233,7 +258,8 @@ fn ownership(t: &mut Table<'_>) -> Ownership {
         t.reject("generated", &format!("globs that can be used together ({error})"));
         Generated::default()
     });
-    Ownership { generated }
+    let amend = t.word("amend", &[("ask", Amend::Ask), ("auto", Amend::Auto)]).unwrap_or_default();
+    Ownership { generated, amend }
 }
 
 /// Reads the mode alone (`sandbox: off`), or a mapping with it.
@@ -244,8 +270,8 @@ fn sandbox(root: &mut Table<'_>) -> Sandbox {
         ("landlock", SandboxMode::Landlock),
         ("off", SandboxMode::Off),
     ];
-    if root.is_scalar("sandbox") {
-        let mode = root.word("sandbox", &modes).unwrap_or(SandboxMode::Auto);
+    if let Some(mode) = root.word_alone("sandbox", &modes) {
+        let mode = mode.unwrap_or(SandboxMode::Auto);
         return Sandbox { mode, read: Vec::new(), write: Vec::new(), network: true };
     }
     root.table("sandbox", |t| Sandbox {

@@ -4,6 +4,7 @@ mod accepted;
 mod decode;
 mod generated;
 pub(crate) mod read;
+mod shape;
 #[cfg(test)]
 mod tests;
 pub(crate) mod yaml;
@@ -18,7 +19,7 @@ pub use crate::isolation::Isolation;
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
-use crate::run::event::{Backoff, BackoffStrategy, CleanGates, Policy};
+use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy};
 use crate::secrets::Allowed;
 use crate::spec::{Effort, TaskSpec};
 
@@ -42,10 +43,12 @@ pub struct Config {
     pub ownership: Ownership,
     pub claude_tasks: ClaudeTasks,
     pub cleanup: Cleanup,
+    pub logs: Logs,
     pub worktrees: Worktrees,
     pub security: Security,
     pub sandbox: Sandbox,
     pub secrets: Secrets,
+    pub notify: Notify,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -185,6 +188,15 @@ pub struct Merge {
     pub remediation_attempts: u32,
     /// Runs in staging before the gates.
     pub prepare: Option<String>,
+    pub approval: MergeApproval,
+}
+
+/// What a user must approve before it is merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MergeApproval {
+    None,
+    Level,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -203,6 +215,7 @@ pub struct Budget {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ownership {
     pub generated: Generated,
+    pub amend: Amend,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -216,6 +229,14 @@ pub struct ClaudeTasks {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cleanup {
     pub on_completion: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logs {
+    /// `max_mb`: size at which a log is rotated.
+    pub max_bytes: u64,
+    /// `keep_days`: logs that were not written to for so long are removed when a run starts; `None`: never.
+    pub keep: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -256,6 +277,46 @@ pub enum SandboxMode {
 pub struct Secrets {
     /// Findings of the secret scan that are none.
     pub allow: Vec<Allowed>,
+}
+
+/// How the user is told about a run that needs or deserves attention.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notify {
+    /// Ring the terminal's bell.
+    pub bell: bool,
+    /// Show a notification on the desktop, by `notify-send`.
+    pub desktop: bool,
+    /// Gets each notice as JSON on standard input.
+    pub command: Option<String>,
+    pub on: Vec<NoticeKind>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeKind {
+    /// The feature, or the level that was asked for, is merged.
+    Completed,
+    /// A task or the run cannot go on without the user.
+    Blocked,
+    /// A task needs a decision or a person.
+    Question,
+    /// A gate failed for good, a level conflicts, or the run broke off.
+    Failed,
+    /// A budget is used up.
+    Budget,
+    /// The agents' service is at its limit; launches wait.
+    Quota,
+}
+
+impl NoticeKind {
+    pub const ALL: [(&'static str, NoticeKind); 6] = [
+        ("completed", NoticeKind::Completed),
+        ("blocked", NoticeKind::Blocked),
+        ("question", NoticeKind::Question),
+        ("failed", NoticeKind::Failed),
+        ("budget", NoticeKind::Budget),
+        ("quota", NoticeKind::Quota),
+    ];
 }
 
 /// A problem in the configuration file.
@@ -330,6 +391,8 @@ impl Config {
             clean_gates: self.gates.clean,
             heeds_limits: true,
             accepted: self.accepted(),
+            approval: self.merge.approval == MergeApproval::Level,
+            amend: self.ownership.amend,
         }
     }
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use serde_json::json;
+
 use super::ConfigProblem;
+use super::shape::{Shape, text_shape};
 use super::yaml::{Key, Node, Place, Value};
 use crate::names::nearest;
 
@@ -14,6 +17,28 @@ pub struct Table<'a> {
     entries: &'a [(Key, Rc<Node>)],
     asked: Vec<&'static str>,
     problems: &'a mut Vec<ConfigProblem>,
+    /// What is asked for, only while a schema is made.
+    shape: Option<Shape>,
+}
+
+/// Returns the JSON Schema of a document, by having an empty one read.
+pub fn schema<T>(read: impl FnOnce(&mut Table<'_>) -> T) -> serde_json::Value {
+    shape_of(read).to_schema()
+}
+
+/// Finds out what a mapping's reader asks for.
+fn shape_of<T>(read: impl FnOnce(&mut Table<'_>) -> T) -> Shape {
+    let mut problems = Vec::new();
+    let mut table = Table {
+        path: String::new(),
+        at: None,
+        entries: &[],
+        asked: Vec::new(),
+        problems: &mut problems,
+        shape: Some(Shape::default()),
+    };
+    read(&mut table);
+    table.shape.unwrap_or_default()
 }
 
 /// Reads the whole document.
@@ -40,7 +65,7 @@ fn read_table<T>(
     let wrong = node.filter(|node| !node.is_null() && !matches!(node.value, Value::Map(_)));
     let wrong = wrong.map(|node| must_be(&path, node, "a mapping (lines of `key: value`)"));
     let before = problems.len();
-    let mut table = Table { path, at: node.map(|node| node.at), entries, asked: Vec::new(), problems };
+    let mut table = Table { path, at: node.map(|node| node.at), entries, asked: Vec::new(), problems, shape: None };
     let value = read(&mut table);
     table.report_unknown();
     if let Some(wrong) = wrong {
@@ -53,12 +78,21 @@ fn read_table<T>(
 
 impl<'a> Table<'a> {
     pub fn table<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Table<'_>) -> T) -> T {
+        if let Some(shape) = &mut self.shape {
+            let mut value = None;
+            let inner = shape_of(|table| value = Some(read(table)));
+            shape.add(key, inner.to_schema());
+            return value.expect("its shape was found by reading it");
+        }
         let node = self.get(key);
         read_table(self.path_of(key), node, self.problems, read)
     }
 
     /// Reads a list of mappings.
     pub fn tables<T>(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'_>) -> T) -> Vec<T> {
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, json!({ "type": "array", "items": shape_of(&mut read).to_schema() }));
+        }
         let items = self.items(key);
         items.into_iter().map(|(path, node)| read_table(path, Some(node), self.problems, &mut read)).collect()
     }
@@ -69,6 +103,10 @@ impl<'a> Table<'a> {
         key: &'static str,
         mut read: impl FnMut(&mut Table<'_>, &str) -> T,
     ) -> Vec<(String, T)> {
+        if let Some(shape) = &mut self.shape {
+            let inner = shape_of(|table| read(table, "")).to_schema();
+            shape.add(key, json!({ "type": "object", "additionalProperties": inner }));
+        }
         let Some(node) = self.get(key) else { return Vec::new() };
         let Value::Map(entries) = &node.value else {
             self.problem(key, node, "a mapping from names to mappings");
@@ -84,6 +122,9 @@ impl<'a> Table<'a> {
     }
 
     pub fn whole(&mut self, key: &'static str, min: u32, max: u32, default: u32) -> u32 {
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, json!({ "type": "integer", "minimum": min, "maximum": max, "default": default }));
+        }
         let rule = format!("a whole number from {min} to {max}");
         self.plain(key, &rule, |text| text.parse().ok().filter(|number| (min..=max).contains(number)))
             .unwrap_or(default)
@@ -91,10 +132,16 @@ impl<'a> Table<'a> {
 
     /// Reads a number, with or without a fraction, that satisfies `is_valid`.
     pub fn number(&mut self, key: &'static str, rule: &str, is_valid: fn(f64) -> bool) -> Option<f64> {
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, json!({ "type": "number" }));
+        }
         self.plain(key, rule, |text| text.parse().ok().filter(|&number: &f64| number.is_finite() && is_valid(number)))
     }
 
     pub fn flag(&mut self, key: &'static str, default: bool) -> bool {
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, json!({ "type": "boolean", "default": default }));
+        }
         let parse = |text: &str| match text {
             "true" | "True" | "TRUE" => Some(true),
             "false" | "False" | "FALSE" => Some(false),
@@ -105,6 +152,10 @@ impl<'a> Table<'a> {
 
     /// Reads one of a few words.
     pub fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        if let Some(shape) = &mut self.shape {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            shape.add(key, json!({ "enum": words }));
+        }
         let node = self.get(key)?;
         let found = words.iter().find(|(word, _)| scalar(node) == Some(word));
         if found.is_none() {
@@ -114,12 +165,43 @@ impl<'a> Table<'a> {
         found.map(|&(_, value)| value)
     }
 
+    /// Reads a list of a few words.
+    pub fn words<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<Vec<T>> {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, json!({ "type": "array", "items": { "enum": known } }));
+        }
+        self.get(key)?;
+        let mut values = Vec::new();
+        for (path, node) in self.items(key) {
+            match words.iter().find(|(word, _)| scalar(node) == Some(word)) {
+                Some((_, value)) => values.push(*value),
+                None => self.problems.push(must_be(&path, node, &format!("one of {}", known.join(", ")))),
+            }
+        }
+        Some(values)
+    }
+
+    /// Reads one of a few words where the value may also be a list or a mapping; none if it is one of these.
+    pub fn word_alone<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<Option<T>> {
+        let is_word = self.shape.is_some() || self.get(key).is_some_and(|node| scalar(node).is_some());
+        let word = is_word.then(|| self.word(key, words))?;
+        self.get(key).map(|_| word)
+    }
+
     pub fn text(&mut self, key: &'static str) -> Option<String> {
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, text_shape());
+        }
         let node = self.get(key)?;
         self.text_of(&self.path_of(key), node)
     }
 
     pub fn required_text(&mut self, key: &'static str) -> Option<String> {
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, text_shape());
+            shape.require(key);
+        }
         if self.get(key).is_none() {
             self.missing(key);
             return None;
@@ -129,6 +211,7 @@ impl<'a> Table<'a> {
 
     /// Reads a list of texts that all satisfy `check`, whose error says what they must be.
     pub fn texts(&mut self, key: &'static str, check: impl Fn(&str) -> Result<(), String>) -> Vec<String> {
+        self.note_texts(key);
         let mut texts = Vec::new();
         for (path, node) in self.items(key) {
             let Some(text) = self.text_of(&path, node) else { continue };
@@ -140,17 +223,19 @@ impl<'a> Table<'a> {
         texts
     }
 
-    /// Returns the number of items if the value is a list.
+    fn note_texts(&mut self, key: &'static str) {
+        if let Some(shape) = &mut self.shape {
+            shape.add(key, json!({ "type": "array", "items": text_shape() }));
+        }
+    }
+
+    /// Returns the number of items if the value is a list of texts.
     pub fn list_length(&mut self, key: &'static str) -> Option<usize> {
+        self.note_texts(key);
         match &self.get(key)?.value {
             Value::List(items) => Some(items.len()),
             _ => None,
         }
-    }
-
-    /// Tells whether the value is a single one, neither a list nor a mapping.
-    pub fn is_scalar(&mut self, key: &'static str) -> bool {
-        self.get(key).is_some_and(|node| scalar(node).is_some())
     }
 
     pub fn contains(&mut self, key: &'static str) -> bool {

@@ -36,8 +36,12 @@ fn an_empty_config_means_the_defaults() {
     assert_eq!(claude.command, ["claude"]);
     let command = config.agent("command").unwrap();
     assert_eq!((command.kind, command.command.len()), (AgentKind::Command, 0));
-    assert_eq!(config.merge, Merge { target: MergeTarget::Base, remediation_attempts: 2, prepare: None });
+    assert_eq!(
+        config.merge,
+        Merge { target: MergeTarget::Base, remediation_attempts: 2, prepare: None, approval: MergeApproval::None }
+    );
     assert_eq!(config.budget, Budget { max_usd: None, max_usd_per_task: None });
+    assert_eq!((config.logs.max_bytes, config.logs.keep), (10 << 20, Some(Duration::from_secs(30 * 24 * 60 * 60))));
     assert!(config.claude_tasks.enabled && !config.claude_tasks.worker_tools && config.cleanup.on_completion);
     assert_eq!(config.security.rules_repository, None);
 }
@@ -70,11 +74,12 @@ agents:
   mine: { kind: command, command: ["./agent.sh", -v], env: [MY_TOKEN] }
   shell: { kind: command, command: "cat > prompt && ./go" }
 env: { pass: [SSH_AUTH_SOCK] }
-merge: { target: staging, remediation_attempts: 0, prepare: "cargo generate-lockfile" }
+merge: { target: staging, remediation_attempts: 0, prepare: "cargo generate-lockfile", approval: level }
 budget: { max_usd: 20, max_usd_per_task: 2.5 }
 ownership: { generated: ["**/*.gen.rs"] }
 claude_tasks: { enabled: false, worker_tools: true }
 cleanup: { on_completion: false }
+logs: { max_mb: 3, keep_days: 0 }
 security: { rules_repository: "https://example.org/rules" }
 secrets: { allow: [ { path: "docs/**", rule: jwt, reason: made up for the manual }, { path: a.ts, reason: revoked in 2024 } ] }
 "#;
@@ -128,10 +133,14 @@ fn every_key_is_read() {
     assert_eq!(config.agents["shell"].command, ["sh", "-c", "cat > prompt && ./go"]);
     assert_eq!(config.env.pass, ["SSH_AUTH_SOCK"]);
     let prepare = Some("cargo generate-lockfile".to_owned());
-    assert_eq!(config.merge, Merge { target: MergeTarget::Staging, remediation_attempts: 0, prepare });
+    assert_eq!(
+        config.merge,
+        Merge { target: MergeTarget::Staging, remediation_attempts: 0, prepare, approval: MergeApproval::Level }
+    );
     assert_eq!(config.budget, Budget { max_usd: Some(20.0), max_usd_per_task: Some(2.5) });
     assert!(config.ownership.generated.is_generated("src/x.gen.rs"));
     assert!(config.ownership.generated.is_generated("Cargo.lock"));
+    assert_eq!((config.logs.max_bytes, config.logs.keep), (3 << 20, None));
     assert!(!config.claude_tasks.enabled && config.claude_tasks.worker_tools && !config.cleanup.on_completion);
     assert_eq!(config.security.rules_repository.as_deref(), Some("https://example.org/rules"));
 }
@@ -226,7 +235,7 @@ fn the_port_range_must_not_be_reversed() {
 fn messages_are_short_and_harmless_to_a_terminal() {
     let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
-    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, resources, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, worktrees, security, sandbox, secrets
+    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, resources, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, logs, worktrees, security, sandbox, secrets, notify
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
     line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);

@@ -118,6 +118,7 @@ fn task(level: usize, name: &str, purpose: &str) -> TaskSpec {
         effort: None,
         fallback_model: None,
         foreground: true,
+        follow_up: None,
         run: None,
         extra: serde_json::Map::new(),
     }

@@ -24,7 +24,7 @@ pub(super) fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<Task
     let claims = claims::read(&mut report, file, &first);
     claims::check_conflicts(&mut report, file, &claims);
     if let Some(start) = start {
-        claims::check_start(&mut report, &claims, start);
+        claims::check_start(&mut report, file, &claims, start);
         // Only for a new graph, so that a run that has begun can always be replayed.
         disabled_checks::check(&mut report, file);
     }

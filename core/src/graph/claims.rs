@@ -46,17 +46,34 @@ struct Group {
 }
 
 impl Group {
-    fn not_of(&self, task: usize, claims: &[Claim]) -> Option<usize> {
+    fn not_of(&self, task: usize, claims: &[&Claim]) -> Option<usize> {
         if claims[self.first].task == task { self.other } else { Some(self.first) }
     }
 }
 
+/// Checks that no path has two owners. A follow-up comes after what is merged, so its paths are compared with those of
+/// its own level only, on which there are no other tasks.
 pub(super) fn check_conflicts(report: &mut Report, file: &GraphFile, claims: &[Claim]) {
+    let mut levels: BTreeMap<Option<u32>, Vec<&Claim>> = BTreeMap::new();
+    for claim in claims {
+        let task = &file.tasks[claim.task];
+        levels.entry(task.follow_up.as_ref().map(|_| task.level)).or_default().push(claim);
+    }
+    for (index, task) in file.tasks.iter().enumerate().filter(|(_, task)| task.follow_up.is_some()) {
+        if let Some(other) = file.tasks.iter().find(|other| other.level == task.level && other.follow_up.is_none()) {
+            let message = format!("is a follow-up on the level of {}; give it a level of its own", shown(&other.id));
+            report.task(Error, "follow_up_level", index, message);
+        }
+    }
+    levels.values().for_each(|claims| check_owners(report, file, claims));
+}
+
+fn check_owners(report: &mut Report, file: &GraphFile, claims: &[&Claim]) {
     let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
     let mut spelled: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     for (index, claim) in claims.iter().enumerate() {
         if let Some(&earlier) = spelled.get(&(claim.task, claim.owned.path.as_str())) {
-            check_same_task(report, &claims[earlier], claim);
+            check_same_task(report, claims[earlier], claim);
         } else {
             spelled.insert((claim.task, &claim.owned.path), index);
         }
@@ -65,19 +82,19 @@ pub(super) fn check_conflicts(report: &mut Report, file: &GraphFile, claims: &[C
         group.file = group.file.or(new_file);
         if claims[group.first].task != claim.task {
             group.other = group.other.or(Some(index));
-            report_conflict(report, file, &claims[group.first], claim);
+            report_conflict(report, file, claims[group.first], claim);
         }
     }
     for claim in claims {
         for group in ancestors(&claim.folded).filter_map(|directory| groups.get(directory)) {
             if let Some(above) = group.file {
-                let above = &claims[above];
+                let above = claims[above];
                 let message = format!("is below {}, which {} owns as a file", shown(above.listed), name(file, above));
                 report.path(Error, "path_below_file", claim.task, claim.listed, &message);
                 break;
             }
             if let Some(conflicting) = group.not_of(claim.task, claims) {
-                report_conflict(report, file, &claims[conflicting], claim);
+                report_conflict(report, file, claims[conflicting], claim);
                 break;
             }
         }
@@ -118,11 +135,16 @@ fn name(file: &GraphFile, claim: &Claim) -> String {
 
 /// Checks the claims against the start commit: `create` must not exist there, `modify` must, and git must be able to
 /// commit the path.
-pub(super) fn check_start(report: &mut Report, claims: &[Claim], start: &StartTree) {
+pub(super) fn check_start(report: &mut Report, file: &GraphFile, claims: &[Claim], start: &StartTree) {
     let spellings: BTreeMap<String, &str> = start.entries.keys().map(|path| (folded(path), path.as_str())).collect();
     for claim in claims {
+        let is_merged_work = file.tasks[claim.task].follow_up.is_some()
+            && !claim.owned.create
+            && claims.iter().any(|other| other.task != claim.task && other.owned.overlaps(&claim.owned));
         let found = misplaced(claim, start, &spellings).or_else(|| {
-            if claim.owned.directory {
+            if is_merged_work {
+                None
+            } else if claim.owned.directory {
                 directory_mismatch(claim, start)
             } else {
                 file_mismatch(claim, start, &spellings)

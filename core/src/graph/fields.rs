@@ -8,9 +8,13 @@ use crate::names::nearest;
 use crate::spec::{FileLists, GraphFile, TaskSpec, Verification};
 
 const CODE: &str = "unknown_field";
+/// Read by editors, which complete the file by it.
+const SCHEMA: &str = "$schema";
 
 pub(super) fn check(report: &mut Report, file: &GraphFile) {
-    for message in unknown("", &file.extra, &GraphFile::FIELDS) {
+    let mut extra = file.extra.clone();
+    extra.shift_remove(SCHEMA);
+    for message in unknown("", &extra, &GraphFile::FIELDS) {
         report.whole(Warning, CODE, message);
     }
     for (index, TaskSpec { extra, files, verification, .. }) in file.tasks.iter().enumerate() {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Feature, Level, TaskId};
-use crate::spec::path::ancestors;
+use crate::spec::path::{ListedPath, ancestors, folded};
 use crate::spec::{GraphFile, TaskSpec};
 
 pub use crate::severity::Severity;
@@ -61,6 +61,20 @@ pub struct OwnedPath {
 }
 
 impl OwnedPath {
+    /// Reads a path as it is written in a graph; the error says what is wrong with it.
+    pub fn read(text: &str) -> Result<OwnedPath, String> {
+        match ListedPath::read(text) {
+            Ok(ListedPath { path, directory }) => Ok(OwnedPath { path, directory, create: false }),
+            Err(bad) => Err(format!("{} {}", report::shown(text), bad.why)),
+        }
+    }
+
+    /// Returns true if one is the other or lies below it, where a file system ignores case and accents.
+    pub fn touches(&self, other: &OwnedPath) -> bool {
+        let (a, b) = (folded(&self.path), folded(&other.path));
+        a == b || ancestors(&a).any(|above| above == b) || ancestors(&b).any(|above| above == a)
+    }
+
     /// Returns true if both own some path.
     pub fn overlaps(&self, other: &OwnedPath) -> bool {
         self.path == other.path || self.covers(&other.path) || other.covers(&self.path)
@@ -129,6 +143,20 @@ impl TaskGraph {
             ancestors(path).filter_map(|directory| self.by_path.get(directory)).find(|owner| owner.directory)
         })?;
         Some(&self.tasks[owner.task])
+    }
+
+    /// Returns the positions of the tasks that own this path, something above it or below it.
+    pub fn owners_touching<'a>(&'a self, path: &'a OwnedPath) -> impl Iterator<Item = usize> + 'a {
+        let touches = |task: &Task| task.owned.iter().any(|owned| owned.touches(path));
+        self.tasks.iter().enumerate().filter(move |(_, task)| touches(task)).map(|(index, _)| index)
+    }
+
+    /// Returns the graph with one more path owned by the task at this position.
+    pub fn with_grant(&self, task: usize, path: OwnedPath) -> TaskGraph {
+        let mut graph = self.clone();
+        graph.by_path.insert(path.path.clone(), Owner { task, directory: path.directory });
+        graph.tasks[task].owned.push(path);
+        graph
     }
 
     /// Returns all tasks that depend on this one, directly or not, in graph order.

@@ -16,7 +16,8 @@ build output and lock files are excluded automatically.
 your files are verified and committed for you.
 - Run the verification command before you finish, and fix what fails.
 - Start no subagents. Use the network only to install packages.
-- If the task cannot be done as written, or needs a file that you do not own, finish by saying what blocks it.
+- If the task cannot be done as written, finish by saying what blocks it. If it needs a file that you do not own, leave the \
+file alone and end with a line `NEEDS: path — why` for each: it may be granted to you, or its owner is told.
 
 You must:
 - Never hardcode secrets, API keys or credentials. What looks like one is not committed.

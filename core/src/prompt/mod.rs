@@ -12,6 +12,7 @@ mod tests;
 
 use crate::ids::{Attempt, Feature};
 use crate::run::event::GateFailure;
+use crate::run::notes::TaskNote;
 use crate::spec::TaskSpec;
 
 pub use crate::markdown::bound_text;
@@ -35,6 +36,8 @@ pub struct PromptInput<'a> {
     pub feedback: Option<&'a str>,
     /// Note of an attempt that checkpointed; its work is in the worktree.
     pub note: Option<&'a str>,
+    /// Notes to the task: the user's, and those of other tasks' agents.
+    pub notes: &'a [TaskNote],
     /// Ref with the work in progress of the previous attempt.
     pub wip_ref: Option<&'a str>,
     /// The gate that this attempt has to fix.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::{CHARS_PER_TOKEN, PromptInput};
 use crate::excerpt::with_key_lines;
 use crate::markdown::{bound_text, code, embed, fenced, one_line, without_front_matter};
+use crate::run::notes::TaskNote;
 use crate::spec::TaskSpec;
 
 /// Maximum characters each for the output of a failed attempt, a gate's output, a note and a rules file.
@@ -32,6 +33,7 @@ pub fn write(input: &PromptInput<'_>) -> String {
     verification(&mut text, task);
     section(&mut text, "Security Requirements", task.security.as_deref());
     rules(&mut text, input);
+    notes(&mut text, input);
     before(&mut text, input);
     fix(&mut text, input);
     text
@@ -106,6 +108,30 @@ fn rules(text: &mut String, input: &PromptInput<'_>) {
         parts.push(format!("Read these too; they were left out for length: {}", left_out.join(", ")));
     }
     push(text, "Project Security Rules", &parts.join("\n\n"));
+}
+
+/// Adds the user's notes, and the requests of other tasks' agents. They are bounded where they are accepted, so that none is cut here.
+fn notes(text: &mut String, input: &PromptInput<'_>) {
+    let (asked, answers): (Vec<&TaskNote>, Vec<&TaskNote>) = input.notes.iter().partition(|note| note.from.is_some());
+    if !asked.is_empty() {
+        let texts: Vec<&str> = asked.iter().map(|note| note.text.as_str()).collect();
+        let body = format!(
+            "Agents of other tasks ask for changes in your files. Consider them; your own task comes first:\n\n{}",
+            fenced(&texts.join("\n"), "text")
+        );
+        push(text, "Requests from Other Tasks", &body);
+    }
+    if answers.is_empty() {
+        return;
+    }
+    let mut body = "From the person who runs this build, and binding where it differs from the task above:".to_string();
+    for note in answers {
+        if let Some(question) = &note.question {
+            let _ = write!(body, "\n\nAn earlier attempt asked:\n\n{}\n\nThe answer:", fenced(question, "text"));
+        }
+        let _ = write!(body, "\n\n{}", embed(&note.text, 2));
+    }
+    push(text, "The User's Answer", &body);
 }
 
 /// Describes what the previous attempts left behind.

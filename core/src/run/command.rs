@@ -1,4 +1,4 @@
-//! Commands to a run: stop, retry, skip. For those of sessions see `session`.
+//! Commands to a run: stop, retry, skip. For those of sessions see `session`, for the others `steer`.
 
 use super::effect::{Answer, Carry, Effect, Performer, Refusal};
 use super::event::Command;
@@ -24,12 +24,15 @@ impl Run {
             Command::Stop { force, grace_ms, worker: Some(worker) } => {
                 self.stop_worker(*worker, *force, *grace_ms, effects)
             }
-            Command::Retry { tasks, budget } => {
+            Command::Retry { tasks, budget, note } => {
                 if let Some(budget) = budget {
                     self.policy.max_usd_per_task = budget.max_usd;
                     self.block_all_over_budget(now);
                 }
-                self.for_each_task(&self.or_all_blocked(tasks), |run, task| run.retry(task))
+                self.for_each_task(&self.or_all_blocked(tasks), |run, task| run.retry(task, note.as_deref()))
+            }
+            Command::Grant { task, paths } => {
+                self.for_each_task(std::slice::from_ref(task), |run, task| run.grant(task, paths))
             }
             Command::Skip { tasks, reason, keep_dependents } => {
                 let mut answer = self.for_each_task(tasks, |run, task| run.skip(now, task, reason));
@@ -57,6 +60,10 @@ impl Run {
             Command::Adopt { task } => {
                 self.for_each_task(std::slice::from_ref(task), |run, task| run.adopt(now, task, effects))
             }
+            Command::Scale { workers } => self.scale(*workers),
+            Command::Pause => self.pause(),
+            Command::Resume => self.resume(),
+            Command::Approve { level, tree } => self.approve(*level, tree),
         };
         self.answers.insert(request.to_string(), answer.clone());
         self.emit(Effect::Answer { request: request.to_string(), answer }, effects);
@@ -117,7 +124,7 @@ impl Run {
     }
 
     /// Checks whether a task's result can still be changed.
-    fn still_open_to_change(&self, task: usize) -> Result<(), String> {
+    pub(super) fn still_open_to_change(&self, task: usize) -> Result<(), String> {
         let level = &self.levels[self.level_of(task)];
         match &level.status {
             LevelStatus::Merged { .. } => return Err(format!("level {} is merged", level.level)),
@@ -140,16 +147,18 @@ impl Run {
         Ok(())
     }
 
-    fn retry(&mut self, task: usize) -> Result<(), String> {
+    pub(super) fn retry(&mut self, task: usize, note: Option<&str>) -> Result<(), String> {
         self.still_open_to_change(task)?;
+        let note = note.map(|note| self.note_to(task, note)).transpose()?;
         match self.tasks[task].status {
-            TaskStatus::Pending => return Err("it is queued already".to_string()),
+            TaskStatus::Pending if note.is_none() => return Err("it is queued already".to_string()),
             TaskStatus::Waiting => return Err("it waits for a person".to_string()),
             _ => {}
         }
         if let Some(why) = self.over_task_budget(task) {
             return Err(why);
         }
+        note.into_iter().for_each(|note| self.keep_note(note));
         self.dequeue(task);
         let reopened = !self.tasks[task].is_open();
         let state = &mut self.tasks[task];

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::event::{Candidate, Event, GateFailure, GatePass, Obstacle, RequestId, TaskCommit};
+use super::notes::TaskNote;
 use crate::ids::{Attempt, Level, Oid, TaskId, WorkerId};
 
 /// Default time between asking agents to end and killing them.
@@ -114,6 +115,9 @@ pub struct Job {
     pub performer: Performer,
     /// Feedback, note and work in progress of earlier attempts.
     pub carry: Carry,
+    /// Notes to the task, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<TaskNote>,
     /// Rest of the task's budget; none without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<f64>,
@@ -168,6 +172,19 @@ pub struct Answer {
     pub refused: Vec<Refusal>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Whether the whole request was declined; the message says why.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub declined: bool,
+}
+
+impl Answer {
+    pub(super) fn saying(message: impl Into<String>) -> Answer {
+        Answer { message: Some(message.into()), ..Answer::default() }
+    }
+
+    pub(super) fn declining(message: impl Into<String>) -> Answer {
+        Answer { declined: true, ..Answer::saying(message) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -95,6 +95,10 @@ pub enum Event {
     Closed {
         effect: EffectId,
     },
+    /// Every merged level was reverted on the base branch, whose tip was this commit then. The run has ended for good.
+    Undone {
+        commit: Oid,
+    },
     /// A command came from another terminal or by a signal.
     Asked {
         request: RequestId,
@@ -138,6 +142,7 @@ impl Event {
             | Event::Replanned { .. }
             | Event::JobStarted { .. }
             | Event::Noted { .. }
+            | Event::Undone { .. }
             | Event::Asked { .. }
             | Event::OutOfSpace { .. }
             | Event::Woke => None,
@@ -185,9 +190,15 @@ pub struct Policy {
     pub heeds_limits: bool,
     /// Settings that decide what is executed and believed; a change needs the user's consent (`Run::unaccepted`).
     pub accepted: Accepted,
+    /// Who grants files that an agent asks for.
+    #[serde(default)]
+    pub amend: Amend,
     /// The sandbox in which agents, verifications and gates run.
     #[serde(default)]
     pub isolation: Isolation,
+    /// Whether a user must approve each level before it lands.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approval: bool,
 }
 
 /// Limit on the cost of all attempts at one task.
@@ -225,6 +236,17 @@ pub enum CleanGates {
     Last,
     Every,
     Never,
+}
+
+/// Who grants files that a task does not own and its agent asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amend {
+    /// The user.
+    #[default]
+    Ask,
+    /// The run, if no task owns them.
+    Auto,
 }
 
 /// How far a process drives the run.
@@ -267,9 +289,18 @@ pub struct JobReport {
     pub wip: Option<Oid>,
     /// Lifetime of the worker.
     pub ran_ms: u64,
+    /// Time that the verification which passed took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification_ms: Option<u64>,
     /// None if it was not measured.
     pub cost_usd: Option<f64>,
     pub tokens: u64,
+    /// The agent that made the attempt, by its name in the configuration; none if it was a session or a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The model that the agent was asked to use; none for its own default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -291,8 +322,11 @@ impl JobReport {
             end,
             wip: None,
             ran_ms,
+            verification_ms: None,
             cost_usd: None,
             tokens: 0,
+            agent: None,
+            model: None,
             warnings: Vec::new(),
             hint: None,
             decisions: Vec::new(),
@@ -358,7 +392,7 @@ pub enum JobEnd {
     Cancelled,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailCause {
     /// The agent itself failed.
@@ -386,7 +420,7 @@ pub struct TaskCommit {
 }
 
 /// A tree that passed every gate, and its parts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Candidate {
     /// The tip of the base branch that the tree contains.
     pub base: Oid,
@@ -535,6 +569,14 @@ pub enum Command {
         /// New budget of each task; none keeps the old one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<TaskBudget>,
+        /// What the user tells every later attempt at each of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    /// Grants a task paths that it does not own.
+    Grant {
+        task: TaskId,
+        paths: Vec<String>,
     },
     Skip {
         tasks: Vec<TaskId>,
@@ -556,5 +598,17 @@ pub enum Command {
     /// A user reports a task as done that no worker runs.
     Adopt {
         task: TaskId,
+    },
+    /// Sets the number of workers until the run is completed.
+    Scale {
+        workers: u32,
+    },
+    /// Launches and integrates nothing until `Resume`; what is under way goes on.
+    Pause,
+    Resume,
+    /// A user approves a level with this tree.
+    Approve {
+        level: Level,
+        tree: Oid,
     },
 }

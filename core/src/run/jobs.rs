@@ -73,10 +73,13 @@ impl Run {
         }
     }
 
-    /// Whether the breaker and the API limit allow a launch.
+    /// Whether the number of workers, the breaker and the API limit allow a launch. After the number was lowered, workers
+    /// above it may still be running.
     pub(super) fn may_launch(&mut self, now: Time) -> bool {
         self.breaker.cool(now);
-        self.breaker.may_launch() && self.service.may_launch(now)
+        let is_agent = |effect: &&Effect| matches!(effect, Effect::RunJob(job) if job.performer.is_agent());
+        let running = self.outstanding.values().filter(is_agent).count();
+        running < self.policy.worker_count() && self.breaker.may_launch() && self.service.may_launch(now)
     }
 
     pub(super) fn no_worker_left(&self) -> bool {
@@ -137,7 +140,8 @@ impl Run {
         });
         let (by_agent, max_usd) = (performer.is_agent(), self.left_for(task));
         let effect = EffectId(self.next_effect);
-        let job = Job { effect, task: id, attempt, worker, base, purpose, performer, carry, max_usd };
+        let notes = self.notes_to(&id).cloned().collect();
+        let job = Job { effect, task: id, attempt, worker, base, purpose, performer, carry, notes, max_usd };
         self.emit(Effect::RunJob(job), effects);
         if by_agent {
             self.breaker.launched(effect);
@@ -298,8 +302,18 @@ impl Run {
                     self.requeue(index);
                 }
             }
-            JobEnd::Blocked { reason } => self.block(now, index, reason),
-            JobEnd::Escalated { reason } => self.block(now, index, &format!("a person must decide: {reason}")),
+            JobEnd::Blocked { reason } | JobEnd::Escalated { reason } => {
+                if wip.is_some() {
+                    self.tasks[index].carry.wip = wip;
+                }
+                let escalated = matches!(report.end, JobEnd::Escalated { .. });
+                let why = if escalated { format!("a person must decide: {reason}") } else { reason.clone() };
+                if self.meet_needs(index, reason) {
+                    self.requeue(index);
+                } else {
+                    self.block(now, index, &why);
+                }
+            }
             JobEnd::Cancelled | JobEnd::Unserved { .. } => {
                 if wip.is_some() {
                     self.tasks[index].carry.wip = wip;

@@ -25,6 +25,9 @@ impl Run {
             self.drain(End::LevelMerged { level: before });
             return;
         }
+        if self.paused {
+            return;
+        }
         match self.levels[current].status.clone() {
             LevelStatus::Pending => {
                 let base = self.base_of(current);
@@ -53,8 +56,20 @@ impl Run {
                 let base = self.base_of(current);
                 self.emit(Effect::Blame { level: number, base, failure, commits }, effects);
             }
-            LevelStatus::Landing { candidate } => {
-                self.emit(Effect::Land { level: number, candidate }, effects);
+            LevelStatus::Landing { candidate } => match self.landing(current, &candidate) {
+                LevelStatus::Landing { candidate } => {
+                    self.emit(Effect::Land { level: number, candidate }, effects);
+                }
+                // Since the gates passed, the configuration was changed to ask for approval.
+                awaiting => {
+                    self.levels[current].status = awaiting;
+                    self.pursue_level(now, effects);
+                }
+            },
+            // While something is under way, a skipped or retried task may still reopen the level.
+            LevelStatus::AwaitingApproval { .. } if !self.is_settled() => {}
+            LevelStatus::AwaitingApproval { .. } => {
+                self.drain(End::Paused { why: format!("level {number} waits for your approval") });
             }
             LevelStatus::Fixing { failure, task, job: None, .. } => {
                 self.pursue_fix(now, current, &failure, &task, effects);
@@ -71,7 +86,7 @@ impl Run {
     /// level's gates and its landing.
     pub fn is_integrating(&self) -> bool {
         let lands = self.current_level().is_some_and(|level| matches!(level.status, LevelStatus::Landing { .. }));
-        self.staging_is_in_use() || lands && matches!(self.phase, Phase::CheckingBase | Phase::Working)
+        self.staging_is_in_use() || lands && !self.paused && matches!(self.phase, Phase::CheckingBase | Phase::Working)
     }
 
     /// Returns the level after which this process stops, if the current one is beyond it.
@@ -163,14 +178,25 @@ impl Run {
         let Some(current) = self.integrating(level) else { return };
         self.passed.extend(passed.iter().cloned());
         let verified = self.is_last(current);
+        let status = if candidate.staging == candidate.base {
+            LevelStatus::Merged { commit: candidate.base.clone(), at: now }
+        } else {
+            self.landing(current, candidate)
+        };
         let state = &mut self.levels[current];
         state.staging = Some(candidate.staging.clone());
         state.verified = verified;
-        state.status = if candidate.staging == candidate.base {
-            LevelStatus::Merged { commit: candidate.base.clone(), at: now }
+        state.status = status;
+    }
+
+    /// Returns the status of a level that passed its gates: it lands, or waits for the approval of exactly this tree.
+    fn landing(&self, level: usize, candidate: &Candidate) -> LevelStatus {
+        let candidate = candidate.clone();
+        if !self.policy.approval || self.levels[level].approved.as_ref() == Some(&candidate.tree) {
+            LevelStatus::Landing { candidate }
         } else {
-            LevelStatus::Landing { candidate: candidate.clone() }
-        };
+            LevelStatus::AwaitingApproval { candidate }
+        }
     }
 
     pub(super) fn gate_failed(&mut self, level: Level, failure: &GateFailure, passed: &[GatePass]) {

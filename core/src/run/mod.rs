@@ -9,12 +9,16 @@ mod drive;
 pub mod effect;
 pub mod event;
 mod fix;
+mod grants;
 mod jobs;
 mod levels;
+pub mod needs;
+pub mod notes;
 mod replan;
 mod service;
 mod session;
 mod state;
+mod steer;
 mod step;
 mod task_budget;
 mod work_time;
@@ -23,7 +27,8 @@ pub use breaker::Breaker;
 pub use drive::{Host, Journal, drive, happen, record, record_start, replay, take_over, turn};
 pub use effect::{Effect, EffectId};
 pub use event::Event;
-pub use service::Pause;
+pub use grants::Grant;
+pub use service::{API_ACCESS, API_LIMIT, Pause};
 pub use state::{
     AttemptRecord, End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus,
 };

@@ -34,6 +34,7 @@ impl Run {
                 Some(_) => {}
             }
         }
+        reasons.extend(self.conflicts_with_grants(graph));
         let begun = self.levels.iter().rfind(|level| !matches!(level.status, LevelStatus::Pending));
         let is_new = |task: &&Task| self.graph.task(&task.id).is_none_or(|known| known.level != task.level);
         for task in graph.tasks().iter().filter(is_new) {
@@ -78,7 +79,7 @@ impl Run {
             }
         }
         self.setup.graph = file.clone();
-        self.graph = graph.into();
+        self.graph = self.apply_grants(graph).into();
         self.tasks = tasks;
         self.levels = levels;
         self.ready.clear();
@@ -102,6 +103,11 @@ impl Run {
                 matches!(effect, Effect::RunJob(_) | Effect::PrepareSlot { .. } | Effect::CheckBase { .. })
             };
             self.outstanding.retain(|_, effect| stays(effect));
+            if let Some(LevelState { status, .. }) = self.current().map(|current| &mut self.levels[current])
+                && matches!(status, LevelStatus::AwaitingApproval { .. })
+            {
+                *status = LevelStatus::Gating;
+            }
         }
         if let Some(current) = self.current()
             && self.levels[current].open > 0

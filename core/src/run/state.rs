@@ -10,6 +10,8 @@ use super::effect::{Answer, Carry, Effect, EffectId, Job, Performer};
 use super::event::{
     Candidate, GateFailure, GatePass, Intent, JobReport, Obstacle, Policy, RequestId, Setup, TaskCommit,
 };
+use super::grants::Grant;
+use super::notes::TaskNote;
 use super::service::{Pause, Service};
 use super::work_time::WorkTime;
 use crate::cost::Cost;
@@ -42,9 +44,15 @@ pub struct Run {
     pub(super) next_effect: u64,
     pub(super) breaker: Breaker,
     pub(super) service: Service,
+    /// Paused by a user: launches and integrates nothing until resumed.
+    pub(super) paused: bool,
+    /// The number of workers that a user set during the run; holds until the run is completed.
+    pub(super) scaled: Option<u32>,
     pub(super) passed: BTreeSet<GatePass>,
     pub(super) red_gates: Vec<GateFailure>,
     pub(super) answers: BTreeMap<RequestId, Answer>,
+    pub(super) notes: Vec<TaskNote>,
+    pub(super) grants: Vec<Grant>,
     /// Cost of planning the feature.
     pub(super) planning: Cost,
     /// Cost of the attempts that have ended.
@@ -98,6 +106,8 @@ pub enum End {
     Failed {
         why: String,
     },
+    /// Its levels were reverted; nothing follows.
+    Undone,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -172,6 +182,8 @@ pub struct LevelState {
     pub fixes: Vec<TaskCommit>,
     /// Whether every task was verified again on the tree that passed the gates.
     pub verified: bool,
+    /// The tree that a user approved.
+    pub approved: Option<Oid>,
     pub fix_attempts: u32,
     pub base_moves: u32,
     pub staging_losses: u32,
@@ -193,6 +205,10 @@ pub enum LevelStatus {
         task: TaskId,
         carry: Carry,
         job: Option<EffectId>,
+    },
+    /// Passed its gates; lands when a user approves it.
+    AwaitingApproval {
+        candidate: Candidate,
     },
     Landing {
         candidate: Candidate,
@@ -251,9 +267,13 @@ impl Run {
             next_effect: 0,
             breaker: Breaker::Closed { deaths: 0 },
             service: Service::default(),
+            paused: false,
+            scaled: None,
             passed: BTreeSet::new(),
             red_gates: Vec::new(),
             answers: BTreeMap::new(),
+            notes: Vec::new(),
+            grants: Vec::new(),
             planning: setup.planning,
             spent: Cost::default(),
             started_at: now,
@@ -301,7 +321,7 @@ impl Run {
 
     /// Returns when `Woke` is due if no other event comes.
     pub fn next_wakeup(&self) -> Option<Time> {
-        if !matches!(self.phase, Phase::Working) || !self.intent.launches() {
+        if !matches!(self.phase, Phase::Working) || !self.intent.launches() || self.paused {
             return None;
         }
         let rested = self.resting.first().map(|(until, _)| *until);
@@ -481,6 +501,7 @@ pub(super) fn levels_of(graph: &TaskGraph, tasks: &[TaskState]) -> Vec<LevelStat
                 commits: Vec::new(),
                 fixes: Vec::new(),
                 verified: false,
+                approved: None,
                 fix_attempts: 0,
                 base_moves: 0,
                 staging_losses: 0,
@@ -520,10 +541,10 @@ impl TaskState {
 }
 
 impl LevelState {
-    /// Drops the fixes of a task that is redone or skipped, and has a failed level staged again.
+    /// Drops the fixes of a task that is redone or skipped, and has a level staged again that failed or is not approved yet.
     pub(super) fn without(&mut self, task: &TaskId) {
         self.fixes.retain(|fix| fix.task != *task);
-        if matches!(self.status, LevelStatus::Failed { .. }) {
+        if matches!(self.status, LevelStatus::Failed { .. } | LevelStatus::AwaitingApproval { .. }) {
             self.run_again();
         }
     }

@@ -21,6 +21,9 @@ impl Run {
     pub fn step(&mut self, now: Time, event: &Event) -> Effects {
         // The run's time never goes back, even if the clock does.
         let now = now.max(self.updated_at);
+        if self.ended() == Some(&End::Undone) {
+            return Effects::new();
+        }
         let was_ended = self.ended().is_some();
         self.count_work_time(now, event);
         self.updated_at = now;
@@ -62,7 +65,11 @@ impl Run {
             Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
             Event::Landed { level, commit, .. } => self.landed(now, *level, commit),
             Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
-            Event::Closed { .. } => self.phase = Phase::Ended { end: End::Completed, at: now },
+            Event::Closed { .. } => {
+                self.phase = Phase::Ended { end: End::Completed, at: now };
+                self.scaled = None;
+            }
+            Event::Undone { .. } => self.undone(now),
             Event::Asked { request, command } => self.asked(now, request, command, &mut effects),
             Event::Cancelled { .. } => self.cancelled(now, answered.as_ref()),
             Event::EffectFailed { error, .. } => {
@@ -86,7 +93,7 @@ impl Run {
         }
         match &self.phase {
             Phase::CheckingBase => {
-                if self.is_settled() {
+                if self.is_settled() && !self.paused {
                     let base = self.setup.start.clone();
                     self.emit(Effect::CheckBase { base }, effects);
                 }
@@ -145,6 +152,14 @@ impl Run {
         }
     }
 
+    /// Ends the run for good, unless something is under way or no level is merged.
+    fn undone(&mut self, now: Time) {
+        let merged = self.levels.iter().any(|level| matches!(level.status, LevelStatus::Merged { .. }));
+        if merged && self.outstanding.is_empty() {
+            self.phase = Phase::Ended { end: End::Undone, at: now };
+        }
+    }
+
     /// Changes the start commit of a run that has not begun, for instance to one on which the gates pass.
     fn started_again(&mut self, setup: &Setup) {
         if !self.has_begun() {
@@ -158,6 +173,10 @@ impl Run {
 
     fn resumed(&mut self, policy: &Policy, intent: Intent) {
         self.policy = policy.clone();
+        self.paused = false;
+        if intent.launches() && self.scaled != Some(policy.workers) {
+            self.scaled = None;
+        }
         let same_session = self.intent.is_session() && intent.is_session();
         self.intent = intent;
         self.phase = Phase::CheckingBase;
@@ -172,7 +191,8 @@ impl Run {
             level.base_moves = 0;
             level.staging_losses = 0;
             let given_up = match level.status {
-                LevelStatus::Failed { .. } => intent != Intent::Session(None),
+                // The base branch may have moved meanwhile.
+                LevelStatus::Failed { .. } | LevelStatus::AwaitingApproval { .. } => intent != Intent::Session(None),
                 // The user may have fixed it by hand.
                 LevelStatus::Fixing { job: None, .. } => matches!(intent, Intent::Session(Some(_))),
                 _ => false,
@@ -184,7 +204,7 @@ impl Run {
     }
 
     /// Returns the workers as the outstanding effects show them; the others prepare their worktrees again.
-    fn workers_under_way(&self, count: usize) -> Vec<WorkerStatus> {
+    pub(super) fn workers_under_way(&self, count: usize) -> Vec<WorkerStatus> {
         let mut workers = vec![WorkerStatus::Unprepared; count];
         for effect in self.outstanding.values() {
             let (worker, status) = match effect {

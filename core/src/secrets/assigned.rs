@@ -65,19 +65,25 @@ const OTHER_NAMES: [&str; 22] = [
 const OTHER_ENDINGS: [&str; 12] =
     ["id", "url", "uri", "path", "file", "name", "field", "header", "prefix", "count", "length", "endpoint"];
 
-pub fn find(line: &str, plain_values: bool) -> Option<Hit> {
-    if line.len() > MAX_LINE_BYTES {
-        return None;
-    }
-    line.match_indices(['=', ':']).take(MAX_ASSIGNMENTS).find_map(|(at, _)| {
+/// Finds values in one line; `plain_values` if they may be unquoted.
+pub fn find(line: &str, plain_values: bool) -> impl Iterator<Item = Hit<'_>> {
+    let line = if line.len() > MAX_LINE_BYTES { "" } else { line };
+    line.match_indices(['=', ':']).take(MAX_ASSIGNMENTS).filter_map(move |(at, _)| {
         let before = &line[..at];
         // An unquoted value follows the first `=` or `:` and is not part of another value.
         let is_first = !before.contains(['"', '\'', '`']) && !before.contains(": ") && !before.contains("= ");
         let name = name_before(before)?;
         let value = value_after(&line[at + 1..], plain_values && is_first)?;
         let rule = rule_for(&name, value)?;
-        Some((rule, masked("", value.chars().count())))
+        Some(Hit { rule, masked: masked("", value.chars().count()), secret: value })
     })
+}
+
+/// Tells whether a variable's name says that its value is a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = plain_name(name);
+    let is_secret = SECRET_NAMES.iter().any(|part| name.contains(part)) && !is_other_name(&name);
+    is_secret || ["key", "pwd", "pass"].iter().any(|end| name.ends_with(end))
 }
 
 /// Returns the rule that the value breaks under this name, which is in lower case and without separators.
@@ -107,7 +113,12 @@ fn name_before(text: &str) -> Option<String> {
     let is_type = ["string", "str", "const", "static", "String"].contains(&last);
     let name =
         if is_type { text.rsplit([' ', ':', '&']).find(|word| !word.is_empty() && *word != last)? } else { last };
-    Some(name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect())
+    Some(plain_name(name))
+}
+
+/// Returns a name in lower case and without separators.
+fn plain_name(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Returns the value that begins after the sign: a string literal, or a plain word where the file has those.

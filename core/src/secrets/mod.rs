@@ -1,10 +1,11 @@
-//! Finds secrets in the lines that a commit adds: keys in well-known formats, and random values that are assigned to a
-//! name such as `api_key`. A finding never contains the secret itself.
+//! Finds secrets in the lines that a commit adds, and takes them out of logs: keys in well-known formats, and random
+//! values that are assigned to a name such as `api_key`. A finding never contains the secret itself.
 
 mod assigned;
 mod blocks;
 mod jwt;
 mod places;
+mod redact;
 mod tokens;
 mod urls;
 
@@ -15,6 +16,7 @@ use globset::GlobBuilder;
 use serde::{Deserialize, Serialize};
 
 use places::Place;
+pub use redact::Redactor;
 
 /// Comment that allows a finding on the same line or on the line below. A reason must follow.
 pub const ALLOW_COMMENT: &str = "mahabharatha:allow-secret";
@@ -43,7 +45,7 @@ impl fmt::Display for Finding {
 }
 
 /// A finding that a comment or the configuration allows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Suppression {
     pub path: String,
     pub line: usize,
@@ -101,7 +103,7 @@ pub fn scan(path: &str, old: &str, new: &str, allowed: &[Allowed]) -> Scan {
     let place = Place::of(path);
     let mut scan = Scan::default();
     for index in 0..lines.len() {
-        for (rule, masked) in hits(&lines, index, &before, place) {
+        for Hit { rule, masked, .. } in hits(&lines, index, &before, place) {
             let suppressed = reason_at(&lines, index).or_else(|| {
                 allowed.iter().find(|allowed| allowed.covers(path, rule)).map(|allowed| allowed.reason.clone())
             });
@@ -120,10 +122,18 @@ pub fn scan(path: &str, old: &str, new: &str, allowed: &[Allowed]) -> Scan {
     scan
 }
 
-type Hit = (&'static str, String);
+/// Something that was found on a line.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hit<'l> {
+    rule: &'static str,
+    /// What may be shown of it.
+    masked: String,
+    /// The part of the line that must not be shown.
+    secret: &'l str,
+}
 
 /// Returns what was found on one line, each rule once.
-fn hits(lines: &[&str], index: usize, before: &BTreeSet<&str>, place: Place) -> Vec<Hit> {
+fn hits<'l>(lines: &[&'l str], index: usize, before: &BTreeSet<&str>, place: Place) -> Vec<Hit<'l>> {
     let is_new = |line: &str| !before.contains(line);
     let mut hits = Vec::new();
     if !place.test {
@@ -136,12 +146,12 @@ fn hits(lines: &[&str], index: usize, before: &BTreeSet<&str>, place: Place) -> 
             hits.extend(jwt::find(lines[index]));
             hits.extend(urls::find(lines[index]));
             if hits.is_empty() {
-                hits.extend(assigned::find(lines[index], place.plain_values));
+                hits.extend(assigned::find(lines[index], place.plain_values).next());
             }
         }
     }
     hits.sort();
-    hits.dedup_by_key(|hit| hit.0);
+    hits.dedup_by_key(|hit| hit.rule);
     hits
 }
 

@@ -132,13 +132,15 @@ pub fn is_placeholder(value: &str) -> bool {
     PLACEHOLDERS.iter().any(|word| lower.contains(word)) || kinds.len() < 6
 }
 
-pub fn find(line: &str) -> Vec<Hit> {
+pub fn find(line: &str) -> Vec<Hit<'_>> {
     let mut hits = Vec::new();
     let mut previous = ' ';
     for (at, c) in line.char_indices() {
         if !is_word(previous) && c.is_ascii_alphanumeric() {
             let rest = &line[at..];
-            hits.extend(FORMATS.iter().filter_map(|format| of_format(format, previous, rest)));
+            if BEGINS_FORMAT[c as usize] {
+                hits.extend(FORMATS.iter().filter_map(|format| of_format(format, previous, rest)));
+            }
             hits.extend(azure_client_secret(rest));
             hits.extend(telegram(rest));
         }
@@ -147,11 +149,22 @@ pub fn find(line: &str) -> Vec<Hit> {
     hits
 }
 
+/// Which characters are the first of a format: most words of a log begin with another.
+const BEGINS_FORMAT: [bool; 128] = {
+    let mut begins = [false; 128];
+    let mut index = 0;
+    while index < FORMATS.len() {
+        begins[FORMATS[index].1.as_bytes()[0] as usize] = true;
+        index += 1;
+    }
+    begins
+};
+
 fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-fn of_format(format: &Format, previous: char, rest: &str) -> Option<Hit> {
+fn of_format<'l>(format: &Format, previous: char, rest: &'l str) -> Option<Hit<'l>> {
     let (rule, prefix, body, min, max) = *format;
     let after = rest.strip_prefix(prefix)?;
     // A prefix without punctuation may occur by chance in base64, where `/` and `+` do not end a word.
@@ -163,7 +176,8 @@ fn of_format(format: &Format, previous: char, rest: &str) -> Option<Hit> {
     let length = key.len();
     let ends = !after[length..].starts_with(is_word);
     let is_key = ends && (min..=max).contains(&length) && !is_placeholder(key);
-    (is_key && is_of_shape(rule, key)).then(|| (rule, masked(prefix, prefix.len() + length)))
+    let length = prefix.len() + length;
+    (is_key && is_of_shape(rule, key)).then(|| Hit { rule, masked: masked(prefix, length), secret: &rest[..length] })
 }
 
 /// Checks what the format's characters and length do not cover.
@@ -179,17 +193,23 @@ fn is_of_shape(rule: &str, key: &str) -> bool {
 }
 
 /// Three characters, a digit, `Q~`, 31 to 34 characters.
-fn azure_client_secret(rest: &str) -> Option<Hit> {
+fn azure_client_secret(rest: &str) -> Option<Hit<'_>> {
+    if rest.get(4..6) != Some("Q~") {
+        return None;
+    }
     let is_body = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '~' | '.' | '-');
     let key = leading(rest, 40, is_body).trim_end_matches('.');
     let has_mark = key.get(4..6) == Some("Q~") && key.as_bytes().get(3).is_some_and(u8::is_ascii_digit);
-    (has_mark && (37..=40).contains(&key.len())).then(|| ("azure-client-secret", masked("", key.len())))
+    let is_secret = has_mark && (37..=40).contains(&key.len());
+    is_secret.then(|| Hit { rule: "azure-client-secret", masked: masked("", key.len()), secret: key })
 }
 
 /// The number of a bot, and 35 characters that begin with `AA`.
-fn telegram(rest: &str) -> Option<Hit> {
+fn telegram(rest: &str) -> Option<Hit<'_>> {
     let number = leading(rest, 10, |c| c.is_ascii_digit());
     let key = leading(rest[number.len()..].strip_prefix(':')?, 35, |c| Url.has(c));
     let is_token = (8..=10).contains(&number.len()) && key.starts_with("AA") && key.len() == 35;
-    (is_token && !is_placeholder(key)).then(|| ("telegram-token", masked("", number.len() + 1 + key.len())))
+    let secret = &rest[..number.len() + 1 + key.len()];
+    let hit = || Hit { rule: "telegram-token", masked: masked("", secret.len()), secret };
+    (is_token && !is_placeholder(key)).then(hit)
 }

@@ -44,8 +44,8 @@ const COMMON_PASSWORDS: [&str; 18] = [
     "pw",
 ];
 
-pub fn find(line: &str) -> Vec<Hit> {
-    let mut hits: Vec<Hit> = line.match_indices("://").filter_map(|(at, _)| with_password(line, at)).collect();
+pub fn find(line: &str) -> Vec<Hit<'_>> {
+    let mut hits: Vec<Hit<'_>> = line.match_indices("://").filter_map(|(at, _)| with_password(line, at)).collect();
     hits.extend(webhook(line, "https://hooks.slack.com/services/", 40, "slack-webhook"));
     for host in ["https://discord.com/api/webhooks/", "https://discordapp.com/api/webhooks/"] {
         hits.extend(webhook(line, host, 60, "discord-webhook"));
@@ -55,7 +55,7 @@ pub fn find(line: &str) -> Vec<Hit> {
 }
 
 /// `scheme://user:password@host`
-fn with_password(line: &str, at: usize) -> Option<Hit> {
+fn with_password(line: &str, at: usize) -> Option<Hit<'_>> {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-');
     let scheme = line[..at].rsplit(|c| !is_scheme(c)).next().unwrap_or_default();
     let rest = &line[at + 3..];
@@ -69,7 +69,7 @@ fn with_password(line: &str, at: usize) -> Option<Hit> {
         _ => return None,
     };
     let is_secret = password.len() >= 4 && !is_stand_in(password) && !is_local(host);
-    is_secret.then(|| (rule, masked("", password.len())))
+    is_secret.then(|| Hit { rule, masked: masked("", password.len()), secret: password })
 }
 
 fn is_stand_in(password: &str) -> bool {
@@ -93,20 +93,21 @@ fn is_local(host: &str) -> bool {
         || name.contains(['$', '{', '<'])
 }
 
-fn webhook(line: &str, address: &str, min: usize, rule: &'static str) -> Option<Hit> {
+fn webhook<'l>(line: &'l str, address: &str, min: usize, rule: &'static str) -> Option<Hit<'l>> {
     let rest = &line[line.find(address)? + address.len()..];
     let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-');
     let path = &rest[..rest.find(|c| !is_path(c)).unwrap_or(rest.len())];
-    (path.len() >= min && !is_placeholder(path)).then(|| (rule, masked(address, address.len() + path.len())))
+    let is_secret = path.len() >= min && !is_placeholder(path);
+    is_secret.then(|| Hit { rule, masked: masked(address, address.len() + path.len()), secret: path })
 }
 
 /// `AccountKey=` or `SharedAccessKey=` with a key in base64.
-fn connection_string(line: &str) -> Option<Hit> {
+fn connection_string(line: &str) -> Option<Hit<'_>> {
     let (_, rest) = line.split_once("AccountKey=").or_else(|| line.split_once("SharedAccessKey="))?;
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     let key = &rest[..rest.find(|c| !is_base64(c)).unwrap_or(rest.len())];
     // The emulator's key is the same everywhere, and public.
     let is_emulator = key.starts_with("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq");
     let is_key = key.len() >= 43 && key.ends_with('=') && !is_emulator && !is_placeholder(key);
-    is_key.then(|| ("azure-connection-string", masked("", key.len())))
+    is_key.then(|| Hit { rule: "azure-connection-string", masked: masked("", key.len()), secret: key })
 }

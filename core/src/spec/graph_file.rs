@@ -1,11 +1,12 @@
 //! `task-graph.json` as written in the file. Unknown fields are kept and written back.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::SpecError;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(expecting = "an object with `feature` and `tasks`")]
 pub struct GraphFile {
     pub feature: String,
@@ -18,7 +19,7 @@ pub struct GraphFile {
     pub extra: Map<String, Value>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(expecting = "an object with `id`, `title` and `level`")]
 pub struct TaskSpec {
     pub id: String,
@@ -60,6 +61,9 @@ pub struct TaskSpec {
     /// Needs a person or MCP tools; never started headless.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreground: bool,
+    /// What it follows up, after that is merged. Such a task may change files of tasks on other levels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow_up: Option<String>,
     /// Command that the `command` agent runs for this task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
@@ -67,7 +71,7 @@ pub struct TaskSpec {
     pub extra: Map<String, Value>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(expecting = "an object with `create`, `modify` and `read`")]
 pub struct FileLists {
     #[serde(default)]
@@ -80,7 +84,7 @@ pub struct FileLists {
     pub extra: Map<String, Value>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(expecting = "an object with `command` and `timeout_seconds`")]
 pub struct Verification {
     #[serde(default)]
@@ -97,7 +101,7 @@ impl GraphFile {
 }
 
 impl TaskSpec {
-    pub const FIELDS: [&str; 21] = [
+    pub const FIELDS: [&str; 22] = [
         "id",
         "title",
         "level",
@@ -118,6 +122,7 @@ impl TaskSpec {
         "effort",
         "fallback_model",
         "foreground",
+        "follow_up",
         "run",
     ];
 }
@@ -285,7 +290,7 @@ mod tests {
             "dependencies": [], "verification": { "command": "true", "timeout_seconds": 1 },
             "description": "x", "context": "x", "action": "x", "done": "x", "interface": "x", "security": "x",
             "acceptance_criteria": ["x"], "estimate_minutes": 1.0, "estimate_tokens": 1, "agent": "x", "model": "x",
-            "effort": "low", "fallback_model": "x", "foreground": true, "run": "x",
+            "effort": "low", "fallback_model": "x", "foreground": true, "follow_up": "x", "run": "x",
         });
         let all = json!({ "feature": "x", "total_tasks": 1, "max_parallelization": 1, "tasks": [task] });
         let file = GraphFile::parse(&all.to_string()).unwrap();

@@ -2,14 +2,20 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::excerpt::{key_line, summary};
 use crate::ids::{Level, TaskId};
-use crate::run::event::{GateFailure, Obstacle};
+use crate::names::{argument_list, shell_word};
+use crate::run::event::{Candidate, GateFailure, Obstacle};
 use crate::run::{End, LevelFailure, LevelStatus, Run, TaskStatus};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Names the run as a whole in a blocker.
+pub(super) const RUN: &str = "run";
+
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String")]
 pub struct Blocker {
     /// The task or level, or `run`.
     pub what: String,
@@ -37,7 +43,10 @@ pub(super) fn blockers_of(run: &Run) -> Vec<Blocker> {
     for (task, state) in run.graph().tasks().iter().zip(run.tasks()) {
         let id = task.id.as_str();
         match &state.status {
-            TaskStatus::Blocked { reason, .. } => blockers.push(blocked_task(id, reason)),
+            TaskStatus::Blocked { reason, .. } => {
+                let answer = answer_to(run, &task.id);
+                blockers.push(blocked_task(id, reason, answer));
+            }
             TaskStatus::Waiting => blockers.push(waiting_task(id)),
             _ => {}
         }
@@ -48,23 +57,43 @@ pub(super) fn blockers_of(run: &Run) -> Vec<Blocker> {
     });
     let before = blockers.len();
     blockers.extend(failed.map(|(level, failure)| failed_level(level, failure)));
+    blockers.extend(run.awaiting_approval().map(|(level, candidate)| unapproved_level(level, candidate)));
     if blockers.len() == before {
         blockers.extend(run.ended().and_then(stopped_run));
+    }
+    if run.is_paused() && run.ended().is_none() {
+        blockers.push(Blocker {
+            what: RUN.to_string(),
+            cause: "paused by `mahabharatha pause`".to_string(),
+            resolution: "`mahabharatha resume` lets it go on".to_string(),
+        });
     }
     blockers
 }
 
-fn blocked_task(id: &str, reason: &str) -> Blocker {
+/// Returns the commands that answer the agent of a blocked task; none if it asks nothing.
+pub fn answer_to(run: &Run, task: &TaskId) -> Option<String> {
+    run.task(task)?.question()?;
+    let needs = run.needs_of(task);
+    let paths = argument_list(needs.iter().map(|need| need.path.as_str()));
+    Some(match paths.is_empty() {
+        true => format!("answer it: `mahabharatha retry {task} --note \"…\"`"),
+        false => format!(
+            "grant it: `mahabharatha task grant {task} {paths}`; refuse it: `mahabharatha retry {task} --note \"…\"`"
+        ),
+    })
+}
+
+fn blocked_task(id: &str, reason: &str, answer: Option<String>) -> Blocker {
     let cause = match summary(reason) {
         line if line.is_empty() => "no reason was given".to_string(),
         line => line,
     };
+    let retry = answer.unwrap_or_else(|| format!("fix the cause, then `mahabharatha retry {id}`"));
     Blocker {
         what: id.to_string(),
         cause,
-        resolution: format!(
-            "fix the cause, then `mahabharatha retry {id}`; or go on without it: `mahabharatha skip {id} --reason TEXT`"
-        ),
+        resolution: format!("{retry}; or go on without it: `mahabharatha skip {id} --reason TEXT`"),
     }
 }
 
@@ -85,6 +114,18 @@ fn failed_level(level: Level, failure: &LevelFailure) -> Blocker {
         LevelFailure::Obstacle(obstacle) => (obstacle.to_string(), resolution_of(obstacle)),
     };
     Blocker { what: format!("level {level}"), cause, resolution }
+}
+
+pub(super) fn unapproved_level(level: Level, candidate: &Candidate) -> Blocker {
+    let (base, staging) = (candidate.base.short(), candidate.staging.short());
+    Blocker {
+        what: format!("level {level}"),
+        cause: "waits for your approval".to_string(),
+        resolution: format!(
+            "`git diff {base}...{staging}` shows it; `mahabharatha merge --approve --level {level}` merges it, or \
+             `mahabharatha retry TASK` repeats a task"
+        ),
+    }
 }
 
 fn failed_gate(failure: &GateFailure, why: &str) -> (String, String) {
@@ -114,8 +155,10 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
             format!("resolve and commit in {worktree}, then `mahabharatha merge --retry`")
         }
         Obstacle::CheckoutLeftBehind { branch, worktree, was, now } => format!(
-            "if you did not move it, move it back: `git update-ref refs/heads/{branch} {was}`; otherwise update the \
-             files: `git -C '{worktree}' read-tree -m -u {was} {now}`; then `mahabharatha run`"
+            "if you did not move it, move it back: `git update-ref {} {was}`; otherwise update the \
+             files: `git -C {} read-tree -m -u {was} {now}`; then `mahabharatha run`",
+            shell_word(&format!("refs/heads/{branch}")),
+            shell_word(worktree)
         ),
         Obstacle::CheckoutInTheWay { .. } => "fix that, then `mahabharatha run`".to_string(),
         Obstacle::WorkLost { tasks } => {
@@ -145,5 +188,5 @@ fn stopped_run(end: &End) -> Option<Blocker> {
         ),
         _ => return None,
     };
-    Some(Blocker { what: "run".to_string(), cause, resolution: resolution.to_string() })
+    Some(Blocker { what: RUN.to_string(), cause, resolution: resolution.to_string() })
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::blockers::{blockers_of, resolution_of};
+use super::blockers::{Blocker, blockers_of, resolution_of, unapproved_level};
 use crate::ids::{Level, TaskId};
 use crate::run::effect::Effect;
 use crate::run::event::Obstacle;
@@ -94,6 +94,13 @@ impl Next {
                         format!("{obstacle}; {}", resolution_of(obstacle))
                     }
                 });
+            }
+            LevelStatus::AwaitingApproval { candidate } => {
+                let Blocker { what, cause, resolution } = unapproved_level(level.level, candidate);
+                next.step = Step::Blocked;
+                next.why = Some(format!("{what} {cause}: {resolution}"));
+                next.command =
+                    Some(format!("mahabharatha merge --approve --level {} -f {}", level.level, next.feature));
             }
             LevelStatus::Staging
             | LevelStatus::Gating

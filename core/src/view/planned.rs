@@ -1,5 +1,6 @@
 //! View of a feature that has not been run yet, for users and programs.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Blocker, LevelView, TaskView};
@@ -7,7 +8,7 @@ use crate::cost::Cost;
 use crate::graph::{Task, TaskGraph};
 
 /// Has the fields of a run's view that apply before a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlannedView {
     pub feature: String,
     /// `designed` if there is a task graph, otherwise `planned`.
@@ -46,6 +47,7 @@ fn pending_level(tasks: &[Task]) -> LevelView {
         commit: None,
         started_at: None,
         merged_at: None,
+        awaits_approval: None,
         cost: Cost::default(),
     }
 }
@@ -64,6 +66,9 @@ fn pending_task(task: &Task) -> TaskView {
         commit: None,
         cost: Cost::default(),
         reason: None,
+        question: None,
+        needs: Vec::new(),
+        granted: Vec::new(),
         next_attempt_at: None,
         strays: Vec::new(),
         dependencies: task.dependencies.clone(),

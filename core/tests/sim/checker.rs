@@ -131,10 +131,15 @@ impl Checker {
         }
         for task in &answer.accepted {
             match command {
-                Command::Retry { .. } => {
+                Command::Retry { note, .. } => {
                     check_granted(&self.model, command, task);
                     assert!(!self.model.is_over_budget(task), "{task} is tried again over its budget");
                     self.model.retried(task);
+                    self.model.notes.extend(note.iter().map(|note| (task.clone(), note.clone())));
+                }
+                Command::Grant { paths, .. } => {
+                    check_granted(&self.model, command, task);
+                    self.model.granted(task, paths);
                 }
                 Command::Skip { .. } => {
                     check_granted(&self.model, command, task);
@@ -144,13 +149,25 @@ impl Checker {
                 Command::Claim { .. } | Command::Adopt { .. } => {
                     assert!(self.model.job_of(task).is_some(), "{task} is granted, and no job works on it");
                 }
-                Command::Stop { .. } => panic!("a stop is not about tasks"),
+                Command::Stop { .. }
+                | Command::Scale { .. }
+                | Command::Pause
+                | Command::Resume
+                | Command::Approve { .. } => {
+                    panic!("{command:?} is not about tasks")
+                }
             }
         }
         match command {
             Command::Stop { worker: None, .. } => self.model.stop_asked = true,
             Command::Stop { worker: Some(worker), .. } if (worker.0 as usize) < self.run.workers().len() => {
                 self.model.stopped.insert(worker.0);
+            }
+            Command::Scale { workers } => self.model.scaled(*workers),
+            Command::Pause => self.model.paused |= !answer.declined,
+            Command::Resume => self.model.paused = false,
+            Command::Approve { level, tree } if !answer.declined => {
+                self.model.level_mut(*level).approved = Some(tree.clone());
             }
             _ => {}
         }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::run::event::{Accepted, Backoff, BackoffStrategy, CleanGates, Policy};
+use mahabharatha_core::run::event::{Accepted, Amend, Backoff, BackoffStrategy, CleanGates, Policy};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::rng::Rng;
@@ -86,6 +86,7 @@ pub fn planning(rng: &mut Rng) -> Cost {
 pub fn policy(rng: &mut Rng) -> Policy {
     Policy {
         isolation: Isolation::Off,
+        amend: rng.one_of([Amend::Ask, Amend::Auto]),
         workers: rng.between(1, 8) as u32,
         max_attempts: rng.between(1, 4) as u32,
         backoff: Backoff {
@@ -100,6 +101,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
         clean_gates: rng.one_of([CleanGates::Last, CleanGates::Last, CleanGates::Every, CleanGates::Never]),
         heeds_limits: rng.chance(70),
         accepted: Accepted::default(),
+        approval: rng.chance(20),
         max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
         max_usd_per_task: rng.chance(15).then(|| rng.between(1, 4) as f64 / 2.0),
     }

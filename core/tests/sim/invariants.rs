@@ -7,15 +7,22 @@ use mahabharatha_core::ids::{Level, TaskId, WorkerId};
 use mahabharatha_core::run::effect::{Answer, Job, Performer, Purpose};
 use mahabharatha_core::run::event::{Candidate, CleanGates, Command, Intent, Obstacle, TaskCommit};
 use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
-use mahabharatha_core::view::RunView;
+use mahabharatha_core::view::{Decision, RunView};
 
 use crate::model::Model;
 use crate::model::parts::{BreakerModel, Standing, TaskModel};
+use crate::ownership;
 
 /// Checks that this effect may be begun now.
 pub fn check_effect(model: &Model, run: &Run, id: EffectId, effect: &Effect) {
     assert!(!model.outstanding.contains_key(&id), "{id:?} is given twice");
     let working = matches!(run.phase(), Phase::Working);
+    let is_asked_for = match effect {
+        Effect::RunJob(job) => !job.performer.is_agent(),
+        Effect::Cancel { .. } | Effect::Answer { .. } | Effect::Close => true,
+        _ => false,
+    };
+    assert!(is_asked_for || !model.paused, "{effect:?} of a paused run");
     match effect {
         Effect::Cancel { .. } | Effect::Answer { .. } => {}
         Effect::CheckBase { base } => {
@@ -66,6 +73,8 @@ fn check_launch(model: &Model, job: &Job) {
     assert_eq!(job.attempt.0, entry.last_attempt + 1, "the attempts at {task} are not counted one by one");
     let policy = &model.policy;
     assert!(model.base_is_good || !policy.has_gates || model.levels[0].merged.is_some(), "the base was not checked");
+    let notes = model.notes.iter().filter(|(to, _)| to == task).map(|(_, text)| text);
+    assert!(job.notes.iter().map(|note| &note.text).eq(notes), "{task} is not given the notes to it");
     if job.performer.is_agent() {
         check_agent(model, job);
     }
@@ -89,8 +98,8 @@ fn check_agent(model: &Model, job: &Job) {
     assert!(job.worker.0 < policy.workers, "worker {} does not exist", job.worker);
     assert!(model.slots.contains(&job.worker.0), "worker {} has no worktree yet", job.worker);
     assert!(matches!(model.intent, Intent::Complete | Intent::Level(_)), "a launch where none was asked for");
-    let own = model.jobs().filter(|(id, job)| job.performer.is_agent() && !model.adopted.contains(id)).count();
-    assert!(own < policy.workers as usize, "more jobs than workers");
+    let running = model.jobs().filter(|(_, job)| job.performer.is_agent()).count();
+    assert!(running < policy.workers as usize, "more jobs than workers");
     assert!(policy.max_usd.is_none_or(|limit| model.known_usd() < limit), "a launch over the budget");
     assert!(!model.is_over_budget(&job.task), "a launch over the budget of {}", job.task);
     if let BreakerModel::Open { until, probe } = &model.breaker {
@@ -160,6 +169,8 @@ fn check_integration(model: &Model, effect: &Effect) {
         Effect::Land { level, candidate } => {
             assert_eq!(*level, current, "another level than the lowest lands");
             assert_eq!(Some(candidate), entry.candidate.as_ref(), "what lands is not what passed the gates");
+            let approved = !model.policy.approval || entry.approved.as_ref() == Some(&candidate.tree);
+            assert!(approved, "what lands was not approved");
         }
         _ => unreachable!("only what is done to staging comes here"),
     }
@@ -254,7 +265,10 @@ pub fn check_state(model: &Model, run: &Run) {
         assert_eq!(counted, due, "the failures, checkpoints and false starts of {} are miscounted", task.id);
     }
     check_levels(model, run);
+    ownership::check(model, run);
     check_workers(model, run);
+    assert_eq!(run.is_paused(), model.paused, "paused or not");
+    assert_eq!(run.policy().workers, model.policy.workers, "another number of workers");
     if run.ended().is_some() {
         assert!(model.is_settled(), "ended while something is under way");
     }
@@ -331,10 +345,12 @@ pub fn check_end(model: &Model, run: &Run, end: &End) {
             let poor = model.policy.max_usd.is_some_and(|limit| model.known_usd() >= limit);
             let unfinished = matches!(model.intent, Intent::Merge(_) | Intent::Session(Some(_)));
             let hindered = failed && !matches!(model.obstacle, None | Some(Obstacle::Conflict { .. }));
-            poor || unfinished || hindered || model.limit.exhausted || model.out_of_space
+            let awaits = model.policy.approval && matches!(status, Some(LevelStatus::AwaitingApproval { .. }));
+            awaits || poor || unfinished || hindered || model.limit.exhausted || model.out_of_space
         }
         End::Stopped => model.stop_asked || (0..model.policy.workers).all(|worker| model.stopped.contains(&worker)),
         End::Failed { .. } => model.effect_failed,
+        End::Undone => false,
     };
     assert!(honest, "the run says {end:?}, but its level is {status:?}, its tasks are {:?}", run.tasks());
 }
@@ -359,7 +375,11 @@ pub fn check_view(run: &Run) {
     );
     assert_eq!((cost.usd().is_some(), cost.tokens()), (by_level.usd().is_some(), by_level.tokens()), "by level");
     assert!(whole.tokens() <= view.cost.tokens(), "the tasks took more tokens than the run");
-    for decision in &view.decisions {
+    let of_user = run.notes().iter().filter(|note| note.from.is_none()).count();
+    let (of_the_user, of_agents) = view.decisions.split_at(of_user);
+    let noted = |decision: &Decision| decision.text.starts_with("the user says: do it like this");
+    assert!(of_the_user.iter().all(noted), "{of_the_user:?} is not what the user noted");
+    for decision in of_agents {
         let task = view.tasks.iter().find(|task| task.id == decision.task);
         assert!(task.is_some_and(|task| task.status == "completed"), "{decision:?} is of nothing that is done");
         assert!(decision.text.starts_with(&format!("as {} saw it", decision.task)), "{decision:?} is somebody else's");
@@ -371,7 +391,7 @@ pub fn check_view(run: &Run) {
     });
     assert_eq!(running.count(), jobs.count(), "attempts are shown as running that are not");
     assert_eq!(view.status == "completed", run.ended() == Some(&End::Completed));
-    assert_eq!(view.status == "running", run.ended().is_none());
+    assert_eq!(view.status == "running", run.ended().is_none() && !run.is_paused());
 }
 
 /// Checks that the candidate holds exactly the level's verified work.

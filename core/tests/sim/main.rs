@@ -8,6 +8,7 @@ mod faults;
 mod graphs;
 mod invariants;
 mod model;
+mod ownership;
 mod person;
 mod replan;
 mod repo;

@@ -25,11 +25,16 @@ pub struct Model {
     pub levels: Vec<LevelModel>,
     pub policy: Policy,
     pub intent: Intent,
+    pub paused: bool,
     pub outstanding: BTreeMap<EffectId, Effect>,
     /// Effects begun before the latest process took over.
     pub adopted: BTreeSet<EffectId>,
     /// Jobs begun for a spec that has changed since.
     pub outdated: BTreeSet<EffectId>,
+    /// Notes to tasks, in order.
+    pub notes: Vec<(TaskId, String)>,
+    /// Paths granted to tasks, in order, and whether without the user.
+    pub grants: Vec<(TaskId, String, bool)>,
     pub slots: BTreeSet<u32>,
     pub stopped: BTreeSet<u32>,
     /// Sum of the known costs of attempts.
@@ -65,9 +70,12 @@ impl Model {
             levels: Vec::new(),
             policy: setup.policy.clone(),
             intent: Intent::Complete,
+            paused: false,
             outstanding: BTreeMap::new(),
             adopted: BTreeSet::new(),
             outdated: BTreeSet::new(),
+            notes: Vec::new(),
+            grants: Vec::new(),
             slots: BTreeSet::new(),
             stopped: BTreeSet::new(),
             spent: 0.0,
@@ -149,7 +157,7 @@ impl Model {
         self.levels.iter().find(|entry| entry.level == level).expect("a level of the graph")
     }
 
-    fn level_mut(&mut self, level: Level) -> &mut LevelModel {
+    pub fn level_mut(&mut self, level: Level) -> &mut LevelModel {
         self.levels.iter_mut().find(|entry| entry.level == level).expect("a level of the graph")
     }
 
@@ -243,6 +251,7 @@ impl Model {
 
     fn resumed(&mut self, policy: &Policy, intent: Intent) {
         self.policy = policy.clone();
+        self.paused = false;
         let same_session = self.intent.is_session() && intent.is_session();
         self.intent = intent;
         self.adopted = self.outstanding.keys().copied().collect();
@@ -359,6 +368,9 @@ impl Model {
             // The task stays as it was.
         } else {
             entry.build_ended(self.now, report, &self.policy);
+            if self.requested(&job.task, report) {
+                self.tasks.get_mut(&job.task).expect("a task of the graph").standing = Standing::Open;
+            }
         }
         self.block_over_budget();
     }
@@ -391,6 +403,14 @@ impl Model {
             self.level_mut(level).fix_ended(&job.task, &JobReport::cancelled(), false);
         }
         self.block_over_budget();
+    }
+
+    /// Sets the number of workers; those within it that were stopped come back.
+    pub fn scaled(&mut self, workers: u32) {
+        if matches!(self.intent, Intent::Complete | Intent::Level(_)) {
+            self.policy.workers = workers;
+            self.stopped.retain(|worker| *worker >= workers);
+        }
     }
 
     /// Requeues a task that a user retried.

@@ -6,22 +6,32 @@ use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Phase, Run, TaskSta
 use mahabharatha_core::view::Next;
 
 use crate::graphs;
-use crate::rng::Rng;
+use crate::ownership;
+use crate::rng::{Rng, oid};
 use crate::world::World;
 
 pub fn random_command(rng: &mut Rng, run: &Run) -> Command {
     let grace_ms = rng.one_of([0, 100, 10_000]);
     // Prefer to stop runs that have just begun or are about to end.
     let tempting = matches!(run.phase(), Phase::CheckingBase | Phase::Closing) && rng.chance(50);
-    match rng.between(0, 9) {
+    match rng.between(0, 16) {
         _ if tempting => Command::Stop { force: false, grace_ms, worker: None },
         0 => Command::Stop { force: rng.chance(30), grace_ms, worker: None },
         1 | 2 => {
             let worker = Some(WorkerId(rng.between(0, 8) as u32));
             Command::Stop { force: rng.chance(30), grace_ms, worker }
         }
-        3 => Command::Retry { tasks: Vec::new(), budget: None },
-        4..=6 => Command::Retry { tasks: some_tasks(rng, run), budget: None },
+        3 => Command::Retry { tasks: Vec::new(), budget: None, note: None },
+        4..=6 => Command::Retry { tasks: some_tasks(rng, run), budget: None, note: note(rng) },
+        7 | 8 => Command::Scale { workers: rng.between(1, 9) as u32 },
+        9 => Command::Pause,
+        10 => Command::Resume,
+        11 => approve(rng, run),
+        12 | 13 => {
+            let tasks = run.graph().tasks();
+            let task = tasks[rng.index(tasks.len())].id.clone();
+            Command::Grant { task, paths: vec![ownership::path(rng)] }
+        }
         _ => {
             let keep_dependents = rng.chance(50);
             Command::Skip { tasks: some_tasks(rng, run), reason: "not needed".to_string(), keep_dependents }
@@ -39,6 +49,20 @@ pub fn session_command(rng: &mut Rng, run: &Run) -> Command {
     let mut tasks = if rng.chance(30) { some_tasks(rng, run) } else { Next::of(run).tasks };
     tasks.truncate(rng.between(1, 4) as usize);
     Command::Claim { tasks, session: rng.one_of(["one", "one", "two"]).to_string() }
+}
+
+/// Draws a note of the user, each another one.
+fn note(rng: &mut Rng) -> Option<String> {
+    rng.chance(30).then(|| format!("do it like this: {}", rng.between(0, u64::MAX / 2)))
+}
+
+/// Approves what waits for it, or something else.
+fn approve(rng: &mut Rng, run: &Run) -> Command {
+    let levels = run.levels();
+    match run.awaiting_approval().filter(|_| rng.chance(70)) {
+        Some((level, candidate)) => Command::Approve { level, tree: candidate.tree.clone() },
+        None => Command::Approve { level: levels[rng.index(levels.len())].level, tree: oid("another tree") },
+    }
 }
 
 fn some_tasks(rng: &mut Rng, run: &Run) -> Vec<TaskId> {
@@ -73,17 +97,21 @@ pub fn help(world: &mut World, run: &Run, thorough: bool) -> Vec<Command> {
     for task in of_status(|status| matches!(status, TaskStatus::Blocked { .. })) {
         commands.push(match world.rng.between(0, 3) {
             0 => skip(task, world.rng.chance(50)),
+            1 if !thorough => Command::Grant { task, paths: vec![ownership::path(&mut world.rng)] },
             // The user removes the budget that blocks some tasks.
             _ => {
                 let budget = (thorough || world.rng.chance(50)).then_some(TaskBudget { max_usd: None });
-                Command::Retry { tasks: vec![task], budget }
+                Command::Retry { tasks: vec![task], budget, note: note(&mut world.rng) }
             }
         });
+    }
+    if let Some((level, candidate)) = run.awaiting_approval() {
+        commands.push(Command::Approve { level, tree: candidate.tree.clone() });
     }
     let failed = run.current_level().map(|level| &level.status);
     if let Some(LevelStatus::Failed { failure: LevelFailure::Obstacle(Obstacle::WorkLost { tasks }) }) = failed {
         let budget = thorough.then_some(TaskBudget { max_usd: None });
-        commands.push(Command::Retry { tasks: tasks.clone(), budget });
+        commands.push(Command::Retry { tasks: tasks.clone(), budget, note: None });
     }
     for task in of_status(|status| matches!(status, TaskStatus::Waiting)) {
         commands.push(match world.rng.chance(50) {

@@ -102,7 +102,10 @@ impl Host for SimHost<'_> {
         let mut checker = self.0.checker.borrow_mut();
         let until = run.next_wakeup();
         checker.waits(until);
-        if !run.is_integrating() {
+        if run.is_paused() && !run.is_integrating() {
+            // The gates may have to be repeated: the lock is not kept through a pause.
+            world.let_go_of_integration();
+        } else if !run.is_integrating() {
             world.unlock();
         }
         if world.dying { Event::Woke } else { world.next(until, &checker.model, &checker.run) }
@@ -245,6 +248,7 @@ impl Feature {
         if self.world.borrow_mut().strikes(Fault::GraphChanges) {
             let (graph, allowed) = random_replan(&mut self.world.borrow_mut().rng, run);
             let problems = run.cannot_replan(&graph);
+            let allowed = allowed && !self.checker.borrow().model.disputes_grants(&graph);
             assert_eq!(problems.is_empty(), allowed, "{problems:?}: {graph:?}");
             self.apply(run, Event::Replanned { graph: Box::new(graph) });
         }

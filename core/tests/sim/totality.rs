@@ -62,7 +62,7 @@ fn any_event(rng: &mut Rng, run: &Run) -> Event {
 
 fn noise(rng: &mut Rng, run: &Run, effect: EffectId) -> Event {
     let level = level(rng, run);
-    match rng.between(0, 18) {
+    match rng.between(0, 19) {
         0 => {
             let (policy, planning) = (graphs::policy(rng), graphs::planning(rng));
             Event::Resumed { policy, intent: intent(rng, level), planning }
@@ -84,6 +84,7 @@ fn noise(rng: &mut Rng, run: &Run, effect: EffectId) -> Event {
         15 => Event::Started(Box::new(Setup { start: any_oid(rng), ..run.setup().clone() })),
         17 => Event::OutOfSpace { why: String::new() },
         16 => Event::Noted { level: Some(level), note: Note::OnlyReported { failure: failure(rng, None) } },
+        18 if rng.chance(5) => Event::Undone { commit: any_oid(rng) },
         _ if rng.chance(50) => Event::Cancelled { effect },
         _ => Event::EffectFailed { effect, error: String::new() },
     }

@@ -8,6 +8,7 @@ use mahabharatha_core::run::effect::{Job, Performer, Purpose};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
 
 use crate::faults::{Fault, Faults};
+use crate::ownership;
 use crate::repo::Repo;
 use crate::rng::{Rng, oid};
 
@@ -135,7 +136,7 @@ pub fn draw(effect: EffectId, job: &Job, now: i64, repo: &mut Repo, faults: &mut
     } else if faults.strikes(Fault::JobCheckpoints, rng) {
         JobEnd::Checkpoint { note: format!("half of {} by attempt {}", job.task, job.attempt) }
     } else if faults.strikes(Fault::JobBlocks, rng) {
-        let reason = "it cannot be done".to_string();
+        let reason = if rng.chance(50) { ownership::request(rng) } else { "it cannot be done".to_string() };
         if rng.chance(50) { JobEnd::Blocked { reason } } else { JobEnd::Escalated { reason } }
     } else {
         done(job, repo, faults, rng)

@@ -277,7 +277,7 @@ impl World {
         self.let_go_of_integration();
     }
 
-    fn let_go_of_integration(&mut self) {
+    pub fn let_go_of_integration(&mut self) {
         self.gated = false;
         self.unlock();
     }
@@ -328,6 +328,7 @@ impl World {
                     return Event::Woke;
                 }
                 (_, Some(at)) => self.time = self.time.max(at),
+                _ if run.is_paused() => return self.lifts_pause(),
                 _ => panic!("deadlock: nothing is under way, nothing is waited for, and the run has not ended"),
             }
             match self.queue.pop_first() {
@@ -404,6 +405,14 @@ impl World {
         self.requests += u64::from(self.requests == 0 || self.rng.chance(90));
         let command = person::random_command(&mut self.rng, run);
         Event::Asked { request: format!("r{}", self.requests), command }
+    }
+
+    /// A person lets a paused run go on, or stops it.
+    fn lifts_pause(&mut self) -> Event {
+        self.requests += 1;
+        let stop = Command::Stop { force: false, grace_ms: 100, worker: None };
+        let command = if self.rng.chance(80) { Command::Resume } else { stop };
+        Event::Asked { request: format!("p{}", self.requests), command }
     }
 
     pub fn session_asks(&mut self, run: &Run) -> Event {

@@ -108,6 +108,7 @@ fn random_task(rng: &mut Rng, index: usize, level: u32, dependencies: Vec<String
         effort: None,
         fallback_model: None,
         foreground: false,
+        follow_up: None,
         run: None,
         extra: Map::new(),
     }

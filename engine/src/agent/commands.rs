@@ -26,5 +26,8 @@ pub fn commands(config: &Config, tasks: &[&Task], asked: Option<&str>) -> Result
     for gate in &config.quality_gates {
         commands.push((format!("gate {}", gate.name), gate.command.clone()));
     }
+    if let Some(command) = &config.notify.command {
+        commands.push(("notify.command".to_string(), command.clone()));
+    }
     Ok(commands)
 }

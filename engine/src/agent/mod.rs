@@ -37,6 +37,9 @@ const MAX_DECISION_CHARS: usize = 500;
 /// An agent and how to call it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpec {
+    /// Its name in the configuration.
+    #[serde(default)]
+    pub name: String,
     pub kind: AgentKind,
     /// The program and its arguments. Empty with kind `command`: the agent is the task's own `run`.
     pub command: Vec<String>,
@@ -52,6 +55,14 @@ pub enum AgentKind {
 }
 
 impl AgentSpec {
+    /// Returns the model that it is asked to use for a task; none for its own default.
+    pub fn model<'a>(&'a self, task: &'a TaskSpec) -> Option<&'a str> {
+        match &self.kind {
+            AgentKind::Claude(terms) => task.model.as_deref().or(terms.model.as_deref()),
+            AgentKind::Command => None,
+        }
+    }
+
     /// Returns the cost of an attempt for which the agent reported nothing: none for a task's own `run`, unknown for
     /// any other program, which may be a coding agent.
     pub fn unreported_cost(&self) -> Cost {

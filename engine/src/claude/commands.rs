@@ -64,7 +64,7 @@ macro_rules! command {
     };
 }
 
-const COMMANDS: [Command; 10] = [
+const COMMANDS: [Command; 15] = [
     command!("init"),
     command!("plan", details),
     command!("design", details),
@@ -75,6 +75,11 @@ const COMMANDS: [Command; 10] = [
     command!("stop"),
     command!("retry"),
     command!("cleanup"),
+    command!("debug"),
+    command!("logs"),
+    command!("estimate"),
+    command!("review"),
+    command!("git"),
 ];
 
 const AGENT_FILES: [(&str, &str); 5] = [

@@ -48,6 +48,8 @@ pub enum Verdict {
     Pass,
     /// Allowed without asking the user.
     Allow(String),
+    /// The user is asked, whatever the client's own rules allow.
+    Ask(String),
     Deny(String),
 }
 
@@ -78,6 +80,8 @@ pub struct CallContext<'a> {
     pub job_worktree: Option<&'a Path>,
     /// Parses a call of this program; `None` unless it may run without asking the user.
     pub own_call: &'a dyn Fn(&[String]) -> Option<OwnCall>,
+    /// Tells whether only the user may decide on a call of this program.
+    pub needs_user: &'a dyn Fn(&[String]) -> bool,
 }
 
 impl ToolUse {
@@ -102,6 +106,20 @@ impl ToolUse {
         let line =
             self.tool_input["command"].as_str().filter(|_| self.tool_name == "Bash" && self.has_plain_input())?;
         (context.own_call)(&plain::words(line)?)
+    }
+
+    /// Returns whether the tool would call this program for something that only the user decides on. What is not one plain
+    /// call counts if it has the words for that.
+    fn needs_user(&self, context: &CallContext<'_>) -> bool {
+        let line = self.tool_input["command"].as_str().filter(|_| self.tool_name == "Bash").unwrap_or_default();
+        let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
+        match plain::words(line) {
+            Some(words) => (context.needs_user)(&words),
+            None => {
+                let approves = has(&["merge"]) && has(&["--approve"]);
+                has(&["mahabharatha", "mbh"]) && (approves || has(&["--accept-config", "task grant"]))
+            }
+        }
     }
 
     /// Returns whether the tool is used by a `worker` subagent. The second name is the one in a plugin.
@@ -135,6 +153,9 @@ pub fn features_planned(cwd: &Path, session: &str) -> Vec<PathBuf> {
 
 /// Decides on a tool use, and renews the session's leases.
 pub fn judge(call: &ToolUse, context: &CallContext<'_>) -> Result<Verdict> {
+    if call.needs_user(context) {
+        return Ok(Verdict::Ask("only the user decides on that".to_owned()));
+    }
     Ok(match judge_for_tasks(call, context)? {
         Verdict::Pass => planning::judge(call, context),
         decided => decided,

@@ -10,6 +10,8 @@ use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::store::tree;
 
+use super::ignored::Ignored;
+
 const SETTINGS: [&str; 2] = [".devcontainer/devcontainer.json", ".devcontainer.json"];
 const COMPOSE: [&str; 4] = [
     ".devcontainer/docker-compose.yaml",
@@ -18,6 +20,8 @@ const COMPOSE: [&str; 4] = [
     ".devcontainer/compose.yml",
 ];
 const DOCKERFILE: &str = ".devcontainer/Dockerfile";
+/// Variable with the image that the Dockerfile of `init` is built on, instead of the official ones.
+const BASE_IMAGE: &str = "MAHABHARATHA_BASE_IMAGE";
 /// Parts of a build context that change with every commit or run.
 const NOT_HASHED: [&str; 3] = [".git", ".gsd", ".mahabharatha"];
 
@@ -37,10 +41,11 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// Reads the project's `.devcontainer`, in which of the user's variables only those in `pass` have a value: they end up
-    /// in the image.
+    /// Reads the project's `.devcontainer`, in which of the user's variables only those in `pass` and the base image have a
+    /// value: they end up in the image.
     pub fn find(root: &Path, pass: &[String]) -> Result<Source> {
-        let variable = |name: &str| std::env::var(name).ok().filter(|_| pass.iter().any(|passed| passed == name));
+        let may_pass = |name: &str| name == BASE_IMAGE || pass.iter().any(|passed| passed == name);
+        let variable = |name: &str| std::env::var(name).ok().filter(|_| may_pass(name));
         if let Some(file) = SETTINGS.iter().map(|name| root.join(name)).find(|file| file.is_file()) {
             let found = from_settings(&read(root, &file)?, variable).map_err(|why| invalid(&file, &why))?;
             let ImageSource::Compose { file: named, service } = found else { return resolve(root, &file, found) };
@@ -76,11 +81,15 @@ impl Source {
         let text = text_of(dockerfile)?;
         let mut hasher = DefaultHasher::new();
         (&text, args, target).hash(&mut hasher);
-        match copied(&text) {
-            Copied::Nothing => {}
-            Copied::Paths(paths) => paths.iter().for_each(|path| hash_files(context, Path::new(path), &mut hasher)),
-            Copied::Anything => hash_files(context, Path::new(""), &mut hasher),
-        }
+        let paths = match copied(&text) {
+            Copied::Nothing => return Ok(Some(hasher.finish())),
+            Copied::Paths(paths) => paths,
+            Copied::Anything => vec![String::new()],
+        };
+        let patterns = ignore_file(dockerfile, context);
+        patterns.hash(&mut hasher);
+        let ignored = Ignored::read(&patterns);
+        paths.iter().for_each(|path| hash_files(context, Path::new(path), &ignored, &mut hasher));
         Ok(Some(hasher.finish()))
     }
 }
@@ -153,9 +162,7 @@ fn copied(dockerfile: &str) -> Copied {
         let mut words = line.split_whitespace().skip_while(|word| word.eq_ignore_ascii_case("onbuild"));
         let instruction = words.next().unwrap_or_default().to_ascii_uppercase();
         let words: Vec<&str> = words.collect();
-        if instruction == "RUN"
-            && words.iter().any(|word| word.starts_with("--mount=type=bind") && !word.contains("from="))
-        {
+        if instruction == "RUN" && words.iter().any(|word| mounts_context(word)) {
             return Copied::Anything;
         }
         if !matches!(instruction.as_str(), "COPY" | "ADD") || words.iter().any(|word| word.starts_with("--from=")) {
@@ -174,17 +181,37 @@ fn copied(dockerfile: &str) -> Copied {
     if paths.is_empty() { Copied::Nothing } else { Copied::Paths(paths) }
 }
 
-/// Adds the names and contents of a file, or of all files below a directory. Follows no symbolic link.
-fn hash_files(context: &Path, path: &Path, hasher: &mut DefaultHasher) {
+/// Returns whether an option of `RUN` mounts files of the build context: a bind mount, which is also what a mount without a
+/// type is, from no other image.
+fn mounts_context(option: &str) -> bool {
+    let Some(mount) = option.strip_prefix("--mount=") else { return false };
+    let is_bind = mount.split(',').filter_map(|part| part.strip_prefix("type=")).all(|kind| kind == "bind");
+    is_bind && !mount.split(',').any(|part| part.starts_with("from="))
+}
+
+/// Returns the text of the file with what the builder does not get: that of the Dockerfile, else that of the context.
+fn ignore_file(dockerfile: &Path, context: &Path) -> String {
+    let mut own = dockerfile.as_os_str().to_owned();
+    own.push(".dockerignore");
+    let files = [PathBuf::from(own), context.join(".dockerignore")];
+    files.iter().find_map(|file| bounded::read_inside(context, file, LARGE_FILE_BYTES).ok()).unwrap_or_default()
+}
+
+/// Adds the names and contents of a file, or of all files below a directory, except for ignored ones. Follows no symbolic
+/// link.
+fn hash_files(context: &Path, path: &Path, ignored: &Ignored, hasher: &mut DefaultHasher) {
     let place = context.join(path);
     let mut files = vec![path.to_owned()];
     let is_dir = place.symlink_metadata().is_ok_and(|found| found.is_dir());
     if is_dir && bounded::check_below(context, &place).is_ok() {
         files.clear();
         tree::walk(&context.join(path), |below, _| {
-            let is_hashed = !NOT_HASHED.iter().any(|name| path.join(below).starts_with(name));
-            files.extend(is_hashed.then(|| path.join(below)));
-            is_hashed
+            let file = path.join(below);
+            let changes_always = NOT_HASHED.iter().any(|name| file.starts_with(name));
+            let is_ignored = ignored.is_ignored(&file);
+            files.extend((!changes_always && !is_ignored).then_some(file));
+            // A file below an ignored directory may be kept.
+            !changes_always && (!is_ignored || !ignored.keeps_nothing())
         });
         files.sort();
     }
@@ -208,8 +235,18 @@ mod tests {
     fn only_what_is_copied_decides_the_hash() {
         assert_eq!(copied("FROM a\nCOPY --from=b /x /y\nADD https://x/y /z\nRUN echo COPY a b"), Copied::Nothing);
         assert_eq!(copied("COPY --chown=1 ./a b/ \\\n /c"), Copied::Paths(vec!["a".to_owned(), "b".to_owned()]));
-        for anything in ["COPY . /x", "copy a* /x", "COPY [\"a\", \"b\"]", "RUN --mount=type=bind,target=/x true"] {
+        for anything in [
+            "COPY . /x",
+            "copy a* /x",
+            "COPY [\"a\", \"b\"]",
+            "RUN --mount=type=bind,target=/x true",
+            "RUN --mount=target=/x,type=bind true",
+            "RUN --mount=target=/x true",
+        ] {
             assert_eq!(copied(anything), Copied::Anything, "{anything}");
+        }
+        for nothing in ["RUN --mount=type=cache,target=/x true", "RUN --mount=target=/x,from=b true"] {
+            assert_eq!(copied(nothing), Copied::Nothing, "{nothing}");
         }
     }
 
@@ -230,6 +267,13 @@ mod tests {
         assert_eq!(hash(), first);
         write("tools/one", "2");
         assert_ne!(hash(), first);
+
+        write(".dockerignore", "tools/cache\n");
+        let second = hash();
+        write("tools/cache/x", "1");
+        assert_eq!(hash(), second);
+        write(".devcontainer/Dockerfile.dockerignore", "other\n");
+        assert_ne!(hash(), second);
     }
 
     #[test]

@@ -50,7 +50,8 @@ fn findings(context: &Context, run: &Run, tip: &Oid) -> Result<Findings> {
     let gates = gate_results(context, run)?;
     let failed_gates = failed_gates(context, &gates)?;
     let (commits, changes) = (commits(context, tip)?, changes(context, tip)?);
-    Ok(Findings { gates, failed_gates, commits, changes, criteria: criteria(context, run) })
+    let criteria = criteria(context, run);
+    Ok(Findings { gates, failed_gates, commits, changes, criteria, estimate: context.estimate(run)? })
 }
 
 /// Returns every failed gate run, including gates that passed later.

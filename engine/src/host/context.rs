@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
+use mahabharatha_core::estimate::{Actual, Estimate};
 use mahabharatha_core::graph::{Task, TaskGraph};
-use mahabharatha_core::ids::Oid;
+use mahabharatha_core::ids::{Oid, WorkerId};
 use mahabharatha_core::run::effect::{GRACE_PERIOD, Job};
 use mahabharatha_core::run::{Run, TaskStatus};
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
@@ -23,9 +24,10 @@ use super::integrate::{Cancel, Integration, KnownFiles, Note, Verification, obje
 use crate::agent::{self, AgentSpec, claude};
 use crate::confinement::Confinement;
 use crate::containers::Containers;
+use crate::history::{self, Assumptions};
 use crate::launch::subprocess;
 use crate::report::state_md;
-use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules};
+use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules, redactor};
 
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
@@ -39,13 +41,14 @@ pub struct Inner {
     pub cancel: Cancel,
     known: KnownFiles,
     pub start: Oid,
-    graph: Arc<TaskGraph>,
+    /// Changes when a task is granted a file.
+    graph: RwLock<Arc<TaskGraph>>,
     base_branch: String,
     pinned: Pinned,
     identity: Identity,
     agent: Option<String>,
     max_attempts: u32,
-    ports: Vec<PortLease>,
+    ports: Mutex<Vec<PortLease>>,
     confinement: Confinement,
 }
 
@@ -80,7 +83,7 @@ impl Context {
             cancel: Cancel::default(),
             known: KnownFiles::default(),
             start: run.setup().start.clone(),
-            graph: Arc::clone(run.graph()),
+            graph: RwLock::new(Arc::clone(run.graph())),
             base_branch: run.setup().base_branch.clone(),
             pinned: Pinned(run.setup().git_config.clone()),
             max_attempts: run.policy().max_attempts,
@@ -88,14 +91,36 @@ impl Context {
             config,
             repository,
             agent,
-            ports,
+            ports: Mutex::new(ports),
         })))
     }
 }
 
 impl Inner {
+    /// Takes over what tasks own now.
+    pub fn update_graph(&self, run: &Run) {
+        *self.graph.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(run.graph());
+    }
+
+    fn graph(&self) -> Arc<TaskGraph> {
+        Arc::clone(&self.graph.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub fn grace(&self) -> Duration {
         GRACE_PERIOD
+    }
+
+    fn ports_of(&self, worker: WorkerId) -> Vec<u16> {
+        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.get(worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default()
+    }
+
+    /// Leases ports for a worker that the process did not begin with.
+    pub fn lease_ports_for(&self, worker: WorkerId) -> Result<()> {
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = (worker.0 as usize + 1).saturating_sub(ports.len());
+        ports.extend(self.project.lease_ports(&self.config.ports, missing as u32)?);
+        Ok(())
     }
 
     /// Returns the directory of integration: it holds its git directory and marks the processes that it runs.
@@ -118,12 +143,14 @@ impl Inner {
             prepare: self.config.merge.prepare.clone(),
             gates: self.config.quality_gates.clone(),
             caches: self.config.gates.caches.clone(),
-            owners: self.graph.tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
+            owners: self.graph().tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
             env: self.integration_env(),
             confinement: self.confinement.clone(),
             cancel: self.cancel.clone(),
             known: self.known.clone(),
             allowed_secrets: self.config.secrets.allow.clone(),
+            max_log_bytes: self.config.logs.max_bytes,
+            redactor: redactor(&self.config.env.pass),
             report: Box::new(report),
         })
     }
@@ -132,7 +159,7 @@ impl Inner {
     /// worker runs during integration, so the ports of the first one are free.
     fn integration_env(&self) -> BTreeMap<OsString, OsString> {
         let mut env = proc::base_env(&self.config.env.pass);
-        let ports: Vec<String> = self.ports.iter().take(1).flat_map(|lease| &lease.ports).map(u16::to_string).collect();
+        let ports: Vec<String> = self.ports_of(WorkerId(0)).iter().map(u16::to_string).collect();
         env.extend(ports.first().map(|port| ("MAHABHARATHA_PORT".into(), port.into())));
         env.extend((!ports.is_empty()).then(|| ("MAHABHARATHA_PORTS".into(), ports.join(",").into())));
         let branch = self.paths.staging_branch();
@@ -162,7 +189,8 @@ impl Inner {
     /// Returns the reasons to reject the commit as this job's result.
     pub fn objections_to(&self, job: &Job, commit: &Oid) -> Result<Vec<String>> {
         let commits = std::slice::from_ref(commit);
-        let owned = self.graph.task(&job.task).map_or(&[][..], |task| task.owned.as_slice());
+        let graph = self.graph();
+        let owned = graph.task(&job.task).map_or(&[][..], |task| task.owned.as_slice());
         let texts = self.repository.read_commits(commits)?;
         let mut found: Vec<String> = Vec::new();
         if texts.iter().any(|text| text.parents != [job.base.clone()]) {
@@ -179,14 +207,23 @@ impl Inner {
         state_md::decisions(&state, run)
     }
 
-    fn task(&self, job: &Job) -> Result<&Task> {
+    /// Returns what the run was expected to take, by the history before it, and what it took so far.
+    pub fn estimate(&self, run: &Run) -> Result<Option<(Estimate, Actual)>> {
+        let Some(observed) = history::observe(&self.paths)? else { return Ok(None) };
+        let before = history::load(&self.project, self.paths.feature(), Some(run.started_at())).history;
+        let assumptions = Assumptions { workers: run.policy().workers, agent: self.agent.clone(), model: None };
+        Ok(Some((history::estimate(run.graph(), &self.config, &before, &assumptions), observed.actual())))
+    }
+
+    fn task(&self, job: &Job) -> Result<Task> {
         let missing = || Error::new(Kind::Failed, format!("there is no task {}", job.task));
-        self.graph.task(&job.task).ok_or_else(missing)
+        self.graph().task(&job.task).cloned().ok_or_else(missing)
     }
 
     /// Returns the job spec for a worker.
     pub fn spec(&self, job: &Job, run: &Run) -> Result<JobSpec> {
-        let task = self.task(job)?;
+        let mut task = self.task(job)?;
+        task.spec.files.modify.extend(run.granted_to(&job.task));
         let worktree = self.paths.worktree(job.worker);
         let worktree_git_dir = self.repository.worktree_git_dir(&worktree).ok_or_else(|| {
             Error::new(Kind::Failed, format!("{} is no worktree of this repository any more", worktree.display()))
@@ -208,7 +245,7 @@ impl Inner {
             agent: self.agent_spec(job)?,
             confinement: self.confinement.clone(),
             env_pass: self.config.env.pass.clone(),
-            ports: self.ports.get(job.worker.0 as usize).map(|lease| lease.ports.clone()).unwrap_or_default(),
+            ports: self.ports_of(job.worker),
             task_list_id: Some(self.paths.feature().to_string()),
             limits: Limits {
                 attempt_ms: millis(self.config.workers.timeout),
@@ -226,7 +263,11 @@ impl Inner {
                 budget_tokens: engineering.enabled.then_some(engineering.task_context_budget_tokens),
                 rules: if engineering.security_rule_filtering { Rules::OfTheTask } else { Rules::All },
             },
-            logs: Logs { worker: self.paths.worker_log(job.worker), task: self.paths.task_log(&job.task) },
+            logs: Logs {
+                worker: self.paths.worker_log(job.worker),
+                task: self.paths.task_log(&job.task),
+                max_bytes: self.config.logs.max_bytes,
+            },
         })
     }
 }
@@ -234,7 +275,8 @@ impl Inner {
 impl Inner {
     /// Returns the agent that the configuration names for a job.
     pub fn agent_spec(&self, job: &Job) -> Result<AgentSpec> {
-        let (_, agent) = agent::choose(&self.config, &self.task(job)?.spec, self.agent.as_deref())?;
+        let task = self.task(job)?;
+        let (name, agent) = agent::choose(&self.config, &task.spec, self.agent.as_deref())?;
         let (command, mut env_pass) = (agent.command.clone(), agent.env.clone());
         let kind = match agent.kind {
             AgentKind::Command => agent::AgentKind::Command,
@@ -243,7 +285,7 @@ impl Inner {
                 agent::AgentKind::Claude(self.claude_terms(agent, job))
             }
         };
-        Ok(AgentSpec { kind, command, env_pass })
+        Ok(AgentSpec { name: name.to_owned(), kind, command, env_pass })
     }
 
     fn claude_terms(&self, agent: &AgentConfig, job: &Job) -> claude::Terms {

@@ -22,6 +22,7 @@ use mahabharatha_core::run::event::{Command, Event, GateFailure, Note};
 use mahabharatha_core::run::{Host, Run};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::interrupt;
 use mahabharatha_sys::signals;
 use mahabharatha_sys::store::locks::IntegrationLock;
 use mahabharatha_sys::store::spool::Spool;
@@ -177,6 +178,7 @@ impl LocalHost {
     }
 
     fn carry_out(&mut self, id: EffectId, effect: &Effect, run: &Run) {
+        self.context.update_graph(run);
         match effect.clone() {
             Effect::RunJob(job) => {
                 let control = jobs::start(&self.context, &job, run, &self.events);
@@ -187,6 +189,7 @@ impl LocalHost {
             }
             Effect::PrepareSlot { worker } => {
                 self.in_background(id, move |context| {
+                    context.lease_ports_for(worker)?;
                     slots::prepare(context, worker)?;
                     Ok(Outcome::Done(Event::SlotReady { effect: id, worker }))
                 });
@@ -358,12 +361,12 @@ fn forward_notes(events: Sender<Event>) -> impl Fn(integrate::Note) + Send + Syn
 }
 
 /// Stops the run gracefully on the first signal and by force on the second. After the run, a signal terminates the
-/// process, which may be blocked on output that the reader does not read.
+/// process, which may be blocked on output that the reader does not read, unless the command goes on and handles it.
 fn listen_for_signals(events: Sender<Event>, grace: Duration) -> Result<()> {
     listen(move |before, signal| {
         let command = Command::Stop { force: before > 0, grace_ms: grace.as_millis() as u64, worker: None };
         let request = format!("signal-{signal}-{}-{before}", std::process::id());
-        if events.send(Event::Asked { request, command }).is_err() {
+        if events.send(Event::Asked { request, command }).is_err() && !interrupt::listens() {
             signals::terminate_by(signal);
         }
     })

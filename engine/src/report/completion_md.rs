@@ -3,6 +3,7 @@
 use std::fmt;
 
 use mahabharatha_core::config::Isolation;
+use mahabharatha_core::estimate::{Actual, Estimate};
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::graph::TracedCriterion;
 use mahabharatha_core::ids::Level;
@@ -10,6 +11,7 @@ use mahabharatha_core::run::event::GateFailure;
 use mahabharatha_core::secrets::Suppression;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, Stamp, SuppressedSecret, TaskView};
 
+use super::estimate::comparison_table;
 use super::human_duration;
 use super::markdown::{block, code, inline, table};
 use super::text::{amount, branch_name, count, feature_cost, few, gate_gist, headline, outcome, report_lines, worked};
@@ -68,16 +70,20 @@ pub struct Findings {
     pub commits: Vec<String>,
     pub changes: Vec<FileChange>,
     pub criteria: Vec<TracedCriterion>,
+    /// What the run was expected to take, by the history before it, and what it took.
+    pub estimate: Option<(Estimate, Actual)>,
 }
 
 pub fn render_completion(view: &RunView, findings: &Findings) -> String {
-    let Findings { gates, failed_gates, commits, changes, criteria } = findings;
+    let Findings { gates, failed_gates, commits, changes, criteria, estimate } = findings;
+    let compared = estimate.as_ref().map(|(estimate, actual)| comparison_table(estimate, actual));
     let served = criteria.iter().map(|criterion| acceptance(view, criterion));
     let sections = [
         format!("# Completion: {}\n\n{}", view.feature, facts(view)),
         format!("## Verification Checklist\n\n{}", checklist(view, gates)),
         format!("## Acceptance Criteria\n\n{}", list(served, "None were given.")),
         format!("## Levels\n\n{}", levels(view)),
+        format!("## Estimate\n\n{}", compared.as_deref().unwrap_or("There is none.\n")),
         format!("## Tasks\n\n{}", tasks(view)),
         format!("## Quality Gates\n\n{}", gate_table(gates)),
         format!("## Failed Gates\n\n{}", list(failed_gates.iter().map(failed_gate), "No gate failed.")),
@@ -370,7 +376,7 @@ mod tests {
             tasks: tasks.iter().map(|task| task.to_string()).collect(),
         };
         let criteria = vec![served("AC-1.1", "It <counts>", &["TASK-001"]), served("", "It is fast", &[])];
-        let findings = Findings { gates: gates.to_vec(), failed_gates, commits, changes, criteria };
+        let findings = Findings { gates: gates.to_vec(), failed_gates, commits, changes, criteria, estimate: None };
         insta::assert_snapshot!(render_completion(&Story::eventful().view(), &findings));
     }
 

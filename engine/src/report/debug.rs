@@ -9,10 +9,13 @@ use serde::Serialize;
 
 use super::failure::wip_ref;
 use super::hypotheses::Hypothesis;
+use super::moments::Moment;
 use super::text::{body_of, count, headline, outcome};
 
 /// Most lines shown of an attempt's output.
 const MAX_LINES: usize = 6;
+/// Most moments shown of the timeline.
+const MAX_MOMENTS: usize = 15;
 /// Most lines shown of an attempt's output when the user asks about a single task.
 const MAX_LINES_OF_ONE_TASK: usize = 60;
 
@@ -30,7 +33,11 @@ pub struct Findings {
     /// Error message of a test write, if the disk is full.
     pub lack_of_space: Option<String>,
     pub workers: Vec<Alive>,
+    /// The branch that levels land on; none if there is no readable run.
+    pub base: Option<BaseState>,
     pub worktrees: Vec<WorktreeState>,
+    /// What happened when, oldest first.
+    pub timeline: Vec<Moment>,
     pub wip: Vec<KeptWork>,
     /// Completed tasks that are not merged and whose commits the repository no longer has in full.
     pub lost: Vec<LostWork>,
@@ -83,8 +90,23 @@ pub struct WorktreeState {
     /// Its files exist.
     pub files: bool,
     pub known_to_git: bool,
+    /// The branch that is checked out in it, as a full ref name.
+    pub branch: Option<String>,
+    /// Why its branch does not fit.
+    pub problem: Option<String>,
+    /// Its branch is at the commit that attempts of the current level start from.
+    pub at_level_base: bool,
     /// Why it must not be removed.
     pub precious: Option<String>,
+}
+
+/// The branch that levels land on.
+#[derive(Debug, Serialize)]
+pub struct BaseState {
+    pub branch: String,
+    pub commit: Option<String>,
+    /// Why it does not fit the run.
+    pub problem: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -106,6 +128,9 @@ pub struct TroubledTask {
     pub id: String,
     pub status: &'static str,
     pub reason: Option<String>,
+    /// What the agent asked that blocked the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
     pub verification: String,
     pub attempts: Vec<AttemptView>,
 }
@@ -143,6 +168,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
         findings.status.unwrap_or("cannot be told, since its journal tells of no run")
     );
     text.push_str(&state_of_files(findings));
+    text.push_str(&timeline(findings, one, paint));
     for task in &findings.tasks {
         text.push_str(&about_task(findings, task, one, paint));
     }
@@ -162,7 +188,11 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
     }
     text.push_str(&heading("What it may be"));
     for hypothesis in &findings.hypotheses {
-        text.push_str(&format!("  {}\n    {}\n", hypothesis.cause, hypothesis.next));
+        text.push_str(&format!("  {} [{}]\n", hypothesis.cause, hypothesis.code));
+        for line in &hypothesis.evidence {
+            text.push_str(&format!("    | {}\n", one_line(line)));
+        }
+        text.push_str(&format!("    {}\n", hypothesis.next));
     }
     if findings.hypotheses.is_empty() {
         text.push_str("  Nothing looks wrong.\n");
@@ -189,15 +219,33 @@ fn state_of_files(findings: &Findings) -> String {
         let pid = worker.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
         text.push_str(&format!("  worker at work: {}{pid}\n", one_line(&worker.job)));
     }
+    if let Some(BaseState { branch, problem, .. }) = &findings.base {
+        text.push_str(&format!("  branch {}: {}\n", one_line(branch), problem.as_deref().unwrap_or("fits the run")));
+    }
     for worktree in &findings.worktrees {
         let state = match (worktree.files, worktree.known_to_git, &worktree.precious) {
             (false, _, _) => "its files are gone".to_owned(),
             (true, false, None) => "git does not know it".to_owned(),
             (true, _, Some(why)) => why.clone(),
-            (true, true, None) => "ok".to_owned(),
+            (true, true, None) => worktree.problem.clone().unwrap_or_else(|| "ok".to_owned()),
         };
         text.push_str(&format!("  worktree: {}: {state}\n", worktree.path.display()));
     }
+    text
+}
+
+fn timeline(findings: &Findings, one: bool, paint: Paint) -> String {
+    let moments = &findings.timeline;
+    let earlier = moments.len().saturating_sub(if one { MAX_LINES_OF_ONE_TASK } else { MAX_MOMENTS });
+    if moments.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", paint.apply(Style::Strong, "Timeline"));
+    if earlier > 0 {
+        text.push_str(&format!("  … {} before\n", count(earlier, "line")));
+    }
+    let lines = moments[earlier..].iter().map(|moment| format!("  {}  {}\n", moment.at.0, one_line(&moment.text)));
+    text.extend(lines);
     text
 }
 

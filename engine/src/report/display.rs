@@ -32,6 +32,7 @@ enum Output {
     Event(String),
     Warning(String),
     Note(String),
+    Bell,
     /// Progress of the gate that is running now.
     Gate(Option<GateProgress>),
     /// There is a newer view.
@@ -80,6 +81,10 @@ impl Display {
         let _ = self.output.send(Output::Note(text));
     }
 
+    pub fn ring(&self) {
+        let _ = self.output.send(Output::Bell);
+    }
+
     pub fn gate(&self, gate: Option<GateProgress>) {
         let _ = self.output.send(Output::Gate(gate));
     }
@@ -118,6 +123,7 @@ fn show(ui: &Ui, streams: bool, inbox: &Receiver<Output>, newest: &Mutex<Option<
             Output::Event(event) => ui.data(&event),
             Output::Warning(text) => ui.warn(&text),
             Output::Note(text) => ui.note(&text),
+            Output::Bell => ui.ring(),
             Output::Gate(gate) => progress.get_or_insert_with(open).gate(gate.as_ref()),
             Output::View => {
                 let view = lock(newest).take();

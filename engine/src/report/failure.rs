@@ -50,9 +50,14 @@ fn what_next(feature: &str, task: &TaskView) -> String {
         let show = format!("git show {}", wip_ref(feature, task.id.as_str(), kept.attempt));
         text.push_str(&format!("- See how far it came: {}\n", code(&show)));
     }
-    text.push_str(&format!(
-        "- Fix the cause (the spec, a task that it needs, the environment), then `mahabharatha retry {id}`\n"
-    ));
+    text.push_str(&match task.question {
+        Some(_) => {
+            format!("- Answer it (`mahabharatha status` names the command): `mahabharatha retry {id} --note \"…\"`\n")
+        }
+        None => format!(
+            "- Fix the cause (the spec, a task that it needs, the environment), then `mahabharatha retry {id}`\n"
+        ),
+    });
     text.push_str(&format!("- Or go on without it and what needs it: `mahabharatha skip {id} --reason TEXT`\n"));
     text
 }

@@ -147,7 +147,11 @@ impl Telling<'_> {
             Event::JobStarted { task, attempt, pid, .. } => self.job_started(task, *attempt, *pid),
             Event::Noted { level, note } => self.noted(*level, note),
             Event::OutOfSpace { why } => self.effect_failed(why),
-            Event::Woke | Event::SlotReady { .. } | Event::Closed { .. } | Event::Asked { .. } => {}
+            Event::Woke
+            | Event::SlotReady { .. }
+            | Event::Closed { .. }
+            | Event::Undone { .. }
+            | Event::Asked { .. } => {}
             // The others answer an effect; one that answers none came late and was ignored.
             _ if !self.answers_effect() => {}
             Event::BaseChecked { red, .. } => self.base_checked(red),
@@ -277,6 +281,8 @@ impl Telling<'_> {
         for task in &answer.accepted {
             let text = match command {
                 Command::Skip { reason, .. } => format!("{task} is skipped: {reason}"),
+                Command::Retry { note: Some(note), .. } => format!("{task} is retried: {}", headline(note)),
+                Command::Grant { paths, .. } => format!("{task} is granted {}", few(paths)),
                 Command::Claim { .. } => format!("{task} is claimed"),
                 Command::Adopt { .. } => format!("{task} was reported as done; its work is checked"),
                 _ => format!("{task} is retried"),
@@ -285,6 +291,7 @@ impl Telling<'_> {
         }
         let verb = match command {
             Command::Skip { .. } => "skipped",
+            Command::Grant { .. } => "granted what was asked",
             Command::Claim { .. } => "claimed",
             Command::Adopt { .. } => "taken for done",
             _ => "retried",
@@ -299,6 +306,9 @@ impl Telling<'_> {
             (Command::Stop { grace_ms, worker: None, .. }, _) => {
                 let grace = human_duration(std::time::Duration::from_millis(*grace_ms));
                 self.say(Severity::Warn, format!("asked to stop: no new launches, workers get {grace} to end"));
+            }
+            (Command::Scale { .. } | Command::Pause | Command::Resume | Command::Approve { .. }, Some(message)) => {
+                self.say(Severity::Info, message);
             }
             (_, Some(message)) => self.say(Severity::Warn, message),
             (_, None) => {}
@@ -368,6 +378,9 @@ impl Telling<'_> {
             End::Paused { why } => (Severity::Warn, format!("paused: {why}")),
             End::Stopped => (Severity::Warn, "paused on request; `mahabharatha run` goes on from here".to_string()),
             End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
+            End::Undone => {
+                (Severity::Warn, format!("undone: every merged level was reverted on {}", self.base_branch()))
+            }
         };
         self.say(severity, text);
     }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufReader, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use mahabharatha_sys::bounded;
+use mahabharatha_sys::store::log_file;
 use mahabharatha_sys::ui::{Paint, Style, clean};
 use serde::{Deserialize, Serialize};
 
@@ -112,8 +114,8 @@ pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
     let mut workers = Logs::default();
     let mut tasks = Logs::default();
     // Each run of a gate has a log of its own.
-    let of_workers = [log_files(&directory.join("workers"))?, log_files(&directory.join("gates"))?].concat();
-    let of_tasks = log_files(&directory.join("tasks"))?;
+    let of_workers = [log_file::list(&directory.join("workers"))?, log_file::list(&directory.join("gates"))?].concat();
+    let of_tasks = log_file::list(&directory.join("tasks"))?;
     let length = |path: &PathBuf| fs::metadata(path).map_or(0, |found| found.len());
     let share = share_of_each(of_workers.iter().chain(&of_tasks).map(length).collect());
     for (paths, logs) in [(of_workers, &mut workers), (of_tasks, &mut tasks)] {
@@ -132,8 +134,8 @@ pub fn read_logs(directory: &Path, filter: &LogFilter) -> io::Result<Logs> {
 pub struct Tail {
     directory: PathBuf,
     filter: LogFilter,
-    /// Bytes read of each file.
-    read: BTreeMap<PathBuf, u64>,
+    /// Bytes read of each file, by its number: a rotated file keeps that.
+    read: BTreeMap<u64, u64>,
 }
 
 impl Tail {
@@ -148,18 +150,26 @@ impl Tail {
 
     pub fn read_on(&mut self) -> io::Result<Logs> {
         let mut logs = Logs::default();
-        let (workers, gates) = (log_files(&self.directory.join("workers"))?, log_files(&self.directory.join("gates"))?);
-        for path in workers.into_iter().chain(gates) {
+        let dirs = ["workers", "gates"].map(|dir| self.directory.join(dir));
+        let [workers, gates] = dirs.map(|dir| log_file::list(&dir));
+        for path in workers?.into_iter().chain(gates?) {
             // A file that cannot be read now may be readable later.
             let Ok(mut file) = bounded::open(&path) else { continue };
-            let length = file.metadata()?.len();
-            let from = self.read.entry(path).or_default();
-            *from = (*from).max(length.saturating_sub(MAX_BYTES));
+            let found = file.metadata()?;
+            let from = self.read.entry(found.ino()).or_default();
+            if *from > found.len() {
+                // Another file that got the number of a removed one.
+                *from = 0;
+            }
+            let skipped = found.len().saturating_sub(MAX_BYTES);
+            let mut in_line = skipped > *from;
+            *from = (*from).max(skipped);
             file.seek(SeekFrom::Start(*from))?;
             let mut reader = BufReader::new(file);
             let mut line = Vec::new();
             loop {
                 match bounded::read_line(&mut reader, MAX_LINE_BYTES, &mut line) {
+                    Ok(true) if in_line && line.ends_with(b"\n") => in_line = false,
                     Ok(true) if line.ends_with(b"\n") => take_line(&line, &self.filter, &mut logs),
                     // A line without a line break is still being written.
                     Ok(_) => break,
@@ -172,18 +182,6 @@ impl Tail {
         logs.records.sort_by_key(|record| record.ts);
         Ok(logs)
     }
-}
-
-fn log_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    bounded::check_place(directory)?;
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
-    paths.sort();
-    Ok(paths)
 }
 
 /// Returns how much of each file may be read: as much as possible, so that all together stay within the limit.
@@ -416,9 +414,13 @@ mod tests {
         let (begin, end) = all[2].to_line().map(|line| (line[..20].to_string(), line[20..].to_string())).unwrap();
         append(0, &begin);
         assert_eq!(tail.read_on().unwrap().records, [all[3].clone()]);
-        // Older than what was shown already; its line was incomplete then.
+        // Older than what was shown already; its line was incomplete then. Meanwhile the log was rotated.
         append(0, &end);
-        assert_eq!(tail.read_on().unwrap(), Logs { records: vec![all[2].clone()], ..Logs::default() });
+        let of_worker = |name: &str| dir.path().join(format!("workers/{name}"));
+        fs::rename(of_worker("worker-0.jsonl"), of_worker("worker-0.jsonl.1")).unwrap();
+        append(0, &all[0].to_line().unwrap());
+        let records = vec![all[0].clone(), all[2].clone()];
+        assert_eq!(tail.read_on().unwrap(), Logs { records, ..Logs::default() });
         assert_eq!(tail.read_on().unwrap(), Logs::default());
     }
 

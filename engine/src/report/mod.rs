@@ -5,21 +5,29 @@
 mod columns;
 pub mod completion_md;
 pub mod debug;
+pub mod diff;
 mod display;
+pub mod estimate;
 mod failure;
 pub mod files;
 pub mod hypotheses;
+pub mod junit;
 pub mod list;
 pub mod log_lines;
 pub mod logs;
 pub mod markdown;
+pub mod moments;
+mod notice;
+pub mod notify;
 pub mod placed;
 pub mod plan;
 pub mod planned;
 mod progress;
 pub mod projection;
 mod reporter;
+pub mod review;
 pub mod running_gate;
+pub mod schema;
 pub mod state_md;
 pub mod status;
 pub mod status_line;
@@ -28,6 +36,7 @@ pub mod stream;
 mod support;
 pub mod text;
 mod timeline;
+pub mod trace;
 
 use std::time::Duration;
 

@@ -18,6 +18,7 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 use super::display::Display;
 use super::files;
 use super::log_lines::{Line, LogLines};
+use super::notify::Notifier;
 use super::running_gate::RunningGate;
 use super::stream::Stream;
 use crate::claude::tasks::Mirror;
@@ -37,6 +38,7 @@ pub struct Reporter {
 enum Message {
     Recorded(Time, Box<Event>),
     Mirror(Box<Mirror>),
+    Notifier(Box<Notifier>),
     Finish,
 }
 
@@ -79,6 +81,7 @@ impl Reporter {
             reports: Due::at_once(REPORT_INTERVAL),
             gate: Due { wanted: runs_gates(run), ..Due::at_once(GATE_POLL_INTERVAL) },
             mirror: None,
+            notifier: None,
             warned: false,
         };
         let thread = thread::spawn(move || follower.follow(&inbox));
@@ -92,6 +95,11 @@ impl Reporter {
     /// Also keeps the feature's task list in Claude Code up to date from now on.
     pub fn mirror(&self, mirror: Mirror) {
         let _ = self.messages.send(Message::Mirror(Box::new(mirror)));
+    }
+
+    /// Also tells the user of what deserves attention from now on.
+    pub fn notify(&self, notifier: Notifier) {
+        let _ = self.messages.send(Message::Notifier(Box::new(notifier)));
     }
 
     /// Brings every file up to date and closes the display. Returns `false` if its reader did not read everything.
@@ -115,6 +123,7 @@ struct Follower {
     /// Polls the running gate, while there is one.
     gate: Due,
     mirror: Option<Box<Mirror>>,
+    notifier: Option<Box<Notifier>>,
     /// A write error was shown; it is shown only once.
     warned: bool,
 }
@@ -151,6 +160,7 @@ impl Follower {
             match message {
                 Ok(Message::Recorded(now, event)) => self.recorded(now, &event),
                 Ok(Message::Mirror(mirror)) => self.mirror = Some(mirror),
+                Ok(Message::Notifier(notifier)) => self.notifier = Some(notifier),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::Finish) | Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -162,6 +172,9 @@ impl Follower {
             mirror.update(&RunView::of(&self.run), &self.run);
             mirror.finish();
         }
+        if let Some(notifier) = self.notifier.take() {
+            notifier.finish();
+        }
         self.display.finish()
     }
 
@@ -172,6 +185,9 @@ impl Follower {
     fn recorded(&mut self, now: Time, event: &Event) {
         self.run.step(now, event);
         self.tell(event);
+        if self.notifier.as_mut().is_some_and(|notifier| notifier.recorded(&self.run)) {
+            self.display.ring();
+        }
         self.projection.wanted = true;
         if !runs_gates(&self.run) && std::mem::take(&mut self.gate.wanted) {
             self.display.gate(None);

@@ -1,12 +1,15 @@
 //! `status`: the state of a run, as text for users and as JSON for programs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::tz::TimeZone;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::{AttemptView, LevelView, RunView, TaskView, WorkerView};
+use mahabharatha_sys::container::Usage;
 use mahabharatha_sys::ui::{Paint, Style, fit, one_line, width};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::columns::{Cell, cell, columns, styled};
@@ -27,10 +30,27 @@ const MAX_SHOWN_MISMATCHES: usize = 10;
 #[derive(Debug, Clone, Default)]
 pub struct Details {
     pub ports: BTreeMap<u32, Vec<u16>>,
-    /// Names of the workers' containers, if they have any.
-    pub containers: BTreeMap<u32, String>,
+    /// The workers' containers, if they have any.
+    pub containers: BTreeMap<u32, ContainerView>,
     /// Last records of each worker's log.
     pub logs: BTreeMap<u32, Vec<LogRecord>>,
+}
+
+/// A worker's container.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContainerView {
+    pub name: String,
+    /// What it uses, if it runs.
+    #[serde(flatten)]
+    pub usage: Option<Usage>,
+}
+
+impl fmt::Display for ContainerView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        let Some(Usage { memory_bytes, memory_limit_bytes, cpu_percent }) = self.usage else { return Ok(()) };
+        write!(f, " ({} of {} MB, {cpu_percent:.0} % CPU)", memory_bytes >> 20, memory_limit_bytes >> 20)
+    }
 }
 
 /// The feature's task list in Claude Code, compared with the run.
@@ -209,7 +229,7 @@ fn tasks(view: &RunView, show: Show<'_>) -> String {
 
 fn workers(view: &RunView, show: Show<'_>) -> String {
     let ports = |worker: u32| show.details.and_then(|details| details.ports.get(&worker));
-    let containers = show.details.map(|details| &details.containers).filter(|names| !names.is_empty());
+    let containers = show.details.map(|details| &details.containers).filter(|all| !all.is_empty());
     let said = |doing: &Doing| match doing.tokens {
         0 => one_line(&doing.what),
         tokens => format!("{} ({} so far)", one_line(&doing.what), count(tokens as usize, "token")),
@@ -218,12 +238,12 @@ fn workers(view: &RunView, show: Show<'_>) -> String {
         let ports: Vec<String> = ports(worker.id).into_iter().flatten().map(u16::to_string).collect();
         let mut row = vec![
             cell(worker.id),
-            status_cell(worker.status),
+            status_cell(if worker.retiring { "retiring" } else { worker.status }),
             cell(worker.task.as_ref().map(|task| task.as_str()).unwrap_or_default()),
             cell(worker.pid.map(|pid| pid.to_string()).unwrap_or_default()),
         ];
         row.extend(show.details.map(|_| cell(ports.join(","))));
-        row.extend(containers.map(|names| cell(names.get(&worker.id).cloned().unwrap_or_default())));
+        row.extend(containers.map(|all| cell(all.get(&worker.id).map(ToString::to_string).unwrap_or_default())));
         if !show.doing.is_empty() {
             row.push(cell(show.doing.get(&worker.id).map(said).unwrap_or_default()));
         }

@@ -1,13 +1,14 @@
-//! A run as lines of JSON (`run --json`, `merge --json`): one object per change, with the words of `status --json`.
+//! A run as lines of JSON (`run`, `attach` and `merge --json`): one object per change, in the words of `status --json`.
 //!
 //! `docs/json.md` describes them. A change that breaks a reader raises `VERSION`.
 
 use std::mem::{Discriminant, discriminant};
 
-use mahabharatha_core::ids::{Level, Time};
+use mahabharatha_core::ids::{Level, TaskId, Time};
 use mahabharatha_core::run::event::{GateFailure, Note};
 use mahabharatha_core::run::{Event, LevelState, LevelStatus, Run, TaskState, TaskStatus};
 use mahabharatha_core::view::{RunView, Stamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -28,7 +29,57 @@ pub fn log_event(line: &Line) -> String {
         Severity::Warn => "warn",
         Severity::Error => "error",
     };
-    event_line(line.at, "log", json!({ "severity": severity, "message": line.text }))
+    event_line(line.at, "log", Log { severity, message: &line.text })
+}
+
+/// Something that people are told.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Log<'a> {
+    /// `info`, `warn` or `error`.
+    severity: &'static str,
+    message: &'a str,
+}
+
+/// The end of the command that prints the events.
+#[derive(Serialize, JsonSchema)]
+pub struct Ended {
+    /// The exit code.
+    pub code: u8,
+    /// The exit code as a word.
+    pub kind: &'static str,
+    pub error: Option<Failure>,
+}
+
+/// An error, as every command prints it under `--json`.
+#[derive(Serialize, JsonSchema)]
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// The exit code as a word.
+    pub kind: &'static str,
+    /// What went wrong.
+    pub message: String,
+    /// More lines: where, or what exactly.
+    pub details: Vec<String>,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+/// A gate or verification that failed on the merged work.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FailedGate<'a> {
+    /// Null on the base.
+    level: Option<Level>,
+    gate: &'a str,
+    required: bool,
+    /// The task whose verification it is.
+    task: Option<&'a TaskId>,
+    command: &'a str,
+    /// Whether it ran in a clean checkout.
+    clean: bool,
+    output: &'a str,
+    /// The likely cause.
+    cause: Option<&'a str>,
 }
 
 /// Finds out what each event changed. Remembers only the part of the run that this needs.
@@ -115,7 +166,7 @@ fn whole_run(run: &Run) -> String {
     event_line(run.updated_at(), "run", RunView::of(run))
 }
 
-fn failed_gate(event: &Event) -> impl Iterator<Item = Value> {
+fn failed_gate(event: &Event) -> impl Iterator<Item = FailedGate<'_>> {
     let (level, failures, required): (Option<Level>, &[GateFailure], bool) = match event {
         Event::BaseChecked { red, .. } => (None, red, true),
         Event::GateFailed { level, failure, .. } => (Some(*level), std::slice::from_ref(failure), true),
@@ -124,10 +175,8 @@ fn failed_gate(event: &Event) -> impl Iterator<Item = Value> {
     };
     failures.iter().map(move |failure| {
         let GateFailure { gate, command, output, cause, task, clean, staging: _ } = failure;
-        json!({
-            "level": level, "gate": gate, "required": required, "task": task, "command": command, "clean": clean,
-            "output": output, "cause": cause,
-        })
+        let (task, cause, clean) = (task.as_ref(), cause.as_deref(), *clean);
+        FailedGate { level, gate, required, task, command, clean, output, cause }
     })
 }
 

@@ -6,8 +6,8 @@ use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::event::{
-    Accepted, Backoff, BackoffStrategy, Candidate, CleanGates, Command, FailCause, GateFailure, GatePass, Intent,
-    JobEnd, JobReport, Obstacle, Policy, Setup,
+    Accepted, Amend, Backoff, BackoffStrategy, Candidate, CleanGates, Command, FailCause, GateFailure, GatePass,
+    Intent, JobEnd, JobReport, Obstacle, Policy, Setup,
 };
 use mahabharatha_core::run::{Effect, EffectId, Event, Run};
 use mahabharatha_core::spec::GraphFile;
@@ -49,9 +49,11 @@ pub fn policy() -> Policy {
         max_usd: Some(20.0),
         max_usd_per_task: None,
         onto_staging: false,
+        approval: false,
         clean_gates: CleanGates::Last,
         heeds_limits: true,
         accepted: Accepted::default(),
+        amend: Amend::Ask,
         isolation: Isolation::Off,
     }
 }

@@ -94,6 +94,7 @@ impl Participant<'_> {
                 .hint(format!("mahabharatha task start -f {}", paths.feature()))
         })?;
         drop(records);
+        super::undo::refuse_undone(&run)?;
         let options = options(lease, Intent::Session(None));
         let (display, config) = (Display::start(ui, options.streams), specs::load_config(project)?);
         let isolation = run.policy().isolation;
@@ -105,7 +106,7 @@ impl Participant<'_> {
         // An ended run resumes with the configuration of today, so only with one that was accepted.
         let is_accepted = run.unaccepted(&session.config.accepted()).is_empty();
         if lease.drives && !is_open(&run) && is_accepted {
-            let event = session.resumed(Intent::Session(None))?;
+            let event = session.resumed(Intent::Session(None), Some(&run))?;
             record(&mut run, &mut journal, now(), &event)?;
         }
         let opening = Opening::of(&run);

@@ -1,10 +1,11 @@
 //! Sends commands to a run that another process drives, and applies them to a run that no process drives.
 
+use mahabharatha_core::config::Ports;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::names::suggestion;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event, TaskBudget};
-use mahabharatha_core::run::{Run, TaskStatus, record};
+use mahabharatha_core::run::{End, Run, TaskStatus, record};
 use mahabharatha_core::view::RunView;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
@@ -13,6 +14,7 @@ use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
 use mahabharatha_sys::store::spool::{self, Asked};
 
+use super::undo::refuse_undone;
 use super::{now, rebuild};
 use crate::host::jobs;
 use crate::lease::Lease;
@@ -64,11 +66,38 @@ pub fn show_planning_cost(place: &Place) -> Result<()> {
 
 /// Sends a command to the process that drives the run, or applies it here if there is none.
 pub fn send(place: &Place, command: &Command) -> Result<Answer> {
-    read_run(place)?;
+    refuse_undone(&read_run(place)?)?;
     match spool::ask(place.paths.dir(), &place.paths.holder_file(), command)? {
         Asked::Answered(answer) => Ok(answer),
         Asked::TookLock { lock, request } => apply(place, &lock, request, command),
     }
+}
+
+/// Sends a command to the process that drives the run; fails if there is none.
+pub fn send_to_driver(place: &Place, command: &Command) -> Result<Answer> {
+    let not_driven = || {
+        Error::new(Kind::Invalid, format!("no process drives {}", place.feature))
+            .hint(format!("Start or resume it: mahabharatha run {}", place.feature))
+    };
+    read_run(place)?;
+    if !is_driven(place)? {
+        return Err(not_driven());
+    }
+    match spool::ask(place.paths.dir(), &place.paths.holder_file(), command)? {
+        Asked::Answered(answer) => Ok(answer),
+        Asked::TookLock { .. } => Err(not_driven()),
+    }
+}
+
+/// Sets the number of workers of the run. Ports for more workers must be free.
+pub fn scale(place: &Place, workers: u32, ports: &Ports) -> Result<Answer> {
+    let run = read_run(place)?;
+    if run.ended() == Some(&End::Completed) {
+        return Err(Error::new(Kind::Invalid, format!("{} is completed; it has no workers", place.feature)));
+    }
+    let added = workers.saturating_sub(run.workers().len() as u32);
+    drop(place.project.lease_ports(ports, added)?);
+    send(place, &Command::Scale { workers })
 }
 
 fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) -> Result<Answer> {
@@ -92,10 +121,10 @@ pub fn is_driven(place: &Place) -> Result<bool> {
     Ok(FeatureLock::holder(place.paths.dir())?.is_some())
 }
 
-/// Requeues tasks, all blocked ones if none is named, and deletes the refs of the commits that are to be replaced.
-pub fn retry(place: &Place, tasks: Vec<TaskId>, max_usd: Option<f64>) -> Result<Answer> {
+/// Requeues tasks, all blocked ones if none is named, with the user's note to each of them, and deletes the refs of the commits that are to be replaced.
+pub fn retry(place: &Place, tasks: Vec<TaskId>, max_usd: Option<f64>, note: Option<String>) -> Result<Answer> {
     let before = read_run(place)?;
-    let answer = send(place, &Command::Retry { tasks, budget: Some(TaskBudget { max_usd }) })?;
+    let answer = send(place, &Command::Retry { tasks, budget: Some(TaskBudget { max_usd }), note })?;
     let git = Git::repository(place.project.common_dir());
     for task in &answer.accepted {
         if let Some(TaskStatus::Completed { commit, .. }) = before.task(task).map(|state| &state.status)

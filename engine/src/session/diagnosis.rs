@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mahabharatha_core::ids::Oid;
+use mahabharatha_core::ids::{Oid, WorkerId};
 use mahabharatha_core::run::event::TaskCommit;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_core::view::RunView;
@@ -17,12 +17,14 @@ use super::{control, rebuild};
 use crate::host::{cleanup, jobs};
 use crate::lease::Lease;
 use crate::report::debug::{
-    Alive, Findings, JournalState, KeptWork, LockState, LostWork, SessionState, TroubledTask, WorktreeState,
+    Alive, BaseState, Findings, JournalState, KeptWork, LockState, LostWork, SessionState, TroubledTask, WorktreeState,
     blockers_of,
 };
 use crate::report::files;
 use crate::report::hypotheses::hypotheses;
+use crate::report::moments::moments;
 use crate::report::projection::projection;
+use crate::report::text::branch_name;
 
 /// Examines a feature, or only one of its tasks.
 pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
@@ -55,9 +57,11 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         },
         sessions: sessions.into_iter().map(|Lease { session, drives, .. }| SessionState { session, drives }).collect(),
         projection: if holder.is_some() { "in use" } else { projection_state(place, run) },
-        lack_of_space: [paths.dir(), &place.project.home()].into_iter().find_map(lack_of_space),
+        lack_of_space: [paths.dir(), &place.project.home(), &paths.worktrees()].into_iter().find_map(lack_of_space),
         workers: alive(paths.dir()),
+        base: run.map(|run| base_state(place, run)).transpose()?,
         worktrees: worktrees(place, run)?,
+        timeline: moments(examined.records.iter().map(|record| (record.at, &record.event)), task),
         wip: kept_work(place, task)?,
         lost: run.map(|run| lost_work(place, run)).transpose()?.unwrap_or_default(),
         tasks: view.as_ref().map(|view| troubled_tasks(view, run, task)).unwrap_or_default(),
@@ -65,10 +69,12 @@ pub fn examine_feature(place: &Place, task: Option<&str>) -> Result<Findings> {
         hypotheses: Vec::new(),
     };
     if let Some(task) = task {
-        findings.blockers.retain(|blocker| blocker.what == task);
+        let level = run.and_then(|run| run.graph().tasks().iter().find(|known| known.id.as_str() == task));
+        let level = level.map(|task| format!("level {}", task.level)).unwrap_or_default();
+        findings.blockers.retain(|blocker| blocker.what == task || blocker.what == level);
         findings.lost.retain(|lost| lost.task == task);
     }
-    findings.hypotheses = hypotheses(&findings);
+    findings.hypotheses = hypotheses(&findings, run);
     Ok(findings)
 }
 
@@ -110,16 +116,53 @@ fn alive(feature_dir: &Path) -> Vec<Alive> {
 
 fn worktrees(place: &Place, run: Option<&Run>) -> Result<Vec<WorktreeState>> {
     let git = place.project.git();
+    let base = run.and_then(Run::current_level).and_then(|level| level.base.clone());
     let state = |leftover: cleanup::Leftover| match leftover.what {
-        cleanup::What::Worktree(path) => Some(WorktreeState {
-            files: path.is_dir(),
-            known_to_git: git.worktree_git_dir(&path).is_some(),
-            precious: leftover.precious,
-            path,
-        }),
+        cleanup::What::Worktree(path) => {
+            let branch = git.worktree_branch(&path);
+            let tip = branch.as_deref().and_then(|branch| git.resolve_ref(branch).ok()?);
+            Some(WorktreeState {
+                files: path.is_dir(),
+                known_to_git: git.worktree_git_dir(&path).is_some(),
+                problem: wrong_branch(place, &path, branch.as_deref()),
+                at_level_base: tip.is_some() && tip == base,
+                precious: leftover.precious,
+                branch,
+                path,
+            })
+        }
         _ => None,
     };
     Ok(cleanup::leftovers(&place.project, &place.paths, run, false)?.into_iter().filter_map(state).collect())
+}
+
+/// Says which branch a worker's worktree is on if it is not the worker's. Until its first attempt it is on none.
+fn wrong_branch(place: &Place, worktree: &Path, branch: Option<&str>) -> Option<String> {
+    let name = worktree.file_name()?.to_str()?;
+    let worker = name.strip_prefix("worker-")?.parse().ok().map(WorkerId)?;
+    let expected = place.paths.worker_branch(worker);
+    let branch = branch.filter(|branch| *branch != expected)?;
+    Some(format!("it is on {}, not on {}", branch_name(branch), branch_name(&expected)))
+}
+
+/// Tells whether the branch that levels land on still contains what the run put there.
+fn base_state(place: &Place, run: &Run) -> Result<BaseState> {
+    let (git, name) = (place.project.git(), run.landing_branch());
+    let tip = git.resolve_ref(&name)?;
+    let landed = run.levels().iter().rev().find_map(|level| match &level.status {
+        LevelStatus::Merged { commit, .. } => Some((commit, format!("level {}", level.level))),
+        _ => None,
+    });
+    let began = || {
+        (run.has_begun() && !run.policy().onto_staging).then(|| (&run.setup().start, "the start of the run".to_owned()))
+    };
+    let problem = match (landed.or_else(began), &tip) {
+        (None, _) => None,
+        (Some(_), None) => Some("it is gone".to_owned()),
+        (Some((commit, what)), Some(tip)) => (!git.is_ancestor(commit, tip).unwrap_or(false))
+            .then(|| format!("it does not contain {}, {what}", commit.short())),
+    };
+    Ok(BaseState { branch: branch_name(&name).to_owned(), commit: tip.map(|tip| tip.to_string()), problem })
 }
 
 /// Returns the refs of saved work that is not merged.
@@ -163,6 +206,7 @@ fn troubled_tasks(view: &RunView, run: Option<&Run>, only: Option<&str>) -> Vec<
             id: task.id.to_string(),
             status: task.status,
             reason: task.reason.clone(),
+            question: task.question.clone(),
             verification: verification(&task.id).unwrap_or_default(),
             attempts: task.attempts.clone(),
         })

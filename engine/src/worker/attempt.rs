@@ -41,6 +41,8 @@ pub struct Attempt<'a> {
     pub cost: Cost,
     pub decisions: Vec<String>,
     pub suppressed_secrets: Vec<Suppression>,
+    /// Time that the verification which passed took.
+    verification: Option<Duration>,
 }
 
 /// How the agent's run ended.
@@ -65,6 +67,7 @@ impl<'a> Attempt<'a> {
             cost: Cost::default(),
             decisions,
             suppressed_secrets,
+            verification: None,
         }
     }
 
@@ -136,12 +139,13 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
-        let Attempt { warnings, hint, decisions, cost, mut suppressed_secrets, .. } = self;
+        let Attempt { warnings, hint, decisions, cost, mut suppressed_secrets, verification, .. } = self;
         if !matches!(end, JobEnd::Done { .. }) {
             suppressed_secrets.clear();
         }
         let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
-        JobReport { wip, warnings, hint, decisions, suppressed_secrets, ..bare }.with_cost(cost)
+        let verification_ms = verification.map(|took| took.as_millis() as u64);
+        JobReport { wip, verification_ms, warnings, hint, decisions, suppressed_secrets, ..bare }.with_cost(cost)
     }
 
     fn run_agent(&mut self) -> Result<AgentEnd> {
@@ -207,7 +211,7 @@ impl<'a> Attempt<'a> {
             (true, _, _) => AgentEnd::Stalled(agent.last_words(&ended)),
             (_, true, _) => AgentEnd::TimedOut(agent.last_words(&ended)),
             (_, _, true) => AgentEnd::Cancelled,
-            _ => AgentEnd::Finished(match sandbox.casualty() {
+            _ => AgentEnd::Finished(match sandbox.memory_failure() {
                 Some(why) => AgentOutcome::Failed(format!("The agent failed: {why}")),
                 None => agent.outcome(&ended),
             }),
@@ -344,11 +348,11 @@ impl<'a> Attempt<'a> {
                 let (cause, strays) = (FailCause::Verification, planted.strays);
                 return Ok(Err(JobEnd::Failed { cause, feedback, strays }));
             }
-            Verdict::Passed if !planted.strays.is_empty() => {
+            Verdict::Passed(_) if !planted.strays.is_empty() => {
                 let feedback = self.stray_feedback(&planted, &Changes::default());
                 return Ok(Err(JobEnd::Failed { cause: FailCause::Strays, feedback, strays: planted.strays }));
             }
-            Verdict::Passed => {}
+            Verdict::Passed(took) => self.verification = took,
         }
         crash::point(|| "before the commit");
         let git = private_git(spec)?;

@@ -30,6 +30,7 @@ pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
         // The worktree was removed along with its work: vacate the slot, or every file would be saved as deleted.
         start::vacate(&spec)?;
     }
+    sandbox::end_earlier(&spec)?;
     let (_, warnings) = start::start(&spec, job_dir)?;
     start::occupy(&spec, &Guard::look(&spec))?;
     Log::open(&spec).info("claimed", &format!("base {}", spec.job.base));
@@ -101,7 +102,7 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
         }
         if check.passed() {
             check.verification = match verify::verify(&spec, job_dir, attempt.cancel, attempt.log)? {
-                Verdict::Passed => None,
+                Verdict::Passed(_) => None,
                 Verdict::Failed { feedback, denial } => {
                     Some(denial.into_iter().fold(feedback, |text, denial| format!("{text}\n{denial}")))
                 }
@@ -189,6 +190,7 @@ fn occupied<'a>(spec: &'a JobSpec, job_dir: &Path) -> Result<(Pristine, Guard<'a
         return Err(Error::new(Kind::Invalid, message)
             .hint(format!("Create it again: mahabharatha task claim {}", spec.job.task)));
     }
+    sandbox::end_earlier(spec)?;
     sandbox::restore_git_link(spec, job_dir)?;
     start::occupied(spec)?.ok_or_else(|| {
         Error::new(Kind::Invalid, format!("the worktree of {} is not ready", spec.job.task))

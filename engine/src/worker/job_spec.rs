@@ -113,6 +113,8 @@ impl Limits {
 pub struct Logs {
     pub worker: PathBuf,
     pub task: PathBuf,
+    /// Size at which a log is rotated.
+    pub max_bytes: u64,
 }
 
 const SLOTS: &str = "slots";

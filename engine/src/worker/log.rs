@@ -1,30 +1,34 @@
 //! Log of an attempt, one JSON record per line, read by users and by `logs`.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use mahabharatha_sys::proc::Lines;
+use mahabharatha_core::secrets::Redactor;
+use mahabharatha_sys::proc::{Lines, base_env};
 use mahabharatha_sys::store::atomic::make_projected_dir;
-use mahabharatha_sys::store::state_file;
+use mahabharatha_sys::store::log_file::LogFile;
 use serde_json::{Map, Value, json};
 
 use super::job_spec::JobSpec;
 
 /// Longer lines of output are cut.
 const MAX_LINE_BYTES: usize = 4096;
+/// Bytes beyond which a line is cut before secrets are looked for, so that no part of one is left at the cut.
+const MAX_RAW_LINE_BYTES: usize = 2 * MAX_LINE_BYTES;
 /// Most lines and bytes that one program may write into the log.
 const MAX_LINES: u32 = 20_000;
 const MAX_BYTES: usize = 2 << 20;
 
-/// Writes each event into the worker's log and the task's log. Write errors are ignored, so they never stop an attempt.
+/// Writes each event into the worker's log and the task's log, without secrets. Write errors are ignored, so they never
+/// stop an attempt.
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
 
 struct Inner {
-    files: Vec<File>,
+    files: Vec<Mutex<LogFile>>,
+    redactor: Redactor,
     /// Fields in every record that name the worker, task and attempt.
     origin: Map<String, Value>,
 }
@@ -52,24 +56,29 @@ impl Log {
     pub fn open(spec: &JobSpec) -> Log {
         let job = &spec.job;
         let origin = json!({ "worker": job.worker.0, "task": job.task, "attempt": job.attempt.0 });
-        Log::to(&[&spec.logs.worker, &spec.logs.task], origin)
+        let passed = [spec.env_pass.as_slice(), &spec.agent.env_pass].concat();
+        Log::to(&[&spec.logs.worker, &spec.logs.task], origin, spec.logs.max_bytes, redactor(&passed))
     }
 
     /// Opens these log files; `origin` is an object whose fields are added to every record.
-    pub fn to(paths: &[&Path], origin: Value) -> Log {
-        let files = paths.iter().filter_map(|path| append(path).ok()).collect();
+    pub fn to(paths: &[&Path], origin: Value, max_bytes: u64, redactor: Redactor) -> Log {
+        let files = paths.iter().filter_map(|path| open(path, max_bytes).ok()).map(Mutex::new).collect();
         let origin = origin.as_object().cloned().unwrap_or_default();
-        Log(Arc::new(Inner { files, origin }))
+        Log(Arc::new(Inner { files, redactor, origin }))
     }
 
     pub fn write(&self, level: Severity, event: &str, message: &str) {
+        self.write_redacted(level, event, &self.0.redactor.clone().redact(message));
+    }
+
+    fn write_redacted(&self, level: Severity, event: &str, message: &str) {
         let mut record =
             Map::from_iter([("ts".to_owned(), json!(Timestamp::now())), ("level".to_owned(), json!(level.as_str()))]);
         record.extend(self.0.origin.clone());
         record.extend([("event".to_owned(), json!(event)), ("message".to_owned(), json!(message))]);
         let line = format!("{}\n", Value::Object(record));
-        for mut file in &self.0.files {
-            let _ = file.write_all(line.as_bytes());
+        for file in &self.0.files {
+            let _ = file.lock().unwrap_or_else(PoisonError::into_inner).append(line.as_bytes());
         }
     }
 
@@ -80,13 +89,17 @@ impl Log {
     /// Returns a writer for a program's output that logs one event per line.
     pub fn lines(&self, event: &'static str) -> impl Write + Send + 'static {
         let (log, mut lines, mut bytes) = (self.clone(), MAX_LINES, MAX_BYTES);
-        Lines::new(MAX_LINE_BYTES, move |line| {
-            let text = String::from_utf8_lossy(line);
-            if lines == 0 || bytes == 0 || text.trim().is_empty() {
+        let mut redactor = self.0.redactor.clone();
+        Lines::new(MAX_RAW_LINE_BYTES, move |line| {
+            if lines == 0 || bytes == 0 || line.trim_ascii().is_empty() {
                 return;
             }
-            log.write(Severity::Debug, event, text.trim_end());
-            (lines, bytes) = (lines - 1, bytes.saturating_sub(line.len()));
+            let text = String::from_utf8_lossy(line);
+            let text = redactor.redact(text.trim_end());
+            let end = (0..=text.len().min(MAX_LINE_BYTES)).rev().find(|end| text.is_char_boundary(*end));
+            let text = &text[..end.unwrap_or(0)];
+            log.write_redacted(Severity::Debug, event, text);
+            (lines, bytes) = (lines - 1, bytes.saturating_sub(text.len().max(1)));
             if lines == 0 || bytes == 0 {
                 log.write(Severity::Warn, event, "[… there is more output than the log takes …]");
             }
@@ -94,11 +107,19 @@ impl Log {
     }
 }
 
-fn append(path: &Path) -> io::Result<File> {
+/// Returns what takes secrets out of logs, also the values of passed variables with secret names.
+pub fn redactor(passed: &[String]) -> Redactor {
+    let variables =
+        base_env(passed).into_iter().filter(|(name, _)| passed.iter().any(|passed| name == passed.as_str()));
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    Redactor::new(variables.map(|(name, value)| (text(name), text(value))))
+}
+
+fn open(path: &Path, max_bytes: u64) -> io::Result<LogFile> {
     if let Some(dir) = path.parent() {
         make_projected_dir(dir).map_err(io::Error::other)?;
     }
-    state_file::open_to_append(path)
+    LogFile::at(path, max_bytes)
 }
 
 #[cfg(test)]
@@ -113,7 +134,8 @@ mod tests {
     fn logged(pieces: &[Vec<u8>]) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("logs/worker-0.jsonl");
-        let log = Log::to(&[&path], json!({ "worker": 0, "task": "A", "attempt": 1 }));
+        let origin = json!({ "worker": 0, "task": "A", "attempt": 1 });
+        let log = Log::to(&[&path], origin, u64::MAX, Redactor::default());
         let mut lines = log.lines("output");
         pieces.iter().for_each(|piece| lines.write_all(piece).unwrap());
         drop(lines);
@@ -133,6 +155,13 @@ mod tests {
                 prop_assert!(record["message"].as_str().is_some_and(|message| !message.trim().is_empty()));
             }
         }
+    }
+
+    #[test]
+    fn a_secret_is_not_cut_in_half_but_replaced() {
+        let token = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let text = logged(&[format!("{} {token}\n", "x".repeat(MAX_LINE_BYTES - 20)).into_bytes()]);
+        assert!(!text.contains("ghp_") && text.contains("[redacted: github"), "{text}");
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod progress;
 mod prompt;
 mod sandbox;
 mod secrets;
+mod snapshot;
 mod start;
 pub mod subagents;
 pub mod trial;
@@ -37,7 +38,7 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::run::event::{JobEnd, JobReport};
 
 use attempt::Attempt;
-pub use log::{Log, Severity};
+pub use log::{Log, Severity, redactor};
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
@@ -53,6 +54,7 @@ pub use job_spec::{FILE as JOB_SPEC, JobSpec, Limits, Logs, PromptContext, Rules
 pub use ownership::owner;
 pub use progress::Progress;
 pub use secrets::{feedback as secret_feedback, scan as scan_secrets};
+pub use snapshot::{Running, Snapshot, snapshot};
 pub use start::{occupant, occupants, save_leftovers};
 
 const RESULT: &str = "result.json";

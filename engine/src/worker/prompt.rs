@@ -32,6 +32,7 @@ pub fn prompt(spec: &JobSpec, workdir: &Path) -> Prompt {
         max_attempts: spec.context.max_attempts,
         feedback: job.carry.feedback.as_deref(),
         note: job.carry.note.as_deref(),
+        notes: &job.notes,
         wip_ref: job.carry.wip.as_ref().map(Oid::as_str),
         fix: match &job.purpose {
             Purpose::Build => None,

@@ -23,7 +23,8 @@ use crate::confinement;
 const FEEDBACK_BYTES: (usize, usize) = (6 * 1024, 10 * 1024);
 
 pub enum Verdict {
-    Passed,
+    /// With the time that the command took, if there is one.
+    Passed(Option<Duration>),
     Failed {
         feedback: String,
         /// What the sandbox kept the command from, for the user only.
@@ -37,7 +38,7 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     let command = spec.task.verification.command.trim();
     if command.is_empty() {
         log.info("verification", "there is no verification command");
-        return Ok(Verdict::Passed);
+        return Ok(Verdict::Passed(None));
     }
     let before = snapshot(spec);
     let staged = Pristine::read(&spec.slot_file("scratch"))?;
@@ -56,7 +57,7 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     }
     if ended.success() {
         log.info("verification", &format!("passed after {:.1} s: {command}", ended.duration.as_secs_f64()));
-        return Ok(Verdict::Passed);
+        return Ok(Verdict::Passed(Some(ended.duration)));
     }
     let how = if ended.timed_out {
         format!("did not end within {} s", spec.task.verification.timeout_seconds)

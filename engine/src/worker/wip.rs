@@ -81,7 +81,7 @@ pub fn save(wip_ref: &WipRef<'_>, git: &Git, owned: &[&RepoPath], others: &[&Rep
     Ok(kept)
 }
 
-fn can_be_saved(root: &Path, path: &RepoPath, warnings: &mut Vec<String>) -> bool {
+pub(super) fn can_be_saved(root: &Path, path: &RepoPath, warnings: &mut Vec<String>) -> bool {
     let Ok(found) = fs::symlink_metadata(path.under(root)) else {
         // Deleted, which is a change too.
         return true;

@@ -10,7 +10,11 @@ use super::machine;
 
 pub const PATH: &str = ".mahabharatha/config.yaml";
 
+/// For editors, which complete and check the configuration by it. It belongs to the program's version, so git ignores it.
+pub const SCHEMA_PATH: &str = ".mahabharatha/config.schema.json";
+
 const HEAD: &str = "\
+# yaml-language-server: $schema=config.schema.json
 # How mahabharatha works on this project; `mahabharatha doctor` checks it.
 # Written by `mahabharatha init` from what it found. Edit it as you like.
 ";

@@ -32,7 +32,8 @@ services:
     build:
       context: ..
       dockerfile: .devcontainer/Dockerfile
-    image: mahabharatha-worker
+      args:
+        BASE: ${MAHABHARATHA_BASE_IMAGE:-}
     init: true
     command: sleep infinity
     working_dir: /workspace

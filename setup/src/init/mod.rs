@@ -36,6 +36,7 @@ use mahabharatha_engine::claude::commands::Home;
 use mahabharatha_engine::claude::groups::{Group, Placed, Selection};
 use mahabharatha_engine::claude::install::{self, Plan};
 use mahabharatha_engine::report::placed::{self, Operation};
+use mahabharatha_engine::report::schema;
 use mahabharatha_engine::specs;
 use mahabharatha_sys::error::{Error, Kind, Result, io};
 use mahabharatha_sys::proc;
@@ -278,6 +279,7 @@ struct Source<'a> {
 fn follows_from(root: &Path, source: Source<'_>, warnings: &mut Vec<String>) -> Vec<NewFile> {
     let Source { survey, record, config, selection } = source;
     let mut files = vec![NewFile::ours(config::PATH, config::text(survey, is_there, proc::is_set, machine::exists))];
+    files.push(NewFile::ours(config::SCHEMA_PATH, format!("{:#}\n", schema::config())));
     // The same content that a run writes where the file is missing.
     if !root.join(IGNORE).exists() {
         files.push(NewFile::ours(IGNORE, projection::IGNORE));

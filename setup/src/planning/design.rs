@@ -15,7 +15,7 @@ use mahabharatha_engine::confinement::Confinement;
 use mahabharatha_engine::host::jobs;
 use mahabharatha_engine::report::files::{self as report_files, Checkpoint};
 use mahabharatha_engine::report::plan::render_plan;
-use mahabharatha_engine::report::text::{branch_name, cost_phrase, count, graph_size};
+use mahabharatha_engine::report::text::{amount, branch_name, cost_phrase, count, graph_size};
 use mahabharatha_engine::report::{extended, human_duration};
 use mahabharatha_engine::session::{self, control};
 use mahabharatha_engine::specs;
@@ -24,10 +24,10 @@ use mahabharatha_sys::proc;
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::journal::Journal;
 use mahabharatha_sys::store::locks::FeatureLock;
-use mahabharatha_sys::ui::Ui;
+use mahabharatha_sys::ui::{Style, Ui};
 use serde_json::json;
 
-use super::approval::{ApprovalStatus, approval_line, approval_status};
+use super::approval::{ApprovalStatus, approval_line, approval_status, approve};
 use super::architect::ask_architect;
 use super::asker::{Asker, Role};
 use super::client_session::{count_session, end_in_session};
@@ -45,6 +45,8 @@ pub struct DesignOptions {
     pub commit: Option<bool>,
     /// Also without approved requirements, or if a run has begun.
     pub force: bool,
+    /// Ask once for all: requirements, design and the run that follows.
+    pub with_run: bool,
 }
 
 /// Author of the design.
@@ -58,8 +60,9 @@ pub enum DesignAuthor {
     Form,
 }
 
-/// Designs a feature; relative paths start at `directory`. Returns the problems of a design that is not valid.
-pub fn design(place: &Place, ui: &Ui, directory: &Path, options: &DesignOptions) -> Result<Result<(), Vec<Problem>>> {
+/// Designs a feature; relative paths start at `directory`. Returns whether the user wants it committed, or the problems of
+/// a design that is not valid.
+pub fn design(place: &Place, ui: &Ui, directory: &Path, options: &DesignOptions) -> Result<Result<bool, Vec<Problem>>> {
     let _lock = FeatureLock::try_acquire(place.paths.dir(), &place.paths.holder_file())?
         .map_err(|holder| holder.refusal(&place.feature))?;
     jobs::end_escaped(&place.paths.planning_mark());
@@ -69,7 +72,7 @@ pub fn design(place: &Place, ui: &Ui, directory: &Path, options: &DesignOptions)
         Ok((designed, author, cost)) => designing.finish(&designed, &author, cost).map(Ok),
         Err(problems) => Ok(Err(problems)),
     };
-    let is_completed = |drawn: &Result<(), _>| drawn.is_ok() && options.author != DesignAuthor::Form;
+    let is_completed = |drawn: &Result<bool, _>| drawn.is_ok() && options.author != DesignAuthor::Form;
     let drawn = show_in_task_list(ui, place, Phase::Design, work, is_completed);
     // A failed design has a cost too.
     let shown = control::show_planning_cost(place);
@@ -108,8 +111,10 @@ impl<'a> Designing<'a> {
         let start = session::start_commit(&place.project, run.as_ref())?;
         let run_cost = run.as_ref().map(Run::attempts_cost).unwrap_or_default();
         let begun = run.filter(Run::has_begun);
-        if !options.force {
+        if !options.force && !options.with_run {
             check_requirements(place, approval_status)?;
+        }
+        if !options.force {
             check_not_begun(place, begun.as_ref())?;
         }
         let committing = committing(ui, options)?;
@@ -204,7 +209,7 @@ impl<'a> Designing<'a> {
     }
 
     fn confirm(&self, question: &str) -> Result<bool> {
-        match self.ui.confirm(question, "--commit or --no-commit") {
+        match self.ui.confirm(question, if self.options.with_run { "--yes" } else { "--commit or --no-commit" }) {
             Ok(yes) => Ok(yes),
             // Do not fail: the design exists and may have cost money.
             Err(unanswered) if unanswered.ended => {
@@ -215,7 +220,8 @@ impl<'a> Designing<'a> {
         }
     }
 
-    fn finish(&self, designed: &Designed, author: &str, cost: Cost) -> Result<()> {
+    /// Shows the design, writes it, and commits it if the user wants that.
+    fn finish(&self, designed: &Designed, author: &str, cost: Cost) -> Result<bool> {
         let Place { project, feature, paths } = self.place;
         if read_document(&paths.requirements())?.unwrap_or_default() != self.requirements {
             self.ui.warn("the requirements changed meanwhile; the design follows the old requirements");
@@ -230,11 +236,15 @@ impl<'a> Designing<'a> {
             let commands = agent::commands(self.config, &tasks, None)?;
             self.ui.data(&render_plan(&plan, &designed.graph, &commands, self.ui.columns().unwrap_or(100)));
         }
-        let approval = approval_line(paths, self.approval_status);
+        // Approved before the files are made, since the document says who approved the requirements.
+        let approved_now = self.options.with_run && self.is_wanted(designed)?;
+        let status = if approved_now { ApprovalStatus::Approved } else { self.approval_status };
+        let approval = approval_line(paths, status);
         let keep_document = matches!(self.options.author, DesignAuthor::Graph(_));
         let provenance = Provenance { author, approval: &approval, keep_document };
         let collected = files::collect_files(project, paths, designed, &plan, &provenance)?;
-        let commit = self.commit(designed, &collected)?;
+        let wanted = if self.options.with_run { approved_now } else { self.is_wanted(designed)? };
+        let commit = if wanted { self.commit(designed, &collected)? } else { None };
         self.write(&collected, commit.as_ref())?;
         if self.committing == Committing::Yes {
             end_in_session(paths)?;
@@ -248,6 +258,9 @@ impl<'a> Designing<'a> {
         }
         self.tell(designed, &plan, &collected, commit.as_ref(), cost);
         let (design, graph) = (paths.design(), paths.graph());
+        if self.options.with_run {
+            return Ok(wanted);
+        }
         self.ui.note(&if is_form {
             format!(
                 "Fill in {} and {}, then: mahabharatha design {feature} --from-graph {}",
@@ -258,24 +271,60 @@ impl<'a> Designing<'a> {
         } else {
             format!("Next: mahabharatha run {feature} --dry-run, then mahabharatha run {feature}")
         });
-        Ok(())
+        Ok(wanted)
     }
 
-    /// Creates the commit with all files, not yet on the branch; `None` if the user wants none.
-    fn commit(&self, designed: &Designed, collected: &DesignFiles) -> Result<Option<Commit>> {
-        let Place { project, feature, .. } = self.place;
-        let stubs = count(designed.design.stubs.len(), "stub");
+    /// Returns whether the user wants the design committed. If a run is to follow, that approves the requirements too.
+    fn is_wanted(&self, designed: &Designed) -> Result<bool> {
+        let Place { project, paths, .. } = self.place;
+        if self.options.with_run {
+            self.show_whole(designed);
+        }
         let wanted = match self.committing {
             Committing::Yes => true,
             Committing::No => false,
             Committing::Asked => {
+                let stubs = count(designed.design.stubs.len(), "stub");
                 let branch = project.head_branch()?;
-                self.confirm(&format!("Commit the design and {stubs} to {}?", branch_name(&branch)))?
+                let branch = branch_name(&branch);
+                if self.options.with_run {
+                    self.confirm(&format!("Approve this, commit the design and {stubs} to {branch}, and run it?"))?
+                } else {
+                    self.confirm(&format!("Commit the design and {stubs} to {branch}?"))?
+                }
             }
         };
-        if !wanted {
-            return Ok(None);
+        if wanted && self.options.with_run {
+            if read_document(&paths.requirements())?.unwrap_or_default() != self.requirements {
+                return Err(Error::new(Kind::Invalid, "the requirements were changed after they were shown"));
+            }
+            approve(project, paths)?;
         }
+        Ok(wanted)
+    }
+
+    /// Shows what the user approves besides the plan: the requirements, the files of each task.
+    fn show_whole(&self, designed: &Designed) {
+        let tell = |text: &str| match self.ui.yes() {
+            true => self.ui.note(text),
+            // The user must see what to approve, even with `--quiet`.
+            false => self.ui.tell(Style::Plain, text),
+        };
+        tell(&format!("\n{}\nFiles:\n", self.requirements.trim()));
+        for task in designed.graph.tasks() {
+            let files = &task.spec.files;
+            let files: Vec<&str> = files.create.iter().chain(&files.modify).map(String::as_str).collect();
+            tell(&format!("  {}  {}", task.id, files.join(", ")));
+        }
+        if let Ok(planning) = self.place.paths.planning_cost() {
+            let limit = self.config.budget.max_usd.map(|usd| format!("; limit {usd:.2} USD")).unwrap_or_default();
+            tell(&format!("\nCost of planning: {}{limit}", amount(planning)));
+        }
+    }
+
+    /// Creates the commit with all files, not yet on the branch; `None` if there is nothing to commit.
+    fn commit(&self, designed: &Designed, collected: &DesignFiles) -> Result<Option<Commit>> {
+        let Place { project, feature, .. } = self.place;
         let files = files::to_commit(project, &self.place.paths, &collected.files)?;
         if files.is_empty() {
             self.ui.note("Git ignores the specs, so there is nothing to commit.");
@@ -308,6 +357,9 @@ impl<'a> Designing<'a> {
         let Place { feature, paths, .. } = self.place;
         let width = files::width(&designed.graph);
         let stubs: Vec<String> = designed.design.stub_files().map(|(path, _)| path).collect();
+        if self.ui.json() && self.options.with_run {
+            return;
+        }
         if self.ui.json() {
             let data = json!({
                 "feature": feature.as_str(), "design": paths.design(), "graph": paths.graph(), "stubs": stubs,

@@ -23,8 +23,8 @@ pub use design::{DesignAuthor, DesignOptions, check_requirements, design};
 pub use documents::read_document;
 pub use plan::{PlanOptions, Planned, plan};
 pub use scratch::ScratchCheckout;
-pub use signals::exit_on_signals;
 pub(crate) use signals::uninterrupted;
+pub use signals::{exit_on_signals, release_signals};
 pub use source::Source;
 
 /// Maximum length of a document, in bytes.

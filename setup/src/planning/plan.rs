@@ -37,6 +37,8 @@ pub struct PlanOptions {
     pub agent: Option<String>,
     /// Approve the requirements as they are.
     pub approve: bool,
+    /// Only a draft by an agent: ask the user nothing, neither the agent's questions nor for approval.
+    pub draft_only: bool,
 }
 
 /// Where the requirements stand after `plan`.
@@ -96,7 +98,9 @@ impl Planning<'_> {
             }
             self.save(text)?;
         }
-        self.decide(wrote, &mut cost)?;
+        if !options.draft_only {
+            self.decide(wrote, &mut cost)?;
+        }
         let status = approval_status(&place.project, &place.paths)?;
         Ok(Planned { status, gaps: Requirements::parse(&self.text()?).check(), cost })
     }
@@ -126,7 +130,8 @@ impl Planning<'_> {
                     Some(wish) => wish.to_owned(),
                     None => required(self.ui, "What do you want, and what for?", "")?,
                 };
-                let brief = Brief { feature: &self.place.feature, wish: &wish, current: existing };
+                let questions = !self.options.draft_only;
+                let brief = Brief { feature: &self.place.feature, wish: &wish, current: existing, questions };
                 let requirements = elicit(self.ui, &asker, &brief)?;
                 *cost += asker.cost();
                 requirements
@@ -157,6 +162,7 @@ impl Planning<'_> {
             }
             None => match Asker::default_one(Role::ProductOwner, config, &place.project, &place.paths) {
                 Ok(asker) => Ok(Author::Agent(Box::new(asker.after_run(self.run_cost)))),
+                Err(why) if self.options.draft_only => Err(why),
                 Err(why) => {
                     ui.note(&format!("No agent is asked: {}.", why.message()));
                     Ok(if ui.can_ask() { Author::Person } else { Author::Form })
@@ -236,7 +242,8 @@ impl Planning<'_> {
                 if wish.is_empty() {
                     return Ok(());
                 }
-                let brief = Brief { feature: &self.place.feature, wish: &wish, current: Some(&current) };
+                let (feature, current) = (&self.place.feature, Some(current.as_str()));
+                let brief = Brief { feature, wish: &wish, current, questions: true };
                 let requirements = elicit(self.ui, &asker, &brief)?;
                 *cost += asker.cost();
                 requirements

@@ -19,6 +19,8 @@ pub struct Brief<'a> {
     pub feature: &'a Feature,
     pub wish: &'a str,
     pub current: Option<&'a str>,
+    /// Whether the agent may ask the user.
+    pub questions: bool,
 }
 
 pub fn elicit(ui: &Ui, asker: &Asker<'_>, brief: &Brief<'_>) -> Result<Requirements> {
@@ -27,7 +29,7 @@ pub fn elicit(ui: &Ui, asker: &Asker<'_>, brief: &Brief<'_>) -> Result<Requireme
     let mut answers: Vec<(String, String)> = Vec::new();
     let mut complaint: Option<String> = None;
     for round in 0..MAX_ROUNDS {
-        let no_more_questions = !ui.can_ask() || round >= MAX_QUESTION_ROUNDS;
+        let no_more_questions = !brief.questions || !ui.can_ask() || round >= MAX_QUESTION_ROUNDS;
         let prompt = product_owner(&OwnerInput {
             feature: brief.feature,
             wish: brief.wish,

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use mahabharatha_sys::{proc, signals, ui};
 /// Temporary directory to remove on exit.
 static TEMP_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
 static WRITING: Mutex<()> = Mutex::new(());
+/// Whether a run listens for the signals now.
+static RELEASED: AtomicBool = AtomicBool::new(false);
 
 /// Keeps signals from ending the process while the guard is held.
 pub fn uninterrupted() -> MutexGuard<'static, ()> {
@@ -32,6 +35,9 @@ pub fn remove_on_exit(dir: &Path) {
 /// Installs the signal handler, which kills every program that was started and then exits.
 pub fn exit_on_signals(code: i32) -> Result<()> {
     let end = move |_, _| {
+        if RELEASED.load(Ordering::SeqCst) {
+            return;
+        }
         let _whole = uninterrupted();
         proc::end_descendants(Duration::ZERO);
         if let Some(dir) = TEMP_DIR.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -41,4 +47,9 @@ pub fn exit_on_signals(code: i32) -> Result<()> {
         std::process::exit(code);
     };
     signals::listen(end).map_err(Error::caused("cannot listen for signals"))
+}
+
+/// Leaves the signals to a run that follows in the same process.
+pub fn release_signals() {
+    RELEASED.store(true, Ordering::SeqCst);
 }

@@ -1,10 +1,9 @@
 //! Reads the wish for a feature from a text, a file or a GitHub issue.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::proc::{self, Cmd, bounded_text};
+use mahabharatha_sys::github::Gh;
 use mahabharatha_sys::project::Project;
 use mahabharatha_sys::store::projection;
 use mahabharatha_sys::ui::Ui;
@@ -20,10 +19,6 @@ pub enum Source {
     File(PathBuf),
     Issue(u64),
 }
-
-/// Variables that `gh` needs to log in and to find the repository.
-const GH_ENV: [&str; 6] = ["GH_TOKEN", "GITHUB_TOKEN", "GH_HOST", "GH_REPO", "GH_CONFIG_DIR", "XDG_CONFIG_HOME"];
-const GH_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn read_source(source: &Source, directory: &Path, project: &Project, ui: &Ui) -> Result<String> {
     let (text, name) = match source {
@@ -57,24 +52,17 @@ struct Issue {
 }
 
 fn read_issue(number: u64, root: &Path) -> Result<String> {
-    let failed = |what: String| Error::new(Kind::Failed, format!("cannot read issue {number}: {what}"));
-    let program = proc::find_program("gh").ok_or_else(|| {
-        Error::new(Kind::Preflight, "gh, which reads issues, was not found on PATH")
-            .hint("Install the GitHub CLI, or pass the text with --describe TEXT or --from FILE.")
-    })?;
+    let gh = Gh::find(root)
+        .map_err(|error| error.hint("Install it, or pass the text with --describe TEXT or --from FILE."))?;
     let number = number.to_string();
-    let cmd = Cmd::new(program).args(["issue", "view", &number, "--json", "title,body,url"]).cwd(root);
-    let env = proc::base_env(&GH_ENV.map(str::to_owned));
-    let limit = MAX_DOCUMENT_BYTES as usize;
-    let ended =
-        cmd.envs(env).timeout(GH_TIMEOUT).keep(2 * limit, 0).run().map_err(|error| failed(error.to_string()))?;
-    if !ended.success() || ended.truncated {
-        let said = bounded_text(&ended.stderr, (1000, 1000));
-        return Err(failed(format!("gh failed: {}", ended.status))
-            .detail(said.trim())
-            .hint("Check that `gh issue view` works here, and log in with `gh auth login` if it does not."));
-    }
-    let issue: Issue = serde_json::from_slice(&ended.stdout).map_err(|error| failed(error.to_string()))?;
+    let failed = |what: &str| format!("cannot read issue {number}: {what}");
+    let answer = gh.call(&["issue", "view", &number, "--json", "title,body,url"], None).map_err(|error| {
+        let told = Error::new(error.kind(), failed(error.message()));
+        let told = error.details().iter().fold(told, Error::detail);
+        told.hint(error.what_to_do().unwrap_or_default())
+    })?;
+    let issue: Issue =
+        serde_json::from_str(&answer).map_err(|error| Error::new(Kind::Failed, failed(&error.to_string())))?;
     let (body, url) = (issue.body.unwrap_or_default(), issue.url.unwrap_or_default());
     text_of(format!("{}\n\n{body}\n\n{url}\n", issue.title).into_bytes(), &format!("issue {number}"))
 }

@@ -1,17 +1,21 @@
-//! The engine's command line.
+//! The engine: its API for what is done often, its client for images and new containers.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::io::{self, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mahabharatha_core::config::ContainerEngine;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::api::{self, Answer};
 use crate::error::{Error, Kind, Result};
 use crate::proc::{self, Cmd, Ended, bounded_text};
 
-/// Time limit for a call that only asks the engine or changes a container.
+/// Time limit for a call of the client that starts a container or only asks.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long an engine that is being restarted is waited for.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,14 +43,17 @@ const ENVIRONMENT: [&str; 12] = [
 ];
 
 /// A container engine that answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Engine {
     kind: EngineKind,
+    /// Its client.
     program: PathBuf,
+    /// Where its API is.
+    socket: PathBuf,
     env: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum EngineKind {
     Docker,
@@ -84,9 +91,13 @@ impl Engine {
             };
             let variable = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
             let env = ENVIRONMENT.iter().filter_map(|name| variable(name)).collect();
-            let engine = Engine { kind: *kind, program, env };
-            match engine.version() {
-                Ok(_) => return Ok(engine),
+            let engine = Engine { kind: *kind, program, socket: PathBuf::new(), env };
+            let answering = engine.find_socket().map(|socket| Engine { socket, ..engine }).and_then(|engine| {
+                engine.version()?;
+                Ok(engine)
+            });
+            match answering {
+                Ok(engine) => return Ok(engine),
                 Err(error) => reasons.push(error.message().to_owned()),
             }
         }
@@ -94,9 +105,30 @@ impl Engine {
             .hint("Start Docker, or the service of Podman (`systemctl --user start podman.socket`), or use --mode subprocess."))
     }
 
+    /// Returns the engine's socket, as its client finds it.
+    fn find_socket(&self) -> Result<PathBuf> {
+        let variable = |name: &str| self.env.get(name).filter(|value| !value.is_empty()).cloned();
+        let host = match self.kind {
+            EngineKind::Docker => match variable("DOCKER_HOST") {
+                Some(host) => host,
+                // Which context is in use is the client's to know.
+                None => self.call(&["context", "inspect", "--format", "{{.Endpoints.docker.Host}}"])?,
+            },
+            EngineKind::Podman => variable("CONTAINER_HOST").unwrap_or_else(|| {
+                let dir = variable("XDG_RUNTIME_DIR").filter(|_| !rustix::process::getuid().is_root());
+                format!("unix://{}/podman/podman.sock", dir.as_deref().unwrap_or("/run"))
+            }),
+        };
+        let host = host.trim();
+        let socket = host.strip_prefix("unix://").map(Path::new).filter(|path| path.is_absolute());
+        let refusal = || format!("{self} is at {host}, and only a Unix socket of this machine can be used");
+        socket.map(Path::to_owned).ok_or_else(|| Error::new(Kind::Preflight, refusal()))
+    }
+
     /// Returns the version of the engine, not of its client.
     pub fn version(&self) -> Result<String> {
-        self.call(&["version", "--format", "{{.Server.Version}}"]).map(|text| text.trim().to_owned())
+        let found = self.expect("GET", "/version", None)?;
+        Ok(found["Version"].as_str().unwrap_or_default().to_owned())
     }
 
     /// Waits for an engine that does not answer, because it may be starting again.
@@ -116,7 +148,7 @@ impl Engine {
         match self.kind {
             EngineKind::Docker => cmd,
             // Through its service: otherwise containers would be processes below ours and end with them.
-            EngineKind::Podman => cmd.arg("--remote"),
+            EngineKind::Podman => cmd.arg("--url").arg(format!("unix://{}", self.socket.display())),
         }
     }
 
@@ -164,54 +196,82 @@ impl Engine {
         Err(Error::new(Kind::Failed, format!("{self}: {said}")))
     }
 
-    /// Returns a property of a container or image; `None` if there is no such thing.
-    pub(super) fn inspect(&self, kind: &str, name: &str, format: &str) -> Result<Option<String>> {
-        match self.call(&["inspect", "--type", kind, "--format", format, name]) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if is_unknown(&error) => Ok(None),
-            Err(error) => Err(error),
+    /// Calls the engine's API.
+    fn request(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Answer> {
+        api::call(&self.socket, method, target, body).map_err(|error| self.lost(&error))
+    }
+
+    /// Calls the engine's API and returns what it answers; an error if it refuses.
+    pub(super) fn expect(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Value> {
+        let answer = self.request(method, target, body)?;
+        if answer.is_ok() { Ok(answer.json()) } else { Err(self.refused(&answer)) }
+    }
+
+    /// Returns what the API knows at this path; `None` if there is no such thing.
+    pub(super) fn get(&self, target: &str) -> Result<Option<Value>> {
+        match self.request("GET", target, None)? {
+            answer if answer.is_ok() => Ok(Some(answer.json())),
+            answer if answer.status == 404 => Ok(None),
+            answer => Err(self.refused(&answer)),
         }
+    }
+
+    /// Opens a stream of the API.
+    pub(super) fn open_stream(&self, target: &str, body: &Value) -> Result<BufReader<UnixStream>> {
+        let opened = api::open_stream(&self.socket, target, body).map_err(|error| self.lost(&error))?;
+        opened.map_err(|answer| self.refused(&answer))
+    }
+
+    /// Says that the engine does not answer.
+    pub(super) fn lost(&self, error: &io::Error) -> Error {
+        Error::new(Kind::Failed, format!("{self} does not answer at {}: {error}", self.socket.display()))
+    }
+
+    fn refused(&self, answer: &Answer) -> Error {
+        let said = bounded_text(answer.message().as_bytes(), MESSAGE_BYTES);
+        Error::new(Kind::Failed, format!("{self}: {}", said.trim()))
     }
 
     /// Returns the number of processes in a container. Asks the kernel, not a program inside.
     pub(super) fn processes_of(&self, container: &str) -> Result<usize> {
-        let listed = match self.kind {
-            EngineKind::Docker => self.call(&["top", container, "-eo", "pid"])?,
-            EngineKind::Podman => self.call(&["top", container, "pid"])?,
+        let columns = match self.kind {
+            EngineKind::Docker => "-eo%20pid",
+            EngineKind::Podman => "pid",
         };
-        Ok(listed.lines().filter(|line| !line.trim().is_empty()).count().saturating_sub(1))
+        let listed = self.expect("GET", &format!("/containers/{container}/top?ps_args={columns}"), None)?;
+        Ok(listed["Processes"].as_array().map_or(0, Vec::len))
     }
 
     /// Returns the names of the containers with all these labels, running or not, each with the value of `label`.
     pub fn labelled(&self, labels: &BTreeMap<String, String>, label: &str) -> Result<Vec<(String, String)>> {
-        let mut args = vec!["ps".to_owned(), "--all".to_owned(), "--format".to_owned()];
-        args.push(match self.kind {
-            EngineKind::Docker => format!("{{{{.Names}}}} {{{{.Label \"{label}\"}}}}"),
-            EngineKind::Podman => format!("{{{{.Names}}}} {{{{index .Labels \"{label}\"}}}}"),
-        });
-        for (key, value) in labels {
-            args.extend(["--filter".to_owned(), format!("label={key}={value}")]);
-        }
-        let listed = self.call(&args)?;
-        Ok(listed.lines().filter_map(|line| line.split_once(' ')).map(|(a, b)| (a.to_owned(), b.to_owned())).collect())
+        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let filters = api::escaped(&json!({ "label": labels }).to_string());
+        let listed = self.expect("GET", &format!("/containers/json?all=true&filters={filters}"), None)?;
+        let named = |found: &Value| {
+            let name = found["Names"][0].as_str()?.trim_start_matches('/');
+            Some((name.to_owned(), found["Labels"][label].as_str().unwrap_or_default().to_owned()))
+        };
+        Ok(listed.as_array().into_iter().flatten().filter_map(named).collect())
     }
 
     /// Kills and removes containers, with their anonymous volumes. None of them needs to exist.
     pub fn remove(&self, names: &[String]) -> Result<()> {
-        if names.is_empty() {
-            return Ok(());
-        }
-        let args: Vec<&str> =
-            ["rm", "--force", "--volumes"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        std::thread::scope(|scope| {
+            let removals: Vec<_> = names.iter().map(|name| scope.spawn(|| self.remove_one(name))).collect();
+            removals.into_iter().try_for_each(|removal| removal.join().unwrap_or(Ok(())))
+        })
+    }
+
+    fn remove_one(&self, name: &str) -> Result<()> {
         let deadline = Instant::now() + REMOVAL_TIMEOUT;
         loop {
-            match self.call(&args) {
-                // Somebody else removes it.
-                Err(error) if error.message().contains("already in progress") && Instant::now() < deadline => {
-                    std::thread::sleep(REMOVAL_POLL_INTERVAL);
-                }
-                Err(error) if !is_unknown(&error) => return Err(error),
-                _ => return Ok(()),
+            let answer = self.request("DELETE", &format!("/containers/{name}?force=true&v=true"), None)?;
+            match answer.status {
+                404 => return Ok(()),
+                _ if answer.is_ok() => return Ok(()),
+                // Another program removes it.
+                409 if Instant::now() < deadline => std::thread::sleep(REMOVAL_POLL_INTERVAL),
+                _ => return Err(self.refused(&answer)),
             }
         }
     }
@@ -220,10 +280,4 @@ impl Engine {
     pub(super) fn needs_classic_builder(&self) -> bool {
         self.kind == EngineKind::Docker && self.call(&["buildx", "version"]).is_err()
     }
-}
-
-/// Returns whether the engine said that it has no such container or image, as Docker or as Podman says it.
-fn is_unknown(error: &Error) -> bool {
-    let said = error.message().to_ascii_lowercase();
-    ["no such", "not known", "no container with"].iter().any(|text| said.contains(text))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::getuid;
 
-use super::{Bind, Engine, mount, user};
+use super::{Bind, Container, Engine, api, mount, user};
 use crate::error::{Error, Kind, Result, io};
 use crate::proc::bounded_text;
 
@@ -40,7 +40,8 @@ pub struct Probe {
 impl Engine {
     /// Returns the id of an image that is on this machine.
     pub fn image(&self, name: &str) -> Result<Option<String>> {
-        Ok(self.inspect("image", name, "{{.Id}}")?.map(|id| id.trim().to_owned()))
+        let found = self.get(&format!("/images/{}/json", api::escaped(name)))?;
+        Ok(found.and_then(|found| found["Id"].as_str().map(str::to_owned)))
     }
 
     pub fn pull(&self, name: &str) -> Result<()> {
@@ -84,40 +85,39 @@ impl Engine {
             .detail(last)
             .hint("Fix the Dockerfile, or run without containers: --mode subprocess."))
     }
+}
 
-    /// Tries the image once: whether it runs here, whether it has these programs, and whether what is written to `dir`, a
-    /// directory of ours, is ours.
-    pub fn probe(&self, image: &str, dir: &Path, programs: &[String]) -> Result<Probe> {
+impl Container {
+    /// Tries the image once, in this container: whether it runs here, whether it has these programs, and whether what is
+    /// written to `dir`, a directory of ours, is ours. The container is gone when this returns.
+    pub fn probe(&self, dir: &Path, programs: &[String]) -> Result<Probe> {
+        let Container { engine, image, name, labels, .. } = self;
         fs::create_dir_all(dir).map_err(io("create", dir))?;
         let bind = Bind { from: dir.to_owned(), to: PathBuf::from("/run/mahabharatha"), writable: true };
         let made = dir.join("made");
         let _ = fs::remove_file(&made);
         let script =
             "touch /run/mahabharatha/made; for p; do command -v \"$p\" >/dev/null || echo \"missing $p\"; done";
-        let cmd = self
+        // A killed process may have left one.
+        self.remove()?;
+        let labels = labels.iter().flat_map(|(key, value)| ["--label".to_owned(), format!("{key}={value}")]);
+        let cmd = engine
             .cmd()
-            .args([
-                "run",
-                "--rm",
-                "--init",
-                "--network",
-                "none",
-                "--pull",
-                "never",
-                "--cap-drop",
-                "ALL",
-                "--user",
-                &user(),
-            ])
-            .args(["--read-only", "--security-opt", "label=disable"])
-            .args(self.user_options())
+            .args(["run", "--rm", "--init", "--name", name, "--network", "none", "--pull", "never"])
+            .args(["--read-only", "--cap-drop", "ALL", "--security-opt", "label=disable", "--user", &user()])
+            .args(labels)
+            .args(engine.user_options())
             .arg("--mount")
             .arg(mount(&bind))
             .args(["--entrypoint", "sh", image, "-c", script, "sh"])
             .args(programs)
             .merged()
             .timeout(PROBE_TIMEOUT);
-        let ended = self.run(cmd)?;
+        let ended = engine.run(cmd)?;
+        if !ended.success() {
+            // What hangs goes on when the client is killed.
+            self.remove()?;
+        }
         let output = bounded_text(&ended.stdout, BUILD_OUTPUT_BYTES);
         let owner = fs::symlink_metadata(&made).map(|found| found.uid());
         let _ = fs::remove_file(&made);
@@ -133,6 +133,10 @@ impl Engine {
         if !ended.success() && no_shell.iter().any(|text| output.contains(text)) {
             return refuse(format!("the image {image} has no `sh`"), "Add a shell to it, such as busybox or dash.");
         }
+        if ended.timed_out {
+            let seconds = PROBE_TIMEOUT.as_secs();
+            return refuse(format!("the image {image} did not end a test within {seconds} s"), "Try it by hand.");
+        }
         if !ended.success() {
             return refuse(format!("the image {image} cannot be started: {}", output.trim()), "Try it by hand.");
         }
@@ -140,13 +144,13 @@ impl Engine {
             Ok(owner) if owner == getuid().as_raw() => {}
             Ok(_) => {
                 return refuse(
-                    format!("files written in containers of {self} would belong to another user"),
+                    format!("files written in containers of {engine} would belong to another user"),
                     "An engine that maps users, such as rootless Docker, cannot be used; Podman can.",
                 );
             }
             Err(_) => {
                 return refuse(
-                    format!("{self} does not share {} with containers", dir.display()),
+                    format!("{engine} does not share {} with containers", dir.display()),
                     "Use an engine on this machine, and share this directory with it.",
                 );
             }

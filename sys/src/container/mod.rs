@@ -1,13 +1,16 @@
-//! The only module that calls a container engine: Docker or Podman, by its command line.
+//! The only module that calls a container engine: Docker or Podman, by its API and its client.
 //!
 //! Used by `sandbox` for programs that run in the container of a worker, and by runs to build images and to remove
 //! containers. Killing a client of the engine does not end what runs inside; that takes a call of the engine.
 
+mod api;
 mod engine;
+mod exec;
 mod image;
+mod usage;
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -18,17 +21,18 @@ use rustix::process::{getgid, getuid};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
-use crate::proc::Cmd;
 
 pub use engine::Engine;
+pub use exec::{Exec, Program};
 pub use image::{BuildCall, Probe};
+pub use usage::{Storage, Usage};
 
 /// Label with a hash of everything that a container was made with.
 const LAYOUT: &str = "mahabharatha.layout";
 /// User and group of a container's first process, whom the programs inside can neither signal nor trace.
-const KEEPER: &str = "65534:65534";
+const FIRST_PROCESS_USER: &str = "65534:65534";
 /// The same, for a user who has that number.
-const OTHER_KEEPER: &str = "65533:65533";
+const OTHER_FIRST_PROCESS_USER: &str = "65533:65533";
 /// Processes of a container in which no program runs: the engine's init, and one that sleeps.
 const IDLE_PROCESSES: usize = 2;
 /// Number of times that a container is looked at until it has no other process; dying ones are still listed.
@@ -66,7 +70,7 @@ pub struct Bind {
 enum State {
     Missing,
     Running { layout: String },
-    Ended { code: String, out_of_memory: bool },
+    Ended { code: Option<i64>, out_of_memory: bool },
 }
 
 impl Container {
@@ -108,13 +112,13 @@ impl Container {
 
     /// Returns the options with which the container is made.
     fn options(&self, binds: &[Bind]) -> Vec<OsString> {
-        let keeper = if getuid().as_raw() == 65534 { OTHER_KEEPER } else { KEEPER };
+        let first = if getuid().as_raw() == 65534 { OTHER_FIRST_PROCESS_USER } else { FIRST_PROCESS_USER };
         let Container { limits, network, name, .. } = self;
         let memory = limits.memory.to_string();
         let mut options: Vec<OsString> = ["--init", "--read-only", "--cap-drop", "ALL", "--pull", "never"]
             .into_iter()
             .chain(["--security-opt", "no-new-privileges", "--security-opt", "label=disable"])
-            .chain(["--name", name, "--user", keeper, "--network", network, "--workdir", "/"])
+            .chain(["--name", name, "--user", first, "--network", network, "--workdir", "/"])
             .chain(["--memory", &memory, "--memory-swap", &memory])
             .map(OsString::from)
             .collect();
@@ -131,26 +135,16 @@ impl Container {
         options
     }
 
-    /// Returns a command that runs a program in the container, as the user. Variables are passed by name, so that no value
-    /// is on a command line. PATH, and what leads to an engine, are not passed.
-    pub fn exec(&self, workdir: &OsStr, env: &BTreeMap<OsString, OsString>) -> Cmd {
-        let mut cmd =
-            self.engine.cmd().args(["exec", "--interactive", "--user", &user()]).arg("--workdir").arg(workdir);
-        for (key, value) in env.iter().filter(|(key, _)| *key != "SHELL") {
-            cmd = match () {
-                // The client itself needs another one.
-                () if key == "HOME" => cmd.arg("--env").arg(format!("HOME={}", value.to_string_lossy())),
-                () if Engine::is_own_variable(key) => cmd,
-                () => cmd.arg("--env").arg(key).env(key, value),
-            };
-        }
-        cmd.arg(&self.name)
+    /// Returns the variables that a program gets of these. PATH and SHELL are those of the image, and what leads to an engine
+    /// is of no use.
+    pub fn variables(env: impl Iterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+        env.filter(|(key, _)| key == "HOME" || !(key == "SHELL" || Engine::is_own_variable(key))).collect()
     }
 
-    /// Sends SIGTERM to every program in the container.
+    /// Sends SIGTERM to every program in the container. A stopped one handles it when it continues.
     pub fn terminate(&self) {
         // If this fails, the container is killed after the grace period.
-        let _ = self.engine.call(&["exec", "--user", &user(), &self.name, "sh", "-c", "kill -TERM -1"]);
+        let _ = self.output_of(&Program { user: Some(user()), ..shell("kill -TERM -1; kill -CONT -1") });
     }
 
     /// Returns whether no program runs in the container any more; an error if the container itself has ended.
@@ -170,7 +164,7 @@ impl Container {
         if let Ok(State::Ended { out_of_memory, .. }) = self.state() {
             return out_of_memory;
         }
-        let counts = self.engine.call(&["exec", &self.name, "sh", "-c", OOM_COUNTS]).unwrap_or_default();
+        let counts = self.output_of(&shell(OOM_COUNTS)).unwrap_or_default();
         counts.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
     }
 
@@ -190,8 +184,9 @@ impl Container {
             Err(error) => return error,
             Ok(State::Missing) => format!("the container {name} was removed by another program"),
             Ok(State::Ended { out_of_memory: true, .. }) => self.out_of_memory(),
-            Ok(State::Ended { code, .. }) if code == "137" => format!("the container {name} was killed"),
+            Ok(State::Ended { code: Some(137), .. }) => format!("the container {name} was killed"),
             Ok(State::Ended { code, .. }) => {
+                let code = code.unwrap_or_default();
                 let logs = self.engine.call_merged(&["logs", "--tail", "5", name]).unwrap_or_default();
                 format!("the container {name} ended by itself with exit code {code}\n{}", logs.trim()).trim().to_owned()
             }
@@ -215,18 +210,20 @@ impl Container {
     }
 
     fn state(&self) -> Result<State> {
-        let format = format!(
-            "{{{{.State.Running}}}} {{{{.State.OOMKilled}}}} {{{{.State.ExitCode}}}} {{{{index .Config.Labels \"{LAYOUT}\"}}}}"
-        );
-        let Some(text) = self.engine.inspect("container", &self.name, &format)? else { return Ok(State::Missing) };
-        let mut words = text.split_whitespace();
-        let mut next = || words.next().unwrap_or_default().to_owned();
-        let (running, out_of_memory, code, layout) = (next(), next(), next(), next());
-        Ok(match running.as_str() {
-            "true" => State::Running { layout },
-            _ => State::Ended { code, out_of_memory: out_of_memory == "true" },
-        })
+        let Some(found) = self.engine.get(&format!("/containers/{}/json", self.name))? else {
+            return Ok(State::Missing);
+        };
+        let state = &found["State"];
+        if state["Running"] == true {
+            let layout = found["Config"]["Labels"][LAYOUT].as_str().unwrap_or_default();
+            return Ok(State::Running { layout: layout.to_owned() });
+        }
+        Ok(State::Ended { code: state["ExitCode"].as_i64(), out_of_memory: state["OOMKilled"] == true })
     }
+}
+
+fn shell(script: &str) -> Program {
+    Program { words: ["sh", "-c", script].map(OsString::from).into(), ..Program::default() }
 }
 
 fn is_about_ports(error: &Error) -> bool {
@@ -237,7 +234,7 @@ fn is_about_ports(error: &Error) -> bool {
 }
 
 /// Returns the user and group of programs in containers: our own, so that what they write is ours.
-fn user() -> String {
+pub fn user() -> String {
     format!("{}:{}", getuid().as_raw(), getgid().as_raw())
 }
 

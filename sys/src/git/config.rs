@@ -89,6 +89,17 @@ impl Settings {
         self.all.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
+    /// Returns all values of a key, in order.
+    pub(super) fn values(&self, key: &str) -> Vec<String> {
+        self.all.iter().filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
+    }
+
+    /// Returns the names in `<section>.<name>.<key>`, each once.
+    pub(super) fn subsections(&self, section: &str) -> BTreeSet<String> {
+        let below = self.all.iter().filter_map(|(key, _)| key.strip_prefix(section)?.strip_prefix('.'));
+        below.filter_map(|rest| rest.rsplit_once('.')).map(|(name, _)| name.to_owned()).collect()
+    }
+
     /// Returns the settings that must not change during a run. Fails if the repository uses an unsupported extension.
     pub fn pinned(&self) -> Result<Pinned> {
         let mut pinned = Vec::new();

@@ -15,6 +15,8 @@ pub enum GitError {
     Start(std::io::Error),
     #[error("{url} did not answer within {seconds} s")]
     NoAnswer { url: String, seconds: u64 },
+    #[error("the push to {url} was interrupted")]
+    Interrupted { url: String },
     #[error("`git {command}` failed with {status}{}{stderr}", if stderr.is_empty() { "" } else { ": " })]
     Failed { command: String, status: Exit, stderr: String, cause: Cause },
     #[error("`git {command}` printed unexpected output: {output}")]
@@ -88,6 +90,7 @@ impl From<GitError> for Error {
             GitError::Link(_) => {
                 Error::new(Kind::Failed, text).hint("Remove the link, then run the same command again.")
             }
+            GitError::Interrupted { .. } => Error::new(Kind::Stopped, text),
             GitError::Unsupported(_) => Error::new(Kind::Preflight, text),
             GitError::File { what, path, error } => Error::caused(format_args!("{what} {path}"))(error),
             GitError::Start(error) => Error::caused("cannot run git")(error),

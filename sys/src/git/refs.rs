@@ -41,6 +41,15 @@ impl RefChange {
     }
 }
 
+/// A commit of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    pub commit: Oid,
+    pub subject: String,
+    /// The feature that its trailer names; empty if there is none.
+    pub feature: String,
+}
+
 /// A checkout that belongs to the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
@@ -103,6 +112,31 @@ impl Git {
             }
         }
         branch
+    }
+
+    /// Returns the branch that the remote's HEAD was on when it was last fetched.
+    pub fn default_branch(&self, remote: &str) -> Result<Option<String>> {
+        let head = format!("refs/remotes/{remote}/HEAD");
+        let target =
+            self.ask(Call::new(["symbolic-ref", "--quiet", &head]))?.map(|output| output.text()).transpose()?;
+        Ok(target.and_then(|target| Some(target.strip_prefix(&format!("refs/remotes/{remote}/"))?.to_owned())))
+    }
+
+    /// Returns the commits of `to` that `from` does not contain, newest first, at most so many.
+    pub fn log(&self, from: Option<&Oid>, to: &Oid, most: usize) -> Result<Vec<Logged>> {
+        let format = "--format=%H%x1f%s%x1f%(trailers:key=Mahabharatha-Feature,valueonly,separator=%x2c)";
+        let (most, not) = (format!("--max-count={most}"), from.map(|from| format!("^{from}")));
+        let args = ["log", "-z", "--topo-order", &most, format, to.as_str()].into_iter().chain(not.as_deref());
+        let output = self.call(Call::new(args))?;
+        let logged = output.parts().map(|part| {
+            let text = String::from_utf8_lossy(part).into_owned();
+            let mut fields = text.split('\u{1f}');
+            let commit = fields.next().and_then(|commit| Oid::new(commit).ok());
+            let commit = commit.ok_or_else(|| output.unexpected(&text))?;
+            let mut next = || fields.next().unwrap_or_default().trim().to_owned();
+            Ok(Logged { commit, subject: next(), feature: next() })
+        });
+        logged.collect()
     }
 
     /// Sets the ref by compare-and-swap: with `None` for `old` it must not exist.

@@ -65,7 +65,8 @@ enum Streams {
     Inherited,
     Merged,
     Files {
-        input: File,
+        /// None: nothing to read.
+        input: Option<File>,
         output: File,
     },
 }
@@ -169,9 +170,21 @@ impl Cmd {
         self
     }
 
+    /// Keeps the program in our process group, so that it can read keys from our terminal.
+    pub fn in_our_group(mut self) -> Self {
+        self.own_group = false;
+        self
+    }
+
     /// Connects standard input and both output streams directly to files, so that the program can outlive us.
     pub fn files(mut self, input: File, output: File) -> Self {
-        self.streams = Streams::Files { input, output };
+        self.streams = Streams::Files { input: Some(input), output };
+        self
+    }
+
+    /// Connects both output streams directly to a file, so that the program can outlive us.
+    pub fn output_to(mut self, output: File) -> Self {
+        self.streams = Streams::Files { input: None, output };
         self
     }
 
@@ -204,6 +217,13 @@ impl Cmd {
         self
     }
 
+    /// Leaves it to the program to create a session of its own (`begin_session`), so that it outlives our terminal.
+    pub fn for_own_session(mut self) -> Self {
+        // The leader of a group cannot create a session.
+        self.own_group = false;
+        self
+    }
+
     pub fn run(self) -> io::Result<Ended> {
         self.spawn()?.wait()
     }
@@ -220,7 +240,7 @@ impl Cmd {
         command.stdin(match (&self.stdin, &self.streams) {
             (Some(_), _) => Stdio::piped(),
             (None, Streams::Inherited) => Stdio::inherit(),
-            (None, Streams::Files { input, .. }) => input.try_clone()?.into(),
+            (None, Streams::Files { input: Some(input), .. }) => input.try_clone()?.into(),
             (None, _) => Stdio::null(),
         });
         let mut readers = Vec::new();
@@ -273,6 +293,12 @@ impl Cmd {
         };
         io::Error::new(error.kind(), text)
     }
+}
+
+/// Makes this process the leader of a session of its own, without a terminal.
+pub fn begin_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
 }
 
 /// Exit status and output of a program that has ended.

@@ -1,11 +1,6 @@
 //! Shows commands as a shell would read them.
 
-/// Quotes text as one shell word, if it needs quotes.
-pub fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    let is_plain = !text.is_empty() && text.chars().all(plain);
-    if is_plain { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
-}
+pub use mahabharatha_core::names::shell_word;
 
 /// Joins a command's arguments to a line for a shell.
 pub fn shell_line(command: &[String]) -> String {

@@ -61,6 +61,11 @@ impl FeaturePaths {
         self.dir.join("interview.md")
     }
 
+    /// Returns the file with the verdicts of reviews.
+    pub fn reviews(&self) -> PathBuf {
+        self.dir.join("reviews.jsonl")
+    }
+
     pub fn job(&self, task: &TaskId, attempt: Attempt) -> PathBuf {
         self.dir.join("jobs").join(format!("{task}.{attempt}"))
     }
@@ -125,6 +130,11 @@ impl FeaturePaths {
 
     pub fn logs(&self) -> PathBuf {
         self.home.join("logs").join(self.feature.as_str())
+    }
+
+    /// Returns the output of the process that `run --detach` started last.
+    pub fn detached_log(&self) -> PathBuf {
+        self.logs().join("detached.log")
     }
 
     pub fn worker_log(&self, worker: WorkerId) -> PathBuf {

@@ -1,28 +1,31 @@
 //! A worker's container as a sandbox. The container outlives a program: its private directories stay mounted and are
 //! emptied after each program, and its root is read-only. Only what an image declares as a volume is shared by programs.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Access, FAILURE, LAYOUT, Layout, PRIVATE, Sandbox, Workplace, make_private};
 use crate::bounded::{self, SMALL_FILE_BYTES};
-use crate::container::{Bind, Container};
+use crate::container::{self, Bind, Container, Program};
+use crate::crash;
 use crate::error::{self, Error, Result};
-use crate::proc::{Exit, MARKER};
+use crate::proc::MARKER;
 use crate::signals;
 use crate::store::tree;
 
 /// File in which `confine` reports that no program runs in the container any more.
-const ENDED: &str = "ended";
+pub(super) const ENDED: &str = "ended";
 /// Its content if a program was killed for lack of memory.
 const OUT_OF_MEMORY: &str = "out of memory";
 /// File that says that the private directories are empty.
 const EMPTIED: &str = "emptied";
+/// Exit code of a program that was killed.
+const KILLED: i32 = 128 + 9;
 /// Second place of the worktree, where devcontainers have it.
 const WORKSPACE: &str = "/workspace";
 /// Private directories, and where they are inside. `{}` is the directory for files of ours.
@@ -89,6 +92,7 @@ impl Sandbox {
         if self.empty()? {
             container.remove()?;
         }
+        crash::point(|| "container's directories emptied");
         let emptied = self.dir.join(EMPTIED);
         fs::write(&emptied, "").map_err(error::io("write", &emptied))
     }
@@ -104,6 +108,13 @@ impl Sandbox {
             was_changed |= empty_except(&self.dir.join(part), Path::new(""), &kept)?;
         }
         Ok(was_changed)
+    }
+
+    /// Starts the container, so that the first program does not wait for it.
+    pub fn start_container(&self) -> Result<()> {
+        let layout = self.sorted_layout();
+        self.make_mount_points()?;
+        layout.running_container().map_or(Ok(()), |container| container.ensure(&binds(&layout)))
     }
 
     /// Creates what paths are mounted on in private directories. The engine would do so as root, and only root could remove it.
@@ -152,7 +163,7 @@ impl Sandbox {
     }
 
     /// Makes sure that no program runs in the container any more: kills it unless `confine` saw that.
-    pub(super) fn settle(&self, container: &Container) -> Result<()> {
+    pub(super) fn end_inside(&self, container: &Container) -> Result<()> {
         end_inside(&self.dir, container)
     }
 
@@ -173,61 +184,72 @@ impl Sandbox {
     }
 
     /// Says that the last program was killed for lack of memory, if it was.
-    pub fn casualty(&self) -> Option<String> {
+    pub fn memory_failure(&self) -> Option<String> {
         let container = self.layout.container.as_ref()?;
         let ended = bounded::read_to_string(&self.dir.join(ENDED), SMALL_FILE_BYTES).ok()?;
         (ended == OUT_OF_MEMORY).then(|| container.out_of_memory())
     }
 }
 
+impl Layout {
+    /// Returns the container as it is for this layout.
+    fn running_container(&self) -> Option<Container> {
+        let container = self.container.clone()?;
+        let network = if self.network { container.network.clone() } else { "none".to_owned() };
+        Some(Container { network, ..container })
+    }
+}
+
 /// Ends an earlier program that may still run in the container: its worker was killed, or the engine did not answer. `dir`
 /// has the private files of that sandbox.
 pub fn end_earlier(dir: &Path, container: &Container) -> Result<()> {
-    if !is_settled(dir) {
+    if !has_ended(dir) {
         container.engine.wait_until_reachable()?;
     }
     end_inside(dir, container)
 }
 
 fn end_inside(dir: &Path, container: &Container) -> Result<()> {
-    if is_settled(dir) {
+    if has_ended(dir) {
         return Ok(());
     }
     container.remove()?;
+    crash::point(|| "container removed with what ran in it");
     let ended = dir.join(ENDED);
     fs::write(&ended, "").map_err(error::io("write", &ended))
 }
 
-fn is_settled(dir: &Path) -> bool {
+fn has_ended(dir: &Path) -> bool {
     !dir.join(LAYOUT).exists() || dir.join(ENDED).exists()
 }
 
 /// Runs the program in the container and returns its exit code. When this returns, no program runs there.
 pub fn run(layout: &Layout, dir: &Path, program: &OsStr, args: &[OsString]) -> io::Result<i32> {
-    let container = layout.container.clone().ok_or_else(|| io::Error::other("no container is named"))?;
-    let network = if layout.network { container.network.clone() } else { "none".to_owned() };
-    let container = Arc::new(Container { network, ..container });
+    let container = Arc::new(layout.running_container().ok_or_else(|| io::Error::other("no container is named"))?);
     container.ensure(&binds(layout)).map_err(other)?;
-    let env: BTreeMap<OsString, OsString> =
-        std::env::vars_os().filter(|(key, value)| means_something(layout, key, value)).collect();
-    let exec = container.exec(layout.workdir.as_os_str(), &env).arg(program).args(args).inherited().spawn()?;
+    let variables = std::env::vars_os().filter(|(key, value)| means_something(layout, key, value));
+    let program = Program {
+        words: [program.to_owned()].into_iter().chain(args.iter().cloned()).collect(),
+        env: Container::variables(variables),
+        workdir: Some(layout.workdir.clone().into()),
+        user: Some(container::user()),
+    };
+    let exec = container.exec(&program).map_err(other)?;
     let target = Arc::clone(&container);
     signals::listen(move |_, _| target.terminate())?;
-    let ended = exec.wait()?;
-    let code = match ended.status {
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => 128 + signal,
-    };
+    let own = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
+    let (stdout, stderr) = (own(io::stdout().as_fd())?, own(io::stderr().as_fd())?);
+    let code = exec.pass(own(io::stdin().as_fd())?, stdout, stderr);
     let idle = container.is_idle();
-    let out_of_memory = code != 0 && container.ran_out_of_memory();
-    if out_of_memory || !matches!(idle, Ok(true)) {
+    let out_of_memory = !matches!(code, Ok(0)) && container.ran_out_of_memory();
+    if out_of_memory || code.is_err() || !matches!(idle, Ok(true)) {
         // Ends what was left running. The next program gets a new container.
         container.remove().map_err(other)?;
     }
     fs::write(dir.join(ENDED), if out_of_memory { OUT_OF_MEMORY } else { "" })?;
     match idle {
         Err(error) if !out_of_memory => Err(other(error)),
-        _ => Ok(code),
+        _ => code.or_else(|error| if out_of_memory { Ok(KILLED) } else { Err(other(error)) }),
     }
 }
 

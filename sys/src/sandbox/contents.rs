@@ -5,6 +5,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::container::ENDED;
 use super::{LAYOUT, Layout};
 
 /// Everything in the private directories.
@@ -36,7 +37,7 @@ impl Contents {
             for entry in fs::read_dir(dir.join(&place)).ok()? {
                 let entry = entry.ok()?;
                 let (path, metadata) = (place.join(entry.file_name()), entry.metadata().ok()?);
-                if is_overlay_workdir(&path) || path == Path::new(LAYOUT) {
+                if is_overlay_workdir(&path) || path == Path::new(LAYOUT) || path == Path::new(ENDED) {
                     continue;
                 }
                 if metadata.is_dir() {
@@ -63,7 +64,7 @@ impl Fingerprint {
     }
 }
 
-/// Returns the paths that bubblewrap creates in the private home and `/tmp` for mounts below them.
+/// Returns the paths that are created in the private home and `/tmp` for mounts below them.
 fn mount_points(layout: &Layout, home: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for (private, place) in [("home", home), ("tmp", Path::new("/tmp"))] {

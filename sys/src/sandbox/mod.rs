@@ -331,10 +331,10 @@ impl Sandbox {
         }
         if self.layout.isolation == Isolation::Container {
             self.make_mount_points()?;
+            // Of an earlier program in this sandbox.
+            tree::remove(&self.dir.join(container::ENDED))?;
         }
-        let mut layout = self.layout.clone();
-        // Parents first, so that what is below them is mounted over them.
-        layout.mounts.sort_by_key(|mount| mount.to.components().count());
+        let layout = self.sorted_layout();
         let file = self.dir.join(LAYOUT);
         let text = serde_json::to_vec(&layout).map_err(Error::caused("cannot describe the sandbox"))?;
         fs::write(&file, text).map_err(io("write", &file))?;
@@ -346,11 +346,18 @@ impl Sandbox {
         Ok(cmd.through(launcher, args))
     }
 
+    /// Returns the layout with parents first, so that what is below them is mounted over them.
+    fn sorted_layout(&self) -> Layout {
+        let mut layout = self.layout.clone();
+        layout.mounts.sort_by_key(|mount| mount.to.components().count());
+        layout
+    }
+
     /// Returns why the sandbox could not be set up or did not last, if the last command failed for that reason. Ends what
     /// still runs in a container.
     pub fn failure(&self) -> Option<String> {
         if let Some(container) = &self.layout.container {
-            if let Err(error) = self.settle(container) {
+            if let Err(error) = self.end_inside(container) {
                 return Some(format!("what runs in {} cannot be ended: {}", container.name, error.message()));
             }
             self.take_back();
@@ -361,7 +368,7 @@ impl Sandbox {
     /// Says which file the sandbox kept a program from, going by its output, and what to add to the configuration.
     pub fn denial(&self, output: &str) -> Option<String> {
         if self.layout.isolation == Isolation::Container {
-            return self.casualty();
+            return self.memory_failure();
         }
         denial::explain(&self.layout, output)
     }
@@ -369,7 +376,7 @@ impl Sandbox {
     /// Returns what is in the private directories. As long as this is what it was before the first command, the sandbox
     /// is as good as new. `None` where a command may leave traces elsewhere, or if something cannot be listed.
     pub fn contents(&self) -> Option<Contents> {
-        if self.layout.isolation != Isolation::Bwrap {
+        if !matches!(self.layout.isolation, Isolation::Bwrap | Isolation::Container) {
             return None;
         }
         Contents::list(&self.dir, &self.layout, &self.home)
@@ -386,7 +393,7 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         if let Some(container) = &self.layout.container {
             // What cannot be ended or removed now is, before the directory is used again.
-            let _ = self.settle(container).and_then(|()| self.clear(container));
+            let _ = self.end_inside(container).and_then(|()| self.clear(container));
         } else if self.layout.isolation != Isolation::Off {
             // What cannot be removed now is removed before the directory is used again.
             let _ = tree::remove(&self.dir);

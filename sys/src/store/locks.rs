@@ -203,6 +203,17 @@ impl IntegrationLock {
     }
 }
 
+/// Lock for adding tasks to the graph of a feature while it may run.
+#[derive(Debug)]
+pub struct GraphLock(#[expect(dead_code, reason = "held, not read")] OsLock);
+
+impl GraphLock {
+    /// `dir` is that of the feature.
+    pub fn wait(dir: &Path) -> Result<Self> {
+        OsLock::wait(&dir.join("graph.lock")).map(GraphLock)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct OsLock {
     file: File,

@@ -9,6 +9,7 @@ mod fault;
 pub mod file_set;
 pub mod journal;
 pub mod locks;
+pub mod log_file;
 pub mod ports;
 pub mod projection;
 pub mod prompt_cache;

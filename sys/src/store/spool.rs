@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn retry() -> Command {
-        Command::Retry { tasks: vec![TaskId::new("TASK-001").unwrap()], budget: None }
+        Command::Retry { tasks: vec![TaskId::new("TASK-001").unwrap()], budget: None, note: None }
     }
 
     fn answer() -> Answer {

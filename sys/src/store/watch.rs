@@ -1,7 +1,7 @@
 //! Waits for changes in directories without polling.
 
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::locks::{lock_file, wait_until_free};
 use crate::error::{Error, Result};
 
 pub struct Changes {
+    sender: Sender<()>,
     changed: Receiver<()>,
     watcher: RecommendedWatcher,
 }
@@ -20,16 +21,17 @@ pub struct Changes {
 pub fn changes(dir: &Path) -> Result<Changes> {
     make_dir(dir)?;
     let (sender, changed) = mpsc::channel();
+    let on_file = sender.clone();
     let watcher = watch(dir, RecursiveMode::Recursive, move || {
-        let _ = sender.send(());
+        let _ = on_file.send(());
     })?;
-    Ok(Changes { changed, watcher })
+    Ok(Changes { sender, changed, watcher })
 }
 
 /// Watches the directory of a feature, the progress of its workers, and the exit of its holder, which changes no file.
 pub fn feature_changes(dir: &Path) -> Result<Changes> {
     let (sender, changed) = mpsc::channel();
-    let (on_file, on_exit) = (sender.clone(), sender);
+    let (on_file, on_exit) = (sender.clone(), sender.clone());
     let slots = dir.join("slots");
     make_dir(&slots)?;
     let mut watcher = watch(dir, RecursiveMode::NonRecursive, move || {
@@ -42,10 +44,18 @@ pub fn feature_changes(dir: &Path) -> Result<Changes> {
             let _ = on_exit.send(());
         }
     });
-    Ok(Changes { changed, watcher })
+    Ok(Changes { sender, changed, watcher })
 }
 
 impl Changes {
+    /// Returns a callback that ends the wait, as a change does.
+    pub fn waker(&self) -> impl Fn() + Send + 'static {
+        let sender = self.sender.clone();
+        move || {
+            let _ = sender.send(());
+        }
+    }
+
     /// Also watches another directory, or again one that was replaced. Ignores a directory that cannot be watched.
     pub fn watch_also(&mut self, dir: &Path) {
         let _ = self.watcher.watch(dir, RecursiveMode::NonRecursive);

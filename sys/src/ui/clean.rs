@@ -31,6 +31,22 @@ pub(super) fn escape_json(json: &str) -> String {
     escaped
 }
 
+/// Shows every control character and escape sequence as visible text, so that a person sees what a file contains. Keeps
+/// line breaks and tabs.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\r' => escaped.push('␍'),
+            _ if turns_direction(c) || ('\u{80}'..='\u{9f}').contains(&c) => {
+                escaped.push_str(&format!("<U+{:04X}>", u32::from(c)));
+            }
+            _ => escaped.push(visible(c)),
+        }
+    }
+    escaped
+}
+
 /// Cleans text and replaces every run of whitespace, including line breaks, with one space.
 pub fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
@@ -115,6 +131,11 @@ mod tests {
     }
 
     #[test]
+    fn escaped_text_shows_what_is_there() {
+        assert_eq!(escape("a\x1b[2J\tb\r\n\u{202e}\u{9b}x"), "a␛[2J\tb␍\n<U+202E><U+009B>x");
+    }
+
+    #[test]
     fn one_line_is_one_line() {
         assert_eq!(one_line("  a\n\tb \r c\u{2028}d "), "a b c d");
     }
@@ -148,6 +169,7 @@ mod tests {
         fn cleaned_text_is_harmless_and_stays_as_it_is(text in nasty()) {
             let cleaned = clean(&text);
             prop_assert!(is_harmless(&cleaned), "{cleaned:?}");
+            prop_assert!(is_harmless(&escape(&text)), "{:?}", escape(&text));
             prop_assert_eq!(clean(&cleaned), cleaned.clone());
             prop_assert!(!one_line(&text).contains(['\n', '\t']));
         }

@@ -31,6 +31,7 @@ pub(super) enum Key {
     Model,
     Effort,
     FallbackModel,
+    FollowUp,
 }
 
 impl Key {
@@ -51,6 +52,7 @@ impl Key {
             "model" => Key::Model,
             "effort" => Key::Effort,
             "fallback model" => Key::FallbackModel,
+            "follow-up" => Key::FollowUp,
             _ => return None,
         })
     }

@@ -39,6 +39,7 @@ const NOT_IN_BLOCK: &[&str] = &[
     "effort",
     "fallback_model",
     "foreground",
+    "follow_up",
 ];
 
 /// Returns true if an unknown field can be written in the block under its own name.
@@ -120,6 +121,7 @@ pub fn parse_task_file(text: &str, exists_at_start: impl Fn(&str) -> bool) -> Re
         effort: one(Key::Effort),
         fallback_model: one(Key::FallbackModel),
         foreground: block.attribute("type").is_some_and(|kind| kind != "auto"),
+        follow_up: one(Key::FollowUp),
         run: block.element("run").map(|run| read_command(&run.raw)).filter(|run| !run.is_empty()),
         extra: unknown_elements(text, block)?,
         id,

@@ -69,6 +69,7 @@ fn metadata(task: &TaskSpec) -> Vec<(&'static str, String)> {
         ("Model", task.model.as_ref().map(item)),
         ("Effort", task.effort.as_ref().map(item)),
         ("Fallback model", task.fallback_model.as_ref().map(item)),
+        ("Follow-up", task.follow_up.as_ref().map(item)),
     ];
     lines.extend(optional.into_iter().filter_map(|(key, value)| Some((key, value.filter(|value| !value.is_empty())?))));
     lines

@@ -52,6 +52,8 @@ pub struct LevelModel {
     pub fixes: Vec<TaskCommit>,
     /// Every task was verified once more on the tree that passed.
     pub verified: bool,
+    /// The tree that a user approved.
+    pub approved: Option<Oid>,
     /// The fix under way.
     pub fix: Option<EffectId>,
     pub fix_carry: Carry,
@@ -102,7 +104,12 @@ impl TaskModel {
                     self.standing = Standing::Blocked;
                 }
             }
-            JobEnd::Blocked { .. } | JobEnd::Escalated { .. } => self.standing = Standing::Blocked,
+            JobEnd::Blocked { .. } | JobEnd::Escalated { .. } => {
+                self.standing = Standing::Blocked;
+                if report.wip.is_some() {
+                    self.carry.wip = report.wip.clone();
+                }
+            }
             JobEnd::Cancelled | JobEnd::Unserved { .. } => {
                 if report.wip.is_some() {
                     self.carry.wip = report.wip.clone();
@@ -145,6 +152,7 @@ impl LevelModel {
             fix_attempts: 0,
             fixes: Vec::new(),
             verified: false,
+            approved: None,
             fix: None,
             fix_carry: Carry::default(),
         }

@@ -11,6 +11,9 @@ use jiff::Timestamp;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::{failure_report, key_line, last_words};
 use mahabharatha_core::ids::Time;
+use mahabharatha_core::run::needs::needs_in;
+use mahabharatha_core::run::notes::BUDGET_USED_UP;
+use mahabharatha_core::run::{API_ACCESS, API_LIMIT};
 use mahabharatha_sys::proc::{Ended, Exit, Feed, Lines, bounded_text};
 use serde_json::{Map, Value, json};
 
@@ -277,7 +280,7 @@ impl Conversation {
         if outcome.subtype == "error_max_budget_usd" {
             let spent = outcome.total_cost_usd.unwrap_or_default();
             return AgentOutcome::Blocked(format!(
-                "the budget of this task is used up ({spent:.2} USD spent in this attempt); raise budget.max_usd_per_task"
+                "{BUDGET_USED_UP} ({spent:.2} USD spent in this attempt); raise budget.max_usd_per_task"
             ));
         }
         if !completed {
@@ -292,6 +295,7 @@ impl Conversation {
         match (mark("BLOCKED:"), mark("ESCALATE:")) {
             (Some(reason), _) => AgentOutcome::Blocked(reason),
             (_, Some(question)) => AgentOutcome::Escalated(question),
+            _ if !needs_in(&answer).is_empty() => AgentOutcome::Blocked(answer),
             _ => AgentOutcome::Done,
         }
     }
@@ -309,8 +313,8 @@ impl Conversation {
             (self.api_error.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.api_error.1));
         let limited = code == "rate_limit" || status == Some(429);
         let cause = match (code, status) {
-            _ if limited => "the API limit is reached",
-            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => "the API refuses access",
+            _ if limited => API_LIMIT,
+            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => API_ACCESS,
             ("overloaded", _) | (_, Some(500..)) => "the API is overloaded or down",
             ("server_error" | "unknown", None) => "the API cannot be reached",
             _ => return AgentOutcome::Failed(format!("The API rejected the request: {}", outcome.result)),

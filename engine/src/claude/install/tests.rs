@@ -61,10 +61,10 @@ const INIT: &str = "commands/z/init.md";
 fn a_second_installation_changes_nothing() {
     let place = Place::new();
     let first = place.install(true).unwrap();
-    assert_eq!(with(&first, Action::Created).len(), 2 * 10 + 3 + 5 + 2);
-    assert_eq!(first.len(), 30);
+    assert_eq!(with(&first, Action::Created).len(), 2 * 15 + 3 + 5 + 2);
+    assert_eq!(first.len(), 40);
     let again = plan(&place.home(), true, &Selection::usual()).unwrap();
-    assert!(again.changes_nothing() && with(&again.files, Action::Unchanged).len() == 30, "{again:?}");
+    assert!(again.changes_nothing() && with(&again.files, Action::Unchanged).len() == 40, "{again:?}");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn removal_leaves_no_trace_and_keeps_what_the_user_changed() {
     let before = place.everything();
     place.install(true).unwrap();
     let removed = place.remove(&Selection::all());
-    assert_eq!(with(&removed, Action::Removed).len(), 29);
+    assert_eq!(with(&removed, Action::Removed).len(), 39);
     assert_eq!(place.everything(), before);
 
     place.install(true).unwrap();

@@ -4,6 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use mahabharatha_core::excerpt::missing_program;
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::{Git, RepoPath};
 
@@ -112,13 +113,6 @@ impl Places<'_> {
         };
         paths.filter(is_inside).collect()
     }
-}
-
-/// Returns the program that a shell did not find: `sh: 1: jest: not found`, `bash: jest: command not found`.
-fn missing_program(line: &str) -> Option<&str> {
-    let line = line.trim_end();
-    let before = line.strip_suffix(": not found").or_else(|| line.strip_suffix(": command not found"))?;
-    before.rsplit(": ").next().filter(|name| !name.is_empty() && !name.contains('/'))
 }
 
 fn text(path: &RepoPath) -> String {

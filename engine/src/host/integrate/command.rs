@@ -134,7 +134,7 @@ impl Integration {
             _ => cmd.merged().keep(OUTPUT_BYTES.0, OUTPUT_BYTES.1),
         };
         let findings = FindingsFile::before(worktree, &check.sarif);
-        let shown = GateRun::start(&self.paths, at, check);
+        let shown = GateRun::start(self, at, check);
         cmd = cmd.copy_to(shown.output());
         let cannot = |error: std::io::Error| Error::caused(&check.name)(error);
         crash::point(|| format!("command {} of {at} before", check.name));

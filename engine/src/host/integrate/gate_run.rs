@@ -9,8 +9,10 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_sys::bounded;
 use mahabharatha_sys::proc::Ended;
 use mahabharatha_sys::project::FeaturePaths;
+use mahabharatha_sys::store::log_file;
 use serde_json::json;
 
+use super::Integration;
 use super::command::Check;
 use crate::report::running_gate::{OUTPUT, RunningGate};
 use crate::worker::{Log, Severity};
@@ -24,14 +26,15 @@ pub(super) struct GateRun<'a> {
 }
 
 impl<'a> GateRun<'a> {
-    pub fn start(paths: &'a FeaturePaths, at: &impl Display, check: &Check) -> GateRun<'a> {
+    pub fn start(integration: &'a Integration, at: &impl Display, check: &Check) -> GateRun<'a> {
+        let paths = &integration.paths;
         let run = next_run(paths, at, &check.name);
         let path = paths.gate_log(at, &check.name, run);
         let mut origin = json!({ "gate": check.name, "at": at.to_string(), "run": run });
         if let Some(task) = &check.task {
             origin["task"] = json!(task);
         }
-        let log = Log::to(&[&path], origin);
+        let log = Log::to(&[&path], origin, integration.max_log_bytes, integration.redactor.clone());
         log.info("gate_started", &check.command);
         let (gate, command, at) = (check.name.clone(), check.command.clone(), at.to_string());
         let started_at = Time(Timestamp::now().as_millisecond());
@@ -82,7 +85,7 @@ fn next_run(paths: &FeaturePaths, at: &impl Display, gate: &str) -> u32 {
         .collect();
     let next = runs.iter().max().map_or(1, |latest| latest.saturating_add(1));
     for run in runs.into_iter().filter(|run| run.saturating_add(MAX_KEPT_RUNS) <= next) {
-        let _ = fs::remove_file(paths.gate_log(at, gate, run));
+        log_file::remove(&paths.gate_log(at, gate, run));
     }
     next
 }

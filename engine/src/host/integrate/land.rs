@@ -6,7 +6,7 @@ use mahabharatha_core::config::MergeTarget;
 use mahabharatha_core::ids::{Level, Oid};
 use mahabharatha_core::run::event::{Candidate, Obstacle};
 use mahabharatha_sys::crash;
-use mahabharatha_sys::error::Result;
+use mahabharatha_sys::error::{Error, Result};
 use mahabharatha_sys::git::{GitError, RefChange, RepoPath};
 use mahabharatha_sys::store::locks::IntegrationLock;
 
@@ -33,43 +33,60 @@ impl Integration {
             return Ok(Err(forged));
         }
         crash::point(|| format!("land {level} with a commit"));
-        let (from, reason) = (&candidate.base, format!("Level {level}: {}", self.paths.feature()));
+        let reason = format!("Level {level}: {}", self.paths.feature());
+        match self.move_base(&candidate.base, &commit, &reason)? {
+            Ok(()) => Ok(Ok(commit)),
+            // Another process has moved the branch, perhaps by landing this level.
+            Err(Obstacle::BaseMoved) => Ok(self.not_as_gated(level, candidate)?.unwrap_or(Err(Obstacle::BaseMoved))),
+            Err(obstacle) => Ok(Err(obstacle)),
+        }
+    }
+
+    /// Moves the base branch and the user's checkout of it forward from one commit to another, or neither of them.
+    pub(super) fn move_base(&self, from: &Oid, to: &Oid, reason: &str) -> Result<Result<(), Obstacle>> {
         let checkout = match self.checkout_of_base()? {
             Ok(checkout) => checkout,
             Err(obstacle) => return Ok(Err(obstacle)),
         };
+        let has_moved = || Ok::<bool, Error>(self.repository.resolve_ref(&self.base_branch)?.as_ref() != Some(from));
         let Some(checkout) = checkout else {
-            return match self.move_ref(&self.base_branch, from, &commit, &reason) {
-                Ok(()) => Ok(Ok(commit)),
+            return match self.move_ref(&self.base_branch, from, to, reason) {
+                Ok(()) => Ok(Ok(())),
                 // If another process has moved the branch, that is an obstacle, not an error.
-                Err(error) => self.not_as_gated(level, candidate)?.ok_or_else(|| error.into()),
+                Err(error) => {
+                    if has_moved()? {
+                        Ok(Err(Obstacle::BaseMoved))
+                    } else {
+                        Err(error.into())
+                    }
+                }
             };
         };
         let lock = match checkout.lock()? {
             Ok(lock) => lock,
             Err(in_the_way) => return Ok(Err(in_the_way)),
         };
-        crash::point(|| format!("land {level} with the index locked"));
+        crash::point(|| format!("{reason} with the index locked"));
         // The user could commit until the index was locked, so check again.
-        if let Some(landed) = self.not_as_gated(level, candidate)? {
-            return Ok(landed);
+        if has_moved()? {
+            return Ok(Err(Obstacle::BaseMoved));
         }
-        if let Err(in_the_way) = checkout.advance(&lock, from, &commit)? {
+        if let Err(in_the_way) = checkout.advance(&lock, from, to)? {
             return Ok(Err(in_the_way));
         }
-        crash::point(|| format!("land {level} with the checkout moved"));
-        match self.move_ref(&self.base_branch, from, &commit, &reason) {
+        crash::point(|| format!("{reason} with the checkout moved"));
+        match self.move_ref(&self.base_branch, from, to, reason) {
             Ok(()) => {
-                crash::point(|| format!("land {level} with the branch moved"));
-                Ok(Ok(commit))
+                crash::point(|| format!("{reason} with the branch moved"));
+                Ok(Ok(()))
             }
             Err(error) => {
                 // A concurrent `git commit` may have committed what we put into the index; that commit stays.
                 let tip = self.repository.resolve_ref(&self.base_branch)?;
-                if tip.is_none_or(|tip| checkout.retreat(&lock, &commit, &tip).is_err()) {
-                    checkout.retreat(&lock, &commit, from)?;
+                if tip.as_ref().is_none_or(|tip| checkout.retreat(&lock, to, tip).is_err()) {
+                    checkout.retreat(&lock, to, from)?;
                 }
-                self.not_as_gated(level, candidate)?.ok_or_else(|| error.into())
+                if tip.as_ref() == Some(from) { Err(error.into()) } else { Ok(Err(Obstacle::BaseMoved)) }
             }
         }
     }
@@ -122,7 +139,7 @@ impl Integration {
     }
 
     /// Returns an obstacle if the contents of an object were replaced: what lands must be what was verified.
-    fn forged(&self, base: &Oid, commit: &Oid) -> Result<Option<Obstacle>> {
+    pub(super) fn forged(&self, base: &Oid, commit: &Oid) -> Result<Option<Obstacle>> {
         let forged = self.objects.forged_objects(base, commit)?;
         if forged.is_empty() {
             return Ok(None);

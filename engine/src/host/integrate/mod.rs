@@ -17,6 +17,7 @@ mod land;
 mod named;
 mod prepare;
 mod stage;
+mod undo;
 mod worktree;
 
 #[cfg(test)]
@@ -30,7 +31,7 @@ use mahabharatha_core::config::{Gate, MergeTarget};
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::GateFailure;
-use mahabharatha_core::secrets::Allowed;
+use mahabharatha_core::secrets::{Allowed, Redactor};
 use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 
@@ -42,6 +43,7 @@ pub use command::verification_name;
 pub use gate::{GateCall, Gated};
 pub use known::KnownFiles;
 pub(super) use stage::objection;
+pub use undo::{Reverted, Undoing};
 pub(super) use worktree::STAGING_SANDBOX;
 
 /// Everything needed to integrate the levels of one feature.
@@ -72,6 +74,10 @@ pub struct Integration {
     pub known: KnownFiles,
     /// What the configuration allows although it looks like a secret.
     pub allowed_secrets: Vec<Allowed>,
+    /// Size at which a log is rotated.
+    pub max_log_bytes: u64,
+    /// Takes secrets out of logs.
+    pub redactor: Redactor,
     /// Receives notes as they occur, for logs and reports; no behaviour depends on it.
     pub report: Box<dyn Fn(Note) + Send + Sync>,
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use mahabharatha_core::config::is_lock_file;
+use mahabharatha_core::config::{Isolation, is_lock_file};
 use mahabharatha_core::ids::Oid;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES, SMALL_FILE_BYTES};
 use mahabharatha_sys::crash;
@@ -88,7 +88,15 @@ impl Integration {
     /// that the user is resolving untouched.
     pub fn prepare_staging_worktree(&self, at: &Oid) -> Result<()> {
         let worktree = StagingWorktree::open(self, at)?;
-        if worktree.has_unfinished_merge() { Ok(()) } else { worktree.set_to(at) }
+        if worktree.has_unfinished_merge() {
+            return Ok(());
+        }
+        worktree.set_to(at)?;
+        if self.confinement.isolation == Isolation::Container {
+            worktree.sandbox(true)?.start_container()
+        } else {
+            Ok(())
+        }
     }
 
     /// Sets the files to the staging commit, so that the user can inspect or fix something there.

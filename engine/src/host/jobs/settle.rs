@@ -97,6 +97,12 @@ pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut
     {
         report.warnings.push(feedback);
     }
+    if job.performer.is_agent()
+        && let Ok(JobSpec { agent, task, .. }) = JobSpec::read(&context.paths.job(&job.task, job.attempt))
+    {
+        report.model = agent.model(&task).map(str::to_owned);
+        report.agent = Some(agent.name).filter(|name| !name.is_empty());
+    }
     send_end(events, lack, ended(job, report));
 }
 

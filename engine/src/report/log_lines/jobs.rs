@@ -1,8 +1,11 @@
 //! Log lines about attempts: how they start and end, and what follows.
 
+use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Attempt, TaskId};
 use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
-use mahabharatha_core::run::{AttemptRecord, LevelStatus, TaskState, TaskStatus};
+use mahabharatha_core::run::needs::needs_in;
+use mahabharatha_core::run::{AttemptRecord, LevelStatus, TaskStatus};
+use mahabharatha_core::view::answer_to;
 
 use super::{Severity, Telling};
 use crate::report::human_duration;
@@ -53,6 +56,24 @@ impl Telling<'_> {
         }
         if !fix {
             self.blocked(task);
+            self.requests(task, report);
+        }
+    }
+
+    /// Tells which files an agent that asked for some was granted, and which tasks were told.
+    fn requests(&mut self, task: &TaskId, report: &JobReport) {
+        let (JobEnd::Blocked { reason } | JobEnd::Escalated { reason }) = &report.end else { return };
+        for need in needs_in(reason) {
+            let Ok(path) = OwnedPath::read(&need.path) else { continue };
+            if self.run.granted_to(task).any(|granted| granted == path.path) {
+                self.say(Severity::Info, format!("{task} is granted {}, which no task owns", path.path));
+            }
+            let told = self.run.notes().iter().filter(|note| note.from.as_ref() == Some(task));
+            let told: Vec<&TaskId> =
+                told.filter(|note| note.text.contains(&path.path)).map(|note| &note.task).collect();
+            for owner in told {
+                self.say(Severity::Info, format!("{owner} is told that {task} needs {}", path.path));
+            }
         }
     }
 
@@ -112,9 +133,14 @@ impl Telling<'_> {
     }
 
     fn blocked(&mut self, task: &TaskId) {
-        if let Some(TaskState { status: TaskStatus::Blocked { reason, .. }, .. }) = self.run.task(task) {
+        let Some(state) = self.run.task(task) else { return };
+        if let TaskStatus::Blocked { reason, .. } = &state.status {
+            let answer = answer_to(self.run, task);
             let text = format!("{task} is blocked: {}", headline(reason));
             self.say(Severity::Error, text);
+            if let Some(answer) = answer {
+                self.say(Severity::Info, format!("{task}: {answer}"));
+            }
         }
     }
 

@@ -49,6 +49,9 @@ impl Telling<'_> {
             let text = format!("level {level}: every task passed its verification on the merged tree{clean}");
             self.say(Severity::Info, text);
         }
+        if self.run.awaiting_approval().is_some() {
+            self.say(Severity::Warn, format!("level {level} waits for your approval: `mahabharatha merge --approve`"));
+        }
     }
 
     pub(super) fn noted(&mut self, level: Option<Level>, note: &Note) {

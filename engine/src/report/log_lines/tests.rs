@@ -126,7 +126,7 @@ fn commands_of_the_user_are_answered() {
         reason: "not\nneeded".to_string(),
         keep_dependents: false,
     };
-    story.asked(Command::Retry { tasks: vec![id("TASK-003"), id("TASK-009")], budget: None });
+    story.asked(Command::Retry { tasks: vec![id("TASK-003"), id("TASK-009")], budget: None, note: None });
     story.asked(skip(&["TASK-001"]));
     story.asked(Command::Stop { force: false, grace_ms: 0, worker: Some(WorkerId(1)) });
     story.ends("TASK-002", JobEnd::Cancelled);
@@ -195,8 +195,9 @@ fn hostile_text_stays_on_its_line() {
     story.base_is_green().starts("TASK-001");
     let reason = "\x1b[2J\r\nall done\n\u{202e}".to_string();
     story.ends("TASK-001", JobEnd::Blocked { reason });
-    let text = &story.lines.last().unwrap().text;
-    assert_eq!(text, "TASK-001 is blocked: all done \u{fffd}");
+    let texts: Vec<&str> = story.lines.iter().map(|line| line.text.as_str()).collect();
+    let hint = "TASK-001: answer it: `mahabharatha retry TASK-001 --note \"…\"`";
+    assert_eq!(texts[texts.len() - 2..], ["TASK-001 is blocked: all done \u{fffd}", hint]);
 }
 
 #[test]

@@ -139,6 +139,8 @@ impl Lab {
             cancel: Cancel::default(),
             known: KnownFiles::default(),
             allowed_secrets: Vec::new(),
+            max_log_bytes: 10 << 20,
+            redactor: Redactor::default(),
             report: Box::new(move |note| notes.lock().unwrap().push(note)),
             project,
             paths,

@@ -1,0 +1,98 @@
+//! Examples below the help of the main commands. A test parses each of them.
+
+pub const INIT: &str = "Examples:
+  mahabharatha init                                       ask what is needed
+  mahabharatha init --name tour --language rust --yes     a new project, without questions";
+pub const PLAN: &str = "Examples:
+  mahabharatha plan login                                 ask what the feature is for
+  mahabharatha plan login --from notes.md --approve       take requirements from a file";
+pub const DESIGN: &str = "Examples:
+  mahabharatha design login                               let an agent make the task graph
+  mahabharatha design login --from-graph graph.json       take a task graph from a file
+  mahabharatha design login --validate-only --json        list every problem of the graph";
+pub const RUN: &str = "Examples:
+  mahabharatha run login --dry-run                        show the plan and every command
+  mahabharatha run login --workers 8 --max-cost 20        run, or resume
+  mahabharatha run --json                                 one event per line, for programs
+  mahabharatha run --junit results.xml                    verifications and gates, for CI services";
+pub const STATUS: &str = "Examples:
+  mahabharatha status --watch                             follow the progress
+  mahabharatha status login --json                        for programs";
+pub const LOGS: &str = "Examples:
+  mahabharatha logs --follow                              everything as it happens
+  mahabharatha logs --task TASK-001 --level error         what went wrong in a task
+  mahabharatha logs --gate test                           the runs of a gate";
+pub const STOP: &str = "Examples:
+  mahabharatha stop                                       let agents save their work, then stop
+  mahabharatha stop --worker 2                            stop one worker";
+pub const RETRY: &str = "Examples:
+  mahabharatha retry TASK-001 TASK-002
+  mahabharatha retry TASK-001 --note \"use sqlite\" --run   answer its agent, and go on
+  mahabharatha retry --all                                every blocked task";
+pub const SKIP: &str = "Examples:
+  mahabharatha skip TASK-001 --reason 'done by hand'";
+pub const MERGE: &str = "Examples:
+  mahabharatha merge --dry-run                            what would be merged, and its gates
+  mahabharatha merge --retry                              after a conflict was resolved";
+pub const CLEANUP: &str = "Examples:
+  mahabharatha cleanup --dry-run                          list what would be removed
+  mahabharatha cleanup login";
+pub const DEBUG: &str = "Examples:
+  mahabharatha debug                                      what is blocked, and why
+  mahabharatha debug TASK-001                             the failed attempts of a task";
+pub const SANDBOX: &str = "Examples:
+  mahabharatha sandbox -- cargo test                      as a verification would run it
+  mahabharatha sandbox --task TASK-001                    a shell on what its last attempt left";
+pub const NOTIFY: &str = "Examples:
+  mahabharatha notify --test                              by every channel that notify names";
+pub const SCHEMA: &str = "Examples:
+  mahabharatha schema config > config.schema.json
+  mahabharatha schema events | jq .title";
+pub const COMPLETIONS: &str = "Examples:
+  source <(mahabharatha completions bash)                 in ~/.bashrc
+  source <(mahabharatha completions zsh)                  in ~/.zshrc, after compinit
+  mahabharatha completions fish | source                  in ~/.config/fish/config.fish
+
+The scripts belong to this version of the program, so let the shell ask for them rather than save them.";
+pub const MAN: &str = "Examples:
+  mahabharatha man | man -l -                             read the manual
+  mahabharatha man --dir ~/.local/share/man/man1          then: man mahabharatha-run";
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use crate::cli::Cli;
+
+    /// Returns the arguments of an example: its first column, up to a pipe, without brackets around it.
+    fn arguments(line: &str) -> Option<Vec<String>> {
+        let (_, call) = line.split_once("mahabharatha ")?;
+        let call = call.split("  ").next()?.split(['|', '>']).next()?.trim_end_matches(')');
+        let pieces = call.split(['\'', '"']).enumerate();
+        let words = pieces.flat_map(|(index, piece)| match index % 2 {
+            0 => piece.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![piece.to_owned()],
+        });
+        Some(words.collect())
+    }
+
+    #[test]
+    fn every_example_is_a_valid_call() {
+        let mut count = 0;
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().filter(|line| line.starts_with("  ")) {
+                let words = arguments(line).unwrap_or_else(|| panic!("no call in {line:?}"));
+                assert!(
+                    command.get_name_and_visible_aliases().contains(&words[0].as_str()),
+                    "{line:?} is an example of {}",
+                    command.get_name()
+                );
+                let parsed = Cli::try_parse_from(["mahabharatha".to_owned()].into_iter().chain(words));
+                assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());
+                count += 1;
+            }
+        }
+        assert!(count > 20, "{count} examples");
+    }
+}

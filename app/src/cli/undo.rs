@@ -1,0 +1,52 @@
+//! `undo`: reverts the merged levels of a feature.
+
+use clap::Args;
+use mahabharatha_engine::session::undo::{self, Undone};
+use mahabharatha_sys::error::Result;
+use mahabharatha_sys::ui::Ui;
+use serde_json::json;
+
+use super::Global;
+use super::exit::ExitCode;
+
+#[derive(Debug, Args)]
+pub struct UndoArgs {
+    /// The feature to undo
+    #[arg(id = "named", value_name = "FEATURE")]
+    feature: Option<String>,
+    /// Show which commits it would make; move no branch
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub fn run(global: &Global, ui: &Ui, args: &UndoArgs) -> Result<ExitCode> {
+    let place = global.known_place(args.feature.as_deref())?;
+    let Undone { branch, reverts } = undo::undo(&place, args.dry_run)?;
+    let feature = &place.feature;
+    if ui.json() {
+        let reverts: Vec<_> = reverts
+            .iter()
+            .map(|it| json!({ "level": it.level, "landed": it.landed, "commit": it.commit, "files": it.files }))
+            .collect();
+        let data =
+            json!({ "feature": feature.as_str(), "branch": branch, "reverts": reverts, "undone": !args.dry_run });
+        ui.data(&(serde_json::to_string_pretty(&data).expect("it has string keys only") + "\n"));
+        return Ok(ExitCode::Done);
+    }
+    for revert in &reverts {
+        let files = revert.files.join(", ");
+        ui.data(&format!("level {} ({}): {files}\n", revert.level, revert.landed.short()));
+    }
+    ui.note(&match (reverts.is_empty(), args.dry_run) {
+        (true, _) => format!("{feature} is undone."),
+        (false, true) => {
+            format!("{feature} can be undone: {} on {branch}. Nothing was changed.", commits(reverts.len()))
+        }
+        (false, false) => format!("{feature} is undone: {} on {branch}.", commits(reverts.len())),
+    });
+    Ok(ExitCode::Done)
+}
+
+fn commits(number: usize) -> String {
+    mahabharatha_engine::report::text::count(number, "revert commit")
+}

@@ -1,0 +1,102 @@
+//! What tasks own in the model: the files of their spec and what they were granted.
+
+use mahabharatha_core::ids::{Level, TaskId};
+use mahabharatha_core::run::Run;
+use mahabharatha_core::run::event::{Amend, JobEnd, JobReport};
+use mahabharatha_core::spec::{GraphFile, TaskSpec};
+
+use crate::model::Model;
+use crate::model::parts::Standing;
+use crate::rng::Rng;
+
+/// Files granted to a task at most without the user.
+const MAX_AUTO: usize = 5;
+
+/// Draws a path: of nobody, of some task, or a bad one.
+pub fn path(rng: &mut Rng) -> String {
+    match rng.between(0, 9) {
+        0 => rng.one_of(["../out.rs", "/etc/passwd", ".git/config", ""]).to_string(),
+        1..=4 => format!("extra/{}.rs", rng.between(0, 4)),
+        _ => format!("src/T-{:02}.rs", rng.between(0, 6)),
+    }
+}
+
+/// Draws the last words of an agent that asks for a file.
+pub fn request(rng: &mut Rng) -> String {
+    format!("it cannot be done\nNEEDS: {} - the type is there", path(rng))
+}
+
+impl Model {
+    fn owned(&self, task: &TaskId) -> Vec<&str> {
+        let granted = self.grants.iter().filter(|(to, ..)| to == task).map(|(_, path, _)| path.as_str());
+        self.tasks[task].spec.files.create.iter().map(String::as_str).chain(granted).collect()
+    }
+
+    fn owner_besides(&self, task: &TaskId, path: &str, merged: bool) -> Option<TaskId> {
+        let others = self.tasks.iter().filter(|(id, _)| *id != task);
+        let is_merged = |level: u32| self.level(Level(level)).merged.is_some();
+        let mut owners =
+            others.filter(|(id, entry)| self.owned(id).contains(&path) && is_merged(entry.spec.level) == merged);
+        owners.next().map(|(id, _)| id.clone())
+    }
+
+    /// Returns whether a changed graph gives a file that was granted to an unfinished task to another one.
+    pub fn disputes_grants(&self, graph: &GraphFile) -> bool {
+        let is_merged = |id: &str| {
+            let task = self.tasks.iter().find(|(task, _)| task.as_str() == id);
+            task.is_some_and(|(_, entry)| self.level(Level(entry.spec.level)).merged.is_some())
+        };
+        let granted = |id: &str, path: &String| self.grants.iter().any(|(to, of, _)| to.as_str() == id && of == path);
+        let open = || graph.tasks.iter().filter(|task| !is_merged(&task.id));
+        self.grants.iter().any(|(to, path, _)| {
+            let owns = |task: &TaskSpec| task.files.create.contains(path) || granted(&task.id, path);
+            let is_other = |task: &TaskSpec| task.id != to.as_str() && owns(task);
+            open().any(|task| task.id == to.as_str()) && open().any(is_other)
+        })
+    }
+
+    /// Checks a grant that was accepted, and takes it over.
+    pub fn granted(&mut self, task: &TaskId, paths: &[String]) {
+        for path in paths {
+            assert!(path.starts_with("src/") || path.starts_with("extra/"), "{path} is granted to {task}");
+            let owner = self.owner_besides(task, path, false);
+            assert_eq!(owner, None, "{path} is granted to {task}, and it is another unfinished task's");
+            self.grants.push((task.clone(), path.clone(), false));
+        }
+        if self.tasks[task].standing == Standing::Blocked {
+            self.retried(task);
+        }
+    }
+
+    /// Takes over what follows from an agent's request. Returns whether the task goes on.
+    pub fn requested(&mut self, task: &TaskId, report: &JobReport) -> bool {
+        let (JobEnd::Blocked { reason } | JobEnd::Escalated { reason }) = &report.end else { return false };
+        let Some((_, line)) = reason.split_once("NEEDS: ") else { return false };
+        let path = line.trim_end_matches(" - the type is there");
+        if !path.starts_with("src/") && !path.starts_with("extra/") {
+            return false;
+        }
+        if let Some(owner) = self.owner_besides(task, path, false) {
+            let note = (owner, format!("{task} needs a change in {path}: the type is there"));
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+            return false;
+        }
+        let auto = self.grants.iter().filter(|(to, _, auto)| to == task && *auto).count();
+        let taken = self.owned(task).contains(&path) || self.owner_besides(task, path, true).is_some();
+        let grants = self.policy.amend == Amend::Auto && auto < MAX_AUTO && !taken;
+        if grants {
+            self.grants.push((task.clone(), path.to_string(), true));
+        }
+        grants
+    }
+}
+
+/// Checks what every task owns.
+pub fn check(model: &Model, run: &Run) {
+    for task in run.graph().tasks() {
+        let owned: Vec<&str> = task.owned.iter().map(|owned| owned.path.as_str()).collect();
+        assert_eq!(owned, model.owned(&task.id), "{} owns something else", task.id);
+    }
+}

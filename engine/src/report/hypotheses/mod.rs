@@ -1,0 +1,93 @@
+//! Likely causes of a feature's problems, each with a code, the evidence for it and what to do next.
+//!
+//! A cause is named only if a recorded fact or a line of output shows it; otherwise the code says what is known, such as
+//! `agent_failed`. Codes never change their meaning.
+
+mod level;
+mod state;
+mod task;
+mod words;
+
+use mahabharatha_core::run::Run;
+use serde::Serialize;
+
+use super::debug::{Findings, TroubledTask};
+use super::text::{few, outcome};
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Hypothesis {
+    pub code: &'static str,
+    /// The task that it is about; none if it is about a level or the feature.
+    pub task: Option<String>,
+    /// What may be wrong, in one sentence.
+    pub cause: String,
+    /// Lines of output and facts that show it.
+    pub evidence: Vec<String>,
+    /// What to do about it, or how to find out.
+    pub next: String,
+    /// The command to run once that is done.
+    pub command: String,
+}
+
+impl Hypothesis {
+    fn new(code: &'static str, cause: impl Into<String>, command: impl Into<String>) -> Hypothesis {
+        let command = command.into();
+        Hypothesis {
+            code,
+            task: None,
+            cause: cause.into(),
+            evidence: Vec::new(),
+            next: format!("`{command}`"),
+            command,
+        }
+    }
+
+    fn shown_by(self, evidence: impl IntoIterator<Item = String>) -> Hypothesis {
+        Hypothesis { evidence: evidence.into_iter().collect(), ..self }
+    }
+
+    fn next(self, next: impl Into<String>) -> Hypothesis {
+        Hypothesis { next: next.into(), ..self }
+    }
+}
+
+/// Returns the likely causes, most urgent first. `run` is the run that the findings are of.
+pub fn hypotheses(findings: &Findings, run: Option<&Run>) -> Vec<Hypothesis> {
+    let mut found = state::about_state(findings);
+    found.extend(about_all_tasks(findings));
+    if let Some(run) = run {
+        found.extend(findings.tasks.iter().filter_map(|task| task::about_task(findings, run, task)));
+        let levels = level::about_levels(findings, run).into_iter();
+        let is_new = |one: &Hypothesis| found.iter().all(|known| (known.code, &known.task) != (one.code, &one.task));
+        let levels: Vec<Hypothesis> = levels.filter(is_new).collect();
+        found.extend(levels);
+    }
+    found.extend(state::about_base(findings).filter(|base| found.iter().all(|known| known.code != base.code)));
+    found
+}
+
+/// Covers several tasks that failed in the same way, which likely have one common cause.
+fn about_all_tasks(findings: &Findings) -> Option<Hypothesis> {
+    let blocked: Vec<&TroubledTask> = findings.tasks.iter().filter(|task| task.status == "blocked").collect();
+    let last = |task: &&TroubledTask| task.attempts.last().map(|attempt| (attempt.outcome, attempt.cause));
+    let first = blocked.first().and_then(last)?;
+    if blocked.len() < 2 || !blocked.iter().all(|task| last(task) == Some(first)) {
+        return None;
+    }
+    let names: Vec<String> = blocked.iter().map(|task| task.id.clone()).collect();
+    let cause = format!("{} failed in the same way: the cause is likely common to them.", few(&names));
+    let evidence = names.iter().map(|name| format!("{name} {}", outcome(first.0, first.1)));
+    let next =
+        "Look at the agent's configuration, its key and network, and at what the tasks share: `mahabharatha doctor`.";
+    Some(Hypothesis::new("common_cause", cause, "mahabharatha doctor").shown_by(evidence.take(5)).next(next))
+}
+
+/// Returns the command that runs a feature, or goes on with it.
+fn run_again(feature: &str) -> String {
+    format!("mahabharatha run {feature}")
+}
+
+/// Returns the command that tries a task again.
+fn try_again(feature: &str, task: &str) -> String {
+    format!("mahabharatha retry {task} -f {feature} && {}", run_again(feature))
+}

@@ -1,0 +1,242 @@
+//! A run as an OpenTelemetry trace: run, levels, attempts and gates, sent to a collector over HTTP as JSON.
+//!
+//! Made from the journal when the command ends, for what happened since it began. Spans hold names, numbers and outcomes,
+//! never texts of prompts, agents or outputs.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use mahabharatha_core::config::{AgentKind, Config};
+use mahabharatha_core::ids::{Level, Time};
+use mahabharatha_core::run::{Event, Run};
+use mahabharatha_core::view::{AttemptView, RunView, TaskView};
+use mahabharatha_sys::http::{self, HttpUrl};
+use mahabharatha_sys::proc;
+use serde_json::{Value, json};
+
+/// Base address of the collector, as OpenTelemetry names it.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// Time limit for sending a trace.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A part of a run: what one command did.
+pub struct Part<'a> {
+    pub run: &'a Run,
+    /// The events of the journal since the command began.
+    pub events: &'a [(Time, &'a Event)],
+    pub config: &'a Config,
+    /// The agent that the user asked for.
+    pub agent: Option<&'a str>,
+}
+
+/// Tells whether the user's environment names a collector.
+pub fn is_wanted() -> bool {
+    proc::is_set(ENDPOINT)
+}
+
+/// Sends the trace to the collector that the user's environment names. Returns a warning if that failed.
+pub fn send(part: &Part<'_>) -> Option<String> {
+    let endpoint = std::env::var(ENDPOINT).ok()?;
+    let url = match HttpUrl::parse(&endpoint) {
+        Ok(url) => url.join("v1/traces"),
+        Err(rule) => return Some(format!("no trace was sent: {ENDPOINT}: {rule}")),
+    };
+    let trace = part.trace()?;
+    let sent = http::post_json(&url, trace.to_string(), SEND_TIMEOUT);
+    sent.err().map(|why| format!("no trace was sent to {endpoint}: {why}"))
+}
+
+impl Part<'_> {
+    /// Returns the trace; none if nothing happened.
+    fn trace(&self) -> Option<Value> {
+        let (&(first, _), &(last, _)) = (self.events.first()?, self.events.last()?);
+        let view = RunView::of(self.run);
+        let spans = Spans { trace: trace_id(self.run), part: first, end: last, all: Vec::new() };
+        let spans = spans.run(&view).levels(&view).gates(self.events).attempts(&view, |task| self.agent_of(task));
+        let resource = attributes([
+            ("service.name", json!("mahabharatha")),
+            ("service.version", json!(env!("CARGO_PKG_VERSION"))),
+        ]);
+        let scoped = json!([{ "scope": { "name": "mahabharatha" }, "spans": spans.all }]);
+        Some(json!({ "resourceSpans": [{ "resource": { "attributes": resource }, "scopeSpans": scoped }] }))
+    }
+
+    /// Returns the attributes of the agent of a task, with the names of the conventions for generative AI.
+    fn agent_of(&self, task: &TaskView) -> Vec<(&'static str, Value)> {
+        let spec = self.run.graph().tasks().iter().find(|known| known.id == task.id).map(|known| &known.spec);
+        let Some(Ok((name, agent))) = spec.map(|spec| self.config.agent_for(spec, self.agent)) else {
+            return Vec::new();
+        };
+        let model = spec.and_then(|spec| spec.model.clone()).or_else(|| agent.model.clone());
+        let provider = (agent.kind == AgentKind::Claude).then_some("anthropic");
+        vec![
+            ("gen_ai.operation.name", json!("invoke_agent")),
+            ("gen_ai.agent.name", json!(name)),
+            ("gen_ai.provider.name", json!(provider)),
+            ("gen_ai.request.model", json!(model.filter(|_| provider.is_some()))),
+        ]
+    }
+}
+
+struct Spans {
+    trace: String,
+    /// When the command began; a part of the ids, since a later command continues the same run.
+    part: Time,
+    end: Time,
+    all: Vec<Value>,
+}
+
+/// One span before it has ids.
+struct Span<'a> {
+    id: (&'a str, String),
+    parent: Option<(&'a str, String)>,
+    name: String,
+    time: (Time, Time),
+    failed: bool,
+    attributes: Vec<(&'static str, Value)>,
+}
+
+impl Spans {
+    fn add(&mut self, span: Span<'_>) {
+        let of = |(kind, name): (&str, String)| span_id((&self.trace, self.part.0, kind, name));
+        let (start, end) = (span.time.0, span.time.1.max(span.time.0));
+        let nanoseconds = |time: Time| format!("{}000000", time.0.max(0));
+        self.all.push(json!({
+            "traceId": self.trace,
+            "spanId": of(span.id),
+            "parentSpanId": span.parent.map(of).unwrap_or_default(),
+            "name": span.name,
+            "kind": 1,
+            "startTimeUnixNano": nanoseconds(start),
+            "endTimeUnixNano": nanoseconds(end),
+            "attributes": attributes(span.attributes),
+            "status": { "code": if span.failed { 2 } else { 1 } },
+        }));
+    }
+
+    fn run(mut self, view: &RunView) -> Spans {
+        self.add(Span {
+            id: ("run", String::new()),
+            parent: None,
+            name: format!("run {}", view.feature),
+            time: (self.part, self.end),
+            failed: matches!(view.status, "failed" | "blocked"),
+            attributes: vec![
+                ("mahabharatha.feature", json!(view.feature)),
+                ("mahabharatha.status", json!(view.status)),
+                ("mahabharatha.cost_usd", json!(view.cost.usd())),
+                ("mahabharatha.tokens", json!(view.cost.tokens())),
+            ],
+        });
+        self
+    }
+
+    fn levels(mut self, view: &RunView) -> Spans {
+        for level in &view.levels {
+            let Some(started) = level.started_at else { continue };
+            let merged = level.merged_at.map(|merged| merged.0);
+            if merged.is_some_and(|merged| merged < self.part) {
+                continue;
+            }
+            self.add(Span {
+                id: ("level", level.level.to_string()),
+                parent: Some(("run", String::new())),
+                name: format!("level {}", level.level),
+                time: (started.0.max(self.part), merged.unwrap_or(self.end)),
+                failed: level.status == "failed",
+                attributes: vec![
+                    ("mahabharatha.level", json!(level.level)),
+                    ("mahabharatha.status", json!(level.status)),
+                ],
+            });
+        }
+        self
+    }
+
+    /// Adds a span for each time that the gates of a level were run.
+    fn gates(mut self, events: &[(Time, &Event)]) -> Spans {
+        let mut began: BTreeMap<Level, Time> = BTreeMap::new();
+        for (index, (at, event)) in events.iter().enumerate() {
+            let (level, gate) = match event {
+                Event::Staged { level, .. } => {
+                    began.insert(*level, *at);
+                    continue;
+                }
+                Event::GatesPassed { level, .. } => (*level, None),
+                Event::GateFailed { level, failure, .. } => (*level, Some(failure.gate.as_str())),
+                _ => continue,
+            };
+            self.add(Span {
+                id: ("gates", format!("{level} {index}")),
+                parent: Some(("level", level.to_string())),
+                name: format!("gates of level {level}"),
+                time: (began.insert(level, *at).unwrap_or(self.part), *at),
+                failed: gate.is_some(),
+                attributes: vec![("mahabharatha.level", json!(level)), ("mahabharatha.gate.failed", json!(gate))],
+            });
+        }
+        self
+    }
+
+    fn attempts(mut self, view: &RunView, agent_of: impl Fn(&TaskView) -> Vec<(&'static str, Value)>) -> Spans {
+        for task in &view.tasks {
+            for attempt in &task.attempts {
+                let AttemptView { attempt: number, started_at, ended_at, outcome, cause, fix, cost, worker, .. } =
+                    attempt;
+                let Some(ended) = ended_at.filter(|ended| ended.0 >= self.part) else { continue };
+                let mut attributes = agent_of(task);
+                attributes.extend([
+                    ("mahabharatha.task", json!(task.id)),
+                    ("mahabharatha.level", json!(task.level)),
+                    ("mahabharatha.attempt", json!(number)),
+                    ("mahabharatha.worker", json!(worker)),
+                    ("mahabharatha.outcome", json!(outcome)),
+                    ("mahabharatha.cause", json!(cause)),
+                    ("mahabharatha.fix", json!(fix)),
+                    ("mahabharatha.cost_usd", json!(cost.usd())),
+                    ("mahabharatha.tokens", json!(cost.tokens())),
+                ]);
+                self.add(Span {
+                    id: ("attempt", format!("{} {number}", task.id)),
+                    parent: Some(("level", task.level.to_string())),
+                    name: format!("attempt {number} at {}", task.id),
+                    time: (started_at.0, ended.0),
+                    failed: !matches!(*outcome, "done" | "checkpoint" | "cancelled"),
+                    attributes,
+                });
+            }
+        }
+        self
+    }
+}
+
+/// Returns the attributes that have a value, as the protocol writes them.
+fn attributes(all: impl IntoIterator<Item = (&'static str, Value)>) -> Vec<Value> {
+    let written = |(key, value): (&'static str, Value)| {
+        let value = match value {
+            Value::Null => return None,
+            Value::Bool(flag) => json!({ "boolValue": flag }),
+            Value::Number(number) if number.is_f64() => json!({ "doubleValue": number }),
+            // The protocol writes 64-bit numbers as text.
+            Value::Number(number) => json!({ "intValue": number.to_string() }),
+            Value::String(text) => json!({ "stringValue": text }),
+            other => json!({ "stringValue": other.to_string() }),
+        };
+        Some(json!({ "key": key, "value": value }))
+    };
+    all.into_iter().filter_map(written).collect()
+}
+
+/// Returns the id of the run's trace, the same for all commands that work on it.
+fn trace_id(run: &Run) -> String {
+    let of = (run.feature().as_str(), run.setup().start.as_str(), run.started_at().0);
+    span_id((&of, 1)) + &span_id((&of, 2))
+}
+
+fn span_id(of: impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    // Zero would be no id.
+    format!("{:016x}", hasher.finish().max(1))
+}

@@ -1,0 +1,131 @@
+//! Follow-up tasks: work that follows on what a feature has merged, such as a review comment. They are appended to the
+//! feature's graph, and the next `run` takes them up like any other change of the graph.
+
+use mahabharatha_core::graph::Task;
+use mahabharatha_core::ids::{Level, TaskId};
+use mahabharatha_core::run::Run;
+use mahabharatha_core::spec::{FileLists, GraphFile, TaskSpec, Verification};
+use mahabharatha_sys::error::{Error, Kind, Result};
+use mahabharatha_sys::project::Place;
+use mahabharatha_sys::store::atomic::write_atomic;
+use mahabharatha_sys::store::locks::GraphLock;
+
+use super::undo::refuse_undone;
+use crate::specs;
+
+/// A piece of work to be done after what is merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FollowUp {
+    /// What it follows up. It names the work: one that the graph has already is not added again.
+    pub source: String,
+    pub title: String,
+    /// What to do, for the agent.
+    pub action: String,
+    /// Files of the feature that it may change, as they are listed in a graph.
+    pub files: Vec<String>,
+}
+
+/// Appends a follow-up to the graph of a feature and returns its id and level; `None` if the graph has it already. Nothing is
+/// written unless the run can take it in.
+pub fn append(place: &Place, run: &Run, follow_up: &FollowUp) -> Result<Option<(TaskId, Level)>> {
+    refuse_undone(run)?;
+    let _lock = GraphLock::wait(place.paths.dir())?;
+    let tree = specs::start_tree(&place.project.git(), &run.setup().start)?;
+    let mut file = specs::read_graph(&place.paths, &tree)?;
+    if has(&file, &follow_up.source) {
+        return Ok(None);
+    }
+    let task = task(&file, run, follow_up)?;
+    let id = TaskId::new(task.id.clone()).map_err(|bad| Error::new(Kind::Invalid, bad.rule))?;
+    let level = Level(task.level);
+    file.tasks.push(task);
+    file.total_tasks = file.total_tasks.map(|_| file.tasks.len() as u64);
+    specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    let too_late = run.cannot_replan(&file);
+    if !too_late.is_empty() {
+        let error = Error::new(Kind::Invalid, format!("the graph of {} cannot be extended", place.feature));
+        return Err(too_late.into_iter().fold(error, Error::detail).hint("Put those tasks back as they were."));
+    }
+    write_atomic(&place.paths.graph(), file.to_json().as_bytes())?;
+    Ok(Some((id, level)))
+}
+
+/// Returns whether the graph has a task for this work.
+pub fn has(file: &GraphFile, source: &str) -> bool {
+    file.tasks.iter().any(|task| task.follow_up.as_deref() == Some(source))
+}
+
+/// Returns the task of a follow-up. It depends on all tasks that own its files and passes the verifications of all; in
+/// everything else it is like the last of them.
+fn task(file: &GraphFile, run: &Run, follow_up: &FollowUp) -> Result<TaskSpec> {
+    let FollowUp { source, title, action, files } = follow_up;
+    let owners: Vec<&Task> =
+        run.graph().tasks().iter().filter(|task| files.iter().any(|file| owns(task, file))).collect();
+    let last = owners.iter().max_by_key(|task| task.level);
+    let (Some(last), true) = (last, files.iter().all(|file| owners.iter().any(|task| owns(task, file)))) else {
+        let message = format!("{source} names a file that no task of {} owns", run.feature());
+        return Err(Error::new(Kind::Invalid, message));
+    };
+    let mut commands: Vec<&str> = Vec::new();
+    for command in owners.iter().map(|task| task.spec.verification.command.as_str()) {
+        if !command.trim().is_empty() && !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    let command = match commands[..] {
+        [one] => one.to_owned(),
+        _ => commands.iter().map(|command| format!("(\n{command}\n)")).collect::<Vec<_>>().join(" && "),
+    };
+    let timeouts = owners.iter().map(|task| task.spec.verification.timeout_seconds);
+    let timeout_seconds = timeouts.max().unwrap_or_else(|| Verification::default().timeout_seconds);
+    let number = (1..).find(|number| file.tasks.iter().all(|task| task.id != name(*number))).unwrap_or(1);
+    Ok(TaskSpec {
+        id: name(number),
+        title: title.clone(),
+        level: level(file, run, files),
+        files: FileLists { modify: files.clone(), ..FileLists::default() },
+        dependencies: owners.iter().map(|task| task.id.to_string()).collect(),
+        verification: Verification { command, timeout_seconds, ..Verification::default() },
+        description: None,
+        action: Some(action.clone()),
+        done: None,
+        estimate_minutes: None,
+        estimate_tokens: None,
+        follow_up: Some(source.clone()),
+        ..last.spec.clone()
+    })
+}
+
+/// Returns the last level if it has only follow-ups of other files and has not begun, else a new one.
+fn level(file: &GraphFile, run: &Run, files: &[String]) -> u32 {
+    let top = file.tasks.iter().map(|task| task.level).max().unwrap_or_default();
+    let has_begun = run.levels().iter().any(|state| state.level.0 == top && state.base.is_some());
+    let fits = |task: &TaskSpec| {
+        let listed = || task.files.create.iter().chain(&task.files.modify);
+        task.follow_up.is_some() && !listed().any(|path| files.iter().any(|file| overlap(path, file)))
+    };
+    let is_open = !has_begun && file.tasks.iter().filter(|task| task.level == top).all(fits);
+    if is_open { top } else { top + 1 }
+}
+
+/// Returns whether one listed path is the other or lies below it.
+fn overlap(a: &str, b: &str) -> bool {
+    let below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let (a, b) = (directory(a), directory(b));
+    below(a, b) || below(b, a)
+}
+
+/// Returns a listed path without the end that says that it is a directory.
+fn directory(path: &str) -> &str {
+    path.trim_end_matches("**").trim_end_matches('/')
+}
+
+fn name(number: u32) -> String {
+    format!("FOLLOW-{number:03}")
+}
+
+/// Returns whether the task owns a listed path, or the directory that it is.
+fn owns(task: &Task, file: &str) -> bool {
+    let path = directory(file);
+    task.owned.iter().any(|owned| owned.covers(path) || (owned.directory && owned.path == path))
+}
