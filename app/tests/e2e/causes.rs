@@ -188,7 +188,7 @@ const CASES: [Case; 17] = [
         },
         code: "lock",
         task: None,
-        evidence: "index.lock",
+        evidence: "another git command is at work there",
         command: "rm '$REPO/.git/index.lock' && mahabharatha run x",
         fix: nothing,
         then: Some(0),

@@ -383,3 +383,23 @@ fn a_claim_is_taken_while_the_run_is_on_if_its_turn_has_come() {
     assert_eq!(repo.tree("main")["a2"], "by hand");
     assert_eq!(repo.calls(), ["A-1", "B-1"]);
 }
+
+#[test]
+fn a_feature_with_thousands_of_tasks_has_no_list() {
+    let repo = Repo::new();
+    let blocked = task("FIRST", 1, "first", "exit 3");
+    let later = (0..1_000).map(|n| {
+        let id = format!("T{n}");
+        with(simple(&id, 2, &format!("d/{id}")), json!({ "dependencies": ["FIRST"] }))
+    });
+    let all: Vec<Value> = std::iter::once(blocked).chain(later).collect();
+    repo.graph("x", &all);
+    repo.run(&["run"]).code(3);
+    assert_eq!(List(&repo).all(), BTreeMap::new());
+    let status = repo.run(&["status", "--json"]).code(0).json();
+    assert_eq!(status["mismatches"], json!([]));
+    // One task fewer is listed as always.
+    repo.graph("y", &all[..1_000]);
+    repo.run(&["run", "y"]).code(3);
+    assert!(fs::read_dir(repo.home().join(".claude/tasks/y")).unwrap().count() >= 1_000);
+}

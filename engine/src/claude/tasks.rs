@@ -39,6 +39,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Time to wait for a lock; long enough that an abandoned lock has become stale.
 const MAX_LOCK_WAIT: Duration = Duration::from_secs(STALE_AFTER.as_secs() + 2);
 
+/// Most tasks of a feature that are shown in a list. Every entry is a file that the client and we read at each change.
+const MAX_LISTED_TASKS: usize = 1_000;
+
 /// The task list of one feature.
 #[derive(Debug, Clone)]
 pub struct TaskList {
@@ -72,6 +75,10 @@ pub fn show_phase(project: &Project, feature: &Feature, phase: Phase, status: St
     list?.put_phase(phase, status)
 }
 
+fn is_too_long(graph: &TaskGraph) -> bool {
+    graph.tasks().len() > MAX_LISTED_TASKS
+}
+
 impl TaskList {
     pub fn of(project: &Project, feature: &Feature) -> Result<TaskList> {
         Ok(TaskList::at(home()?, project.root(), feature))
@@ -86,8 +93,12 @@ impl TaskList {
         self.owner.feature.as_str()
     }
 
+    /// Returns the wanted entries; none for a feature with too many tasks.
     fn entries(&self, view: &RunView, graph: &TaskGraph) -> Vec<Entry> {
-        entries(view, graph, &self.owner.feature)
+        match is_too_long(graph) {
+            true => Vec::new(),
+            false => entries(view, graph, &self.owner.feature),
+        }
     }
 
     /// Opens the list's directory, and creates it if it does not exist.

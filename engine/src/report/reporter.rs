@@ -144,9 +144,10 @@ impl Due {
         self.wanted && self.next <= Instant::now()
     }
 
-    fn done(&mut self) {
+    /// Notes that the action that began at this time is done. A slow one must not keep a processor busy.
+    fn done(&mut self, began: Instant) {
         self.wanted = false;
-        self.next = Instant::now() + self.pause;
+        self.next = Instant::now() + self.pause.max(4 * began.elapsed());
     }
 }
 
@@ -215,8 +216,8 @@ impl Follower {
     }
 
     fn write_what_is_due(&mut self) {
+        let began = Instant::now();
         if self.projection.is_due() {
-            self.projection.done();
             // `status` reports an unreadable cost file.
             let view = files::view(&self.paths, &self.run).unwrap_or_else(|_| RunView::of(&self.run));
             if let Some(mirror) = &self.mirror {
@@ -224,16 +225,18 @@ impl Follower {
             }
             self.write(|follower| files::write_projection(&follower.paths, &view));
             self.display.update(view);
+            self.projection.done(began);
         }
         if self.reports.is_due() {
-            self.reports.done();
+            let began = Instant::now();
             self.write(|follower| files::write_state(&follower.project, &follower.paths, &follower.run));
+            self.reports.done(began);
         }
     }
 
     fn look_at_gate(&mut self) {
         if self.gate.is_due() {
-            self.gate.done();
+            self.gate.done(Instant::now());
             self.gate.wanted = true;
             let now = Time(jiff::Timestamp::now().as_millisecond());
             let running = RunningGate::of_process(&self.paths, std::process::id());

@@ -73,7 +73,7 @@ mod tests {
     fn a_run_is_one_line() {
         let mut story = Story::unattended();
         story.after(2.0).base_is_green().starts("TASK-001").starts("TASK-002").after(5.0).done("TASK-001");
-        assert_eq!(shown(&projection(&story.view())), "auth 1/3, level 1, 0.25 USD");
+        assert_eq!(shown(&json!(projection(&story.view()))), "auth 1/3, level 1, 0.25 USD");
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn projection_state(place: &Place, run: Option<&Run>) -> &'static str {
         Ok(found)
             if run
                 .and_then(|run| files::view(&place.paths, run).ok())
-                .is_some_and(|view| projection(&view) == found) =>
+                .is_some_and(|view| serde_json::json!(projection(&view)) == found) =>
         {
             "current"
         }

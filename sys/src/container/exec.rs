@@ -49,11 +49,23 @@ impl Container {
         for (key, value) in options.into_iter().filter_map(|(key, value)| Some((key, value?))) {
             request[key] = value.into();
         }
-        let created = self.engine.expect("POST", &format!("/containers/{}/exec", self.name), Some(&request))?;
+        self.start_exec(&request).map_err(|error| self.why_refused(error))
+    }
+
+    fn start_exec(&self, request: &Value) -> Result<Exec<'_>> {
+        let created = self.engine.expect("POST", &format!("/containers/{}/exec", self.name), Some(request))?;
         let id = created["Id"].as_str().unwrap_or_default().to_owned();
         let start = json!({ "Detach": false, "Tty": false });
         let stream = self.engine.open_stream(&format!("/exec/{}/start", api::escaped(&id)), &start)?;
         Ok(Exec { container: self, id, stream })
+    }
+
+    /// Says why a program could not be started: the container may have ended since it was found running.
+    fn why_refused(&self, error: Error) -> Error {
+        match self.state() {
+            Ok(State::Missing | State::Ended { .. }) => self.why_ended(),
+            Ok(State::Running { .. }) | Err(_) => error,
+        }
     }
 
     /// Runs a program of ours, without input, and returns the beginning of what it printed.

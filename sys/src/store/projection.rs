@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde::Serialize;
 
 use super::atomic::{sweep, write_atomic, write_projected};
 use super::locks::WorktreesLock;
@@ -30,14 +30,18 @@ pub fn make_home(home: &Path, shared: &Path) -> Result<()> {
 }
 
 /// Replaces the projection; readers see either the old or the new one.
-pub fn write_projection(path: &Path, projection: &Value) -> Result<()> {
-    write_projected(path, format!("{projection:#}\n").as_bytes())
+pub fn write_projection(path: &Path, projection: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(projection).map_err(|error| io("write", path)(error.into()))?;
+    text.push(b'\n');
+    write_projected(path, &text)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::process::Command;
+
+    use serde_json::Value;
 
     use super::*;
 

@@ -16,7 +16,7 @@ use notify::RecommendedWatcher;
 
 use super::dir::ListDir;
 use super::entry::Entry;
-use super::{MAX_LOCK_WAIT, RETRY_INTERVAL, TaskList, adopt};
+use super::{MAX_LISTED_TASKS, MAX_LOCK_WAIT, RETRY_INTERVAL, TaskList, adopt, is_too_long};
 
 /// Minimum interval between two passes over the list.
 const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(200);
@@ -42,6 +42,9 @@ impl Mirror {
     /// `warn` must not block.
     pub fn start(list: TaskList, run: &Run, warn: impl Fn(String) + Send + 'static, events: Sender<Event>) -> Mirror {
         let (messages, inbox) = mpsc::channel();
+        if is_too_long(run.graph()) {
+            warn(format!("Claude Code's task list {list} stays empty: it shows at most {MAX_LISTED_TASKS} tasks"));
+        }
         let mut state = MirrorThread {
             entries: list.entries(&RunView::of(run), run.graph()),
             takes_claims: takes_claims(run),
