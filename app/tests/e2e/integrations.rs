@@ -108,7 +108,7 @@ fn a_file_that_cannot_be_written_is_refused_before_the_run() {
 }
 
 /// A collector that takes one trace.
-fn collector() -> (String, JoinHandle<(String, Value)>) {
+pub fn collector() -> (String, JoinHandle<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {

@@ -26,7 +26,7 @@ use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
-use super::{FENCE, found, progress, prompt, secrets};
+use super::{FENCE, found, progress, prompt, redact, secrets};
 use crate::agent::{AgentOutcome, Session};
 use crate::confinement;
 
@@ -145,7 +145,8 @@ impl<'a> Attempt<'a> {
         }
         let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
         let verification_ms = verification.map(|took| took.as_millis() as u64);
-        JobReport { wip, verification_ms, warnings, hint, decisions, suppressed_secrets, ..bare }.with_cost(cost)
+        let report = JobReport { wip, verification_ms, warnings, hint, decisions, suppressed_secrets, ..bare };
+        redact::report(self.log.redactor(), report.with_cost(cost))
     }
 
     fn run_agent(&mut self) -> Result<AgentEnd> {
@@ -169,6 +170,7 @@ impl<'a> Attempt<'a> {
             job_dir: self.job_dir,
             env: spec.agent_environment(&workdir),
             sandbox: &mut sandbox,
+            redactor: self.log.redactor().clone(),
             events: warmup.event_sink(progress::event_sink(self.log, spec)),
         };
         let agent = spec.agent.agent();
@@ -194,6 +196,8 @@ impl<'a> Attempt<'a> {
         let (stall, grace) = (spec.limits.stall(), spec.limits.grace());
         let (ended, stalled) =
             watch::wait_for_agent(running, self.cancel, stall, grace, &spec.worktree).map_err(failed)?;
+        // Before anything is cut or quoted from it.
+        let ended = redact::ended(self.log.redactor(), ended);
         warmup.end();
         let failure = confinement::failure(&sandbox);
         agent.clean_up();

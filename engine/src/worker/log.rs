@@ -67,8 +67,13 @@ impl Log {
         Log(Arc::new(Inner { files, redactor, origin }))
     }
 
+    /// Returns what takes secrets out of everything that the attempt's programs print.
+    pub fn redactor(&self) -> &Redactor {
+        &self.0.redactor
+    }
+
     pub fn write(&self, level: Severity, event: &str, message: &str) {
-        self.write_redacted(level, event, &self.0.redactor.clone().redact(message));
+        self.write_redacted(level, event, &self.redactor().redacted(message));
     }
 
     fn write_redacted(&self, level: Severity, event: &str, message: &str) {
@@ -89,7 +94,7 @@ impl Log {
     /// Returns a writer for a program's output that logs one event per line.
     pub fn lines(&self, event: &'static str) -> impl Write + Send + 'static {
         let (log, mut lines, mut bytes) = (self.clone(), MAX_LINES, MAX_BYTES);
-        let mut redactor = self.0.redactor.clone();
+        let mut redactor = self.redactor().clone();
         Lines::new(MAX_RAW_LINE_BYTES, move |line| {
             if lines == 0 || bytes == 0 || line.trim_ascii().is_empty() {
                 return;
@@ -107,7 +112,7 @@ impl Log {
     }
 }
 
-/// Returns what takes secrets out of logs, also the values of passed variables with secret names.
+/// Returns what takes secrets out of texts, also the values of passed variables with secret names.
 pub fn redactor(passed: &[String]) -> Redactor {
     let variables =
         base_env(passed).into_iter().filter(|(name, _)| passed.iter().any(|passed| name == passed.as_str()));

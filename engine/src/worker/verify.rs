@@ -64,7 +64,7 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     } else {
         format!("failed with {}", ended.status)
     };
-    let output = bounded_text(&ended.stdout, FEEDBACK_BYTES);
+    let output = log.redactor().redacted(&bounded_text(&ended.stdout, FEEDBACK_BYTES));
     let feedback = failure_report(&format!("The verification {how}"), Some(command), &output);
     Ok(Verdict::Failed { feedback, denial })
 }

@@ -14,6 +14,7 @@ use mahabharatha_core::ids::Time;
 use mahabharatha_core::run::needs::needs_in;
 use mahabharatha_core::run::notes::BUDGET_USED_UP;
 use mahabharatha_core::run::{API_ACCESS, API_LIMIT};
+use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::proc::{Ended, Exit, Feed, Lines, bounded_text};
 use serde_json::{Map, Value, json};
 
@@ -47,6 +48,7 @@ pub struct Conversation {
     /// Context tokens of the agent's latest answer; answers of subagents do not count.
     context: u64,
     worktree: PathBuf,
+    redactor: Redactor,
     events: EventSink,
     /// Number of tools used since the request to stop; `None` before it.
     tools_since_stop: Option<u32>,
@@ -73,6 +75,7 @@ impl Conversation {
             window: Window::new(),
             context: 0,
             worktree: PathBuf::new(),
+            redactor: Redactor::default(),
             events: Box::new(|_| ()),
             tools_since_stop: None,
             interrupted: false,
@@ -87,9 +90,8 @@ impl Conversation {
         }
     }
 
-    pub fn begin(&mut self, worktree: &Path, events: EventSink) {
-        self.worktree = worktree.to_owned();
-        self.events = events;
+    pub fn begin(&mut self, worktree: &Path, redactor: Redactor, events: EventSink) {
+        (self.worktree, self.redactor, self.events) = (worktree.to_owned(), redactor, events);
     }
 
     pub fn feed(&self) -> Feed {
@@ -136,7 +138,9 @@ impl Conversation {
                 self.limited_until = self.limited_until.filter(|until| *until < latest);
                 (self.events)(AgentEvent::RateLimited { until: self.limited_until });
             }
-            Line::Result(outcome) => {
+            Line::Result(mut outcome) => {
+                outcome.result = self.redactor.redacted(&outcome.result);
+                outcome.errors.iter_mut().for_each(|error| *error = self.redactor.redacted(error));
                 let text = if outcome.result.is_empty() { outcome.errors.join("; ") } else { outcome.result.clone() };
                 (self.events)(AgentEvent::Finished(format!(
                     "{} after {} turns: {text}",
@@ -191,11 +195,12 @@ impl Conversation {
         for block in blocks {
             match block {
                 Block::Text { text } if !text.trim().is_empty() => {
+                    let text = self.redactor.redacted(&text);
                     (self.events)(AgentEvent::Text(text.clone()));
                     self.last_text = text;
                 }
                 Block::ToolUse { id, name, input } => {
-                    let doing = doing(&self.worktree, &name, &input);
+                    let doing = doing(&self.worktree, &self.redactor, &name, &input);
                     (self.events)(AgentEvent::ToolUse(doing.clone()));
                     self.tools.insert(id, doing);
                     // Send the request during a tool use: the client delivers messages when a tool ends. Sent after the
@@ -331,11 +336,12 @@ pub fn cancel() -> String {
     format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request }))
 }
 
-/// Describes a tool use for the user.
-fn doing(worktree: &Path, tool: &str, input: &Map<String, Value>) -> String {
-    let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
+/// Describes a tool use for the user, without secrets.
+fn doing(worktree: &Path, redactor: &Redactor, tool: &str, input: &Map<String, Value>) -> String {
+    let text = |key: &str| redactor.redacted(input.get(key).and_then(Value::as_str).unwrap_or_default());
     let path = || {
-        let path = Path::new(text("file_path"));
+        let path = text("file_path");
+        let path = Path::new(&path);
         path.strip_prefix(worktree).unwrap_or(path).display().to_string()
     };
     match tool {

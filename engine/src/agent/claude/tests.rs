@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mahabharatha_core::ids::Time;
+use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::proc::Exit;
 use proptest::prelude::*;
 use serde_json::json;
@@ -16,7 +17,7 @@ fn after(lines: &[Value]) -> (Arc<Mutex<Conversation>>, Vec<AgentEvent>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&events);
     let mut conversation = Conversation::new(Feed::default(), 0.7);
-    conversation.begin(Path::new("/w"), Box::new(move |event| sink.lock().unwrap().push(event)));
+    conversation.begin(Path::new("/w"), Redactor::default(), Box::new(move |event| sink.lock().unwrap().push(event)));
     let conversation = Arc::new(Mutex::new(conversation));
     let mut listener = listener(Arc::clone(&conversation));
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -286,7 +287,7 @@ proptest! {
     #[test]
     fn any_output_of_the_client_is_handled(lines in prop::collection::vec(any_line(), 0..12), length in 1..200_usize) {
         let mut conversation = Conversation::new(Feed::default(), 0.7);
-        conversation.begin(Path::new("/w"), Box::new(|_| {}));
+        conversation.begin(Path::new("/w"), Redactor::default(), Box::new(|_| {}));
         let conversation = Arc::new(Mutex::new(conversation));
         let mut listener = listener(Arc::clone(&conversation));
         for piece in lines.join(&b'\n').chunks(length) {

@@ -159,7 +159,7 @@ impl Integration {
             worktree.keep(sandbox);
             return Ok(Ran::Passed);
         }
-        let mut output = shown_output(&ended, &check.sarif, findings.as_ref());
+        let mut output = shown_output(&ended, &check.sarif, findings.as_ref(), &self.redactor);
         let places = self.places(worktree, sandbox.workdir());
         let cause = match sandbox.denial(&output) {
             // Only a hint: the gate has failed either way.
