@@ -92,6 +92,26 @@ fn only_a_last_result_that_is_successful_in_every_field_is_a_success() {
 }
 
 #[test]
+fn no_secret_leaves_the_conversation() {
+    let token = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let text = json!({ "type": "assistant", "parent_tool_use_id": null, "message": { "id": "m", "usage": { "input_tokens": 1 },
+        "content": [{ "type": "text", "text": format!("I use {token}") }] } });
+    // The description of a command is cut in the middle of the token.
+    let command = format!("{} {token}", "x".repeat(180));
+    let lines = [
+        text,
+        uses("Bash", json!({ "command": command }), 2),
+        uses("Read", json!({ "file_path": format!("/w/{token}") }), 3),
+        result(json!({ "result": format!("BLOCKED: {token} is refused\nDECISION: use {token}"), "errors": [&token] })),
+    ];
+    let (conversation, events) = after(&lines);
+    let conversation = conversation.lock().unwrap();
+    let said = (conversation.agent_outcome(&ended(Exit::Code(0))), conversation.answer(), events);
+    assert!(!format!("{said:?}").contains("ghp_"), "{said:?}");
+    assert!(matches!(&said.0, AgentOutcome::Blocked(why) if why.starts_with("[redacted: github-token] is refused")));
+}
+
+#[test]
 fn an_unavailable_api_is_distinguished_from_a_rejected_request() {
     let retry = |status: Value, error: &str| json!({ "type": "system", "subtype": "api_retry", "attempt": 3, "max_retries": 10, "error_status": status, "error": error });
     let failed = |status: Value| result(json!({ "is_error": true, "api_error_status": status, "result": "words" }));
