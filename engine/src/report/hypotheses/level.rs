@@ -3,6 +3,7 @@
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::run::event::{GateFailure, Obstacle};
 use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
+use mahabharatha_core::view::approval_command;
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::ui::{clean, one_line};
 
@@ -30,6 +31,8 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
         LevelStatus::Failed { failure } if format!("level {}", level.level) == blocker.what => Some(failure),
         _ => None,
     });
+    let awaiting = run.awaiting_approval().filter(|(level, _)| blocker.what == format!("level {level}"));
+    let approval = awaiting.map(|(level, candidate)| format!("{} -f {feature}", approval_command(level, candidate)));
     match (failed, run.ended()) {
         (Some(LevelFailure::Gate { failure, .. }), _) => about_gate(run, failure, "gate_failed", &known),
         (Some(LevelFailure::Obstacle(obstacle)), _) => about_obstacle(feature, obstacle, &known),
@@ -48,9 +51,8 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
             known("paused", vec![headline(&blocker.cause)], format!("mahabharatha resume {feature}"))
         }
         (None, None) if blocker.what == "run" => plain("driver_gone"),
-        _ if run.awaiting_approval().is_some_and(|(level, _)| blocker.what == format!("level {level}")) => {
-            let command = format!("mahabharatha merge --approve -f {feature}");
-            known("awaits_approval", vec![headline(&blocker.cause)], command)
+        _ if approval.is_some() => {
+            known("awaits_approval", vec![headline(&blocker.cause)], approval.unwrap_or_default())
         }
         _ if run.graph().tasks().iter().any(|task| task.id.as_str() == blocker.what) => {
             let command = format!("mahabharatha task claim {} -f {feature}", blocker.what);
