@@ -142,12 +142,16 @@ impl Failed<'_> {
             ),
         };
         let command = clean(self.task.verification.trim());
-        let try_it = format!("mahabharatha sandbox -f {} --task {id} -- {}", self.feature, shell_word(&command));
-        let next = format!(
-            "Run it on the work that was kept: {command}\n    `{try_it}` does that as an attempt would. Once the cause is \
-             fixed: `{}`.",
-            self.again()
-        );
+        let shell = format!("mahabharatha sandbox -f {} --task {id}", self.feature);
+        let try_it = format!("{shell} -- {}", shell_word(&command));
+        let how = match command.contains('\n') {
+            false => format!("Run it on the work that was kept: {command}\n`{try_it}` does that as an attempt would. "),
+            true => format!(
+                "Run it on the work that was kept, in the shell that `{shell}` opens:\n  {}\n",
+                command.replace('\n', "\n  ")
+            ),
+        };
+        let next = format!("{how}Once the cause is fixed: `{}`.", self.again());
         Hypothesis::new("verification_failed", cause, try_it).shown_by(lines(feedback)).next(next)
     }
 
