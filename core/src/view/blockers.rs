@@ -182,7 +182,7 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
 /// Returns what stopped the run as a whole, if no level failed.
 fn stopped_run(end: &End) -> Option<Blocker> {
     let (cause, resolution) = match end {
-        End::Paused { why } => (
+        End::Paused { why, .. } => (
             why.clone(),
             "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
         ),

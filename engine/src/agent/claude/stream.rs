@@ -11,9 +11,8 @@ use jiff::Timestamp;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::{failure_report, key_line, last_words};
 use mahabharatha_core::ids::Time;
+use mahabharatha_core::run::event::Reason;
 use mahabharatha_core::run::needs::needs_in;
-use mahabharatha_core::run::notes::BUDGET_USED_UP;
-use mahabharatha_core::run::{API_ACCESS, API_LIMIT};
 use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::proc::{Ended, Exit, Feed, Lines, bounded_text};
 use serde_json::{Map, Value, json};
@@ -284,8 +283,9 @@ impl Conversation {
         }
         if outcome.subtype == "error_max_budget_usd" {
             let spent = outcome.total_cost_usd.unwrap_or_default();
-            return AgentOutcome::Blocked(format!(
-                "{BUDGET_USED_UP} ({spent:.2} USD spent in this attempt); raise budget.max_usd_per_task"
+            return AgentOutcome::OverBudget(format!(
+                "the budget of this task is used up ({spent:.2} USD spent in this attempt); raise \
+                 budget.max_usd_per_task"
             ));
         }
         if !completed {
@@ -317,15 +317,17 @@ impl Conversation {
         let (code, status) =
             (self.api_error.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.api_error.1));
         let limited = code == "rate_limit" || status == Some(429);
-        let cause = match (code, status) {
-            _ if limited => API_LIMIT,
-            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => API_ACCESS,
-            ("overloaded", _) | (_, Some(500..)) => "the API is overloaded or down",
-            ("server_error" | "unknown", None) => "the API cannot be reached",
+        let (cause, reason) = match (code, status) {
+            _ if limited => ("the API limit is reached", Some(Reason::ApiLimit)),
+            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => {
+                ("the API refuses access", Some(Reason::ApiAccess))
+            }
+            ("overloaded", _) | (_, Some(500..)) => ("the API is overloaded or down", None),
+            ("server_error" | "unknown", None) => ("the API cannot be reached", None),
             _ => return AgentOutcome::Failed(format!("The API rejected the request: {}", outcome.result)),
         };
         let until = self.limited_until.filter(|_| limited);
-        AgentOutcome::Unserved { why: format!("{cause} ({})", outcome.result.trim()), until }
+        AgentOutcome::Unserved { why: format!("{cause} ({})", outcome.result.trim()), reason, until }
     }
 }
 

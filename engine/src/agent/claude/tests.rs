@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mahabharatha_core::ids::Time;
+use mahabharatha_core::run::event::Reason;
 use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::proc::Exit;
 use proptest::prelude::*;
@@ -87,7 +88,7 @@ fn only_a_last_result_that_is_successful_in_every_field_is_a_success() {
     assert_eq!(outcome(&[result(json!({ "result": "BLOCKED: no net" }))], ok), AgentOutcome::Blocked("no net".into()));
     assert!(matches!(
         outcome(&[result(json!({ "subtype": "error_max_budget_usd" }))], Exit::Code(1)),
-        AgentOutcome::Blocked(_)
+        AgentOutcome::OverBudget(_)
     ));
 }
 
@@ -116,21 +117,27 @@ fn an_unavailable_api_is_distinguished_from_a_rejected_request() {
     let retry = |status: Value, error: &str| json!({ "type": "system", "subtype": "api_retry", "attempt": 3, "max_retries": 10, "error_status": status, "error": error });
     let failed = |status: Value| result(json!({ "is_error": true, "api_error_status": status, "result": "words" }));
     let gives_up = |error: &str| json!({ "type": "assistant", "error": error, "message": { "id": "x", "content": [], "usage": { "input_tokens": 0 } } });
-    for (lines, why) in [
-        (vec![gives_up("rate_limit"), failed(json!(429))], "the API limit is reached (words)"),
+    for (lines, why, reason) in [
+        (vec![gives_up("rate_limit"), failed(json!(429))], "the API limit is reached (words)", Some(Reason::ApiLimit)),
         (
             vec![retry(json!(529), "overloaded"), gives_up("server_error"), failed(json!(null))],
             "the API is overloaded or down (words)",
+            None,
         ),
-        (vec![gives_up("server_error"), failed(json!(500))], "the API is overloaded or down (words)"),
+        (vec![gives_up("server_error"), failed(json!(500))], "the API is overloaded or down (words)", None),
         (
             vec![retry(json!(null), "unknown"), gives_up("server_error"), failed(json!(null))],
             "the API cannot be reached (words)",
+            None,
         ),
-        (vec![gives_up("billing_error"), failed(json!(400))], "the API refuses access (words)"),
-        (vec![failed(json!(401))], "the API refuses access (words)"),
+        (
+            vec![gives_up("billing_error"), failed(json!(400))],
+            "the API refuses access (words)",
+            Some(Reason::ApiAccess),
+        ),
+        (vec![failed(json!(401))], "the API refuses access (words)", Some(Reason::ApiAccess)),
     ] {
-        assert_eq!(outcome(&lines, Exit::Code(1)), AgentOutcome::Unserved { why: why.into(), until: None });
+        assert_eq!(outcome(&lines, Exit::Code(1)), AgentOutcome::Unserved { why: why.into(), reason, until: None });
     }
     let limit =
         json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": 1_794_789_989 } });

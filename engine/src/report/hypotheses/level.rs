@@ -2,7 +2,7 @@
 
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::run::event::{GateFailure, Obstacle};
-use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
+use mahabharatha_core::run::{End, LevelFailure, LevelStatus, PauseCause, Run};
 use mahabharatha_core::view::approval_command;
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::ui::{clean, one_line};
@@ -40,12 +40,12 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
             [failure, ..] => about_gate(run, failure, "red_base", &known),
             [] => plain("red_base"),
         },
-        (None, Some(End::Paused { why })) if blocker.what == "run" => match () {
-            () if words::disk(why).is_some() => plain("disk_full"),
-            () if why.starts_with("the budget of") => {
+        (None, Some(End::Paused { cause, why })) if blocker.what == "run" => match cause {
+            PauseCause::OutOfSpace => plain("disk_full"),
+            PauseCause::Budget => {
                 known("budget", vec![headline(why)], format!("mahabharatha run {feature} --max-cost USD"))
             }
-            () => plain("paused"),
+            PauseCause::Other => plain("paused"),
         },
         (None, None) if run.is_paused() && findings.lock.held && blocker.what == "run" => {
             known("paused", vec![headline(&blocker.cause)], format!("mahabharatha resume {feature}"))
@@ -71,7 +71,7 @@ fn about_gate(run: &Run, failure: &GateFailure, code: &'static str, known: &Know
     let evidence: Vec<String> = key_lines(output, MAX_EVIDENCE).0.iter().map(|line| clean(line)).collect();
     let likely = failure.cause.as_deref().map(one_line);
     let again = run_again(feature.as_str());
-    if let Some(denial) = likely.as_ref().filter(|likely| likely.starts_with("The sandbox does not")) {
+    if let Some(denial) = likely.as_ref().filter(|_| failure.denied) {
         let command = format!("{again} --accept-config");
         let next = format!("{denial} Then `{command}`.");
         return known("sandbox_denial", [evidence, vec![denial.clone()]].concat(), command).next(next);
