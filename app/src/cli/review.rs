@@ -22,8 +22,7 @@ use super::{Global, answer};
 const FLAGS: &str = "--accept TASK or --send-back TASK --comment TEXT";
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  mahabharatha review --level 1\n  \
-                  mahabharatha review --send-back TASK-001 --comment \"also handle an empty list\"")]
+#[command(after_help = super::examples::REVIEW)]
 pub struct ReviewArgs {
     /// The feature
     #[arg(id = "named", value_name = "FEATURE")]
