@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::excerpt::few;
+use crate::secrets::Redactor;
 
 /// Most findings that are shown; an agent fixes the first ones first.
 const MAX_SHOWN: usize = 40;
@@ -91,8 +92,8 @@ struct Region {
 }
 
 /// Returns the findings as lines, the severest first, with a first line that counts them; `None` if the text is not SARIF.
-/// Never shows the code at the location, which may be a secret.
-pub fn report(text: &[u8]) -> Option<String> {
+/// Never shows the code at the location, which may be a secret. Secrets in messages are taken out before those are cut.
+pub fn report(text: &[u8], redactor: &Redactor) -> Option<String> {
     let text = text.trim_ascii_start();
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     if !text.starts_with(b"{") {
@@ -100,7 +101,7 @@ pub fn report(text: &[u8]) -> Option<String> {
     }
     let log: Log = serde_json::from_slice(text).ok()?;
     let tools: Vec<String> = log.runs.iter().map(|run| one_line(&run.tool.driver.name)).collect();
-    let mut found: Vec<(u8, String)> = log.runs.iter().flat_map(lines).collect();
+    let mut found: Vec<(u8, String)> = log.runs.iter().flat_map(|run| lines(run, redactor)).collect();
     found.sort_by_key(|(rank, _)| *rank);
     let noun = if found.len() == 1 { "finding" } else { "findings" };
     let mut report = format!("{} {noun} of {}:\n", found.len(), few(&tools));
@@ -115,15 +116,15 @@ pub fn report(text: &[u8]) -> Option<String> {
 }
 
 /// Returns a line for each result that is not suppressed, with a rank by severity.
-fn lines(run: &ScanRun) -> impl Iterator<Item = (u8, String)> {
+fn lines<'r>(run: &'r ScanRun, redactor: &'r Redactor) -> impl Iterator<Item = (u8, String)> + 'r {
     let results = run.results.iter().flatten().filter(|result| result.suppressions.as_ref().is_none_or(Vec::is_empty));
-    results.map(|result| {
+    results.map(move |result| {
         let rule = result.rule_id.as_deref().unwrap_or("unnamed rule");
         let default = run.tool.driver.rules.iter().find(|known| known.id == rule);
         let default = default.and_then(|known| known.default_configuration.as_ref()?.level.as_deref());
         let level = result.level.as_deref().or(default).unwrap_or("warning");
         let rank = ["error", "warning"].iter().position(|known| *known == level).unwrap_or(2) as u8;
-        let message = cut(&one_line(&result.message.text));
+        let message = cut(&redactor.redacted(&one_line(&result.message.text)));
         (rank, format!("{}: {}: {}: {message}", one_line(level), place(result), one_line(rule)))
     })
 }
@@ -155,6 +156,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn report(text: &[u8]) -> Option<String> {
+        super::report(text, &Redactor::default())
+    }
 
     fn result(rule: &str, level: Option<&str>, line: u64) -> serde_json::Value {
         json!({
@@ -194,6 +199,15 @@ mod tests {
         long["message"]["text"] = json!("x".repeat(5_000));
         let text = report(&log(&vec![long; 100])).unwrap();
         assert!(text.ends_with("and 60 more\n") && text.len() < 12_000, "{}", text.len());
+    }
+
+    #[test]
+    fn a_secret_in_a_message_is_replaced_before_the_message_is_cut() {
+        let mut leak = result("leak", None, 1);
+        let token = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        leak["message"]["text"] = json!(format!("{} {token}", "x".repeat(MAX_MESSAGE_CHARS - 20)));
+        let text = report(&log(&[leak])).unwrap();
+        assert!(text.contains("x [redacted: github") && !text.contains("ghp"), "{text}");
     }
 
     #[test]

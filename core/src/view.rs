@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-pub use self::blockers::{Blocker, answer_to};
+pub use self::blockers::{Blocker, answer_to, approval_command};
 pub use self::next::{Next, Step};
 pub use self::planned::PlannedView;
 use crate::cost::Cost;

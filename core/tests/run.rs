@@ -136,8 +136,16 @@ impl Story {
 
     fn gate_fails(&mut self, level: u32, task: &str) -> &mut Story {
         let [gate, command, output] = ["lint", "lint", "lint"].map(str::to_string);
-        let failure =
-            GateFailure { gate, command, output, cause: None, staging: oid('5'), task: Some(id(task)), clean: false };
+        let failure = GateFailure {
+            gate,
+            command,
+            output,
+            cause: None,
+            denied: false,
+            staging: oid('5'),
+            task: Some(id(task)),
+            clean: false,
+        };
         self.answers(|effect| Event::GateFailed { effect, level: Level(level), failure, passed: Vec::new() })
     }
 
@@ -317,7 +325,7 @@ fn the_run_pauses_if_the_api_limit_does_not_end() {
         }
     }
     assert_eq!(tries, 10);
-    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("overloaded")));
+    assert!(matches!(story.run.ended(), Some(End::Paused { why, .. }) if why.contains("overloaded")));
     assert_eq!(story.resumed().job().task, id("A"), "it is tried again when a person says so");
 }
 
@@ -329,7 +337,7 @@ fn planning_counts_against_the_budget() {
     story.happens(Event::Resumed { policy: policy.clone(), intent: Intent::Complete, planning });
     let end = JobEnd::Done { commit: oid('a') };
     story.reports(JobReport { cost_usd: Some(1.0), tokens: 100, ..JobReport::new(end, 500) });
-    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("4.00 USD of it by planning")));
+    assert!(matches!(story.run.ended(), Some(End::Paused { why, .. }) if why.contains("4.00 USD of it by planning")));
     let view = RunView::of(&story.run);
     assert_eq!((view.cost, view.planning), (Cost::of(Some(5.0), 1_000), planning));
     assert_eq!(view.levels[0].cost, Cost::of(Some(1.0), 100), "planning is of no level");
@@ -358,7 +366,7 @@ fn nothing_is_launched_once_the_budget_is_used_up() {
     let mut story = Story::of(&[("A", 1), ("B", 1)]);
     let end = JobEnd::Done { commit: oid('a') };
     story.reports(JobReport { cost_usd: Some(5.0), tokens: 700, ..JobReport::new(end, 500) });
-    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("5.00 USD")));
+    assert!(matches!(story.run.ended(), Some(End::Paused { why, .. }) if why.contains("5.00 USD")));
     let view = RunView::of(&story.run);
     assert_eq!([view.cost, view.levels[0].cost, view.tasks[0].cost], [Cost::of(Some(5.0), 700); 3]);
     let policy = Policy { max_usd: Some(6.0), ..story.run.policy().clone() };
@@ -580,7 +588,7 @@ fn lost_work_is_done_again_when_it_is_retried_and_lost_staging_by_itself() {
     assert!(matches!(story.under_way().1, Effect::Stage { .. }), "staged again");
     let lost = Obstacle::WorkLost { tasks: vec![id("A")] };
     story.answers(|effect| Event::NotLanded { effect, level: Level(1), obstacle: lost });
-    assert!(matches!(story.run.ended(), Some(End::Paused { why }) if why.contains("lost the work of A")));
+    assert!(matches!(story.run.ended(), Some(End::Paused { why, .. }) if why.contains("lost the work of A")));
     let command = Command::Retry { tasks: vec![id("A")], budget: None, note: None };
     story.happens(Event::Asked { request: "r".to_string(), command }).resumed();
     assert_eq!(story.job().attempt, Attempt(2));

@@ -13,11 +13,7 @@ use super::Global;
 use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  mahabharatha diff TASK-001            what the task changed, or has changed so far\n  \
-                  mahabharatha diff TASK-001 --attempt 1  what its first attempt left\n  \
-                  mahabharatha diff --level 2 | git apply"
-)]
+#[command(after_help = super::examples::DIFF)]
 pub struct DiffArgs {
     /// The task; without it the level, or all that the feature has changed so far
     task: Option<String>,

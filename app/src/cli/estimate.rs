@@ -19,7 +19,7 @@ use super::Global;
 use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: mahabharatha estimate login --what-if workers=8,model=opus")]
+#[command(after_help = super::examples::ESTIMATE)]
 pub struct EstimateArgs {
     /// The feature to estimate
     #[arg(id = "named", value_name = "FEATURE")]

@@ -10,11 +10,16 @@ pub const DESIGN: &str = "Examples:
   mahabharatha design login                               let an agent make the task graph
   mahabharatha design login --from-graph graph.json       take a task graph from a file
   mahabharatha design login --validate-only --json        list every problem of the graph";
+pub const QUICK: &str = "Examples:
+  mahabharatha quick \"add a farewell command with tests\"
+  mahabharatha quick --issue 12                           what an issue on GitHub asks for";
 pub const RUN: &str = "Examples:
   mahabharatha run login --dry-run                        show the plan and every command
   mahabharatha run login --workers 8 --max-cost 20        run, or resume
   mahabharatha run --json                                 one event per line, for programs
   mahabharatha run --junit results.xml                    verifications and gates, for CI services";
+pub const ESTIMATE: &str = "Examples:
+  mahabharatha estimate login --what-if workers=8,model=opus";
 pub const STATUS: &str = "Examples:
   mahabharatha status --watch                             follow the progress
   mahabharatha status login --json                        for programs";
@@ -22,6 +27,15 @@ pub const LOGS: &str = "Examples:
   mahabharatha logs --follow                              everything as it happens
   mahabharatha logs --task TASK-001 --level error         what went wrong in a task
   mahabharatha logs --gate test                           the runs of a gate";
+pub const DIFF: &str = "Examples:
+  mahabharatha diff TASK-001                              what the task changed, or has changed so far
+  mahabharatha diff TASK-001 --attempt 1                  what its first attempt left
+  mahabharatha diff --level 2 | git apply";
+pub const SCALE: &str = "Examples:
+  mahabharatha scale 2 -f login                           workers above the second finish their tasks first";
+pub const REVIEW: &str = "Examples:
+  mahabharatha review --level 1
+  mahabharatha review --send-back TASK-001 --comment \"also handle an empty list\"";
 pub const STOP: &str = "Examples:
   mahabharatha stop                                       let agents save their work, then stop
   mahabharatha stop --worker 2                            stop one worker";
@@ -33,7 +47,10 @@ pub const SKIP: &str = "Examples:
   mahabharatha skip TASK-001 --reason 'done by hand'";
 pub const MERGE: &str = "Examples:
   mahabharatha merge --dry-run                            what would be merged, and its gates
-  mahabharatha merge --retry                              after a conflict was resolved";
+  mahabharatha merge --retry                              after a conflict was resolved
+  mahabharatha merge --approve=4b825dc642 --level 1       what `status` showed, and nothing else";
+pub const TASK_GRANT: &str = "Examples:
+  mahabharatha task grant TASK-001 src/errors.rs";
 pub const CLEANUP: &str = "Examples:
   mahabharatha cleanup --dry-run                          list what would be removed
   mahabharatha cleanup login";
@@ -60,7 +77,9 @@ pub const MAN: &str = "Examples:
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
+    use std::path::Path;
+
+    use clap::{Command, CommandFactory, Parser};
 
     use crate::cli::Cli;
 
@@ -76,23 +95,40 @@ mod tests {
         Some(words.collect())
     }
 
+    /// Parses the examples of a command and of its subcommands; returns their number. `depth`: which word names the command.
+    fn check_examples(command: &Command, depth: usize) -> usize {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let mut count = 0;
+        for line in help.lines().filter(|line| line.starts_with("  ")) {
+            let words = arguments(line).unwrap_or_else(|| panic!("no call in {line:?}"));
+            let names = command.get_name_and_visible_aliases();
+            assert!(names.contains(&words[depth].as_str()), "{line:?} is an example of {}", command.get_name());
+            let parsed = Cli::try_parse_from(["mahabharatha".to_owned()].into_iter().chain(words));
+            assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());
+            count += 1;
+        }
+        count + command.get_subcommands().map(|sub| check_examples(sub, depth + 1)).sum::<usize>()
+    }
+
     #[test]
     fn every_example_is_a_valid_call() {
-        let mut count = 0;
-        for command in Cli::command().get_subcommands() {
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            for line in help.lines().filter(|line| line.starts_with("  ")) {
-                let words = arguments(line).unwrap_or_else(|| panic!("no call in {line:?}"));
-                assert!(
-                    command.get_name_and_visible_aliases().contains(&words[0].as_str()),
-                    "{line:?} is an example of {}",
-                    command.get_name()
-                );
-                let parsed = Cli::try_parse_from(["mahabharatha".to_owned()].into_iter().chain(words));
-                assert!(parsed.is_ok(), "{line:?}: {}", parsed.unwrap_err());
-                count += 1;
+        let count: usize = Cli::command().get_subcommands().map(|command| check_examples(command, 0)).sum();
+        assert!(count > 30, "{count} examples");
+    }
+
+    #[test]
+    fn no_example_is_written_elsewhere() {
+        let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli")];
+        while let Some(dir) = open.pop() {
+            for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    open.push(path);
+                } else if !path.ends_with("examples.rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let found = text.lines().find(|line| line.contains("\"Example"));
+                    assert_eq!(found, None, "{}: examples belong into examples.rs", path.display());
+                }
             }
         }
-        assert!(count > 20, "{count} examples");
     }
 }

@@ -88,7 +88,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             let hint = format!("Resolve and commit in {worktree}, then `mahabharatha merge --retry`.");
             Err(files.iter().fold(error, |error, file| error.detail(file.clone())).hint(hint))
         }
-        End::Paused { why } => {
+        End::Paused { why, .. } => {
             failed(Kind::Paused, format!("{feature} is paused: {why}"), resolution_of_blocker(place, &go_on)?)
         }
         End::Stopped => failed(

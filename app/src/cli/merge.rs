@@ -6,6 +6,7 @@ use clap::Args;
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::run::event::{Command, Intent};
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
+use mahabharatha_core::view::approval_command;
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control, undo};
 use mahabharatha_engine::specs;
@@ -18,6 +19,9 @@ use super::Global;
 use super::exit::ExitCode;
 use super::finish::{Driver, end_stream, finish};
 
+/// Fewest digits of an id that `--approve` takes, as with git.
+const MIN_ID_DIGITS: usize = 4;
+
 #[derive(Debug, Args)]
 pub struct MergeArgs {
     /// The level to merge [default: the lowest that is not merged]
@@ -26,9 +30,17 @@ pub struct MergeArgs {
     /// Retry a failed merge, for example after you resolved a conflict
     #[arg(long)]
     retry: bool,
-    /// Approve the level that waits for it (merge.approval), then merge it
-    #[arg(long, conflicts_with = "dry_run")]
-    approve: bool,
+    /// Approve the level that waits for it (merge.approval), then merge it; with TREE, as `status` shows it, only if that
+    /// tree or staging commit still waits
+    #[arg(
+        long,
+        value_name = "TREE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "dry_run"
+    )]
+    approve: Option<String>,
     /// Show what would be merged; change nothing
     #[arg(long)]
     dry_run: bool,
@@ -43,7 +55,7 @@ pub struct MergeArgs {
 impl MergeArgs {
     /// Tells whether only the user may decide on the call: it names another session, accepts a configuration or approves a level.
     pub fn needs_user(&self) -> bool {
-        self.session.is_some() || self.accept_config || self.approve
+        self.session.is_some() || self.accept_config || self.approve.is_some()
     }
 }
 
@@ -58,8 +70,8 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
     let session = caller::session_name(args.session.as_deref());
     let lease = Lease::driving(place.paths.dir());
     let own = lease.as_ref().filter(|lease| lease.session == session);
-    if args.approve {
-        approve(&place, ui, args.level.map(Level))?;
+    if let Some(shown) = &args.approve {
+        approve(&place, ui, args.level.map(Level), shown)?;
         if let Some(other) = lease.as_ref().filter(|_| own.is_none()) {
             ui.note(&format!("session {} merges it with: mahabharatha merge -f {}", other.session, place.feature));
             return Ok(ExitCode::Done);
@@ -112,8 +124,14 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
     }
 }
 
-/// Approves the level that waits for it. What is approved is the tree that waits at this moment.
-fn approve(place: &Place, ui: &Ui, level: Option<Level>) -> Result<()> {
+/// Approves the level that waits for it: the tree that was shown to the user, or what waits at this moment if `shown` is empty.
+fn approve(place: &Place, ui: &Ui, level: Option<Level>, shown: &str) -> Result<()> {
+    let is_id = shown.len() >= MIN_ID_DIGITS && shown.chars().all(|c| c.is_ascii_hexdigit());
+    if !shown.is_empty() && !is_id {
+        let message =
+            format!("--approve: {shown:?} is no tree or commit: give at least {MIN_ID_DIGITS} digits of its id");
+        return Err(Error::new(Kind::Usage, message));
+    }
     let run = control::read_run(place)?;
     let waiting = run.awaiting_approval().filter(|(waiting, _)| level.is_none_or(|level| level == *waiting));
     let Some((level, candidate)) = waiting else {
@@ -122,6 +140,16 @@ fn approve(place: &Place, ui: &Ui, level: Option<Level>) -> Result<()> {
         return Err(Error::new(Kind::Invalid, format!("{what} of {} {does} for approval", place.feature))
             .hint("`mahabharatha status` shows what each level waits for."));
     };
+    let shown = shown.to_ascii_lowercase();
+    if ![&candidate.tree, &candidate.staging].iter().any(|id| id.as_str().starts_with(&shown)) {
+        let what = format!("{shown} does not wait for approval: level {level} of {} has changed since", place.feature);
+        let (base, staging) = (candidate.base.short(), candidate.staging.short());
+        return Err(Error::new(Kind::Invalid, what).hint(format!(
+            "`git diff {base}...{staging}` shows what waits now; `{} -f {}` approves it.",
+            approval_command(level, candidate),
+            place.feature
+        )));
+    }
     let answer = control::send(place, &Command::Approve { level, tree: candidate.tree.clone() })?;
     let message = answer.message.unwrap_or_default();
     if answer.declined {

@@ -116,7 +116,7 @@ enum Command {
     #[command(after_help = examples::DESIGN)]
     Design(design::DesignArgs),
     /// Plan, design and run a small feature from one sentence, with one approval
-    #[command(after_help = "Example: mahabharatha quick \"add a farewell command with tests\"")]
+    #[command(after_help = examples::QUICK)]
     Quick(quick::QuickArgs),
     /// Run a feature's task graph, or resume it
     #[command(visible_alias = "run", after_help = examples::RUN)]

@@ -42,14 +42,14 @@ pub fn write_junit(place: &Place, file: &Path, result: &Result<ExitCode>) -> Res
 }
 
 /// Sends a trace of what happened since, if the environment names a collector. A failure is a warning.
-pub fn send_trace(place: &Place, ui: &Ui, since: Time, agent: Option<&str>) {
+pub fn send_trace(place: &Place, ui: &Ui, since: Time) {
     let send = || -> Result<Option<String>> {
         let records = Journal::read(&place.paths.journal())?;
         let Some(run) = session::rebuild(&place.paths, &records)? else { return Ok(None) };
         let config = specs::load_config(&place.project)?;
         let events: Vec<_> =
             records.iter().filter(|record| record.at >= since).map(|record| (record.at, &record.event)).collect();
-        Ok(trace::send(&Part { run: &run, events: &events, config: &config, agent }))
+        Ok(trace::send(&Part { run: &run, events: &events, config: &config }))
     };
     if !trace::is_wanted() {
         return;

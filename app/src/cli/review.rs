@@ -3,6 +3,7 @@
 use clap::Args;
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::run::Run;
+use mahabharatha_core::view::approval_command;
 use mahabharatha_engine::report::diff::files_json;
 use mahabharatha_engine::report::review::{Item, item_text};
 use mahabharatha_engine::report::text::count;
@@ -21,8 +22,7 @@ use super::{Global, answer};
 const FLAGS: &str = "--accept TASK or --send-back TASK --comment TEXT";
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  mahabharatha review --level 1\n  \
-                  mahabharatha review --send-back TASK-001 --comment \"also handle an empty list\"")]
+#[command(after_help = super::examples::REVIEW)]
 pub struct ReviewArgs {
     /// The feature
     #[arg(id = "named", value_name = "FEATURE")]
@@ -137,8 +137,21 @@ fn accept(place: &Place, ui: &Ui, run: &Run, tasks: &[TaskId]) -> Result<ExitCod
         ui.data(&(json!({ "accepted": tasks }).to_string() + "\n"));
     } else {
         tasks.iter().for_each(|task| ui.note(&format!("{task}: accepted")));
+        offer_approval(place, ui, run)?;
     }
     Ok(ExitCode::Done)
+}
+
+/// Names the command that approves a level of which every task is accepted. It holds for what `run` says that waits: the
+/// tasks that were shown.
+fn offer_approval(place: &Place, ui: &Ui, run: &Run) -> Result<()> {
+    let Some((level, candidate)) = run.awaiting_approval() else { return Ok(()) };
+    let items = review::items(place, run, Some(level))?;
+    if items.iter().all(|item| item.verdict == Some("accepted")) {
+        let command = approval_command(level, candidate);
+        ui.note(&format!("Every task of level {level} is accepted. Approve it: {command} -f {}", place.feature));
+    }
+    Ok(())
 }
 
 fn send_back(place: &Place, ui: &Ui, run: &Run, task: &TaskId, comment: &str) -> Result<ExitCode> {

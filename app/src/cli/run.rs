@@ -129,7 +129,7 @@ fn try_run(global: &Global, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     }
     let since = record::now();
     let result = try_run_at(&place, ui, args);
-    record::send_trace(&place, ui, since, args.agent.as_deref());
+    record::send_trace(&place, ui, since);
     match args.junit.as_deref().map(|file| record::write_junit(&place, file, &result)) {
         // The run's own error says more.
         Some(Err(error)) if result.is_ok() => Err(error),

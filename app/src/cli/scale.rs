@@ -12,10 +12,7 @@ use super::Global;
 use super::exit::ExitCode;
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: `mahabharatha scale 2 -f login` lets the workers above the second finish their tasks, \
-                        and starts no others."
-)]
+#[command(after_help = super::examples::SCALE)]
 pub struct ScaleArgs {
     /// How many agents work at once, until the run is completed or `run -w` says otherwise
     #[arg(value_name = "N", value_parser = super::worker_count())]

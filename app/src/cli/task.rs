@@ -89,7 +89,7 @@ enum Verb {
         blocked: bool,
     },
     /// Let a task change files that it does not own; a blocked task is queued again
-    #[command(after_help = "Example:\n  mahabharatha task grant L1-002 src/errors.rs")]
+    #[command(after_help = super::examples::TASK_GRANT)]
     Grant {
         /// Id of the task
         #[arg(value_name = "TASK")]

@@ -21,15 +21,15 @@ pub struct UndoArgs {
 
 pub fn run(global: &Global, ui: &Ui, args: &UndoArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
-    let Undone { branch, reverts } = undo::undo(&place, args.dry_run)?;
+    let Undone { branch, reverts, commit } = undo::undo(&place, args.dry_run)?;
     let feature = &place.feature;
     if ui.json() {
         let reverts: Vec<_> = reverts
             .iter()
             .map(|it| json!({ "level": it.level, "landed": it.landed, "commit": it.commit, "files": it.files }))
             .collect();
-        let data =
-            json!({ "feature": feature.as_str(), "branch": branch, "reverts": reverts, "undone": !args.dry_run });
+        let data = json!({ "feature": feature.as_str(), "branch": branch, "reverts": reverts,
+            "commit": commit, "undone": !args.dry_run });
         ui.data(&(serde_json::to_string_pretty(&data).expect("it has string keys only") + "\n"));
         return Ok(ExitCode::Done);
     }
@@ -38,7 +38,8 @@ pub fn run(global: &Global, ui: &Ui, args: &UndoArgs) -> Result<ExitCode> {
         ui.data(&format!("level {} ({}): {files}\n", revert.level, revert.landed.short()));
     }
     ui.note(&match (reverts.is_empty(), args.dry_run) {
-        (true, _) => format!("{feature} is undone."),
+        // Whether it still is, only the later commits tell.
+        (true, _) => format!("{feature} was undone in {} on {branch}. Nothing was changed.", commit.short()),
         (false, true) => {
             format!("{feature} can be undone: {} on {branch}. Nothing was changed.", commits(reverts.len()))
         }

@@ -109,6 +109,27 @@ fn a_limit_holds_after_a_stop_too_unless_nobody_wants_to_wait() {
     bench.subscribed(&["run", "--no-wait"]).wait().code(0);
 }
 
+#[test]
+fn a_limit_is_told_once_by_a_notice_that_names_its_reset() {
+    let reset = seconds_now() + 3_600;
+    let Some(bench) =
+        Bench::new(Api::start(move |_| limited_until(reset)), "notify: { command: 'cat >> \"$HOME/notices\"' }\n")
+    else {
+        return;
+    };
+    bench.repo.graph("x", &[task("A-1", 1, "A-1.txt"), task("A-2", 1, "A-2.txt")]);
+    let run = bench.subscribed(&["run"]);
+    let notices = || std::fs::read_to_string(bench.home().join("notices")).unwrap_or_default();
+    bench.repo.wait_until("a notice", || notices().contains('\n'));
+    bench.run(&["stop"]).code(0);
+    run.wait().code(130);
+    let told: Vec<Value> = notices().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [quota] = &told[..] else { panic!("{told:#?}") };
+    assert_eq!((&quota["event"], &quota["feature"], &quota["task"]), (&json!("quota"), &json!("x"), &Value::Null));
+    let message = quota["message"].as_str().unwrap();
+    assert!(message.starts_with("no launches until ") && message.contains("the API limit is reached"), "{message}");
+}
+
 /// Runs until the first attempt was not served, stops, and returns the cause that `debug` names.
 fn cause_after_a_stop(bench: &Bench, run: Background) -> Value {
     let unserved = || bench.repo.run(&["status", "--json"]).stdout.contains("\"unserved\"");

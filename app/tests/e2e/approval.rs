@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Repo, simple};
+use crate::support::{Ran, Repo, simple, task};
 use crate::task_mode::{Session, plain};
 
 const APPROVAL: &str =
@@ -74,6 +74,44 @@ fn what_changed_since_it_was_shown_needs_another_approval() {
     assert!(repo.tree("main").contains_key("b1"));
 }
 
+/// The command that a text shows for approving a level.
+fn shown_approval(text: &str) -> Vec<String> {
+    let start = text.find("mahabharatha merge --approve").unwrap_or_else(|| panic!("no command in {text}"));
+    let command = text[start..].lines().next().unwrap().split(['`', ',']).next().unwrap();
+    command.split_whitespace().skip(1).map(str::to_owned).collect()
+}
+
+fn approves(repo: &Repo, args: &[String]) -> Ran {
+    repo.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn what_a_command_shows_is_all_that_it_approves() {
+    let repo = waiting();
+    let by_status = shown_approval(&repo.run(&["status"]).code(0).stdout);
+    let by_run = shown_approval(&repo.run(&["run"]).code(9).stderr);
+    let by_review = shown_approval(&repo.run(&["review", "--accept", "A-1"]).code(0).stderr);
+    let by_debug = repo.run(&["debug", "--json"]).code(0).json();
+    let by_debug = shown_approval(by_debug["hypotheses"][0]["command"].as_str().unwrap());
+    // What waits is replaced behind the person's back: the same task with other contents.
+    repo.graph("x", &[task("A-1", 1, "b1", "echo other > b1"), simple("B-1", 2, "c1")]);
+    repo.run(&["retry", "A-1"]).code(0);
+    repo.run(&["run"]).code(9);
+    let tree = awaited_tree(&repo);
+    for args in [&by_status, &by_run, &by_review, &by_debug] {
+        approves(&repo, args).code(6).says("has changed since").says(&tree.as_str().unwrap()[..10]);
+        assert_eq!(awaited_tree(&repo), tree, "{args:?}");
+    }
+    repo.run(&["merge", "--approve=zebra"]).code(2).says("no tree or commit");
+    repo.run(&["merge", "--approve=abc"]).code(2);
+    assert_eq!(awaited_tree(&repo), tree);
+    approves(&repo, &shown_approval(&repo.run(&["status"]).code(0).stdout)).code(0);
+    assert_eq!(repo.tree("main")["b1"], "other");
+    repo.run(&["run"]).code(9);
+    let staging = repo.status()["levels"][1]["awaits_approval"]["staging"].as_str().unwrap().to_owned();
+    repo.run(&["merge", &format!("--approve={}", staging[..12].to_uppercase())]).code(0);
+}
+
 #[test]
 fn an_approval_outlives_a_crash_and_a_task_can_be_redone_instead() {
     let repo = waiting();
@@ -107,7 +145,8 @@ fn a_session_waits_for_approval_too() {
     session.does("A", "a.txt", "done").code(0);
     session.run(&["merge"]).code(9).says("level 1 waits for your approval");
     let next = session.run(&["task", "next", "--json"]).code(9).json();
-    assert_eq!(next["command"], "mahabharatha merge --approve --level 1 -f x");
+    let tree = awaited_tree(&repo).as_str().unwrap()[..10].to_owned();
+    assert_eq!(next["command"], format!("mahabharatha merge --approve={tree} --level 1 -f x"));
     // A person approves in another terminal, the session merges.
     repo.run(&["merge", "--approve"]).code(0).says("level 1 is approved").says("session one merges it");
     assert!(!repo.tree("main").contains_key("a.txt"));

@@ -424,6 +424,42 @@ fn a_run_that_is_on_is_named_as_what_holds_the_feature() {
     assert_eq!(found["hypotheses"], json!([]), "nothing is wrong with a run that was stopped");
 }
 
+/// The cause with this code that `debug` names.
+#[track_caller]
+fn named(repo: &Repo, code: &str) -> Value {
+    let found = repo.run(&["debug", "--json"]).code(0).json();
+    let all = found["hypotheses"].as_array().unwrap();
+    all.iter().find(|one| one["code"] == code).unwrap_or_else(|| panic!("{code}: {found:#}")).clone()
+}
+
+#[test]
+fn a_run_that_is_paused_is_named_with_the_command_that_resumes_it() {
+    let repo = Repo::new();
+    repo.graph("x", &[held("A", 1, "a.txt")]);
+    let run = repo.run_until_up(&["A"]);
+    repo.run(&["pause"]).code(0);
+    let paused = named(&repo, "paused");
+    assert_eq!((&paused["command"], &paused["task"]), (&json!("mahabharatha resume x"), &Value::Null));
+    assert_eq!(paused["evidence"], json!(["paused by `mahabharatha pause`"]));
+    in_shell(&repo, paused["command"].as_str().unwrap()).code(0);
+    let codes = repo.run(&["debug", "--json"]).code(0).json();
+    assert!(codes["hypotheses"].as_array().unwrap().iter().all(|one| one["code"] != "paused"), "{codes:#}");
+    repo.let_go("all");
+    run.wait().code(0);
+}
+
+#[test]
+fn a_level_that_waits_for_approval_is_named_with_the_command_that_approves_it() {
+    let repo = tried_once("merge: { approval: level }\n", &[making_a("echo a > a.txt", "true")], 9).unwrap();
+    let waits = named(&repo, "awaits_approval");
+    let tree = repo.status()["levels"][0]["awaits_approval"]["tree"].as_str().unwrap()[..10].to_owned();
+    assert_eq!(waits["command"], format!("mahabharatha merge --approve={tree} --level 1 -f x"));
+    assert_eq!(waits["evidence"], json!(["waits for your approval"]));
+    repo.run(&["debug"]).code(0).says("[awaits_approval]");
+    in_shell(&repo, waits["command"].as_str().unwrap()).code(0);
+    assert_eq!(repo.run(&["debug", "--json"]).code(0).json()["hypotheses"], json!([]));
+}
+
 #[test]
 fn the_timeline_and_what_still_fits_are_told() {
     let repo = tried_once("", &[making_a("echo wrong > a.txt", "false"), simple("B", 1, "b.txt")], 3).unwrap();

@@ -249,7 +249,11 @@ fn what_is_blocked_is_named_with_its_cause_whatever_that_is() {
     repo.run(&["run", "--dry-run"]).code(0).says("printf '%s  %s' a b\n").says("\tfalse\n");
     repo.run(&["run"]).code(3);
     let told = repo.run(&["debug"]).code(0).says("A is blocked: there is no key").does_not_say("Nothing looks wrong");
-    told.says("verified by: printf '%s  %s' a b\n               \tfalse\n");
+    let block =
+        "shell that `mahabharatha sandbox -f x --task B` opens:\n      printf '%s  %s' a b\n      \tfalse\n    Once";
+    let told = told.says("verified by: printf '%s  %s' a b\n               \tfalse\n").says(block);
+    let is_indented = |line: &&str| line.starts_with(' ') || !line.contains("false");
+    assert!(told.stdout.lines().all(|line| is_indented(&line)), "{}", told.stdout);
     let found = repo.run(&["debug", "A", "--json"]).code(0).json();
     assert_eq!(found["hypotheses"][0]["cause"], "A is blocked: there is no key");
 }

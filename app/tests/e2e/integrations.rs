@@ -108,7 +108,7 @@ fn a_file_that_cannot_be_written_is_refused_before_the_run() {
 }
 
 /// A collector that takes one trace.
-fn collector() -> (String, JoinHandle<(String, Value)>) {
+pub fn collector() -> (String, JoinHandle<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
@@ -187,6 +187,22 @@ fn a_run_is_a_trace() {
         spans.iter().map(|span| span["spanId"].to_string()).collect::<std::collections::BTreeSet<_>>()
     };
     assert!(ids(&first).is_disjoint(&ids(&second)) && second.iter().all(|span| span["name"] != "attempt 1 at A"));
+}
+
+#[test]
+fn a_trace_names_the_agent_that_made_the_attempt_not_todays() {
+    let repo = Repo::new();
+    // While the agent works, a person makes another one the default.
+    let change = "sed -i \"s/^agent: one/agent: two/\" \"$MAHABHARATHA_SPEC_DIR/../../../.mahabharatha/config.yaml\"";
+    let agent = |script: &str| json!({ "kind": "command", "command": ["sh", "-c", script] });
+    let agents = json!({ "one": agent(&format!("echo a > a.txt; {change}")), "two": agent("exit 1") });
+    repo.config(&format!("agent: one\nagents: {agents}\n"));
+    repo.graph("x", &[with(simple("A", 1, "a.txt"), json!({ "run": null }))]);
+    let (address, server) = collector();
+    repo.run_with(&["run"], &[("OTEL_EXPORTER_OTLP_ENDPOINT", &address)]).code(0);
+    assert!(repo.read(".mahabharatha/config.yaml").contains("agent: two"));
+    let found = spans(&server.join().unwrap().1);
+    assert_eq!(attribute(named(&found, "attempt 1 at A"), "gen_ai.agent.name"), &json!({ "stringValue": "one" }));
 }
 
 #[test]

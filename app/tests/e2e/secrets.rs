@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::support::{Repo, simple, with};
+use crate::integrations::collector;
+use crate::support::{Repo, simple, task, with};
 use crate::task_mode::{Session, plain};
 
 /// A key in two parts, so that no scanner finds it in this file.
@@ -19,15 +20,23 @@ fn print_key() -> String {
     format!("printf '%s_%s' {} {}", KEY.0, KEY.1)
 }
 
-/// Every file of ours that holds the key: journal, logs, reports, specs, but no git objects.
+/// Every file of ours that holds the key.
 fn leaks(repo: &Repo) -> Vec<PathBuf> {
+    leaks_of(repo, &key())
+}
+
+/// Every file of ours that holds a secret: journal, logs, reports, specs, but no git objects.
+fn leaks_of(repo: &Repo, secret: &str) -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| {
         let text = path.to_string_lossy();
-        ["/.git/mahabharatha/", "/.mahabharatha/", "/.gsd/"].iter().any(|dir| text.contains(dir))
+        // An index of the attempt's work has the names of its files.
+        let is_work = text.ends_with(".scratch");
+        !is_work && ["/.git/mahabharatha/", "/.mahabharatha/", "/.gsd/"].iter().any(|dir| text.contains(dir))
     };
     let files = repo.everything().into_iter().filter(|(path, _)| is_ours(path));
-    let key = key().into_bytes();
-    files.filter(|(_, (_, bytes))| bytes.windows(key.len()).any(|part| part == key)).map(|(path, _)| path).collect()
+    let secret = secret.as_bytes();
+    let holds = |bytes: &[u8]| bytes.windows(secret.len()).any(|part| part == secret);
+    files.filter(|(_, (_, bytes))| holds(bytes)).map(|(path, _)| path).collect()
 }
 
 #[test]
@@ -125,4 +134,86 @@ fn a_worker_that_is_killed_after_its_commit_loses_no_suppression() {
     repo.run_with(&["run"], &[("MAHABHARATHA_CRASH_AT", "worker A.1 after the ref")]).code(0);
     assert_eq!(repo.task("A")["attempt"], 1);
     assert_eq!(repo.status()["suppressed_secrets"][0]["reason"], "a key of the demo");
+}
+
+/// The value of a variable that the configuration passes and whose name says that it is a secret.
+const PASSWORD: &str = "correct horse battery staple";
+
+/// Asserts that neither secret is in a file of ours, in these texts, or in what reading commands show.
+#[track_caller]
+fn assert_shown_nowhere(repo: &Repo, texts: &[(&str, String)]) {
+    let mut texts = texts.to_vec();
+    for args in [
+        &["status", "--json"][..],
+        &["status", "-v"],
+        &["debug"],
+        &["debug", "--json"],
+        &["logs", "--json"],
+        &["task", "list", "--json"],
+    ] {
+        let ran = repo.run(args).code(0);
+        texts.push((args[0], format!("{}{}", ran.stdout, ran.stderr)));
+    }
+    texts.push(("notices", std::fs::read_to_string(repo.home().join("notices")).unwrap()));
+    for secret in [key().as_str(), PASSWORD] {
+        assert_eq!(leaks_of(repo, secret), [] as [PathBuf; 0], "{secret}");
+        for (what, text) in &texts {
+            assert!(!text.contains(secret), "{secret} is in {what}: {text}");
+        }
+    }
+}
+
+/// Runs with a JUnit file and a trace; returns everything that leaves the run that way.
+fn run_watched(repo: &Repo, code: i32) -> Vec<(&'static str, String)> {
+    let (address, server) = collector();
+    let env = [("DEPLOY_PASSWORD", PASSWORD), ("OTEL_EXPORTER_OTLP_ENDPOINT", &address)];
+    let ran = repo.run_with(&["run", "--junit", "out.xml"], &env).code(code);
+    let trace = server.join().unwrap().1.to_string();
+    vec![("run", format!("{}{}", ran.stdout, ran.stderr)), ("out.xml", repo.read("out.xml")), ("trace", trace)]
+}
+
+#[test]
+fn what_programs_print_is_shown_nowhere_with_its_secrets() {
+    let repo = Repo::new();
+    let says = format!("echo \"see $({}) or $DEPLOY_PASSWORD\"", print_key());
+    repo.config(&format!(
+        "agent: command\nretry: {{ max_attempts: 2, base_seconds: 0, max_seconds: 0 }}\nenv: {{ pass: [DEPLOY_PASSWORD] }}\n\
+         notify: {{ command: 'cat >> \"$HOME/notices\"' }}\nmerge: {{ remediation_attempts: 1 }}\n\
+         quality_gates: [{{ name: lint, command: {}, required: true }}]\n",
+        json!(format!("test ! -e d.txt || {{ {says}; exit 1; }}"))
+    ));
+    repo.commit("configure");
+    let keep_prompt = "cat > \"$MAHABHARATHA_SPEC_DIR/prompt-$MAHABHARATHA_TASK_ID-$MAHABHARATHA_ATTEMPT\"";
+    let blocked = format!("{says}; echo \"DECISION: $({says})\"; {says}; exit 3");
+    let resumed = format!("{keep_prompt}; test $MAHABHARATHA_ATTEMPT != 1 || {{ {says}; exit 2; }}; {says}; exit 4");
+    // The line that is quoted first is cut in the middle of the key.
+    let cut = format!("{keep_prompt}; printf 'error: {} ' >&2; {says} >&2; exit 1", "x".repeat(210));
+    let unverified = with(
+        task("E", 1, "e.txt", &format!("{keep_prompt}; touch e.txt \"stray $({})\"", print_key())),
+        json!({ "files": { "create": ["e.txt"], "modify": [] } }),
+    );
+    let failing = with(
+        task("D", 1, "d2.txt", &format!("{keep_prompt}; touch d2.txt")),
+        json!({ "verification": { "command": format!("{says}; false") } }),
+    );
+    let tasks = [task("A", 1, "a.txt", &blocked), task("B", 1, "b.txt", &resumed), task("C", 1, "c.txt", &cut)];
+    repo.graph("x", &[&tasks[..], &[failing, unverified, simple("F", 1, "d.txt")]].concat());
+    let texts = run_watched(&repo, 3);
+    assert_shown_nowhere(&repo, &texts);
+    for task in ["A", "B", "C", "D"] {
+        let reason = repo.task(task)["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains("[redacted: github-token]"), "{task}: {reason}");
+        assert!(reason.contains("[redacted: environment DEPLOY_PASSWORD]") || task == "C", "{task}: {reason}");
+    }
+    assert!(!repo.task("C").to_string().contains("ghp_"), "{:#}", repo.task("C"));
+    assert!(repo.read(".gsd/specs/x/prompt-D-2").contains("see [redacted: github-token] or [redacted: environment"));
+
+    repo.run(&["skip", "A", "B", "C", "D", "E", "--reason", "not needed"]).code(0);
+    let texts = run_watched(&repo, 4);
+    assert!(texts[1].1.contains("see [redacted: github-token] or [redacted: environment"), "{}", texts[1].1);
+    assert_shown_nowhere(&repo, &texts);
+
+    // What a person types stays as it is.
+    repo.run(&["retry", "A", "--note", &key()]).code(0);
+    assert!(repo.read(".gsd/STATE.md").contains(&key()));
 }

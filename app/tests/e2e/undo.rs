@@ -53,8 +53,13 @@ fn an_undone_feature_has_ended_for_good() {
     ] {
         repo.run(args).code(6).says("x was undone");
     }
-    repo.run(&["undo"]).code(0).says("x is undone");
+    repo.run(&["undo"]).code(0).says(&format!("x was undone in {} on main", &tip[..10]));
     assert_eq!(repo.git(&["rev-parse", "main"]), tip);
+    // Brought back since: the answer is as true as before.
+    repo.git(&["revert", "--no-edit", "HEAD", "HEAD~1"]);
+    let again = repo.run(&["undo", "--json"]).code(0).json();
+    assert_eq!((&again["commit"], &again["reverts"]), (&json!(tip), &json!([])));
+    repo.run(&["undo"]).code(0).says(&format!("x was undone in {}", &tip[..10])).does_not_say("is undone");
     repo.run(&["cleanup"]).code(0);
     assert_eq!(repo.status()["status"], "undone");
 }

@@ -174,6 +174,7 @@ fn a_fix_is_a_fix_beside_the_tasks_own_commit() {
         command: "lint".into(),
         output: String::new(),
         cause: None,
+        denied: false,
         staging: bench.base.clone(),
         task: None,
         clean: false,

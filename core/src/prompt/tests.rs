@@ -91,6 +91,7 @@ fn an_attempt_after_others_on_a_small_budget() {
         command: "ruff check .".to_owned(),
         output: "src/hash.py:1: unused import".to_owned(),
         cause: None,
+        denied: false,
         staging: Oid::new("0".repeat(40)).unwrap(),
         task: Some(TaskId::new("TASK-002").unwrap()),
         clean: true,

@@ -301,6 +301,9 @@ pub struct JobReport {
     /// The model that the agent was asked to use; none for its own default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What the worker knows of the reason, beyond what `end` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -327,6 +330,7 @@ impl JobReport {
             tokens: 0,
             agent: None,
             model: None,
+            reason: None,
             warnings: Vec::new(),
             hint: None,
             decisions: Vec::new(),
@@ -392,6 +396,20 @@ pub enum JobEnd {
     Cancelled,
 }
 
+/// A reason that programs can tell from others without reading its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The agent stopped because the budget of its task is used up.
+    TaskBudget,
+    /// A limit of the API is reached.
+    ApiLimit,
+    /// The API refuses the agent's login or key.
+    ApiAccess,
+    /// The verification did not end in time.
+    VerificationTimeout,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailCause {
@@ -450,6 +468,9 @@ pub struct GateFailure {
     /// The likely cause, for the user. Never in a prompt: it may tell of files that agents cannot see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// Whether that cause is what the sandbox denied the gate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub denied: bool,
     /// The staging tip that the gate failed on.
     pub staging: Oid,
     /// The task whose own verification failed, if it was one.

@@ -34,7 +34,7 @@ impl Run {
         }
         if !self.within_budget() {
             self.levels[level].status = LevelStatus::Gating;
-            self.drain(End::Paused { why: self.over_budget() });
+            self.drain(self.paused_over_budget());
             return;
         }
         if self.no_worker_left() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::breaker::EARLY;
 use super::effect::{Carry, Effect, EffectId, Job, Performer, Purpose};
-use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport};
-use super::state::{AttemptRecord, End, Run, TaskStatus, WorkerStatus};
+use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport, Reason};
+use super::state::{AttemptRecord, End, PauseCause, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::cost::Cost;
 use crate::ids::{Oid, Time, WorkerId};
@@ -57,7 +57,7 @@ impl Run {
         }
         let why = format!("level {} cannot be merged: {} of its tasks are not done", level.level, level.open);
         let nothing_would_run = self.ready.is_empty() && self.resting.is_empty() && self.outstanding.is_empty();
-        self.drain(if nothing_would_run { End::Blocked } else { End::Paused { why } });
+        self.drain(if nothing_would_run { End::Blocked } else { End::Paused { cause: PauseCause::Other, why } });
     }
 
     fn end_if_stuck(&mut self) {
@@ -67,7 +67,7 @@ impl Run {
         if self.ready.is_empty() && self.resting.is_empty() {
             self.drain(End::Blocked);
         } else if !self.within_budget() {
-            self.drain(End::Paused { why: self.over_budget() });
+            self.drain(self.paused_over_budget());
         } else if self.no_worker_left() {
             self.drain(End::Stopped);
         }
@@ -91,14 +91,15 @@ impl Run {
         self.policy.max_usd.is_none_or(|limit| self.cost().known_usd() < limit)
     }
 
-    pub(super) fn over_budget(&self) -> String {
+    pub(super) fn paused_over_budget(&self) -> End {
         let limit = self.policy.max_usd.unwrap_or_default();
-        match self.planning.known_usd() {
+        let why = match self.planning.known_usd() {
             0.0 => format!("the budget of {limit:.2} USD is used up (budget.max_usd)"),
             planning => {
                 format!("the budget of {limit:.2} USD is used up (budget.max_usd), {planning:.2} USD of it by planning")
             }
-        }
+        };
+        End::Paused { cause: PauseCause::Budget, why }
     }
 
     /// Returns a worker that can take a job now; else asks for worktrees.
@@ -231,9 +232,8 @@ impl Run {
                 self.service.not_served(now, began, *until, why);
                 if self.service.is_exhausted() {
                     let times = self.service.unserved;
-                    self.drain(End::Paused {
-                        why: format!("the API refused {times} requests in a row, the last one with: {why}"),
-                    });
+                    let why = format!("the API refused {times} requests in a row, the last one with: {why}");
+                    self.drain(End::Paused { cause: PauseCause::Other, why });
                 }
             }
             // Shows nothing about the API limit.
@@ -312,6 +312,9 @@ impl Run {
                     self.requeue(index);
                 } else {
                     self.block(now, index, &why);
+                    if report.reason == Some(Reason::TaskBudget) {
+                        self.mark_over_budget(index);
+                    }
                 }
             }
             JobEnd::Cancelled | JobEnd::Unserved { .. } => {
@@ -334,7 +337,7 @@ impl Run {
     }
 
     pub(super) fn block(&mut self, now: Time, index: usize, reason: &str) {
-        self.tasks[index].status = TaskStatus::Blocked { reason: reason.to_string(), at: now };
+        self.tasks[index].status = TaskStatus::Blocked { reason: reason.to_string(), at: now, over_budget: false };
     }
 
     /// Delays the next attempt.

@@ -2,7 +2,7 @@
 
 use super::effect::{Carry, Effect};
 use super::event::{Candidate, CleanGates, GateFailure, GatePass, Intent, Obstacle, TaskCommit};
-use super::state::{End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskStatus};
+use super::state::{End, LevelFailure, LevelState, LevelStatus, PauseCause, Phase, Run, TaskStatus};
 use super::step::Effects;
 use crate::ids::{Level, Oid, TaskId, Time};
 
@@ -69,7 +69,8 @@ impl Run {
             // While something is under way, a skipped or retried task may still reopen the level.
             LevelStatus::AwaitingApproval { .. } if !self.is_settled() => {}
             LevelStatus::AwaitingApproval { .. } => {
-                self.drain(End::Paused { why: format!("level {number} waits for your approval") });
+                let why = format!("level {number} waits for your approval");
+                self.drain(End::Paused { cause: PauseCause::Other, why });
             }
             LevelStatus::Fixing { failure, task, job: None, .. } => {
                 self.pursue_fix(now, current, &failure, &task, effects);
@@ -268,6 +269,7 @@ impl Run {
                 End::Conflict { level, files: files.clone(), worktree: worktree.clone() }
             }
             Obstacle::BaseMoved => End::Paused {
+                cause: PauseCause::Other,
                 why: format!("the base branch moved {MAX_BASE_MOVES} times while level {level} was gated"),
             },
             Obstacle::WorkLost { .. }
@@ -275,7 +277,7 @@ impl Run {
             | Obstacle::BaseRewritten { .. }
             | Obstacle::CheckoutLeftBehind { .. }
             | Obstacle::CheckoutInTheWay { .. }
-            | Obstacle::Forged { .. } => End::Paused { why: obstacle.to_string() },
+            | Obstacle::Forged { .. } => End::Paused { cause: PauseCause::Other, why: obstacle.to_string() },
         };
         self.drain(end);
     }

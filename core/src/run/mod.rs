@@ -28,7 +28,8 @@ pub use drive::{Host, Journal, drive, happen, record, record_start, replay, take
 pub use effect::{Effect, EffectId};
 pub use event::Event;
 pub use grants::Grant;
-pub use service::{API_ACCESS, API_LIMIT, Pause};
+pub use service::Pause;
 pub use state::{
-    AttemptRecord, End, LevelFailure, LevelState, LevelStatus, Phase, Run, TaskState, TaskStatus, WorkerStatus,
+    AttemptRecord, End, LevelFailure, LevelState, LevelStatus, PauseCause, Phase, Run, TaskState, TaskStatus,
+    WorkerStatus,
 };

@@ -13,9 +13,6 @@ const MAX_TASK_CHARS: usize = 16_000;
 /// Most characters kept of the question that a note answers.
 const MAX_QUESTION_CHARS: usize = 2_000;
 
-/// How a worker's report begins if the agent has spent what the task may cost: there is nothing to answer.
-pub const BUDGET_USED_UP: &str = "the budget of this task is used up";
-
 /// A note to a task, for every later attempt at it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskNote {
@@ -85,7 +82,7 @@ impl Run {
 impl TaskState {
     /// Returns the last words of the agent that blocked the task; none if something else blocked it.
     pub fn question(&self) -> Option<&str> {
-        let TaskStatus::Blocked { reason, .. } = &self.status else { return None };
+        let TaskStatus::Blocked { reason, over_budget: false, .. } = &self.status else { return None };
         let asked = self.attempts.iter().rev().filter(|record| !record.fix).find_map(|record| {
             let (_, report) = record.ended.as_ref()?;
             match &report.end {
@@ -94,7 +91,7 @@ impl TaskState {
             }
         });
         // Later attempts may have blocked it for another reason.
-        asked.filter(|asked| !asked.trim().is_empty() && !asked.starts_with(BUDGET_USED_UP) && reason.ends_with(asked))
+        asked.filter(|asked| !asked.trim().is_empty() && reason.ends_with(asked))
     }
 }
 

@@ -4,11 +4,6 @@ use super::event::{Backoff, BackoffStrategy};
 use super::jobs::backoff;
 use crate::ids::Time;
 
-/// How the reason of `JobEnd::Unserved` begins if a limit of the API is reached.
-pub const API_LIMIT: &str = "the API limit is reached";
-/// How it begins if the API refuses the agent's login or key.
-pub const API_ACCESS: &str = "the API refuses access";
-
 /// Launches in a row that hit the API limit before the run pauses.
 pub const MAX_UNSERVED: u32 = 10;
 /// Delay between two launches if the API names no time.

@@ -100,6 +100,7 @@ pub enum End {
         worktree: String,
     },
     Paused {
+        cause: PauseCause,
         why: String,
     },
     Stopped,
@@ -108,6 +109,15 @@ pub enum End {
     },
     /// Its levels were reverted; nothing follows.
     Undone,
+}
+
+/// Why a run paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseCause {
+    /// The budget of the run is used up.
+    Budget,
+    OutOfSpace,
+    Other,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -144,6 +154,8 @@ pub enum TaskStatus {
     Blocked {
         reason: String,
         at: Time,
+        /// Whether the reason is that the task's budget is used up.
+        over_budget: bool,
     },
     Skipped {
         reason: String,

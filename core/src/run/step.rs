@@ -3,7 +3,7 @@
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId, GRACE_PERIOD};
 use super::event::{Event, GateFailure, Intent, Policy, Setup};
-use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
+use super::state::{End, LevelStatus, PauseCause, Phase, Run, TaskStatus, WorkerStatus};
 use crate::ids::{Time, WorkerId};
 
 /// The effects decided in one step.
@@ -76,7 +76,9 @@ impl Run {
                 self.cancelled(now, answered.as_ref());
                 self.end_with(End::Failed { why: error.clone() }, &mut effects);
             }
-            Event::OutOfSpace { why } => self.end_with(End::Paused { why: why.clone() }, &mut effects),
+            Event::OutOfSpace { why } => {
+                self.end_with(End::Paused { cause: PauseCause::OutOfSpace, why: why.clone() }, &mut effects)
+            }
             Event::Noted { .. } | Event::Woke => {}
         }
         self.pursue(now, &mut effects);

@@ -35,6 +35,14 @@ impl Run {
         if let Some(why) = self.over_task_budget(task).filter(|_| queued) {
             self.dequeue(task);
             self.block(now, task, &why);
+            self.mark_over_budget(task);
+        }
+    }
+
+    /// Records that the budget of a blocked task is the reason.
+    pub(super) fn mark_over_budget(&mut self, task: usize) {
+        if let TaskStatus::Blocked { over_budget, .. } = &mut self.tasks[task].status {
+            *over_budget = true;
         }
     }
 

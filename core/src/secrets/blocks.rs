@@ -34,6 +34,9 @@ pub(super) fn header_end(line: &str) -> Option<usize> {
 
 /// Returns the length of the longest run of base64 characters. `\n` in a string literal ends a run.
 pub(super) fn longest_run(text: &str) -> usize {
-    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
     text.replace("\\n", "\n").split(|c| !is_base64(c)).map(str::len).max().unwrap_or(0)
+}
+
+pub(super) fn is_base64(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=')
 }

@@ -1,5 +1,5 @@
-//! Finds secrets in the lines that a commit adds, and takes them out of logs: keys in well-known formats, and random
-//! values that are assigned to a name such as `api_key`. A finding never contains the secret itself.
+//! Finds secrets in the lines that a commit adds, and takes them out of what is logged and reported: keys in well-known
+//! formats, and random values that are assigned to a name such as `api_key`. A finding never contains the secret itself.
 
 mod assigned;
 mod blocks;
@@ -160,7 +160,8 @@ fn reason_at(lines: &[&str], index: usize) -> Option<String> {
     let reason = |line: &str| {
         let (_, text) = line.split_once(ALLOW_COMMENT)?;
         let text = text.trim().trim_end_matches(['*', '/', '-', '>', '#', '}', '%', ')', '"', '\'']).trim();
-        is_reason(text).then(|| text.chars().filter(|c| !c.is_control()).take(200).collect())
+        let shown = || Redactor::default().redacted(text).chars().filter(|c| !c.is_control()).take(200).collect();
+        is_reason(text).then(shown)
     };
     let above = index.checked_sub(1).map(|above| lines[above]);
     reason(lines[index]).or_else(|| above.and_then(reason))

@@ -1,9 +1,10 @@
-//! Takes secrets out of lines of a log.
+//! Takes secrets out of what programs and agents print.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::blocks::is_base64;
 use super::{assigned, blocks, jwt, tokens, urls};
 
 /// Shortest value of an environment variable that is looked for: shorter ones are words of any text.
@@ -14,7 +15,7 @@ const MAX_KEY_LINES: usize = 200;
 const MIN_KEY_RUN: usize = 16;
 const KEY_END: &str = "-----END ";
 
-/// Replaces secrets by `[redacted: <rule>]`. A clone forgets the lines before: use one for each stream of lines.
+/// Replaces secrets by `[redacted: <rule>]`. It knows the lines before, so each stream of lines needs a clone of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
     /// Names and values of secret variables.
@@ -37,12 +38,23 @@ impl Redactor {
         Redactor { variables: variables.into(), key_lines: 0 }
     }
 
-    /// Returns the text without secrets.
+    /// Returns a text of its own without secrets.
+    pub fn redacted(&self, text: &str) -> String {
+        self.clone().redact(text).into_owned()
+    }
+
+    /// Returns the next lines of a stream without secrets.
     pub fn redact<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         if !text.contains('\n') {
             return self.redact_line(text);
         }
-        let lines: Vec<Cow<'_, str>> = text.split('\n').map(|line| self.redact_line(line)).collect();
+        let mut lines: Vec<Cow<'_, str>> = Vec::new();
+        for line in text.split('\n') {
+            if self.key_lines == 0 && headless_key(line).is_some() {
+                hide_key_above(&mut lines);
+            }
+            lines.push(self.redact_line(line));
+        }
         match lines.iter().all(|line| matches!(line, Cow::Borrowed(_))) {
             true => Cow::Borrowed(text),
             false => Cow::Owned(lines.join("\n")),
@@ -74,7 +86,7 @@ impl Redactor {
             return (blocks::longest_run(&line[start..end]) >= MIN_KEY_RUN).then_some(start..end);
         }
         if self.key_lines == 0 {
-            return None;
+            return headless_key(line).filter(|key| blocks::longest_run(&line[key.clone()]) >= MIN_KEY_RUN);
         }
         self.key_lines -= 1;
         if let Some(end) = line.find(KEY_END) {
@@ -91,6 +103,22 @@ impl Redactor {
             return None;
         }
         Some(0..line.len())
+    }
+}
+
+/// Returns the part of the line before the end of a private key whose beginning is missing: it was cut off.
+fn headless_key(line: &str) -> Option<Range<usize>> {
+    let end = line.find(KEY_END).filter(|end| line[*end..].contains("PRIVATE KEY"))?;
+    // In a string literal, lines end with `\n`.
+    let is_key = |c: char| is_base64(c) || c == '\\';
+    Some(line[..end].trim_end_matches(is_key).len()..end)
+}
+
+/// Replaces the lines at the end that belong to a private key.
+fn hide_key_above(lines: &mut [Cow<'_, str>]) {
+    let is_key = |line: &str| !line.trim().is_empty() && line.trim().chars().all(is_base64);
+    for line in lines.iter_mut().rev().take(MAX_KEY_LINES).take_while(|line| is_key(line)) {
+        *line = Cow::Owned(format!("[redacted: {}]", blocks::RULES[0]));
     }
 }
 
@@ -184,6 +212,19 @@ mod tests {
             redacted(&format!("expected {begin}\nbut found nothing\n{line}")),
             format!("expected {begin}\nbut found nothing\n{line}")
         );
+    }
+
+    #[test]
+    fn a_private_key_without_its_beginning_is_replaced() {
+        let (line, end) = ("b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ", format!("-----END {} KEY-----", "PRIVATE"));
+        let hidden = "[redacted: private-key]";
+        assert_eq!(
+            redacted(&format!("[… 9 bytes left out …]\nQUFB\n{line}\nQUFB\n{end}\nQUFB")),
+            format!("[… 9 bytes left out …]\n{hidden}\n{hidden}\n{hidden}\n{end}\nQUFB")
+        );
+        assert_eq!(redacted(&format!("{line}\\nQUFB\\n{end}\"")), format!("{hidden}{end}\""));
+        let harmless = format!("the file has\n{end}");
+        assert_eq!(redacted(&harmless), harmless);
     }
 
     proptest! {

@@ -116,14 +116,19 @@ fn failed_level(level: Level, failure: &LevelFailure) -> Blocker {
     Blocker { what: format!("level {level}"), cause, resolution }
 }
 
+/// Returns the command that approves what waits in a level, and nothing else.
+pub fn approval_command(level: Level, candidate: &Candidate) -> String {
+    format!("mahabharatha merge --approve={} --level {level}", candidate.tree.short())
+}
+
 pub(super) fn unapproved_level(level: Level, candidate: &Candidate) -> Blocker {
     let (base, staging) = (candidate.base.short(), candidate.staging.short());
     Blocker {
         what: format!("level {level}"),
         cause: "waits for your approval".to_string(),
         resolution: format!(
-            "`git diff {base}...{staging}` shows it; `mahabharatha merge --approve --level {level}` merges it, or \
-             `mahabharatha retry TASK` repeats a task"
+            "`git diff {base}...{staging}` shows it; `{}` merges it, or `mahabharatha retry TASK` repeats a task",
+            approval_command(level, candidate)
         ),
     }
 }
@@ -177,7 +182,7 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
 /// Returns what stopped the run as a whole, if no level failed.
 fn stopped_run(end: &End) -> Option<Blocker> {
     let (cause, resolution) = match end {
-        End::Paused { why } => (
+        End::Paused { why, .. } => (
             why.clone(),
             "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
         ),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::blockers::{Blocker, blockers_of, resolution_of, unapproved_level};
+use super::blockers::{Blocker, approval_command, blockers_of, resolution_of, unapproved_level};
 use crate::ids::{Level, TaskId};
 use crate::run::effect::Effect;
 use crate::run::event::Obstacle;
@@ -99,8 +99,7 @@ impl Next {
                 let Blocker { what, cause, resolution } = unapproved_level(level.level, candidate);
                 next.step = Step::Blocked;
                 next.why = Some(format!("{what} {cause}: {resolution}"));
-                next.command =
-                    Some(format!("mahabharatha merge --approve --level {} -f {}", level.level, next.feature));
+                next.command = Some(format!("{} -f {}", approval_command(level.level, candidate), next.feature));
             }
             LevelStatus::Staging
             | LevelStatus::Gating

@@ -170,7 +170,16 @@ fn commits(rng: &mut Rng, run: &Run) -> Vec<TaskCommit> {
 
 fn failure(rng: &mut Rng, task: Option<TaskId>) -> GateFailure {
     let [gate, command, output] = ["lint", "lint", "lint"].map(str::to_string);
-    GateFailure { gate, command, output, cause: None, staging: any_oid(rng), task, clean: rng.chance(50) }
+    GateFailure {
+        gate,
+        command,
+        output,
+        cause: None,
+        denied: false,
+        staging: any_oid(rng),
+        task,
+        clean: rng.chance(50),
+    }
 }
 
 fn red(rng: &mut Rng) -> Vec<GateFailure> {

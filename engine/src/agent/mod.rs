@@ -18,6 +18,8 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::prompt::{Prompt, bound_text};
+use mahabharatha_core::run::event::Reason;
+use mahabharatha_core::secrets::Redactor;
 use mahabharatha_core::spec::TaskSpec;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::proc::{self, Cmd, Ended};
@@ -117,6 +119,8 @@ pub struct Session<'a> {
     pub env: BTreeMap<OsString, OsString>,
     /// The sandbox in which the agent will run.
     pub sandbox: &'a mut Sandbox,
+    /// Takes secrets out of what the agent says, before any of it is passed on.
+    pub redactor: Redactor,
     /// Receives the agent's events as they happen.
     pub events: EventSink,
 }
@@ -135,8 +139,12 @@ pub enum AgentOutcome {
     /// The API was unavailable or refused service, which says nothing about the task.
     Unserved {
         why: String,
+        /// None if it is neither a limit nor access.
+        reason: Option<Reason>,
         until: Option<Time>,
     },
+    /// Stopped because the budget of the task is used up.
+    OverBudget(String),
     /// Failed; the text is passed to the next attempt.
     Failed(String),
 }

@@ -150,9 +150,16 @@ impl Inner {
             known: self.known.clone(),
             allowed_secrets: self.config.secrets.allow.clone(),
             max_log_bytes: self.config.logs.max_bytes,
-            redactor: redactor(&self.config.env.pass),
+            redactor: redactor(&self.passed_variables()),
             report: Box::new(report),
         })
+    }
+
+    /// Returns the names of all variables that any program of the run gets: what an agent wrote, a gate may print.
+    fn passed_variables(&self) -> Vec<String> {
+        let of_agents = self.config.agents.values().flat_map(|agent| agent.env.iter().cloned());
+        let own = claude::OWN_ENV.iter().map(|name| (*name).to_owned());
+        self.config.env.pass.iter().cloned().chain(of_agents).chain(own).collect()
     }
 
     /// Returns the environment of gates and verifications: that of an attempt, as far as it applies to staging. No

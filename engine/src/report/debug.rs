@@ -192,7 +192,7 @@ pub fn render(findings: &Findings, one: bool, paint: Paint) -> String {
         for line in &hypothesis.evidence {
             text.push_str(&format!("    | {}\n", one_line(line)));
         }
-        text.push_str(&format!("    {}\n", hypothesis.next));
+        text.push_str(&format!("    {}\n", hypothesis.next.replace('\n', "\n    ")));
     }
     if findings.hypotheses.is_empty() {
         text.push_str("  Nothing looks wrong.\n");

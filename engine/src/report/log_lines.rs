@@ -375,7 +375,7 @@ impl Telling<'_> {
                     few(files)
                 ),
             ),
-            End::Paused { why } => (Severity::Warn, format!("paused: {why}")),
+            End::Paused { why, .. } => (Severity::Warn, format!("paused: {why}")),
             End::Stopped => (Severity::Warn, "paused on request; `mahabharatha run` goes on from here".to_string()),
             End::Failed { why } => (Severity::Error, format!("the run failed: {}", headline(why))),
             End::Undone => {

@@ -3,7 +3,7 @@
 use mahabharatha_core::config::NoticeKind;
 use mahabharatha_core::excerpt::summary;
 use mahabharatha_core::ids::{TaskId, Time};
-use mahabharatha_core::run::{End, Run, TaskState, TaskStatus};
+use mahabharatha_core::run::{End, PauseCause, Run, TaskState, TaskStatus};
 use mahabharatha_core::view::Stamp;
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ impl Notices {
         let mut notices = Vec::new();
         for (index, (task, state)) in run.graph().tasks().iter().zip(run.tasks()).enumerate() {
             let was_told = before.tasks.get(index).copied().unwrap_or_default();
-            if let Some((event, message)) = of_task(run, state).filter(|_| !was_told) {
+            if let Some((event, message)) = of_task(state).filter(|_| !was_told) {
                 notices.push(notice(event, Some(task.id.clone()), message));
             }
         }
@@ -66,7 +66,7 @@ impl Notices {
             ));
         }
         if let Some(end) = run.ended().filter(|_| !before.ended) {
-            notices.extend(of_end(run, end).map(|(event, message)| notice(event, None, message)));
+            notices.extend(of_end(end).map(|(event, message)| notice(event, None, message)));
         }
         notices
     }
@@ -76,13 +76,11 @@ fn needs_user(state: &TaskState) -> bool {
     matches!(state.status, TaskStatus::Blocked { .. } | TaskStatus::Waiting)
 }
 
-fn of_task(run: &Run, state: &TaskState) -> Option<(NoticeKind, String)> {
+fn of_task(state: &TaskState) -> Option<(NoticeKind, String)> {
     match &state.status {
         TaskStatus::Waiting => Some((NoticeKind::Question, "it needs a person".to_owned())),
-        TaskStatus::Blocked { reason, .. } => {
-            let asks = state.question().is_some();
-            let is_spent = run.policy().max_usd_per_task.is_some_and(|limit| state.spent_usd() >= limit);
-            let kind = match (asks, is_spent) {
+        TaskStatus::Blocked { reason, over_budget, .. } => {
+            let kind = match (state.question().is_some(), over_budget) {
                 (true, _) => NoticeKind::Question,
                 (false, true) => NoticeKind::Budget,
                 (false, false) => NoticeKind::Blocked,
@@ -93,14 +91,13 @@ fn of_task(run: &Run, state: &TaskState) -> Option<(NoticeKind, String)> {
     }
 }
 
-fn of_end(run: &Run, end: &End) -> Option<(NoticeKind, String)> {
-    let is_spent = run.policy().max_usd.is_some_and(|limit| run.cost().known_usd() >= limit);
+fn of_end(end: &End) -> Option<(NoticeKind, String)> {
     Some(match end {
         End::Completed => (NoticeKind::Completed, "every level is merged".to_owned()),
         End::LevelMerged { level } => (NoticeKind::Completed, format!("level {level} is merged")),
         End::Blocked => (NoticeKind::Blocked, "only blocked or waiting tasks remain".to_owned()),
-        End::Paused { why } if is_spent => (NoticeKind::Budget, summary(why)),
-        End::Paused { why } => (NoticeKind::Blocked, summary(why)),
+        End::Paused { cause: PauseCause::Budget, why } => (NoticeKind::Budget, summary(why)),
+        End::Paused { why, .. } => (NoticeKind::Blocked, summary(why)),
         End::RedBase { gates } => (NoticeKind::Failed, format!("gates fail on the base: {}", gates.join(", "))),
         End::GateFailed { level, gate } => (NoticeKind::Failed, format!("gate {gate} of level {level} failed")),
         End::Conflict { level, .. } => (NoticeKind::Failed, format!("level {level} conflicts with the base branch")),

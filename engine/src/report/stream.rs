@@ -174,7 +174,7 @@ fn failed_gate(event: &Event) -> impl Iterator<Item = FailedGate<'_>> {
         _ => (None, &[], true),
     };
     failures.iter().map(move |failure| {
-        let GateFailure { gate, command, output, cause, task, clean, staging: _ } = failure;
+        let GateFailure { gate, command, output, cause, task, clean, denied: _, staging: _ } = failure;
         let (task, cause, clean) = (task.as_ref(), cause.as_deref(), *clean);
         FailedGate { level, gate, required, task, command, clean, output, cause }
     })

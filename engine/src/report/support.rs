@@ -65,6 +65,7 @@ pub fn failure(gate: &str) -> GateFailure {
         command,
         output: "error: unused variable `x`".to_string(),
         cause: None,
+        denied: false,
         staging: oid('5'),
         task: None,
         clean: false,

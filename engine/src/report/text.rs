@@ -211,7 +211,16 @@ mod tests {
         let gist = |output: &str| {
             let staging = Oid::new("0".repeat(40)).unwrap();
             let (gate, command, output) = ("lint".to_string(), "lint".to_string(), output.to_string());
-            gate_gist(&GateFailure { gate, command, output, cause: None, staging, task: None, clean: false })
+            gate_gist(&GateFailure {
+                gate,
+                command,
+                output,
+                cause: None,
+                denied: false,
+                staging,
+                task: None,
+                clean: false,
+            })
         };
         assert_eq!(gist("first\nlast\n \x1b[0m\n\n[exit code 1]"), "last [exit code 1]");
         assert_eq!(gist("\n[exit code 1]"), "it printed nothing [exit code 1]");

@@ -26,8 +26,6 @@ pub struct Part<'a> {
     /// The events of the journal since the command began.
     pub events: &'a [(Time, &'a Event)],
     pub config: &'a Config,
-    /// The agent that the user asked for.
-    pub agent: Option<&'a str>,
 }
 
 /// Tells whether the user's environment names a collector.
@@ -53,7 +51,11 @@ impl Part<'_> {
         let (&(first, _), &(last, _)) = (self.events.first()?, self.events.last()?);
         let view = RunView::of(self.run);
         let spans = Spans { trace: trace_id(self.run), part: first, end: last, all: Vec::new() };
-        let spans = spans.run(&view).levels(&view).gates(self.events).attempts(&view, |task| self.agent_of(task));
+        let spans = spans
+            .run(&view)
+            .levels(&view)
+            .gates(self.events)
+            .attempts(&view, |task, attempt| self.agent_of(task, attempt));
         let resource = attributes([
             ("service.name", json!("mahabharatha")),
             ("service.version", json!(env!("CARGO_PKG_VERSION"))),
@@ -62,19 +64,21 @@ impl Part<'_> {
         Some(json!({ "resourceSpans": [{ "resource": { "attributes": resource }, "scopeSpans": scoped }] }))
     }
 
-    /// Returns the attributes of the agent of a task, with the names of the conventions for generative AI.
-    fn agent_of(&self, task: &TaskView) -> Vec<(&'static str, Value)> {
-        let spec = self.run.graph().tasks().iter().find(|known| known.id == task.id).map(|known| &known.spec);
-        let Some(Ok((name, agent))) = spec.map(|spec| self.config.agent_for(spec, self.agent)) else {
+    /// Returns the attributes of the agent that made an attempt, with the names of the conventions for generative AI. Its
+    /// name and model are as the journal has them; only its kind is that of today's configuration.
+    fn agent_of(&self, task: &TaskView, attempt: &AttemptView) -> Vec<(&'static str, Value)> {
+        let attempts = self.run.task(&task.id).map(|state| state.attempts.as_slice()).unwrap_or_default();
+        let record = attempts.iter().find(|record| record.attempt.0 == attempt.attempt);
+        let report = record.and_then(|record| record.ended.as_ref()).map(|(_, report)| report);
+        let Some((report, name)) = report.and_then(|report| Some((report, report.agent.as_deref()?))) else {
             return Vec::new();
         };
-        let model = spec.and_then(|spec| spec.model.clone()).or_else(|| agent.model.clone());
-        let provider = (agent.kind == AgentKind::Claude).then_some("anthropic");
+        let is_claude = self.config.agents.get(name).is_some_and(|agent| agent.kind == AgentKind::Claude);
         vec![
             ("gen_ai.operation.name", json!("invoke_agent")),
             ("gen_ai.agent.name", json!(name)),
-            ("gen_ai.provider.name", json!(provider)),
-            ("gen_ai.request.model", json!(model.filter(|_| provider.is_some()))),
+            ("gen_ai.provider.name", json!(is_claude.then_some("anthropic"))),
+            ("gen_ai.request.model", json!(report.model)),
         ]
     }
 }
@@ -179,13 +183,17 @@ impl Spans {
         self
     }
 
-    fn attempts(mut self, view: &RunView, agent_of: impl Fn(&TaskView) -> Vec<(&'static str, Value)>) -> Spans {
+    fn attempts(
+        mut self,
+        view: &RunView,
+        agent_of: impl Fn(&TaskView, &AttemptView) -> Vec<(&'static str, Value)>,
+    ) -> Spans {
         for task in &view.tasks {
             for attempt in &task.attempts {
                 let AttemptView { attempt: number, started_at, ended_at, outcome, cause, fix, cost, worker, .. } =
                     attempt;
                 let Some(ended) = ended_at.filter(|ended| ended.0 >= self.part) else { continue };
-                let mut attributes = agent_of(task);
+                let mut attributes = agent_of(task, attempt);
                 attributes.extend([
                     ("mahabharatha.task", json!(task.id)),
                     ("mahabharatha.level", json!(task.level)),

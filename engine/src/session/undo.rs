@@ -26,6 +26,8 @@ pub struct Undone {
     pub branch: String,
     /// Newest level first; empty if an earlier call had reverted them already.
     pub reverts: Vec<Reverted>,
+    /// The tip of the base branch when they were reverted. Later commits may have brought the feature back.
+    pub commit: Oid,
 }
 
 /// Reverts the merged levels of a feature; with `dry_run` only finds out whether that can be done.
@@ -36,8 +38,12 @@ pub fn undo(place: &Place, dry_run: bool) -> Result<Undone> {
     let (mut journal, records) = Journal::open_for_append(&held, feature)?;
     let mut run = rebuild(paths, &records)?.ok_or_else(|| no_run(place))?;
     let branch = branch_name(&run.setup().base_branch).to_owned();
-    if run.ended() == Some(&End::Undone) {
-        return Ok(Undone { branch, reverts: Vec::new() });
+    let undone = records.iter().rev().find_map(|record| match &record.event {
+        Event::Undone { commit } => Some(commit.clone()),
+        _ => None,
+    });
+    if let Some(commit) = undone.filter(|_| run.ended() == Some(&End::Undone)) {
+        return Ok(Undone { branch, reverts: Vec::new(), commit });
     }
     if run.outstanding().next().is_some() {
         return Err(Error::new(
@@ -70,19 +76,19 @@ pub fn undo(place: &Place, dry_run: bool) -> Result<Undone> {
             ));
         }
     };
+    let commit = reverts.last().map_or(&from, |revert| &revert.commit).clone();
     if dry_run {
-        return Ok(Undone { branch, reverts });
+        return Ok(Undone { branch, reverts, commit });
     }
     integration.undo(&integrating, &from, &reverts)?.map_err(|obstacle| {
         Error::new(Kind::Preflight, format!("{feature} cannot be undone: {obstacle}"))
             .hint("Nothing was changed. Change that, then undo it again.")
     })?;
     crash::point(|| "undo with the branch moved");
-    let commit = reverts.last().map_or(from, |revert| revert.commit.clone());
-    record(&mut run, &mut journal, now(), &Event::Undone { commit })?;
+    record(&mut run, &mut journal, now(), &Event::Undone { commit: commit.clone() })?;
     crash::point(|| "undo with its event");
     files::write_all(project, paths, &run)?;
-    Ok(Undone { branch, reverts })
+    Ok(Undone { branch, reverts, commit })
 }
 
 /// Returns the levels that landed with a commit of their own, lowest first.

@@ -9,7 +9,7 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::few;
 use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::effect::{Performer, Purpose};
-use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
+use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason};
 use mahabharatha_core::secrets::Suppression;
 use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -26,7 +26,7 @@ use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
-use super::{FENCE, found, progress, prompt, secrets};
+use super::{FENCE, found, progress, prompt, redact, secrets};
 use crate::agent::{AgentOutcome, Session};
 use crate::confinement;
 
@@ -38,6 +38,8 @@ pub struct Attempt<'a> {
     pub warnings: Vec<String>,
     /// Why the verification may have failed, for the user only.
     pub hint: Option<String>,
+    /// What is known of the reason for the end.
+    reason: Option<Reason>,
     pub cost: Cost,
     pub decisions: Vec<String>,
     pub suppressed_secrets: Vec<Suppression>,
@@ -64,6 +66,7 @@ impl<'a> Attempt<'a> {
             log,
             warnings,
             hint: None,
+            reason: None,
             cost: Cost::default(),
             decisions,
             suppressed_secrets,
@@ -139,13 +142,14 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn report(self, end: JobEnd, wip: Option<Oid>, started: Instant) -> JobReport {
-        let Attempt { warnings, hint, decisions, cost, mut suppressed_secrets, verification, .. } = self;
+        let Attempt { warnings, hint, reason, decisions, cost, mut suppressed_secrets, verification, .. } = self;
         if !matches!(end, JobEnd::Done { .. }) {
             suppressed_secrets.clear();
         }
         let bare = JobReport::new(end, started.elapsed().as_millis() as u64);
         let verification_ms = verification.map(|took| took.as_millis() as u64);
-        JobReport { wip, verification_ms, warnings, hint, decisions, suppressed_secrets, ..bare }.with_cost(cost)
+        let report = JobReport { wip, verification_ms, reason, warnings, hint, decisions, suppressed_secrets, ..bare };
+        redact::report(self.log.redactor(), report.with_cost(cost))
     }
 
     fn run_agent(&mut self) -> Result<AgentEnd> {
@@ -169,6 +173,7 @@ impl<'a> Attempt<'a> {
             job_dir: self.job_dir,
             env: spec.agent_environment(&workdir),
             sandbox: &mut sandbox,
+            redactor: self.log.redactor().clone(),
             events: warmup.event_sink(progress::event_sink(self.log, spec)),
         };
         let agent = spec.agent.agent();
@@ -194,6 +199,8 @@ impl<'a> Attempt<'a> {
         let (stall, grace) = (spec.limits.stall(), spec.limits.grace());
         let (ended, stalled) =
             watch::wait_for_agent(running, self.cancel, stall, grace, &spec.worktree).map_err(failed)?;
+        // Before anything is cut or quoted from it.
+        let ended = redact::ended(self.log.redactor(), ended);
         warmup.end();
         let failure = confinement::failure(&sandbox);
         agent.clean_up();
@@ -257,10 +264,16 @@ impl<'a> Attempt<'a> {
                 let left: Vec<String> =
                     strays.iter().map(|path| format!("{path} is not the task's and is left out")).collect();
                 self.warnings.extend(left);
+                self.reason = match outcome {
+                    AgentOutcome::Unserved { reason, .. } => reason,
+                    AgentOutcome::OverBudget(_) => Some(Reason::TaskBudget),
+                    _ => None,
+                };
                 return Ok(Some(match outcome {
                     AgentOutcome::Checkpoint(note) => JobEnd::Checkpoint { note },
                     AgentOutcome::Escalated(reason) => JobEnd::Escalated { reason },
-                    AgentOutcome::Unserved { why, until } => JobEnd::Unserved { why, until },
+                    AgentOutcome::Unserved { why, until, .. } => JobEnd::Unserved { why, until },
+                    AgentOutcome::OverBudget(reason) => JobEnd::Blocked { reason },
                     AgentOutcome::Blocked(reason) | AgentOutcome::Failed(reason) => JobEnd::Blocked { reason },
                     AgentOutcome::Done => return Ok(None),
                 }));
@@ -343,8 +356,9 @@ impl<'a> Attempt<'a> {
         let planted = guard.restore(&private_git(spec)?, self.job_dir)?;
         match verdict {
             Verdict::Cancelled => return Ok(Err(JobEnd::Cancelled)),
-            Verdict::Failed { feedback, denial } => {
+            Verdict::Failed { feedback, denial, timed_out } => {
                 self.hint = denial;
+                self.reason = timed_out.then_some(Reason::VerificationTimeout);
                 let (cause, strays) = (FailCause::Verification, planted.strays);
                 return Ok(Err(JobEnd::Failed { cause, feedback, strays }));
             }

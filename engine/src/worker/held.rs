@@ -103,7 +103,7 @@ pub fn check(job_dir: &Path, ports: Vec<u16>) -> Result<Check> {
         if check.passed() {
             check.verification = match verify::verify(&spec, job_dir, attempt.cancel, attempt.log)? {
                 Verdict::Passed(_) => None,
-                Verdict::Failed { feedback, denial } => {
+                Verdict::Failed { feedback, denial, .. } => {
                     Some(denial.into_iter().fold(feedback, |text, denial| format!("{text}\n{denial}")))
                 }
                 Verdict::Cancelled => return Err(Error::new(Kind::Stopped, "cancelled")),

@@ -15,8 +15,10 @@ use super::job_spec::JobSpec;
 
 /// Longer lines of output are cut.
 const MAX_LINE_BYTES: usize = 4096;
-/// Bytes beyond which a line is cut before secrets are looked for, so that no part of one is left at the cut.
+/// Bytes beyond which a line is cut before secrets are looked for.
 const MAX_RAW_LINE_BYTES: usize = 2 * MAX_LINE_BYTES;
+/// Bytes before that cut that are never written: half of a secret, which is not recognised as one.
+const UNCLEAR_BYTES: usize = 1024;
 /// Most lines and bytes that one program may write into the log.
 const MAX_LINES: u32 = 20_000;
 const MAX_BYTES: usize = 2 << 20;
@@ -67,8 +69,13 @@ impl Log {
         Log(Arc::new(Inner { files, redactor, origin }))
     }
 
+    /// Returns what takes secrets out of everything that the attempt's programs print.
+    pub fn redactor(&self) -> &Redactor {
+        &self.0.redactor
+    }
+
     pub fn write(&self, level: Severity, event: &str, message: &str) {
-        self.write_redacted(level, event, &self.0.redactor.clone().redact(message));
+        self.write_redacted(level, event, &self.redactor().redacted(message));
     }
 
     fn write_redacted(&self, level: Severity, event: &str, message: &str) {
@@ -89,14 +96,16 @@ impl Log {
     /// Returns a writer for a program's output that logs one event per line.
     pub fn lines(&self, event: &'static str) -> impl Write + Send + 'static {
         let (log, mut lines, mut bytes) = (self.clone(), MAX_LINES, MAX_BYTES);
-        let mut redactor = self.0.redactor.clone();
+        let mut redactor = self.redactor().clone();
         Lines::new(MAX_RAW_LINE_BYTES, move |line| {
             if lines == 0 || bytes == 0 || line.trim_ascii().is_empty() {
                 return;
             }
+            let is_cut = line.len() == MAX_RAW_LINE_BYTES;
             let text = String::from_utf8_lossy(line);
             let text = redactor.redact(text.trim_end());
-            let end = (0..=text.len().min(MAX_LINE_BYTES)).rev().find(|end| text.is_char_boundary(*end));
+            let clear = text.len() - if is_cut { UNCLEAR_BYTES.min(text.len()) } else { 0 };
+            let end = (0..=clear.min(MAX_LINE_BYTES)).rev().find(|end| text.is_char_boundary(*end));
             let text = &text[..end.unwrap_or(0)];
             log.write_redacted(Severity::Debug, event, text);
             (lines, bytes) = (lines - 1, bytes.saturating_sub(text.len().max(1)));
@@ -107,7 +116,7 @@ impl Log {
     }
 }
 
-/// Returns what takes secrets out of logs, also the values of passed variables with secret names.
+/// Returns what takes secrets out of texts, also the values of passed variables with secret names.
 pub fn redactor(passed: &[String]) -> Redactor {
     let variables =
         base_env(passed).into_iter().filter(|(name, _)| passed.iter().any(|passed| name == passed.as_str()));
@@ -155,6 +164,16 @@ mod tests {
                 prop_assert!(record["message"].as_str().is_some_and(|message| !message.trim().is_empty()));
             }
         }
+    }
+
+    #[test]
+    fn a_secret_at_the_end_of_a_long_line_is_not_shown_if_others_made_it_short() {
+        let token = format!("{}.{} ", "ya29", "a1B2c3D4e5F6g7H8".repeat(32));
+        // Of the last one that is read, there are too few characters to recognise it.
+        let before = MAX_RAW_LINE_BYTES - 40;
+        let line = format!("{}{}\n", ".".repeat(before % token.len()), token.repeat(before / token.len() + 2));
+        let text = logged(&[line.into_bytes()]);
+        assert!(text.contains("[redacted: google-oauth-token]") && !text.contains("ya29"), "{text}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod log;
 mod ownership;
 mod progress;
 mod prompt;
+mod redact;
 mod sandbox;
 mod secrets;
 mod snapshot;

@@ -29,6 +29,7 @@ pub enum Verdict {
         feedback: String,
         /// What the sandbox kept the command from, for the user only.
         denial: Option<String>,
+        timed_out: bool,
     },
     Cancelled,
 }
@@ -53,7 +54,7 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     }
     if ended.success() && !is_as_staged(spec, &staged)? {
         let feedback = "The task's files changed while they were verified: what passed is not what would be committed.";
-        return Ok(Verdict::Failed { feedback: feedback.to_owned(), denial: None });
+        return Ok(Verdict::Failed { feedback: feedback.to_owned(), denial: None, timed_out: false });
     }
     if ended.success() {
         log.info("verification", &format!("passed after {:.1} s: {command}", ended.duration.as_secs_f64()));
@@ -64,9 +65,9 @@ pub fn verify(spec: &JobSpec, job_dir: &Path, cancel: &CancelSignal, log: &Log) 
     } else {
         format!("failed with {}", ended.status)
     };
-    let output = bounded_text(&ended.stdout, FEEDBACK_BYTES);
+    let output = log.redactor().redacted(&bounded_text(&ended.stdout, FEEDBACK_BYTES));
     let feedback = failure_report(&format!("The verification {how}"), Some(command), &output);
-    Ok(Verdict::Failed { feedback, denial })
+    Ok(Verdict::Failed { feedback, denial, timed_out: ended.timed_out })
 }
 
 /// Runs the command; returns also what its sandbox kept it from.

@@ -2,6 +2,12 @@
 
 use std::collections::VecDeque;
 
+/// Most bytes that are dropped beside what is left out, so that no half of a line or a word is kept: half of a secret would
+/// not be recognised as one.
+const MAX_TRIMMED_BYTES: usize = 1024;
+/// The same as a share of what is kept.
+const MAX_TRIMMED_SHARE: usize = 4;
+
 /// The beginning and the end of a stream, without its middle.
 #[derive(Debug)]
 pub struct Kept {
@@ -43,12 +49,21 @@ impl Kept {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    pub fn into_bytes(self) -> Vec<u8> {
-        let left_out = self.left_out();
-        let mut bytes = self.head;
-        if left_out > 0 {
-            bytes.extend_from_slice(format!("\n[… {left_out} bytes left out …]\n").as_bytes());
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        if !self.truncated() {
+            self.head.extend(self.tail);
+            return self.head;
         }
+        let most = |kept: usize| MAX_TRIMMED_BYTES.min(kept / MAX_TRIMMED_SHARE);
+        let (in_head, in_tail) = (most(self.head.len()), most(self.tail.len()));
+        let after = self.head.iter().rev().take(in_head).take_while(|byte| **byte != b'\n').count();
+        self.head.truncate(self.head.len() - after);
+        let before = self.tail.iter().take(in_tail).position(|byte| *byte == b'\n').map_or(in_tail, |at| at + 1);
+        self.tail.drain(..before);
+        let line_break = if self.head.ends_with(b"\n") { "" } else { "\n" };
+        let note = format!("{line_break}[… {} bytes left out …]\n", self.left_out());
+        let mut bytes = self.head;
+        bytes.extend_from_slice(note.as_bytes());
         bytes.extend(self.tail);
         bytes
     }

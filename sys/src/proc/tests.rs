@@ -56,9 +56,9 @@ fn a_listener_answers_the_program_until_it_closes_the_feed() {
 #[test]
 fn endless_output_is_read_but_not_kept() {
     let mut copy = tempfile::tempfile().unwrap();
-    let ended = sh("head -c 5000000 /dev/zero; echo end").keep(10, 4).copy_to(copy.try_clone().unwrap()).run().unwrap();
+    let ended = sh("head -c 5000000 /dev/zero; echo end").keep(3, 3).copy_to(copy.try_clone().unwrap()).run().unwrap();
     assert!(ended.truncated);
-    assert_eq!(ended.stdout, b"\0\0\0\0\0\0\0\0\0\0\n[\xe2\x80\xa6 4999990 bytes left out \xe2\x80\xa6]\nend\n");
+    assert_eq!(ended.stdout, b"\0\0\0\n[\xe2\x80\xa6 4999998 bytes left out \xe2\x80\xa6]\nnd\n");
     copy.rewind().unwrap();
     let mut copied = Vec::new();
     copy.read_to_end(&mut copied).unwrap();
@@ -203,6 +203,15 @@ fn a_missing_program_or_directory_is_named() {
 fn kept_output_is_whole_when_it_fits() {
     assert_eq!(Kept::of(b"abcdef", 3, 3), b"abcdef");
     assert_eq!(String::from_utf8(Kept::of(b"abcdefg", 3, 3)).unwrap(), "abc\n[… 1 bytes left out …]\nefg");
+}
+
+#[test]
+fn half_a_line_is_not_kept() {
+    let lines: String = (0..10).map(|n| format!("line {n}\n")).collect();
+    let kept = |text: &str| String::from_utf8(Kept::of(text.as_bytes(), 32, 32)).unwrap();
+    assert_eq!(kept(&lines), "line 0\nline 1\nline 2\nline 3\n[… 21 bytes left out …]\nline 7\nline 8\nline 9\n");
+    let one_line = "a".repeat(50) + &"b".repeat(50);
+    assert_eq!(kept(&one_line), format!("{}\n[… 52 bytes left out …]\n{}", "a".repeat(24), "b".repeat(24)));
 }
 
 #[test]

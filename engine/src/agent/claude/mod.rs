@@ -192,7 +192,7 @@ impl Agent for Claude {
             cmd = cmd.args(["--max-budget-usd", &usd.to_string()]);
         }
         let mut conversation = self.conversation();
-        conversation.begin(session.sandbox.workdir(), session.events);
+        conversation.begin(session.sandbox.workdir(), session.redactor, session.events);
         let feed = conversation.feed();
         drop(conversation);
         feed.give(user_message(&session.prompt.own));

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::excerpt::{failure_report, key_line, last_words};
 use mahabharatha_core::ids::Time;
+use mahabharatha_core::run::event::Reason;
 use mahabharatha_core::run::needs::needs_in;
-use mahabharatha_core::run::notes::BUDGET_USED_UP;
-use mahabharatha_core::run::{API_ACCESS, API_LIMIT};
+use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::proc::{Ended, Exit, Feed, Lines, bounded_text};
 use serde_json::{Map, Value, json};
 
@@ -47,6 +47,7 @@ pub struct Conversation {
     /// Context tokens of the agent's latest answer; answers of subagents do not count.
     context: u64,
     worktree: PathBuf,
+    redactor: Redactor,
     events: EventSink,
     /// Number of tools used since the request to stop; `None` before it.
     tools_since_stop: Option<u32>,
@@ -73,6 +74,7 @@ impl Conversation {
             window: Window::new(),
             context: 0,
             worktree: PathBuf::new(),
+            redactor: Redactor::default(),
             events: Box::new(|_| ()),
             tools_since_stop: None,
             interrupted: false,
@@ -87,9 +89,8 @@ impl Conversation {
         }
     }
 
-    pub fn begin(&mut self, worktree: &Path, events: EventSink) {
-        self.worktree = worktree.to_owned();
-        self.events = events;
+    pub fn begin(&mut self, worktree: &Path, redactor: Redactor, events: EventSink) {
+        (self.worktree, self.redactor, self.events) = (worktree.to_owned(), redactor, events);
     }
 
     pub fn feed(&self) -> Feed {
@@ -136,7 +137,9 @@ impl Conversation {
                 self.limited_until = self.limited_until.filter(|until| *until < latest);
                 (self.events)(AgentEvent::RateLimited { until: self.limited_until });
             }
-            Line::Result(outcome) => {
+            Line::Result(mut outcome) => {
+                outcome.result = self.redactor.redacted(&outcome.result);
+                outcome.errors.iter_mut().for_each(|error| *error = self.redactor.redacted(error));
                 let text = if outcome.result.is_empty() { outcome.errors.join("; ") } else { outcome.result.clone() };
                 (self.events)(AgentEvent::Finished(format!(
                     "{} after {} turns: {text}",
@@ -191,11 +194,12 @@ impl Conversation {
         for block in blocks {
             match block {
                 Block::Text { text } if !text.trim().is_empty() => {
+                    let text = self.redactor.redacted(&text);
                     (self.events)(AgentEvent::Text(text.clone()));
                     self.last_text = text;
                 }
                 Block::ToolUse { id, name, input } => {
-                    let doing = doing(&self.worktree, &name, &input);
+                    let doing = doing(&self.worktree, &self.redactor, &name, &input);
                     (self.events)(AgentEvent::ToolUse(doing.clone()));
                     self.tools.insert(id, doing);
                     // Send the request during a tool use: the client delivers messages when a tool ends. Sent after the
@@ -279,8 +283,9 @@ impl Conversation {
         }
         if outcome.subtype == "error_max_budget_usd" {
             let spent = outcome.total_cost_usd.unwrap_or_default();
-            return AgentOutcome::Blocked(format!(
-                "{BUDGET_USED_UP} ({spent:.2} USD spent in this attempt); raise budget.max_usd_per_task"
+            return AgentOutcome::OverBudget(format!(
+                "the budget of this task is used up ({spent:.2} USD spent in this attempt); raise \
+                 budget.max_usd_per_task"
             ));
         }
         if !completed {
@@ -312,15 +317,17 @@ impl Conversation {
         let (code, status) =
             (self.api_error.0.as_deref().unwrap_or_default(), outcome.api_error_status.or(self.api_error.1));
         let limited = code == "rate_limit" || status == Some(429);
-        let cause = match (code, status) {
-            _ if limited => API_LIMIT,
-            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => API_ACCESS,
-            ("overloaded", _) | (_, Some(500..)) => "the API is overloaded or down",
-            ("server_error" | "unknown", None) => "the API cannot be reached",
+        let (cause, reason) = match (code, status) {
+            _ if limited => ("the API limit is reached", Some(Reason::ApiLimit)),
+            ("authentication_failed" | "billing_error", _) | (_, Some(401 | 403)) => {
+                ("the API refuses access", Some(Reason::ApiAccess))
+            }
+            ("overloaded", _) | (_, Some(500..)) => ("the API is overloaded or down", None),
+            ("server_error" | "unknown", None) => ("the API cannot be reached", None),
             _ => return AgentOutcome::Failed(format!("The API rejected the request: {}", outcome.result)),
         };
         let until = self.limited_until.filter(|_| limited);
-        AgentOutcome::Unserved { why: format!("{cause} ({})", outcome.result.trim()), until }
+        AgentOutcome::Unserved { why: format!("{cause} ({})", outcome.result.trim()), reason, until }
     }
 }
 
@@ -331,11 +338,12 @@ pub fn cancel() -> String {
     format!("{}\n", json!({ "type": "control_request", "request_id": "stop", "request": request }))
 }
 
-/// Describes a tool use for the user.
-fn doing(worktree: &Path, tool: &str, input: &Map<String, Value>) -> String {
-    let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
+/// Describes a tool use for the user, without secrets.
+fn doing(worktree: &Path, redactor: &Redactor, tool: &str, input: &Map<String, Value>) -> String {
+    let text = |key: &str| redactor.redacted(input.get(key).and_then(Value::as_str).unwrap_or_default());
     let path = || {
-        let path = Path::new(text("file_path"));
+        let path = text("file_path");
+        let path = Path::new(&path);
         path.strip_prefix(worktree).unwrap_or(path).display().to_string()
     };
     match tool {

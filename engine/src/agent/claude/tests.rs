@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mahabharatha_core::ids::Time;
+use mahabharatha_core::run::event::Reason;
+use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::proc::Exit;
 use proptest::prelude::*;
 use serde_json::json;
@@ -16,7 +18,7 @@ fn after(lines: &[Value]) -> (Arc<Mutex<Conversation>>, Vec<AgentEvent>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&events);
     let mut conversation = Conversation::new(Feed::default(), 0.7);
-    conversation.begin(Path::new("/w"), Box::new(move |event| sink.lock().unwrap().push(event)));
+    conversation.begin(Path::new("/w"), Redactor::default(), Box::new(move |event| sink.lock().unwrap().push(event)));
     let conversation = Arc::new(Mutex::new(conversation));
     let mut listener = listener(Arc::clone(&conversation));
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -86,8 +88,28 @@ fn only_a_last_result_that_is_successful_in_every_field_is_a_success() {
     assert_eq!(outcome(&[result(json!({ "result": "BLOCKED: no net" }))], ok), AgentOutcome::Blocked("no net".into()));
     assert!(matches!(
         outcome(&[result(json!({ "subtype": "error_max_budget_usd" }))], Exit::Code(1)),
-        AgentOutcome::Blocked(_)
+        AgentOutcome::OverBudget(_)
     ));
+}
+
+#[test]
+fn no_secret_leaves_the_conversation() {
+    let token = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let text = json!({ "type": "assistant", "parent_tool_use_id": null, "message": { "id": "m", "usage": { "input_tokens": 1 },
+        "content": [{ "type": "text", "text": format!("I use {token}") }] } });
+    // The description of a command is cut in the middle of the token.
+    let command = format!("{} {token}", "x".repeat(180));
+    let lines = [
+        text,
+        uses("Bash", json!({ "command": command }), 2),
+        uses("Read", json!({ "file_path": format!("/w/{token}") }), 3),
+        result(json!({ "result": format!("BLOCKED: {token} is refused\nDECISION: use {token}"), "errors": [&token] })),
+    ];
+    let (conversation, events) = after(&lines);
+    let conversation = conversation.lock().unwrap();
+    let said = (conversation.agent_outcome(&ended(Exit::Code(0))), conversation.answer(), events);
+    assert!(!format!("{said:?}").contains("ghp_"), "{said:?}");
+    assert!(matches!(&said.0, AgentOutcome::Blocked(why) if why.starts_with("[redacted: github-token] is refused")));
 }
 
 #[test]
@@ -95,21 +117,27 @@ fn an_unavailable_api_is_distinguished_from_a_rejected_request() {
     let retry = |status: Value, error: &str| json!({ "type": "system", "subtype": "api_retry", "attempt": 3, "max_retries": 10, "error_status": status, "error": error });
     let failed = |status: Value| result(json!({ "is_error": true, "api_error_status": status, "result": "words" }));
     let gives_up = |error: &str| json!({ "type": "assistant", "error": error, "message": { "id": "x", "content": [], "usage": { "input_tokens": 0 } } });
-    for (lines, why) in [
-        (vec![gives_up("rate_limit"), failed(json!(429))], "the API limit is reached (words)"),
+    for (lines, why, reason) in [
+        (vec![gives_up("rate_limit"), failed(json!(429))], "the API limit is reached (words)", Some(Reason::ApiLimit)),
         (
             vec![retry(json!(529), "overloaded"), gives_up("server_error"), failed(json!(null))],
             "the API is overloaded or down (words)",
+            None,
         ),
-        (vec![gives_up("server_error"), failed(json!(500))], "the API is overloaded or down (words)"),
+        (vec![gives_up("server_error"), failed(json!(500))], "the API is overloaded or down (words)", None),
         (
             vec![retry(json!(null), "unknown"), gives_up("server_error"), failed(json!(null))],
             "the API cannot be reached (words)",
+            None,
         ),
-        (vec![gives_up("billing_error"), failed(json!(400))], "the API refuses access (words)"),
-        (vec![failed(json!(401))], "the API refuses access (words)"),
+        (
+            vec![gives_up("billing_error"), failed(json!(400))],
+            "the API refuses access (words)",
+            Some(Reason::ApiAccess),
+        ),
+        (vec![failed(json!(401))], "the API refuses access (words)", Some(Reason::ApiAccess)),
     ] {
-        assert_eq!(outcome(&lines, Exit::Code(1)), AgentOutcome::Unserved { why: why.into(), until: None });
+        assert_eq!(outcome(&lines, Exit::Code(1)), AgentOutcome::Unserved { why: why.into(), reason, until: None });
     }
     let limit =
         json!({ "type": "rate_limit_event", "rate_limit_info": { "status": "rejected", "resetsAt": 1_794_789_989 } });
@@ -286,7 +314,7 @@ proptest! {
     #[test]
     fn any_output_of_the_client_is_handled(lines in prop::collection::vec(any_line(), 0..12), length in 1..200_usize) {
         let mut conversation = Conversation::new(Feed::default(), 0.7);
-        conversation.begin(Path::new("/w"), Box::new(|_| {}));
+        conversation.begin(Path::new("/w"), Redactor::default(), Box::new(|_| {}));
         let conversation = Arc::new(Mutex::new(conversation));
         let mut listener = listener(Arc::clone(&conversation));
         for piece in lines.join(&b'\n').chunks(length) {

@@ -61,6 +61,8 @@ pub(super) struct Failed {
     /// Shortened, with how the command ended.
     pub output: String,
     pub likely_cause: Option<String>,
+    /// Whether that is what the sandbox denied the command.
+    pub denied: bool,
 }
 
 impl Check {
@@ -69,9 +71,9 @@ impl Check {
         Check { name, command, timeout: PREPARE_TIMEOUT, required: true, task: None, sarif }
     }
 
-    pub fn failure(&self, Failed { output, likely_cause }: Failed, staging: &Oid) -> GateFailure {
+    pub fn failure(&self, Failed { output, likely_cause: cause, denied }: Failed, staging: &Oid) -> GateFailure {
         let (gate, command, task) = (self.name.clone(), self.command.clone(), self.task.clone());
-        GateFailure { gate, command, output, cause: likely_cause, staging: staging.clone(), task, clean: false }
+        GateFailure { gate, command, output, cause, denied, staging: staging.clone(), task, clean: false }
     }
 
     pub fn pass(&self, tree: &Oid, clean: bool) -> GatePass {
@@ -159,9 +161,11 @@ impl Integration {
             worktree.keep(sandbox);
             return Ok(Ran::Passed);
         }
-        let mut output = shown_output(&ended, &check.sarif, findings.as_ref());
+        let mut output = shown_output(&ended, &check.sarif, findings.as_ref(), &self.redactor);
         let places = self.places(worktree, sandbox.workdir());
-        let cause = match sandbox.denial(&output) {
+        let denial = sandbox.denial(&output);
+        let denied = denial.is_some();
+        let cause = match denial {
             // Only a hint: the gate has failed either way.
             None => places.missing_ignored_file(&output).unwrap_or_default(),
             denial => denial,
@@ -173,7 +177,7 @@ impl Integration {
         } else {
             output += &format!("\n[{}]", ended.status);
         }
-        Ok(Ran::Failed(Failed { output, likely_cause }))
+        Ok(Ran::Failed(Failed { output, likely_cause, denied }))
     }
 
     fn places<'a>(&'a self, worktree: &'a StagingWorktree, workdir: &'a Path) -> Places<'a> {

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use mahabharatha_core::sarif;
+use mahabharatha_core::secrets::Redactor;
 use mahabharatha_sys::bounded;
 use mahabharatha_sys::proc::{Ended, bounded_text};
 
@@ -32,13 +33,13 @@ impl FindingsFile {
     }
 
     /// Returns the findings, unless the file is missing, left over from an earlier run, or outside of the worktree.
-    fn report(&self) -> Option<String> {
+    fn report(&self, redactor: &Redactor) -> Option<String> {
         let found = fs::symlink_metadata(&self.path).ok()?;
         let is_inside = self.path.canonicalize().ok()?.starts_with(self.root.canonicalize().ok()?);
         if !found.is_file() || !is_inside || Some(stamp(&found)) == self.before {
             return None;
         }
-        sarif::report(&bounded::read(&self.path, MAX_SARIF_BYTES as u64).ok()?)
+        sarif::report(&bounded::read(&self.path, MAX_SARIF_BYTES as u64).ok()?, redactor)
     }
 }
 
@@ -47,14 +48,20 @@ fn stamp(found: &Metadata) -> (u64, i64, i64) {
     (found.ino(), found.ctime(), found.ctime_nsec())
 }
 
-/// Returns what to show of the output of a gate that failed: its findings first, if there is a report of them.
-pub(super) fn shown_output(ended: &Ended, source: &SarifSource, file: Option<&FindingsFile>) -> String {
+/// Returns what to show of the output of a gate that failed, without secrets: its findings first, if there is a report of
+/// them.
+pub(super) fn shown_output(
+    ended: &Ended,
+    source: &SarifSource,
+    file: Option<&FindingsFile>,
+    redactor: &Redactor,
+) -> String {
     let with_findings = |report: Option<String>, other: &[u8]| Some(report? + &bounded_text(other, OTHER_OUTPUT_BYTES));
     let shown = match source {
         SarifSource::None => None,
-        SarifSource::File(_) => with_findings(file.and_then(FindingsFile::report), &ended.stdout),
-        SarifSource::Output => with_findings(sarif::report(&ended.stdout), &ended.stderr)
+        SarifSource::File(_) => with_findings(file.and_then(|file| file.report(redactor)), &ended.stdout),
+        SarifSource::Output => with_findings(sarif::report(&ended.stdout, redactor), &ended.stderr)
             .or_else(|| Some(bounded_text(&[&ended.stdout[..], &ended.stderr].concat(), OUTPUT_BYTES))),
     };
-    shown.unwrap_or_else(|| String::from_utf8_lossy(&ended.stdout).into_owned())
+    redactor.redacted(&shown.unwrap_or_else(|| String::from_utf8_lossy(&ended.stdout).into_owned()))
 }

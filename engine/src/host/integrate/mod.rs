@@ -76,7 +76,7 @@ pub struct Integration {
     pub allowed_secrets: Vec<Allowed>,
     /// Size at which a log is rotated.
     pub max_log_bytes: u64,
-    /// Takes secrets out of logs.
+    /// Takes secrets out of what commands print.
     pub redactor: Redactor,
     /// Receives notes as they occur, for logs and reports; no behaviour depends on it.
     pub report: Box<dyn Fn(Note) + Send + Sync>,

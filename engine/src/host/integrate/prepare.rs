@@ -36,7 +36,7 @@ impl Integration {
                     Prepared::Done(made)
                 } else {
                     let output = secret_feedback(&found);
-                    Prepared::Failed(check, Failed { output, likely_cause: None })
+                    Prepared::Failed(check, Failed { output, likely_cause: None, denied: false })
                 }
             }
             Ran::Failed(failed) => Prepared::Failed(check, failed),

@@ -2,7 +2,8 @@
 
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::run::event::{GateFailure, Obstacle};
-use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
+use mahabharatha_core::run::{End, LevelFailure, LevelStatus, PauseCause, Run};
+use mahabharatha_core::view::approval_command;
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::ui::{clean, one_line};
 
@@ -30,6 +31,8 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
         LevelStatus::Failed { failure } if format!("level {}", level.level) == blocker.what => Some(failure),
         _ => None,
     });
+    let awaiting = run.awaiting_approval().filter(|(level, _)| blocker.what == format!("level {level}"));
+    let approval = awaiting.map(|(level, candidate)| format!("{} -f {feature}", approval_command(level, candidate)));
     match (failed, run.ended()) {
         (Some(LevelFailure::Gate { failure, .. }), _) => about_gate(run, failure, "gate_failed", &known),
         (Some(LevelFailure::Obstacle(obstacle)), _) => about_obstacle(feature, obstacle, &known),
@@ -37,20 +40,19 @@ fn about_blocker(findings: &Findings, run: &Run, blocker: &BlockerState) -> Hypo
             [failure, ..] => about_gate(run, failure, "red_base", &known),
             [] => plain("red_base"),
         },
-        (None, Some(End::Paused { why })) if blocker.what == "run" => match () {
-            () if words::disk(why).is_some() => plain("disk_full"),
-            () if why.starts_with("the budget of") => {
+        (None, Some(End::Paused { cause, why })) if blocker.what == "run" => match cause {
+            PauseCause::OutOfSpace => plain("disk_full"),
+            PauseCause::Budget => {
                 known("budget", vec![headline(why)], format!("mahabharatha run {feature} --max-cost USD"))
             }
-            () => plain("paused"),
+            PauseCause::Other => plain("paused"),
         },
         (None, None) if run.is_paused() && findings.lock.held && blocker.what == "run" => {
             known("paused", vec![headline(&blocker.cause)], format!("mahabharatha resume {feature}"))
         }
         (None, None) if blocker.what == "run" => plain("driver_gone"),
-        _ if run.awaiting_approval().is_some_and(|(level, _)| blocker.what == format!("level {level}")) => {
-            let command = format!("mahabharatha merge --approve -f {feature}");
-            known("awaits_approval", vec![headline(&blocker.cause)], command)
+        _ if approval.is_some() => {
+            known("awaits_approval", vec![headline(&blocker.cause)], approval.unwrap_or_default())
         }
         _ if run.graph().tasks().iter().any(|task| task.id.as_str() == blocker.what) => {
             let command = format!("mahabharatha task claim {} -f {feature}", blocker.what);
@@ -69,7 +71,7 @@ fn about_gate(run: &Run, failure: &GateFailure, code: &'static str, known: &Know
     let evidence: Vec<String> = key_lines(output, MAX_EVIDENCE).0.iter().map(|line| clean(line)).collect();
     let likely = failure.cause.as_deref().map(one_line);
     let again = run_again(feature.as_str());
-    if let Some(denial) = likely.as_ref().filter(|likely| likely.starts_with("The sandbox does not")) {
+    if let Some(denial) = likely.as_ref().filter(|_| failure.denied) {
         let command = format!("{again} --accept-config");
         let next = format!("{denial} Then `{command}`.");
         return known("sandbox_denial", [evidence, vec![denial.clone()]].concat(), command).next(next);

@@ -4,9 +4,9 @@ use mahabharatha_core::config::Isolation;
 use mahabharatha_core::excerpt::key_lines;
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::names::argument_list;
-use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport};
+use mahabharatha_core::run::event::{FailCause, JobEnd, JobReport, Reason};
 use mahabharatha_core::run::needs::Need;
-use mahabharatha_core::run::{API_ACCESS, API_LIMIT, Run, TaskStatus};
+use mahabharatha_core::run::{Run, TaskStatus};
 use mahabharatha_core::view::AttemptView;
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::ui::{clean, one_line};
@@ -17,9 +17,6 @@ use super::{Hypothesis, run_again, try_again, words};
 
 /// Most lines of output that are given as evidence.
 const MAX_EVIDENCE: usize = 6;
-
-/// The setting that is named where a task's budget is used up.
-const TASK_BUDGET: &str = "budget.max_usd_per_task";
 
 /// A task that failed, and how to name it in commands.
 struct Failed<'a> {
@@ -40,18 +37,17 @@ pub(super) fn about_task(findings: &Findings, run: &Run, task: &TroubledTask) ->
     let of = Failed { feature: &findings.feature, task, isolation: run.policy().isolation, needs };
     let ended = state.attempts.iter().rev().filter_map(|record| record.ended.as_ref()).map(|(_, report)| report);
     let latest = ended.into_iter().find(|report| !matches!(report.end, JobEnd::Cancelled));
-    let blocked = match &state.status {
-        TaskStatus::Blocked { reason, .. } => Some(reason.as_str()),
+    let of_attempt = || match latest.map(|report| (report, &report.end))? {
+        (report, JobEnd::Failed { cause, feedback, strays }) => Some(of.failed(*cause, feedback, strays, report)),
+        (report, JobEnd::Unserved { why, .. }) => Some(of.unserved(why, report.reason)),
+        (report, JobEnd::Died { .. }) => Some(of.died(report)),
         _ => None,
     };
-    let found = match latest.map(|report| (report, &report.end)) {
-        _ if blocked.is_some_and(|reason| reason.contains(TASK_BUDGET)) => None,
-        Some((report, JobEnd::Failed { cause, feedback, strays })) => Some(of.failed(*cause, feedback, strays, report)),
-        Some((_, JobEnd::Unserved { why, .. })) => Some(of.unserved(why)),
-        Some((_, JobEnd::Died { .. })) => Some(of.died(latest)),
-        _ => None,
+    let found = match &state.status {
+        TaskStatus::Blocked { reason, over_budget: true, .. } => of.over_budget(reason),
+        TaskStatus::Blocked { reason, .. } => of_attempt().unwrap_or_else(|| of.blocked(reason)),
+        _ => of_attempt()?,
     };
-    let found = found.or_else(|| blocked.map(|reason| of.blocked(reason)))?;
     Some(Hypothesis { task: Some(task.id.clone()), ..found })
 }
 
@@ -70,7 +66,7 @@ impl Failed<'_> {
         let id = &self.task.id;
         match cause {
             FailCause::Strays => self.ownership(strays),
-            FailCause::Verification => self.verification(feedback, report.hint.as_deref()),
+            FailCause::Verification => self.verification(feedback, report),
             FailCause::Timeout | FailCause::Stalled => {
                 let key = if cause == FailCause::Timeout { "workers.timeout_minutes" } else { "workers.stall_minutes" };
                 let cause = format!("{id} is too large for one attempt, or its agent waits for something.");
@@ -113,15 +109,15 @@ impl Failed<'_> {
         Hypothesis::new("ownership", cause, grant).shown_by(evidence).next(next)
     }
 
-    fn verification(&self, feedback: &str, hint: Option<&str>) -> Hypothesis {
+    fn verification(&self, feedback: &str, report: &JobReport) -> Hypothesis {
         let id = &self.task.id;
-        if let Some(hint) = hint {
+        if let Some(hint) = &report.hint {
             return self.sandbox_denial(feedback, hint);
         }
         if let Some((program, line)) = words::missing_tool(feedback) {
             return self.missing_tool("the verification of", program, line);
         }
-        if feedback.starts_with("The verification did not end within") {
+        if report.reason == Some(Reason::VerificationTimeout) {
             let next = format!(
                 "Raise verification.timeout_seconds of {id} in task-graph.json, or make the command end; then `{}`.",
                 self.again()
@@ -142,12 +138,16 @@ impl Failed<'_> {
             ),
         };
         let command = clean(self.task.verification.trim());
-        let try_it = format!("mahabharatha sandbox -f {} --task {id} -- {}", self.feature, shell_word(&command));
-        let next = format!(
-            "Run it on the work that was kept: {command}\n    `{try_it}` does that as an attempt would. Once the cause is \
-             fixed: `{}`.",
-            self.again()
-        );
+        let shell = format!("mahabharatha sandbox -f {} --task {id}", self.feature);
+        let try_it = format!("{shell} -- {}", shell_word(&command));
+        let how = match command.contains('\n') {
+            false => format!("Run it on the work that was kept: {command}\n`{try_it}` does that as an attempt would. "),
+            true => format!(
+                "Run it on the work that was kept, in the shell that `{shell}` opens:\n  {}\n",
+                command.replace('\n', "\n  ")
+            ),
+        };
+        let next = format!("{how}Once the cause is fixed: `{}`.", self.again());
         Hypothesis::new("verification_failed", cause, try_it).shown_by(lines(feedback)).next(next)
     }
 
@@ -185,14 +185,12 @@ impl Failed<'_> {
         Hypothesis::new("agent_failed", cause, logs).shown_by(lines(feedback)).next(next)
     }
 
-    /// `why` is as `JobEnd::Unserved` has it.
-    fn unserved(&self, why: &str) -> Hypothesis {
+    fn unserved(&self, why: &str, reason: Option<Reason>) -> Hypothesis {
         let id = &self.task.id;
-        if why.starts_with(API_ACCESS) {
-            return self.login(why, "its API");
-        }
-        if why.starts_with(API_LIMIT) {
-            return self.quota(why);
+        match reason {
+            Some(Reason::ApiAccess) => return self.login(why, "its API"),
+            Some(Reason::ApiLimit) => return self.quota(why),
+            _ => {}
         }
         let next = format!("The attempt used up no retry: `{}` tries again.", run_again(self.feature));
         let cause = format!("The API of the agent of {id} is overloaded, down or out of reach.");
@@ -239,7 +237,7 @@ impl Failed<'_> {
         Hypothesis::new("setup_failed", cause, "mahabharatha doctor").shown_by(lines(feedback)).next(next)
     }
 
-    fn died(&self, report: Option<&JobReport>) -> Hypothesis {
+    fn died(&self, report: &JobReport) -> Hypothesis {
         let cause = format!(
             "The workers of {} were killed: by a user, or by the system because it was out of memory.",
             self.task.id
@@ -248,18 +246,19 @@ impl Failed<'_> {
             "Read the system's log (dmesg, journalctl -k); use fewer workers at once; then `{}`.",
             self.again()
         );
-        let warnings = report.into_iter().flat_map(|report| &report.warnings).map(|warning| headline(warning));
+        let warnings = report.warnings.iter().map(|warning| headline(warning));
         let evidence = ["the worker ended without a result".to_owned()].into_iter().chain(warnings);
         Hypothesis::new("worker_died", cause, self.again()).shown_by(evidence).next(next)
     }
 
+    fn over_budget(&self, reason: &str) -> Hypothesis {
+        let next = format!("Raise budget.max_usd_per_task in .mahabharatha/config.yaml, then `{}`.", self.again());
+        let cause = format!("The budget of {} is used up.", self.task.id);
+        Hypothesis::new("budget", cause, self.again()).shown_by([headline(reason)]).next(next)
+    }
+
     fn blocked(&self, reason: &str) -> Hypothesis {
         let id = &self.task.id;
-        if reason.contains(TASK_BUDGET) {
-            let next = format!("Raise {TASK_BUDGET} in .mahabharatha/config.yaml, then `{}`.", self.again());
-            let cause = format!("The budget of {id} is used up.");
-            return Hypothesis::new("budget", cause, self.again()).shown_by([headline(reason)]).next(next);
-        }
         if let Some(question) = &self.task.question {
             let answer = format!("mahabharatha retry {id} --note \"…\" -f {} --run", self.feature);
             let (command, next) = match self.needs.as_slice() {

@@ -3,6 +3,7 @@
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{GateFailure, GatePass, Note, Obstacle};
 use mahabharatha_core::run::{Event, LevelState, LevelStatus, TaskStatus};
+use mahabharatha_core::view::approval_command;
 
 use super::{Severity, Telling};
 use crate::report::text::{count, few, gate_gist, headline};
@@ -49,8 +50,9 @@ impl Telling<'_> {
             let text = format!("level {level}: every task passed its verification on the merged tree{clean}");
             self.say(Severity::Info, text);
         }
-        if self.run.awaiting_approval().is_some() {
-            self.say(Severity::Warn, format!("level {level} waits for your approval: `mahabharatha merge --approve`"));
+        if let Some((level, candidate)) = self.run.awaiting_approval() {
+            let command = approval_command(level, candidate);
+            self.say(Severity::Warn, format!("level {level} waits for your approval: `{command}`"));
         }
     }
 

@@ -23,6 +23,7 @@ fn failed(level: &Level5, command: &str, output: &str) -> GateFailure {
         command: command.into(),
         output: output.into(),
         cause: None,
+        denied: false,
         staging: level.staging.clone(),
         task: None,
         clean: false,

@@ -54,8 +54,8 @@ fn nothing_planted_is_executed() {
     done(integration.check_base(&base).unwrap());
     let (staging, commits) = integration.staged(&base, &[work]);
     let candidate = integration.candidate_of(&lab, &base, &staging);
-    let failure =
-        Check::from(&gate("g", "false")).failure(Failed { output: String::new(), likely_cause: None }, &staging);
+    let failure = Check::from(&gate("g", "false"))
+        .failure(Failed { output: String::new(), likely_cause: None, denied: false }, &staging);
     integration.blame(&base, &failure, &commits).unwrap();
     lab.write("a.txt", "done\n");
     integration.landed(&lab, &candidate).unwrap();
