@@ -5,6 +5,7 @@ mod claims;
 mod dependencies;
 mod disabled_checks;
 mod fields;
+mod grant;
 mod owners;
 mod reads;
 mod report;
