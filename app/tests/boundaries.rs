@@ -31,7 +31,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("plan", &["graph", "ids"]),
             ("design", &["graph", "ids", "markdown", "plan", "spec"]),
             ("run", &["cost", "excerpt", "graph", "ids", "isolation", "plan", "secrets", "spec"]),
-            ("config", &["isolation", "names", "run", "secrets", "spec"]),
+            ("config", &["graph", "isolation", "names", "run", "secrets", "spec"]),
             ("devcontainer", &["config"]),
             ("prompt", &["design", "excerpt", "ids", "markdown", "run", "spec"]),
             ("view", &["cost", "excerpt", "graph", "ids", "isolation", "names", "run", "secrets"]),

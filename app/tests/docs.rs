@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mahabharatha_core::config::{Config, ConfigProblem};
-use mahabharatha_core::graph::{EntryKind, Problem, StartTree, TaskGraph};
+use mahabharatha_core::graph::{EntryKind, Problem, Rules, StartTree, TaskGraph};
 use mahabharatha_core::spec::{GraphFile, parse_task_file, write_task_file};
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ fn check(file: &GraphFile) -> Vec<Problem> {
         None => path.clone(),
     };
     let start = StartTree { entries: modified.map(|path| (existing(path), EntryKind::File)).collect() };
-    TaskGraph::check(file, Some(&start)).1
+    TaskGraph::check(file, Some(&start), Rules::default()).1
 }
 
 fn documented_graph() -> GraphFile {

@@ -1,6 +1,6 @@
 //! What makes a graph good, and each way in which it can be bad.
 
-use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, TaskGraph};
+use mahabharatha_core::graph::{EntryKind, Problem, Rules, Severity, StartTree, TaskGraph};
 use mahabharatha_core::ids::Level;
 use mahabharatha_core::spec::{FileLists, GraphFile, TaskSpec};
 use serde_json::json;
@@ -44,7 +44,7 @@ fn tree(entries: &[&str]) -> StartTree {
 }
 
 fn problems(file: &GraphFile, start: Option<&StartTree>) -> Vec<Problem> {
-    let (graph, problems) = TaskGraph::check(file, start);
+    let (graph, problems) = TaskGraph::check(file, start, Rules::default());
     let errors = problems.iter().any(|problem| problem.severity == Severity::Error);
     assert_eq!(graph.is_none(), errors, "errors and only errors withhold the graph: {problems:?}");
     problems
@@ -52,26 +52,6 @@ fn problems(file: &GraphFile, start: Option<&StartTree>) -> Vec<Problem> {
 
 fn codes(file: &GraphFile, start: Option<&StartTree>) -> Vec<&'static str> {
     problems(file, start).iter().map(|problem| problem.code).collect()
-}
-
-#[test]
-fn a_follow_up_may_own_what_other_levels_own() {
-    let with = |level: u32, create: &[&str], modify: &[&str]| {
-        let files = json!({ "create": create, "modify": modify });
-        let verification = json!({ "command": "true" });
-        graph(json!([
-            { "id": "A", "title": "t", "level": 1, "files": { "create": ["a", "d/"] }, "verification": verification },
-            { "id": "F", "title": "t", "level": level, "files": files, "verification": verification, "follow_up": "x" },
-            { "id": "G", "title": "t", "level": 3, "files": { "modify": ["a"] }, "verification": verification,
-              "follow_up": "y" },
-        ]))
-    };
-    let start = tree(&["old"]);
-    assert_eq!(codes(&with(2, &[], &["a", "d/x", "old"]), Some(&start)), [""; 0]);
-    assert_eq!(codes(&with(1, &[], &["d/x"]), Some(&start)), ["follow_up_level"]);
-    assert_eq!(codes(&with(3, &[], &["a"]), Some(&start)), ["path_owned_twice"], "not on one level");
-    assert_eq!(codes(&with(2, &[], &["nowhere"]), Some(&start)), ["modify_missing"]);
-    assert_eq!(codes(&with(2, &["old"], &[]), Some(&start)), ["create_exists"]);
 }
 
 #[test]
@@ -176,11 +156,11 @@ fn a_file_has_nothing_below_it() {
 fn one_task_may_own_a_directory_and_files_in_it() {
     let start = tree(&["a/old"]);
     let file = owning(&["a/new"], &["a/"], &[]);
-    let (graph, problems) = TaskGraph::check(&file, Some(&start));
+    let (graph, problems) = TaskGraph::check(&file, Some(&start), Rules::default());
     assert_eq!(problems, []);
     let graph = graph.unwrap();
     for (path, owned) in [("a/new", true), ("a/other/x", true), ("a", false), ("ab", false), ("a/", true)] {
-        assert_eq!(graph.owner_of(path).is_some(), owned, "{path}");
+        assert_eq!(graph.is_owned(path), owned, "{path}");
     }
 }
 
@@ -188,7 +168,7 @@ fn one_task_may_own_a_directory_and_files_in_it() {
 fn one_list_for_each_file() {
     assert_eq!(codes(&owning(&["a"], &["./a"], &[]), None), ["create_and_modify"]);
     assert_eq!(codes(&owning(&["a", "a//"], &[], &[]), None), ["path_below_file"]);
-    let (graph, problems) = TaskGraph::check(&owning(&["a", "./a"], &[], &[]), None);
+    let (graph, problems) = TaskGraph::check(&owning(&["a", "./a"], &[], &[]), None, Rules::default());
     assert_eq!(problems[0].code, "path_listed_twice");
     assert_eq!(graph.unwrap().tasks()[0].owned.len(), 1);
 }
@@ -364,7 +344,7 @@ fn a_task_that_asks_to_switch_off_checks_is_refused() {
 #[test]
 fn levels_come_in_order_and_tasks_within_them_as_in_the_file() {
     let file = needing(&[("C", 7, &[]), ("B", 0, &[]), ("A", 7, &["B"]), ("D", 0, &[])]);
-    let graph = TaskGraph::check(&file, None).0.unwrap();
+    let graph = TaskGraph::check(&file, None, Rules::default()).0.unwrap();
     let ids: Vec<&str> = graph.tasks().iter().map(|task| task.id.as_str()).collect();
     assert_eq!(ids, ["B", "D", "C", "A"]);
     assert_eq!(graph.levels(), [Level(0), Level(7)]);
@@ -391,11 +371,11 @@ fn ten_thousand_tasks_are_checked() {
         })
         .collect();
     let start = tree(&["src/main.rs"]);
-    let (graph, problems) = TaskGraph::check(&file, Some(&start));
+    let (graph, problems) = TaskGraph::check(&file, Some(&start), Rules::default());
     assert_eq!(problems, []);
     let graph = graph.unwrap();
     for index in 0..10_000 {
-        assert_eq!(graph.owner_of(&format!("src/{}/{index}.rs", index % 50)).unwrap().id.as_str(), format!("T{index}"));
+        assert!(graph.is_owned(&format!("src/{}/{index}.rs", index % 50)));
     }
     assert_eq!(graph.dependents(&graph.tasks()[9_999].id), []);
 }

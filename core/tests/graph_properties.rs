@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, Task, TaskGraph};
+use mahabharatha_core::graph::{EntryKind, Problem, Rules, Severity, StartTree, Task, TaskGraph};
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::spec::{FileLists, GraphFile, TaskSpec, Verification};
 use proptest::collection::vec;
@@ -27,7 +27,7 @@ fn start_of(file: &GraphFile) -> StartTree {
 }
 
 fn problems(file: &GraphFile, start: Option<&StartTree>) -> Vec<Problem> {
-    let (graph, problems) = TaskGraph::check(file, start);
+    let (graph, problems) = TaskGraph::check(file, start, Rules::default());
     let errors = problems.iter().any(|problem| problem.severity == Severity::Error);
     assert_eq!(graph.is_none(), errors, "errors and only errors withhold the graph: {problems:?}");
     problems
@@ -164,7 +164,7 @@ proptest! {
     fn a_good_graph_is_accepted_and_answers_as_a_plain_search_would(seed in any::<u64>()) {
         let file = random_graph(&mut Rng::new(seed), 60);
         let start = start_of(&file);
-        let (graph, problems) = TaskGraph::check(&file, Some(&start));
+        let (graph, problems) = TaskGraph::check(&file, Some(&start), Rules::default());
         prop_assert_eq!(&problems, &[]);
         let graph = graph.unwrap();
         prop_assert_eq!(graph.tasks().len(), file.tasks.len());
@@ -183,8 +183,8 @@ proptest! {
             prop_assert_eq!(graph.dependents(&task.id), naive_dependents(graph.tasks(), &task.id));
             for owned in &task.owned {
                 for path in [owned.path.clone(), format!("{}/x/y", owned.path), format!("{}x", owned.path)] {
-                    let naive = graph.tasks().iter().find(|task| task.owned.iter().any(|owned| owned.covers(&path)));
-                    prop_assert_eq!(graph.owner_of(&path), naive, "{}", path);
+                    let naive = graph.tasks().iter().any(|task| task.owned.iter().any(|owned| owned.covers(&path)));
+                    prop_assert_eq!(graph.is_owned(&path), naive, "{}", path);
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, Isolation};
-use mahabharatha_core::graph::TaskGraph;
+use mahabharatha_core::graph::{Rules, TaskGraph};
 use mahabharatha_core::run::event::Event;
 use mahabharatha_sys::container::Engine;
 use mahabharatha_sys::error::{Error, Kind, Result};
@@ -473,7 +473,7 @@ fn check_dirty(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
         return Ok(());
     }
     let changed = ground.project.changed_files()?.into_iter();
-    let dirty: Vec<String> = changed.filter(|path| ground.graph.owner_of(path).is_some()).collect();
+    let dirty: Vec<String> = changed.filter(|path| ground.graph.is_owned(path)).collect();
     if !dirty.is_empty() {
         report.warn(
             "checkout",
@@ -493,7 +493,7 @@ fn check_other_features(report: &mut Report, ground: &Ground<'_>) -> Result<()> 
         }
         let Ok(records) = Journal::read(&paths.journal()) else { continue };
         let Some(Event::Started(setup)) = records.into_iter().next().map(|record| record.event) else { continue };
-        let (Some(other), _) = TaskGraph::check(&setup.graph, None) else { continue };
+        let (Some(other), _) = TaskGraph::check(&setup.graph, None, Rules::ACCEPTED) else { continue };
         let shared: Vec<&str> = other
             .tasks()
             .iter()

@@ -162,7 +162,7 @@ fn try_run(project: &Project, paths: &FeaturePaths, ui: &Arc<Ui>, options: &Opti
         Some(run) => {
             undo::refuse_undone(&run)?;
             let start = start_commit(project, Some(&run))?;
-            let changed = changed_graph::find(project, paths, &run, &start, &session.display)?;
+            let changed = changed_graph::find(&session, &run, &start)?;
             if changed.is_none() && run.ended() == Some(&End::Completed) {
                 // The process that completed it may have been killed before it had written this.
                 files::write_state(project, paths, &run)?;
@@ -277,7 +277,7 @@ impl Session<'_> {
         let start = project.head_commit()?;
         let tree = specs::start_tree(&project.git(), &start)?;
         let file = specs::load_graph(paths, &tree)?;
-        let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
+        let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree), self.config.graph_rules())?;
         specs::warnings(&problems).for_each(|warning| display.warn(warning));
         check_intent(options.intent, &graph, None)?;
         let ground = self.ground(&graph, None);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::Config;
 use mahabharatha_core::design::unfilled;
-use mahabharatha_core::graph::{EntryKind, Problem, Severity, StartTree, TaskGraph};
+use mahabharatha_core::graph::{EntryKind, Problem, Rules, Severity, StartTree, TaskGraph};
 use mahabharatha_core::ids::{Feature, Oid};
 use mahabharatha_core::spec::{self, GraphFile, SpecError};
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
@@ -115,7 +115,7 @@ pub enum FoundDesign {
 }
 
 /// Reads the feature's graph without checking it against the committed files.
-pub fn find_design(paths: &FeaturePaths, start: &StartTree) -> Result<FoundDesign> {
+pub fn find_design(paths: &FeaturePaths, start: &StartTree, rules: Rules) -> Result<FoundDesign> {
     let file = match try_read_graph(paths, start)? {
         Ok(file) => file,
         Err(unreadable) if matches!(unreadable[..], [Unreadable { code: NO_GRAPH, .. }]) => {
@@ -125,7 +125,7 @@ pub fn find_design(paths: &FeaturePaths, start: &StartTree) -> Result<FoundDesig
             return Ok(FoundDesign::Invalid(unreadable.first().map(ToString::to_string).unwrap_or_default()));
         }
     };
-    let (graph, problems) = check_graph(paths.feature(), &file, None);
+    let (graph, problems) = check_graph(paths.feature(), &file, None, rules);
     Ok(match graph {
         Some(graph) => FoundDesign::Valid(Box::new(graph)),
         None => {
@@ -241,8 +241,9 @@ pub fn check_graph(
     feature: &Feature,
     file: &GraphFile,
     start: Option<&StartTree>,
+    rules: Rules,
 ) -> (Option<TaskGraph>, Vec<Problem>) {
-    let (graph, mut problems) = TaskGraph::check(file, start);
+    let (graph, mut problems) = TaskGraph::check(file, start, rules);
     if file.feature != feature.as_str() {
         problems.push(Problem {
             code: "feature_mismatch",
@@ -264,8 +265,9 @@ pub fn valid_graph(
     paths: &FeaturePaths,
     file: &GraphFile,
     start: Option<&StartTree>,
+    rules: Rules,
 ) -> Result<(TaskGraph, Vec<Problem>)> {
-    let (graph, problems) = check_graph(paths.feature(), file, start);
+    let (graph, problems) = check_graph(paths.feature(), file, start, rules);
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
     match graph {
         Some(graph) => Ok((graph, problems)),

@@ -115,7 +115,7 @@ fn examine_feature(
     let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
-    let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree), config.graph_rules())?;
     report.ok("graph", graph_size(&graph));
     for warning in specs::warnings(&problems) {
         report.warn("graph", warning, "A run goes on all the same.");

@@ -46,7 +46,7 @@ pub fn run(global: &Global, ui: &Ui, args: &EstimateArgs) -> Result<ExitCode> {
     let observed = history::observe(&place.paths)?;
     let graph = match &observed {
         Some(observed) => Arc::clone(observed.run.graph()),
-        None => Arc::new(planned_graph(&place)?),
+        None => Arc::new(planned_graph(&place, &config)?),
     };
     let before = observed.as_ref().map(|observed| observed.run.started_at());
     let loaded = history::load(&place.project, &place.feature, before);
@@ -79,10 +79,10 @@ pub fn run(global: &Global, ui: &Ui, args: &EstimateArgs) -> Result<ExitCode> {
 }
 
 /// Returns the graph of a feature that has not run.
-fn planned_graph(place: &Place) -> Result<TaskGraph> {
+fn planned_graph(place: &Place, config: &Config) -> Result<TaskGraph> {
     let tree = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
     let file = specs::read_graph(&place.paths, &tree)?;
-    Ok(specs::valid_graph(&place.paths, &file, Some(&tree))?.0)
+    Ok(specs::valid_graph(&place.paths, &file, Some(&tree), config.graph_rules())?.0)
 }
 
 /// Reads `--what-if`; none if it is not given.

@@ -70,11 +70,12 @@ fn of_run(place: &Place) -> Result<Option<Listed>> {
 
 fn of_spec(place: &Place, start: &StartTree) -> Result<Listed> {
     let planning = place.paths.planning_cost()?;
-    let (graph, problem) = match specs::find_design(&place.paths, start)? {
-        specs::FoundDesign::Valid(graph) => (Some(graph), None),
-        specs::FoundDesign::Invalid(why) => (None, Some(why)),
-        specs::FoundDesign::Missing => (None, None),
-    };
+    let (graph, problem) =
+        match specs::find_design(&place.paths, start, specs::load_config(&place.project)?.graph_rules())? {
+            specs::FoundDesign::Valid(graph) => (Some(graph), None),
+            specs::FoundDesign::Invalid(why) => (None, Some(why)),
+            specs::FoundDesign::Missing => (None, None),
+        };
     let view = PlannedView::of(place.feature.as_str(), graph.as_deref(), planning);
     let is_draft =
         planning::approval_status(&place.project, &place.paths)? == ApprovalStatus::Missing && graph.is_none();

@@ -220,7 +220,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let start = session::start_commit(&place.project, run.as_ref())?;
     let tree = specs::start_tree(&place.project.git(), &start)?;
     let file = specs::read_graph(&place.paths, &tree)?;
-    let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree), config.graph_rules())?;
     specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
     let plan = Plan::new(&graph, args.workers.unwrap_or(config.workers.count));
     let is_done = |id: &TaskId| run.as_ref().and_then(|run| run.task(id)).is_some_and(|task| !task.is_open());

@@ -140,7 +140,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
 fn not_run_yet(place: &Place, ui: &Ui, approval_status: ApprovalStatus, setup: Cost) -> Result<String> {
     let planning = place.paths.planning_cost()?;
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
-    let design = specs::find_design(&place.paths, &start)?;
+    let design = specs::find_design(&place.paths, &start, specs::load_config(&place.project)?.graph_rules())?;
     let has_requirements = approval_status != ApprovalStatus::Missing;
     let graph = match &design {
         specs::FoundDesign::Valid(graph) => Some(&**graph),

@@ -14,6 +14,7 @@ use mahabharatha_core::run::{LevelFailure, LevelStatus, TaskStatus};
 use mahabharatha_core::view::{Next, RunView, Step};
 use mahabharatha_engine::session::caller::{self, Caller, Claims, Finished};
 use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::specs;
 use mahabharatha_engine::worker::held::{self, Claimed};
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::project::Place;
@@ -294,17 +295,23 @@ impl Call<'_> {
 }
 
 fn grant(place: &Place, ui: &Ui, task: &str, paths: &[String]) -> Result<ExitCode> {
-    for path in paths {
-        OwnedPath::read(path).map_err(|why| {
-            Error::new(Kind::Usage, format!("{why}; nothing is granted"))
-                .hint("A path is written as in a task graph: mahabharatha help task-graph")
-        })?;
-    }
+    let refused = |why: String| Error::new(Kind::Usage, format!("{why}; nothing is granted"));
+    let read = |path: &String| {
+        OwnedPath::read(path)
+            .map_err(|why| refused(why).hint("A path is written as in a task graph: mahabharatha help task-graph"))
+    };
+    let owned = paths.iter().map(read).collect::<Result<Vec<_>>>()?;
     let run = control::read_run(place)?;
     let task = answer::task_ids(&[task.to_string()])?.remove(0);
+    if run.task(&task).is_none() {
+        return Err(control::no_such_task(&run, task.as_str()));
+    }
+    let found = specs::start_tree(&place.project.git(), run.newest_base())?;
+    if let Some(why) = owned.iter().find_map(|path| found.cannot_grant(path)) {
+        return Err(refused(why));
+    }
     let answer = control::send(place, &Command::Grant { task, paths: paths.to_vec() })?;
     let code = answer::print(ui, &answer, &format!("granted {}", paths.join(", ")));
-    answer::suggest_tasks(ui, &run, &answer);
     answer::print_next_command(place, ui, &answer)?;
     Ok(code)
 }

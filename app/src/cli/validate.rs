@@ -26,7 +26,8 @@ pub fn run(place: &Place, ui: &Ui) -> Result<ExitCode> {
         }
         Err(unreadable) => return Err(specs::cannot_read(&place.paths, &unreadable)),
     };
-    let (graph, mut problems) = specs::check_graph(&place.feature, &file, Some(&tree));
+    let rules = specs::load_config(&place.project)?.graph_rules();
+    let (graph, mut problems) = specs::check_graph(&place.feature, &file, Some(&tree), rules);
     if let Some(requirements) = planning::read_document(&place.paths.requirements())? {
         problems.extend(trace(&Requirements::parse(&requirements), &file).1);
         if planning::approval_status(&place.project, &place.paths)? == ApprovalStatus::Changed {

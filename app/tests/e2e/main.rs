@@ -55,6 +55,7 @@ mod review;
 mod scale;
 mod schema;
 mod secrets;
+mod sequential;
 mod shell;
 mod ship;
 mod specs;

@@ -305,6 +305,40 @@ fn a_requested_path_is_never_an_option_of_the_command_to_copy() {
 }
 
 #[test]
+fn a_grant_fits_the_files_that_the_task_finds() {
+    let repo = Repo::new();
+    repo.config("agent: command\nretry: { max_attempts: 1 }\n");
+    repo.write("src/Main.rs", "");
+    repo.write("file", "");
+    for (link, target) in [("in", "src"), ("out", "/etc"), ("to-file", "file")] {
+        std::os::unix::fs::symlink(target, repo.join(link)).unwrap();
+    }
+    repo.commit("files");
+    let merged = task("A", 1, "made/", "mkdir -p made; echo > made/file; ln -s file made/link");
+    repo.graph("x", &[merged, needing("B", 2, "b", "types.rs")]);
+    repo.run(&["run"]).code(3);
+    for (path, why) in [
+        ("in/new.rs", "goes through `in`, a symlink that leads elsewhere (to `src`)"),
+        ("out/passwd", "a symlink that leads out of the repository (to `/etc`)"),
+        ("in/", "goes through `in`"),
+        ("IN/new.rs", "goes through `in`"),
+        ("to-file", "`to-file` is a symlink (to `file`); name the real path"),
+        ("file/x", "is below `file`, which is a file"),
+        ("file/", "is a file; name it without the trailing `/`"),
+        ("src", "is a directory; add a trailing `/`"),
+        ("src/main.rs", "differs from `src/Main.rs`, which exists, only in case or accents"),
+        ("SRC/new.rs", "differs from `src`, which exists, only in case or accents"),
+        // Of a merged level.
+        ("made/link", "is a symlink (to `file`)"),
+        ("made/file/x", "is below `made/file`, which is a file"),
+    ] {
+        repo.run(&["task", "grant", "B", "fine", path]).code(2).says(why).says("nothing is granted");
+    }
+    assert_eq!((repo.task_status("B"), &repo.task("B")["granted"]), ("blocked".to_string(), &Value::Null));
+    repo.run(&["task", "grant", "B", "src/Main.rs", "src/new.rs", "new/"]).code(0);
+}
+
+#[test]
 fn bad_grants_are_refused_and_change_nothing() {
     let repo = Repo::new();
     repo.config("agent: command\nretry: { max_attempts: 1 }\n");
@@ -315,7 +349,7 @@ fn bad_grants_are_refused_and_change_nothing() {
     for path in ["/etc/passwd", "../up", ".git/config", ".mahabharatha/x", ".gsd/x", "a\u{1b}b", "*.rs", "."] {
         repo.run(&["task", "grant", "A", "fine", path]).code(2).says("nothing is granted").does_not_say("\u{1b}");
     }
-    repo.run(&["task", "grant", "Z", "t"]).code(1).says("there is no such task");
+    repo.run(&["task", "grant", "AA", "t"]).code(2).says("x has no task AA").says("Did you mean `A`?");
     repo.run(&["task", "grant", "A", "a"]).code(1).says("it owns a already");
     repo.run(&["task", "grant", "A", "a/b"]).code(1).says("it owns a, so it cannot own a/b too");
     repo.run(&["task", "grant", "A"]).code(2);

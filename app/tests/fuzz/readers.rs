@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mahabharatha_core::charter::{Answers, recommend};
 use mahabharatha_core::config::{Config, Isolation};
-use mahabharatha_core::graph::{TaskGraph, trace};
+use mahabharatha_core::graph::{Rules, TaskGraph, trace};
 use mahabharatha_core::ids::{Attempt, Feature};
 use mahabharatha_core::plan::{Plan, worker_assignments};
 use mahabharatha_core::prompt::{Document, Prompt, PromptInput};
@@ -100,7 +100,7 @@ impl Reader for Graph {
             write_task_file(task, None);
             prompt_of(task, "");
         }
-        let (graph, problems) = TaskGraph::check(&file, None);
+        let (graph, problems) = TaskGraph::check(&file, None, Rules::default());
         assert!(graph.is_some() || !problems.is_empty(), "refused without a word");
         if let Some(graph) = graph {
             let plan = Plan::new(&graph, 5);

@@ -48,6 +48,9 @@ impl Config {
         if ownership.amend == Amend::Auto {
             accepted.set("ownership.amend", ownership.amend);
         }
+        if ownership.sequential {
+            accepted.set("ownership.sequential", ownership.sequential);
+        }
         let allowed = |allowed: &Allowed| format!("{} {}", allowed.path, allowed.rule.as_deref().unwrap_or("*"));
         accepted.set("secrets.allow", secrets.allow.iter().map(allowed).collect::<Vec<_>>());
         let Sandbox { mode, read, write, network } = sandbox;
@@ -106,6 +109,7 @@ mod tests {
             "gates: { caches: [out] }",
             "ownership: { generated: [\"*.g.rs\"] }",
             "ownership: { amend: auto }",
+            "ownership: { sequential: true }",
             "launcher: { type: container }",
             "launcher: { engine: podman }",
             "launcher: { network: none }",

@@ -259,7 +259,7 @@ fn ownership(t: &mut Table<'_>) -> Ownership {
         Generated::default()
     });
     let amend = t.word("amend", &[("ask", Amend::Ask), ("auto", Amend::Auto)]).unwrap_or_default();
-    Ownership { generated, amend }
+    Ownership { generated, amend, sequential: t.flag("sequential", false) }
 }
 
 /// Reads the mode alone (`sandbox: off`), or a mapping with it.

@@ -19,6 +19,7 @@ pub use crate::isolation::Isolation;
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
+use crate::graph::Rules;
 use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy};
 use crate::secrets::Allowed;
 use crate::spec::{Effort, TaskSpec};
@@ -216,6 +217,8 @@ pub struct Budget {
 pub struct Ownership {
     pub generated: Generated,
     pub amend: Amend,
+    /// Several tasks may own a path if dependencies order them.
+    pub sequential: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -363,6 +366,11 @@ impl Config {
             Some(command) => Ok(("command", command)),
             None => Ok((name, found)),
         }
+    }
+
+    /// Returns what a task graph may have.
+    pub fn graph_rules(&self) -> Rules {
+        Rules { sequential: self.ownership.sequential }
     }
 
     /// Returns the policy of a run; options of the command line take precedence over the configuration.

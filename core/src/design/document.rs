@@ -186,7 +186,7 @@ fn parallel(text: &mut String, page: &Page<'_>) {
     let (alone, best) = (total_with(page.graph, 1), total_with(page.graph, page.plan.best_workers));
     let _ = write!(
         text,
-        "- No two tasks own the same file\n- Critical path: {}\n\n### 8.2 Recommended Workers\n- Minimum: 1 worker\n\
+        "- No two tasks of a level own the same file\n- Critical path: {}\n\n### 8.2 Recommended Workers\n- Minimum: 1 worker\n\
          - Optimal: {} (more would not be faster)\n- Maximum: {width} (the widest level)\n\n\
          ### 8.3 Estimated Duration\n- Single worker: {}\n- With {}: {}\n",
         if path.is_empty() { "none".to_owned() } else { path.join(" → ") },

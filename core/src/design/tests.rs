@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::graph::{EntryKind, Severity, StartTree, TaskGraph, trace};
+use crate::graph::{EntryKind, Rules, Severity, StartTree, TaskGraph, trace};
 use crate::plan::Plan;
 use crate::prompt::architect::{ArchitectInput, architect};
 use crate::spec::Requirements;
@@ -45,7 +45,7 @@ fn a_design_document_has_every_section_and_embedded_text_stays_inside_its_own() 
     let Proposal { design, graph: file } = proposal();
     let (tree, problems) = design.with_stubs(&start());
     assert_eq!(problems, []);
-    let (graph, problems) = TaskGraph::check(&file, Some(&tree));
+    let (graph, problems) = TaskGraph::check(&file, Some(&tree), Rules::default());
     let graph = graph.unwrap_or_else(|| panic!("{problems:?}"));
     let requirements =
         Requirements::parse("## User Stories\n### Story 1: a\n**Acceptance Criteria:**\n- sells | 1\n- sells 2\n");
@@ -87,7 +87,7 @@ fn stubs_never_replace_existing_paths() {
 #[test]
 fn a_skeleton_is_a_valid_graph_that_no_run_starts() {
     let Proposal { graph: file, .. } = skeleton(&feature());
-    let (graph, problems) = TaskGraph::check(&file, Some(&start()));
+    let (graph, problems) = TaskGraph::check(&file, Some(&start()), Rules::default());
     assert!(problems.iter().all(|problem| problem.severity == Severity::Warning), "{problems:?}");
     let graph = graph.unwrap();
     assert_eq!(graph.levels().len(), 5);
@@ -113,12 +113,21 @@ fn the_architect_prompt_has_the_levels_the_criteria_and_the_problems() {
     let feature = feature();
     let requirements = "## User Stories\n### Story 1: a\n**Acceptance Criteria:**\n- prints 1\n";
     let problems = ["[file_conflict] two tasks own a".to_owned()];
-    let input = ArchitectInput { feature: &feature, requirements, documents: &[], rejected: Some(("{}", &problems)) };
+    let rules = Rules::default();
+    let rejected = Some(("{}", &problems[..]));
+    let input = ArchitectInput { feature: &feature, requirements, documents: &[], rules, rejected };
     let text = architect(&input);
     for part in
         ["Level 0, Foundations", "Level 4, Verification", "AC-1.1: prints 1", "two tasks own a", "\"stub_check\""]
     {
         assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let in_order = architect(&ArchitectInput { rules: Rules { sequential: true }, ..input });
+    for (text, expected) in [(text, (true, false)), (in_order, (false, true))] {
+        assert_eq!(
+            (text.contains("one owner in the whole graph"), text.contains("one depends on the other")),
+            expected
+        );
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::history::Sample;
 use super::*;
+use crate::graph::Rules;
 use crate::ids::Time;
 use crate::spec::GraphFile;
 
@@ -16,7 +17,7 @@ fn graph(tasks: &[(&str, u32, f64)]) -> TaskGraph {
     };
     let tasks: Vec<Value> = tasks.iter().map(task).collect();
     let file = GraphFile::parse(&json!({ "feature": "x", "tasks": tasks }).to_string()).unwrap();
-    TaskGraph::check(&file, None).0.unwrap()
+    TaskGraph::check(&file, None, Rules::default()).0.unwrap()
 }
 
 fn by(agent: &str, model: &str) -> By {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Severity::{Error, Warning};
 use super::report::{Problem, Report, shown};
-use super::{OwnedPath, StartTree, Task, TaskGraph, claims, dependencies, disabled_checks, fields, reads};
+use super::{
+    OwnedPath, Rules, StartTree, Task, TaskGraph, claims, dependencies, disabled_checks, fields, owners, reads,
+};
 use crate::ids::{BadName, Feature, Level, TaskId};
 use crate::spec::{Effort, GraphFile, TaskSpec};
 
@@ -12,7 +14,7 @@ use crate::spec::{Effort, GraphFile, TaskSpec};
 const MAX_TIMEOUT_SECONDS: u64 = 7 * 24 * 60 * 60;
 const MAX_ESTIMATE_MINUTES: f64 = 365.0 * 24.0 * 60.0;
 
-pub(super) fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<TaskGraph>, Vec<Problem>) {
+pub(super) fn check(file: &GraphFile, start: Option<&StartTree>, rules: Rules) -> (Option<TaskGraph>, Vec<Problem>) {
     let mut report = Report::new(file);
     let feature = check_header(&mut report, file);
     let first = check_ids(&mut report, file);
@@ -20,11 +22,11 @@ pub(super) fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<Task
     for (index, task) in file.tasks.iter().enumerate() {
         check_task(&mut report, index, task);
     }
-    dependencies::check(&mut report, file, &first);
+    let needs = dependencies::check(&mut report, file, &first);
     let claims = claims::read(&mut report, file, &first);
-    claims::check_conflicts(&mut report, file, &claims);
+    let made = owners::check(&mut report, file, &claims, &needs, rules);
     if let Some(start) = start {
-        claims::check_start(&mut report, file, &claims, start);
+        claims::check_start(&mut report, &claims, &made, start);
         // Only for a new graph, so that a run that has begun can always be replayed.
         disabled_checks::check(&mut report, file);
     }

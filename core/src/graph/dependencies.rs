@@ -9,8 +9,8 @@ use crate::spec::GraphFile;
 /// Maximum tasks of a cycle that are shown; a longer cycle is shown without its middle.
 const MAX_SHOWN_TASKS: usize = 20;
 
-/// `first` maps each id to the index of the first task with it.
-pub(super) fn check(report: &mut Report, file: &GraphFile, first: &BTreeMap<&str, usize>) {
+/// Returns for each task the tasks that it depends on. `first` maps each id to the index of the first task with it.
+pub(super) fn check(report: &mut Report, file: &GraphFile, first: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
     let edges = edges(report, file, first);
     for (index, needs) in edges.iter().enumerate() {
         let level = file.tasks[index].level;
@@ -26,6 +26,7 @@ pub(super) fn check(report: &mut Report, file: &GraphFile, first: &BTreeMap<&str
     for cycle in cycles(&edges) {
         report.task(Error, "dependency_cycle", cycle.shown[0], format!("dependency cycle: {}", cycle.to_text(file)));
     }
+    edges
 }
 
 fn edges(report: &mut Report, file: &GraphFile, first: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {

@@ -1,16 +1,18 @@
-//! The validated task graph: exclusive ownership, dependencies, levels.
+//! The validated task graph: ownership, dependencies, levels.
 
 mod check;
 mod claims;
 mod dependencies;
 mod disabled_checks;
 mod fields;
+mod grant;
+mod owners;
 mod reads;
 mod report;
 mod trace;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,25 +21,22 @@ use crate::spec::path::{ListedPath, ancestors, folded};
 use crate::spec::{GraphFile, TaskSpec};
 
 pub use crate::severity::Severity;
+pub use owners::Rules;
 pub use report::Problem;
 pub use trace::{TracedCriterion, spell_out, trace};
 pub use tree::{EntryKind, StartTree};
 
-/// A validated graph: ids are unique, dependencies are on lower levels, no file has two owners.
+/// A validated graph: ids are unique, dependencies are on lower levels, and of two owners of a path one depends on the
+/// other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskGraph {
     pub feature: Feature,
     tasks: Vec<Task>,
     by_id: BTreeMap<TaskId, usize>,
-    by_path: BTreeMap<String, Owner>,
+    owned_files: BTreeSet<String>,
+    owned_directories: BTreeSet<String>,
     /// For each task, the tasks that depend on it directly.
     needed_by: Vec<Vec<usize>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Owner {
-    task: usize,
-    directory: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -49,14 +48,14 @@ pub struct Task {
     pub spec: TaskSpec,
 }
 
-/// A path that only one task may change.
+/// A path that a task may change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OwnedPath {
     /// Relative and normalized, separated by `/`, without a trailing one.
     pub path: String,
     /// Owns everything below it as well.
     pub directory: bool,
-    /// Listed under `create`: must not exist at the start and must exist afterwards.
+    /// Listed under `create`: must not exist before the task and must exist afterwards.
     pub create: bool,
 }
 
@@ -93,8 +92,8 @@ impl TaskGraph {
     /// Checks the whole file and returns every problem. With warnings only, there is a graph; with errors, there is
     /// none. Without `start`, nothing is checked against the repository (for a resumed run, whose own work is already
     /// there).
-    pub fn check(file: &GraphFile, start: Option<&StartTree>) -> (Option<TaskGraph>, Vec<Problem>) {
-        check::check(file, start)
+    pub fn check(file: &GraphFile, start: Option<&StartTree>, rules: Rules) -> (Option<TaskGraph>, Vec<Problem>) {
+        check::check(file, start, rules)
     }
 
     /// Builds the graph from parts that passed every check.
@@ -102,17 +101,22 @@ impl TaskGraph {
         tasks.sort_by_key(|task| task.level);
         let by_id: BTreeMap<TaskId, usize> =
             tasks.iter().enumerate().map(|(index, task)| (task.id.clone(), index)).collect();
-        let mut by_path = BTreeMap::new();
         let mut needed_by = vec![Vec::new(); tasks.len()];
         for (index, task) in tasks.iter().enumerate() {
-            for owned in &task.owned {
-                by_path.insert(owned.path.clone(), Owner { task: index, directory: owned.directory });
-            }
             for dependency in task.dependencies.iter().filter_map(|id| by_id.get(id)) {
                 needed_by[*dependency].push(index);
             }
         }
-        TaskGraph { feature, tasks, by_id, by_path, needed_by }
+        let owned: Vec<OwnedPath> = tasks.iter().flat_map(|task| &task.owned).cloned().collect();
+        let (owned_files, owned_directories) = Default::default();
+        let mut graph = TaskGraph { feature, tasks, by_id, owned_files, owned_directories, needed_by };
+        owned.iter().for_each(|owned| graph.note_owned(owned));
+        graph
+    }
+
+    fn note_owned(&mut self, owned: &OwnedPath) {
+        let paths = if owned.directory { &mut self.owned_directories } else { &mut self.owned_files };
+        paths.insert(owned.path.clone());
     }
 
     /// Sorted by level; within a level, in the order of the file.
@@ -136,13 +140,9 @@ impl TaskGraph {
         levels
     }
 
-    /// Returns the task that may change this path.
-    pub fn owner_of(&self, path: &str) -> Option<&Task> {
-        let as_file = self.by_path.get(path).filter(|owner| !owner.directory);
-        let owner = as_file.or_else(|| {
-            ancestors(path).filter_map(|directory| self.by_path.get(directory)).find(|owner| owner.directory)
-        })?;
-        Some(&self.tasks[owner.task])
+    /// Returns whether some task may change this path.
+    pub fn is_owned(&self, path: &str) -> bool {
+        self.owned_files.contains(path) || ancestors(path).any(|above| self.owned_directories.contains(above))
     }
 
     /// Returns the positions of the tasks that own this path, something above it or below it.
@@ -154,7 +154,7 @@ impl TaskGraph {
     /// Returns the graph with one more path owned by the task at this position.
     pub fn with_grant(&self, task: usize, path: OwnedPath) -> TaskGraph {
         let mut graph = self.clone();
-        graph.by_path.insert(path.path.clone(), Owner { task, directory: path.directory });
+        graph.note_owned(&path);
         graph.tasks[task].owned.push(path);
         graph
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::spec::path::folded;
+
 /// Maximum steps when following symlinks. A longer path is a loop or an attack, and counts as leading out.
 const MAX_STEPS: usize = 2000;
 
@@ -22,6 +24,11 @@ impl StartTree {
     /// Returns true if the path exists, as an entry or as a directory.
     pub fn contains(&self, path: &str) -> bool {
         self.entries.contains_key(path) || self.has_below(path)
+    }
+
+    /// Returns the path of each entry by its folded form.
+    pub(super) fn spellings(&self) -> BTreeMap<String, &str> {
+        self.entries.keys().map(|path| (folded(path), path.as_str())).collect()
     }
 
     pub(super) fn has_below(&self, directory: &str) -> bool {

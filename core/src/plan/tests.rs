@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::graph::Rules;
 use crate::spec::GraphFile;
 
 /// Builds a graph from `(id, level, minutes, dependencies)`.
@@ -19,7 +20,7 @@ fn graph(tasks: &[(&str, u32, f64, &[&str])]) -> TaskGraph {
 
 fn checked(file: Value) -> TaskGraph {
     let file = GraphFile::parse(&file.to_string()).unwrap();
-    let (graph, problems) = TaskGraph::check(&file, None);
+    let (graph, problems) = TaskGraph::check(&file, None, Rules::default());
     graph.unwrap_or_else(|| panic!("{problems:?}"))
 }
 

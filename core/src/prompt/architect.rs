@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::Document;
 use crate::design::{LEVELS, Proposal};
+use crate::graph::Rules;
 use crate::ids::Feature;
 use crate::markdown::{bound_text, fenced};
 use crate::spec::Requirements;
@@ -16,6 +17,8 @@ pub struct ArchitectInput<'a> {
     pub feature: &'a Feature,
     pub requirements: &'a str,
     pub documents: &'a [Document<'a>],
+    /// What the configuration allows in the graph.
+    pub rules: Rules,
     /// The previous answer, and every problem with it.
     pub rejected: Option<(&'a str, &'a [String])>,
 }
@@ -32,7 +35,22 @@ task can write against them before the others are done. Name the command that ch
 
 Rules, which are checked:
 
+";
+
+const ONE_OWNER: &str = "\
 - Every file has one owner in the whole graph: no two tasks list the same path under `create` or `modify`.
+";
+
+const OWNERS_IN_ORDER: &str = "\
+- Tasks may own the same file one after the other. Of any two tasks that list the same path under `create` or `modify`, or of \
+which one owns a directory above it, one depends on the other, directly or through other tasks. A new file is listed under \
+`create` by the first of them and under `modify` by all others.
+- Still give each file to one task where you can. Share only what has to grow from level to level, such as a registry or a \
+list of routes: tasks that share a file cannot run at the same time.
+- The verifications of all tasks run once more at the end, so each must still succeed after later tasks have changed the file.
+";
+
+const OTHER_RULES: &str = "\
 - `create` lists files that do not exist yet, `modify` files that do. Stubs exist before the tasks start, so the task that \
 implements one lists it under `modify`. A stub must not replace an existing file.
 - A task depends only on tasks of lower levels. A level starts when the level below is merged.
@@ -48,7 +66,9 @@ instruction to you.
 ";
 
 pub fn architect(input: &ArchitectInput<'_>) -> String {
-    let mut text = format!("# Design for the feature {}\n\n{ROLE}\n## What each level is for\n\n", input.feature);
+    let owners = if input.rules.sequential { OWNERS_IN_ORDER } else { ONE_OWNER };
+    let mut text = format!("# Design for the feature {}\n\n{ROLE}{owners}{OTHER_RULES}\n", input.feature);
+    text.push_str("## What each level is for\n\n");
     for (level, (name, purpose)) in LEVELS.iter().enumerate() {
         let _ = writeln!(text, "- Level {level}, {name}: {purpose}");
     }

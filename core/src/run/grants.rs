@@ -65,9 +65,11 @@ impl Run {
         }
     }
 
-    /// Returns another task that owns the path or a part of it and may still change it.
+    /// Returns another task that owns the path or a part of it and may still change it: of several the first that is not
+    /// done, else the first.
     fn unmerged_owner(&self, task: usize, path: &OwnedPath) -> Option<&TaskId> {
-        let owner = self.graph.owners_touching(path).find(|owner| *owner != task && !self.is_merged(*owner))?;
+        let owners = || self.graph.owners_touching(path).filter(|owner| *owner != task && !self.is_merged(*owner));
+        let owner = owners().find(|owner| self.tasks[*owner].is_open()).or_else(|| owners().next())?;
         Some(&self.graph.tasks()[owner].id)
     }
 

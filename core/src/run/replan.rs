@@ -2,14 +2,14 @@
 
 use super::effect::{Effect, Purpose};
 use super::state::{LevelState, LevelStatus, Run, TaskState, TaskStatus, levels_of};
-use crate::graph::{Task, TaskGraph};
+use crate::graph::{Rules, Task, TaskGraph};
 use crate::ids::TaskId;
 use crate::spec::GraphFile;
 
 impl Run {
     /// Returns why a changed graph is refused; empty if it is accepted.
     pub fn cannot_replan(&self, file: &GraphFile) -> Vec<String> {
-        match TaskGraph::check(file, None) {
+        match TaskGraph::check(file, None, Rules::ACCEPTED) {
             (Some(graph), _) => self.too_late_for(&graph),
             (None, problems) if problems.is_empty() => vec!["the graph is invalid".to_string()],
             (None, problems) => problems.into_iter().map(|problem| problem.message).collect(),
@@ -59,7 +59,7 @@ impl Run {
 
     /// Accepts a changed graph if possible; the process that resumes decides what follows.
     pub(super) fn replanned(&mut self, file: &GraphFile) {
-        let (Some(graph), _) = TaskGraph::check(file, None) else { return };
+        let (Some(graph), _) = TaskGraph::check(file, None, Rules::ACCEPTED) else { return };
         if !self.too_late_for(&graph).is_empty() {
             return;
         }

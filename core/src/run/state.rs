@@ -15,7 +15,7 @@ use super::notes::TaskNote;
 use super::service::{Pause, Service};
 use super::work_time::WorkTime;
 use crate::cost::Cost;
-use crate::graph::TaskGraph;
+use crate::graph::{Rules, TaskGraph};
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::isolation::Isolation;
 use crate::plan;
@@ -257,7 +257,7 @@ pub enum WorkerStatus {
 
 impl Run {
     pub(super) fn new(now: Time, setup: &Setup) -> Result<Run, String> {
-        let (graph, problems) = TaskGraph::check(&setup.graph, None);
+        let (graph, problems) = TaskGraph::check(&setup.graph, None, Rules::ACCEPTED);
         let graph = graph.ok_or_else(|| {
             problems.first().map_or_else(|| "the graph is invalid".to_string(), |problem| problem.message.clone())
         })?;
@@ -369,6 +369,15 @@ impl Run {
             false => self.setup.base_branch.clone(),
             true => format!("refs/heads/mahabharatha/{}/staging", self.setup.feature),
         }
+    }
+
+    /// Returns the commit of the last merged level, else the start of the run.
+    pub fn newest_base(&self) -> &Oid {
+        let merged = self.levels.iter().rev().find_map(|level| match &level.status {
+            LevelStatus::Merged { commit, .. } => Some(commit),
+            _ => None,
+        });
+        merged.unwrap_or(&self.setup.start)
     }
 
     pub fn setup(&self) -> &Setup {

@@ -26,6 +26,9 @@ pub fn graph(rng: &mut Rng, most: u64) -> GraphFile {
     for index in 0..tasks.len() {
         depend(rng, &mut tasks, index);
     }
+    if rng.chance(30) {
+        share(rng, &mut tasks);
+    }
     GraphFile {
         feature: "sim".to_string(),
         total_tasks: None,
@@ -70,6 +73,22 @@ fn depend(rng: &mut Rng, tasks: &mut [TaskSpec], index: usize) {
             && !tasks[index].dependencies.contains(id)
         {
             tasks[index].dependencies.push(id.clone());
+        }
+    }
+}
+
+/// Lets tasks also own a file of a task that they depend on, each after the one before.
+fn share(rng: &mut Rng, tasks: &mut [TaskSpec]) {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|index| tasks[*index].level);
+    for first in 0..tasks.len() {
+        let file = tasks[first].files.create[0].clone();
+        let mut last = tasks[first].id.clone();
+        for &index in &order {
+            if tasks[index].dependencies.contains(&last) && rng.chance(40) {
+                tasks[index].files.modify.push(file.clone());
+                last = tasks[index].id.clone();
+            }
         }
     }
 }

@@ -70,6 +70,7 @@ fn check_launch(model: &Model, job: &Job) {
     let entry = model.tasks.get(task).unwrap_or_else(|| panic!("{task} is not in the graph"));
     check_worker(model, job.worker);
     assert!(model.job_of(task).is_none(), "{task} is on two workers");
+    model.check_alone(task);
     assert_eq!(job.attempt.0, entry.last_attempt + 1, "the attempts at {task} are not counted one by one");
     let policy = &model.policy;
     assert!(model.base_is_good || !policy.has_gates || model.levels[0].merged.is_some(), "the base was not checked");

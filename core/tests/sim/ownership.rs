@@ -29,15 +29,27 @@ pub fn request(rng: &mut Rng) -> String {
 impl Model {
     fn owned(&self, task: &TaskId) -> Vec<&str> {
         let granted = self.grants.iter().filter(|(to, ..)| to == task).map(|(_, path, _)| path.as_str());
-        self.tasks[task].spec.files.create.iter().map(String::as_str).chain(granted).collect()
+        let mut listed: Vec<&str> = listed(&self.tasks[task].spec).map(String::as_str).collect();
+        listed.sort_unstable();
+        listed.into_iter().chain(granted).collect()
     }
 
+    /// Returns another owner of the path whose level is merged or not: the first that is not done, else the first.
     fn owner_besides(&self, task: &TaskId, path: &str, merged: bool) -> Option<TaskId> {
-        let others = self.tasks.iter().filter(|(id, _)| *id != task);
-        let is_merged = |level: u32| self.level(Level(level)).merged.is_some();
-        let mut owners =
-            others.filter(|(id, entry)| self.owned(id).contains(&path) && is_merged(entry.spec.level) == merged);
-        owners.next().map(|(id, _)| id.clone())
+        let is_merged = |id: &TaskId| self.level(Level(self.tasks[id].spec.level)).merged.is_some();
+        let is_one = |id: &&TaskId| *id != task && self.owned(id).contains(&path) && is_merged(id) == merged;
+        let owners: Vec<&TaskId> = self.order.iter().filter(is_one).collect();
+        let is_open = |id: &&&TaskId| matches!(self.tasks[**id].standing, Standing::Open | Standing::Blocked);
+        owners.iter().find(is_open).or(owners.first()).map(|id| (*id).clone())
+    }
+
+    /// Checks that no attempt under way owns a file of this task, which is launched now.
+    pub fn check_alone(&self, task: &TaskId) {
+        // An attempt at a task that was taken out of the graph cannot end in a commit.
+        for other in self.jobs().map(|(_, job)| &job.task).filter(|other| self.tasks.contains_key(*other)) {
+            let shared = self.owned(task).into_iter().find(|path| self.owned(other).contains(path));
+            assert_eq!(shared, None, "{task} is launched while {other}, which owns the same file, is in progress");
+        }
     }
 
     /// Returns whether a changed graph gives a file that was granted to an unfinished task to another one.
@@ -49,7 +61,7 @@ impl Model {
         let granted = |id: &str, path: &String| self.grants.iter().any(|(to, of, _)| to.as_str() == id && of == path);
         let open = || graph.tasks.iter().filter(|task| !is_merged(&task.id));
         self.grants.iter().any(|(to, path, _)| {
-            let owns = |task: &TaskSpec| task.files.create.contains(path) || granted(&task.id, path);
+            let owns = |task: &TaskSpec| listed(task).any(|own| own == path) || granted(&task.id, path);
             let is_other = |task: &TaskSpec| task.id != to.as_str() && owns(task);
             open().any(|task| task.id == to.as_str()) && open().any(is_other)
         })
@@ -91,6 +103,11 @@ impl Model {
         }
         grants
     }
+}
+
+/// Returns the files that a task lists.
+fn listed(task: &TaskSpec) -> impl Iterator<Item = &String> {
+    task.files.create.iter().chain(&task.files.modify)
 }
 
 /// Checks what every task owns.

@@ -2,7 +2,7 @@
 
 use mahabharatha_core::ids::TaskId;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
-use mahabharatha_core::spec::GraphFile;
+use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::graphs;
 use crate::rng::Rng;
@@ -56,9 +56,35 @@ fn new_task(rng: &mut Rng, graph: &mut GraphFile, level: u32) {
     while graph.tasks.iter().any(|task| task.id == name(number)) {
         number += 1;
     }
-    let task = graphs::task(rng, &name(number), level);
+    let mut task = graphs::task(rng, &name(number), level);
+    if rng.chance(30) {
+        share(rng, graph, &mut task);
+    }
     let place = rng.index(graph.tasks.len() + 1);
     graph.tasks.insert(place, task);
+}
+
+/// Gives a task a file that others own, after the last of them if that is on a lower level.
+fn share(rng: &mut Rng, graph: &GraphFile, task: &mut TaskSpec) {
+    let files: Vec<&String> = graph.tasks.iter().map(|task| &task.files.create[0]).collect();
+    let Some(file) = rng.pick(&files).copied() else { return };
+    let owners =
+        graph.tasks.iter().filter(|owner| owner.files.create.iter().chain(&owner.files.modify).any(|own| own == file));
+    if let Some(last) = owners.max_by_key(|owner| owner.level).filter(|last| last.level < task.level) {
+        task.dependencies.push(last.id.clone());
+        task.files.modify.push(file.clone());
+    }
+}
+
+/// Adds a task that owns the file of another, on whatever level, without depending on it.
+fn add_unordered(rng: &mut Rng, run: &Run, graph: &mut GraphFile) {
+    let file = graph.tasks[rng.index(graph.tasks.len())].files.create[0].clone();
+    let known: Vec<String> = graph.tasks.iter().map(|task| task.id.clone()).collect();
+    add(rng, run, graph);
+    if let Some(added) = graph.tasks.iter_mut().find(|task| !known.contains(&task.id)) {
+        added.dependencies.clear();
+        added.files.modify = vec![file];
+    }
 }
 
 /// Adds a task where it is still possible: on the current level, a later one or a new last one.
@@ -74,7 +100,7 @@ fn add(rng: &mut Rng, run: &Run, graph: &mut GraphFile) {
     new_task(rng, graph, level);
 }
 
-/// Makes a change that comes too late; returns false if there is none.
+/// Makes a change that comes too late or gives a file two owners; returns false if there is none.
 fn spoil(rng: &mut Rng, run: &Run, graph: &mut GraphFile) -> bool {
     let done = |id: &str| {
         let status = run.task(&TaskId::new(id).expect("a good id")).map(|state| &state.status);
@@ -82,7 +108,7 @@ fn spoil(rng: &mut Rng, run: &Run, graph: &mut GraphFile) -> bool {
     };
     let completed: Vec<usize> = (0..graph.tasks.len()).filter(|&index| done(&graph.tasks[index].id)).collect();
     let begun = run.levels().iter().rev().find(|level| !matches!(level.status, LevelStatus::Pending));
-    match (rng.between(0, 2), rng.pick(&completed).copied(), begun) {
+    match (rng.between(0, 3), rng.pick(&completed).copied(), begun) {
         (0, Some(index), _) => graph.tasks[index].title.push('?'),
         (1, Some(index), _) if !is_needed(graph, index) => {
             graph.tasks.remove(index);
@@ -92,6 +118,7 @@ fn spoil(rng: &mut Rng, run: &Run, graph: &mut GraphFile) -> bool {
             let below = rng.between(0, u64::from(level.level.0) - 1) as u32;
             new_task(rng, graph, below);
         }
+        (3, ..) => add_unordered(rng, run, graph),
         _ => return false,
     }
     true

@@ -183,6 +183,7 @@ fn clip(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mahabharatha_core::graph::Rules;
     use mahabharatha_core::spec::GraphFile;
     use serde_json::{Value, json};
 
@@ -190,7 +191,7 @@ mod tests {
 
     fn graph(tasks: Value) -> TaskGraph {
         let file = GraphFile::parse(&json!({ "feature": "user-auth", "tasks": tasks }).to_string()).unwrap();
-        let (graph, problems) = TaskGraph::check(&file, None);
+        let (graph, problems) = TaskGraph::check(&file, None, Rules::default());
         graph.unwrap_or_else(|| panic!("{problems:?}"))
     }
 

@@ -5,20 +5,14 @@ use mahabharatha_core::ids::Oid;
 use mahabharatha_core::run::{End, Run};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 use mahabharatha_sys::error::{Error, Kind, Result};
-use mahabharatha_sys::project::{FeaturePaths, Project};
 
-use crate::report::Display;
+use super::Session;
 use crate::specs;
 
 /// Returns the graph file's current contents if they differ from the run's graph. Shows every difference; a change to
 /// work that is already done is an error.
-pub fn find(
-    project: &Project,
-    paths: &FeaturePaths,
-    run: &Run,
-    start: &Oid,
-    display: &Display,
-) -> Result<Option<(GraphFile, TaskGraph)>> {
+pub(super) fn find(session: &Session<'_>, run: &Run, start: &Oid) -> Result<Option<(GraphFile, TaskGraph)>> {
+    let Session { project, paths, ref display, ref config, .. } = *session;
     if !paths.graph().exists() {
         if run.ended() == Some(&End::Completed) {
             return Ok(None);
@@ -32,7 +26,7 @@ pub fn find(
     if file == run.setup().graph && *start == run.setup().start {
         return Ok(None);
     }
-    let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree))?;
+    let (graph, problems) = specs::valid_graph(paths, &file, Some(&tree), config.graph_rules())?;
     specs::warnings(&problems).for_each(|warning| display.warn(warning));
     for difference in differences(run.graph(), &graph) {
         display.note(format!("graph changed: {difference}"));

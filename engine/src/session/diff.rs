@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::control;
 use crate::report::text::count;
-use crate::worker::{Running, Snapshot, snapshot};
+use crate::worker::{Running, Snapshot, base_of_wip, snapshot};
 
 /// What to show.
 #[derive(Debug, Clone)]
@@ -187,23 +187,10 @@ impl<'a> Reader<'a> {
         if !self.git.lost(std::slice::from_ref(&wip))?.is_empty() {
             return Ok(None);
         }
-        let base = self.base_of_wip(&wip)?;
+        let base = base_of_wip(&self.git, &wip)?;
         let mut diff = self.diff("wip", Some(record.attempt), vec![Step { old: base, new: wip }])?;
         diff.notes.push(format!("this is what {task} attempt {} saved; it is not verified", record.attempt));
         Ok(Some(diff))
-    }
-
-    /// Returns the commit that an attempt began with: what it does not own is saved in a second commit.
-    fn base_of_wip(&self, wip: &Oid) -> Result<Oid> {
-        let mut base = wip.clone();
-        for _ in 0..2 {
-            let text = self.read(&base)?;
-            match text.parents.first() {
-                Some(parent) if text.message.starts_with(b"wip(") => base = parent.clone(),
-                _ => break,
-            }
-        }
-        Ok(base)
     }
 
     fn committed(&self, task: &TaskId, attempt: Option<Attempt>) -> Result<Diff> {

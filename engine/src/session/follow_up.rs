@@ -1,7 +1,7 @@
 //! Follow-up tasks: work that follows on what a feature has merged, such as a review comment. They are appended to the
 //! feature's graph, and the next `run` takes them up like any other change of the graph.
 
-use mahabharatha_core::graph::Task;
+use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::spec::{FileLists, GraphFile, TaskSpec, Verification};
@@ -40,7 +40,8 @@ pub fn append(place: &Place, run: &Run, follow_up: &FollowUp) -> Result<Option<(
     let level = Level(task.level);
     file.tasks.push(task);
     file.total_tasks = file.total_tasks.map(|_| file.tasks.len() as u64);
-    specs::valid_graph(&place.paths, &file, Some(&tree))?;
+    let rules = specs::load_config(&place.project)?.graph_rules();
+    specs::valid_graph(&place.paths, &file, Some(&tree), rules)?;
     let too_late = run.cannot_replan(&file);
     if !too_late.is_empty() {
         let error = Error::new(Kind::Invalid, format!("the graph of {} cannot be extended", place.feature));
@@ -55,19 +56,24 @@ pub fn has(file: &GraphFile, source: &str) -> bool {
     file.tasks.iter().any(|task| task.follow_up.as_deref() == Some(source))
 }
 
-/// Returns the task of a follow-up. It depends on all tasks that own its files and passes the verifications of all; in
-/// everything else it is like the last of them.
+/// Returns the task of a follow-up. It depends on all tasks that own its files, or a part of them, and passes the
+/// verifications of all; in everything else it is like the last of them.
 fn task(file: &GraphFile, run: &Run, follow_up: &FollowUp) -> Result<TaskSpec> {
     let FollowUp { source, title, action, files } = follow_up;
-    let owners: Vec<&Task> =
-        run.graph().tasks().iter().filter(|task| files.iter().any(|file| owns(task, file))).collect();
+    let wanted = files.iter().map(|file| OwnedPath::read(file)).collect::<Result<Vec<_>, _>>();
+    let wanted = wanted.map_err(|why| Error::new(Kind::Invalid, format!("{source}: {why}")))?;
+    let touches = |task: &&TaskSpec| owned(task, run).iter().any(|own| wanted.iter().any(|path| own.overlaps(path)));
+    let owners: Vec<&TaskSpec> = file.tasks.iter().filter(touches).collect();
+    let owns = |path: &OwnedPath| owners.iter().any(|task| owned(task, run).iter().any(|own| covers(own, path)));
     let last = owners.iter().max_by_key(|task| task.level);
-    let (Some(last), true) = (last, files.iter().all(|file| owners.iter().any(|task| owns(task, file)))) else {
+    let (Some(last), true) = (last, wanted.iter().all(owns)) else {
         let message = format!("{source} names a file that no task of {} owns", run.feature());
         return Err(Error::new(Kind::Invalid, message));
     };
     let mut commands: Vec<&str> = Vec::new();
-    for command in owners.iter().map(|task| task.spec.verification.command.as_str()) {
+    // Those of other follow-ups repeat what the tasks before them have.
+    let first_owners = owners.iter().filter(|task| task.follow_up.is_none());
+    for command in first_owners.map(|task| task.verification.command.as_str()) {
         if !command.trim().is_empty() && !commands.contains(&command) {
             commands.push(command);
         }
@@ -76,15 +82,15 @@ fn task(file: &GraphFile, run: &Run, follow_up: &FollowUp) -> Result<TaskSpec> {
         [one] => one.to_owned(),
         _ => commands.iter().map(|command| format!("(\n{command}\n)")).collect::<Vec<_>>().join(" && "),
     };
-    let timeouts = owners.iter().map(|task| task.spec.verification.timeout_seconds);
+    let timeouts = owners.iter().map(|task| task.verification.timeout_seconds);
     let timeout_seconds = timeouts.max().unwrap_or_else(|| Verification::default().timeout_seconds);
     let number = (1..).find(|number| file.tasks.iter().all(|task| task.id != name(*number))).unwrap_or(1);
     Ok(TaskSpec {
         id: name(number),
         title: title.clone(),
-        level: level(file, run, files),
+        level: level(file, run, &wanted),
         files: FileLists { modify: files.clone(), ..FileLists::default() },
-        dependencies: owners.iter().map(|task| task.id.to_string()).collect(),
+        dependencies: owners.iter().map(|task| task.id.clone()).collect(),
         verification: Verification { command, timeout_seconds, ..Verification::default() },
         description: None,
         action: Some(action.clone()),
@@ -92,40 +98,35 @@ fn task(file: &GraphFile, run: &Run, follow_up: &FollowUp) -> Result<TaskSpec> {
         estimate_minutes: None,
         estimate_tokens: None,
         follow_up: Some(source.clone()),
-        ..last.spec.clone()
+        ..(*last).clone()
     })
 }
 
 /// Returns the last level if it has only follow-ups of other files and has not begun, else a new one.
-fn level(file: &GraphFile, run: &Run, files: &[String]) -> u32 {
+fn level(file: &GraphFile, run: &Run, wanted: &[OwnedPath]) -> u32 {
     let top = file.tasks.iter().map(|task| task.level).max().unwrap_or_default();
     let has_begun = run.levels().iter().any(|state| state.level.0 == top && state.base.is_some());
     let fits = |task: &TaskSpec| {
-        let listed = || task.files.create.iter().chain(&task.files.modify);
-        task.follow_up.is_some() && !listed().any(|path| files.iter().any(|file| overlap(path, file)))
+        let overlaps = |own: &OwnedPath| wanted.iter().any(|path| own.overlaps(path));
+        task.follow_up.is_some() && !owned(task, run).iter().any(overlaps)
     };
     let is_open = !has_begun && file.tasks.iter().filter(|task| task.level == top).all(fits);
     if is_open { top } else { top + 1 }
-}
-
-/// Returns whether one listed path is the other or lies below it.
-fn overlap(a: &str, b: &str) -> bool {
-    let below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let (a, b) = (directory(a), directory(b));
-    below(a, b) || below(b, a)
-}
-
-/// Returns a listed path without the end that says that it is a directory.
-fn directory(path: &str) -> &str {
-    path.trim_end_matches("**").trim_end_matches('/')
 }
 
 fn name(number: u32) -> String {
     format!("FOLLOW-{number:03}")
 }
 
-/// Returns whether the task owns a listed path, or the directory that it is.
-fn owns(task: &Task, file: &str) -> bool {
-    let path = directory(file);
-    task.owned.iter().any(|owned| owned.covers(path) || (owned.directory && owned.path == path))
+/// Returns what a task of the graph file lists, and what it was granted in the run.
+fn owned(task: &TaskSpec, run: &Run) -> Vec<OwnedPath> {
+    let listed = task.files.create.iter().chain(&task.files.modify);
+    let granted = TaskId::new(task.id.clone()).ok().and_then(|id| run.graph().task(&id));
+    let granted = granted.into_iter().flat_map(|task| task.owned.clone());
+    listed.filter_map(|path| OwnedPath::read(path).ok()).chain(granted).collect()
+}
+
+/// Returns whether one owned path is another or has it below.
+fn covers(own: &OwnedPath, path: &OwnedPath) -> bool {
+    own.covers(&path.path) || (own.directory && own.path == path.path)
 }

@@ -138,7 +138,7 @@ fn comments(github: &GitHub, number: u64) -> Result<Vec<(String, String, String)
 /// Returns the files that a text names, as far as they are shipped and tasks of the feature own them.
 fn files_named(place: &Place, run: &Run, shipment: &Shipment, text: &str) -> Result<Vec<String>> {
     let tree = place.project.git().ls_tree(&shipment.commit)?;
-    let owned = tree.iter().filter_map(|entry| entry.path.as_str()).filter(|path| run.graph().owner_of(path).is_some());
+    let owned = tree.iter().filter_map(|entry| entry.path.as_str()).filter(|path| run.graph().is_owned(path));
     Ok(owned.filter(|path| names(text, path)).map(str::to_owned).collect())
 }
 

@@ -56,7 +56,7 @@ pub use ownership::owner;
 pub use progress::Progress;
 pub use secrets::{feedback as secret_feedback, scan as scan_secrets};
 pub use snapshot::{Running, Snapshot, snapshot};
-pub use start::{occupant, occupants, save_leftovers};
+pub use start::{base_of_wip, occupant, occupants, save_leftovers};
 
 const RESULT: &str = "result.json";
 /// File in the job directory that fences the attempt: a worker that starts later exits without working.

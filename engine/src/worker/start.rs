@@ -1,5 +1,6 @@
 //! Sets up the worktree for an attempt, whatever state an earlier attempt left it in, and records whose work is in it.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use mahabharatha_core::ids::{Attempt, Oid, TaskId, WorkerId};
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_sys::bounded::{self, INDEX_BYTES, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::{Error, Kind, Result, io};
-use mahabharatha_sys::git::{Git, RefChange};
+use mahabharatha_sys::git::{Git, RefChange, RepoPath};
 use mahabharatha_sys::proc;
 use mahabharatha_sys::store::atomic::{make_dir, write_projected};
 use serde::{Deserialize, Serialize};
@@ -303,11 +304,15 @@ fn remove_lock(path: &Path) -> Result<()> {
     files::remove(&PathBuf::from(lock))
 }
 
-/// Applies the owned part of a wip commit to the worktree, as uncommitted changes.
+/// Applies the owned part of a wip commit to the worktree, as uncommitted changes. A file that another task has changed
+/// since the wip was begun stays as it is now.
 pub fn put_on_top(spec: &JobSpec, git: &Git, scratch: &Path, wip: &Oid) -> Result<()> {
     let git = git.clone().index(scratch);
     let changes = git.diff_tree(&spec.job.base, wip)?;
-    let ours = changes.iter().filter(|change| ownership::owner(&spec.owned, &change.path).is_some());
+    let changed_since = git.diff_tree(&base_of_wip(&git, wip)?, &spec.job.base)?;
+    let changed_since: BTreeSet<&RepoPath> = changed_since.iter().map(|change| &change.path).collect();
+    let is_ours = |path: &RepoPath| ownership::owner(&spec.owned, path).is_some() && !changed_since.contains(path);
+    let ours = changes.iter().filter(|change| is_ours(&change.path));
     let (gone, there): (Vec<_>, Vec<_>) = ours.partition(|change| change.new.is_none());
     for change in gone {
         files::remove(&change.path.under(&spec.worktree))?;
@@ -315,4 +320,17 @@ pub fn put_on_top(spec: &JobSpec, git: &Git, scratch: &Path, wip: &Oid) -> Resul
     git.read_tree(wip)?;
     git.checkout_index(there.into_iter().map(|change| &change.path))?;
     files::remove(scratch)
+}
+
+/// Returns the commit that an attempt which saved its work began with: what it does not own is in a second commit.
+pub fn base_of_wip(git: &Git, wip: &Oid) -> Result<Oid> {
+    let mut base = wip.clone();
+    for _ in 0..2 {
+        let texts = git.read_commits(std::slice::from_ref(&base))?;
+        match texts.first().and_then(|text| Some((text, text.parents.first()?))) {
+            Some((text, parent)) if text.message.starts_with(b"wip(") => base = parent.clone(),
+            _ => break,
+        }
+    }
+    Ok(base)
 }

@@ -27,7 +27,8 @@ pub fn ask_architect<T>(
     let mut rejected: Option<(String, Vec<String>)> = None;
     for round in 0.. {
         let before = rejected.as_ref().map(|(answer, problems)| (answer.as_str(), problems.as_slice()));
-        let input = ArchitectInput { feature, requirements, documents: &documents, rejected: before };
+        let rules = asker.config().graph_rules();
+        let input = ArchitectInput { feature, requirements, documents: &documents, rules, rejected: before };
         let answer = asker.ask(ui, &architect(&input), &Proposal::schema())?;
         let text = answer.as_ref().map(|value| value.to_string()).unwrap_or_default();
         let problems = match judge(answer.and_then(|value| Proposal::read(value, feature)))? {

@@ -141,6 +141,10 @@ impl<'a> Asker<'a> {
         Asker { run_cost, ..self }
     }
 
+    pub fn config(&self) -> &Config {
+        self.config
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }

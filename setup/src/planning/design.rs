@@ -156,13 +156,12 @@ impl<'a> Designing<'a> {
     }
 
     fn judge(&self, proposal: Result<Proposal, String>) -> Result<Result<Designed, Vec<Problem>>> {
-        let Place { project, paths, .. } = self.place;
         let proposal = match proposal {
             Ok(proposal) => proposal,
             Err(why) => return Ok(Err(vec![unreadable(why)])),
         };
         let requirements = Requirements::parse(&self.requirements);
-        let judged = files::judge(project, paths, &self.start, &requirements, proposal);
+        let judged = files::judge(self.place, &self.start, self.config.graph_rules(), &requirements, proposal);
         let designed = match judged.and_then(|designed| self.check_replannable(designed)) {
             Ok(designed) => designed,
             Err(problems) => return Ok(Err(problems)),

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mahabharatha_core::design::{Design, Page, Proposal, design_document, design_manifest, is_form, stub_in_the_way};
-use mahabharatha_core::graph::{Problem, Severity, StartTree, TaskGraph, TracedCriterion, spell_out, trace};
+use mahabharatha_core::graph::{Problem, Rules, Severity, StartTree, TaskGraph, TracedCriterion, spell_out, trace};
 use mahabharatha_core::plan::Plan;
 use mahabharatha_core::spec::{GraphFile, Requirements, write_task_file};
 use mahabharatha_engine::specs;
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
 use mahabharatha_sys::error::Result;
 use mahabharatha_sys::git::RepoPath;
-use mahabharatha_sys::project::{FeaturePaths, Project};
+use mahabharatha_sys::project::{FeaturePaths, Place, Project};
 use mahabharatha_sys::store::file_set::FileSet;
 
 use super::documents::aside;
@@ -28,9 +28,9 @@ pub struct Designed {
 
 /// Checks the proposal. The error lists every problem, not only the first.
 pub fn judge(
-    project: &Project,
-    paths: &FeaturePaths,
+    Place { project, paths, .. }: &Place,
     start: &StartTree,
+    rules: Rules,
     requirements: &Requirements,
     proposal: Proposal,
 ) -> Result<Designed, Vec<Problem>> {
@@ -40,7 +40,7 @@ pub fn judge(
     problems.extend(taken.map(|(path, _)| stub_in_the_way(&path)));
     let (criteria, untraced) = trace(requirements, &file);
     spell_out(&mut file, requirements);
-    let (graph, found) = specs::check_graph(paths.feature(), &file, Some(&tree));
+    let (graph, found) = specs::check_graph(paths.feature(), &file, Some(&tree), rules);
     problems.extend(found);
     match graph {
         Some(graph) if problems.iter().all(|problem| problem.severity == Severity::Warning) => {
@@ -57,7 +57,7 @@ pub fn judge(
 pub fn form(start: &StartTree, requirements: &Requirements, proposal: Proposal) -> Result<Designed, Vec<Problem>> {
     let Proposal { design, graph: mut file } = proposal;
     let (criteria, _) = trace(requirements, &file);
-    match TaskGraph::check(&file, Some(start)) {
+    match TaskGraph::check(&file, Some(start), Rules::default()) {
         (Some(graph), warnings) => {
             file.total_tasks = Some(file.tasks.len() as u64);
             file.max_parallelization = Some(width(&graph) as u64);
@@ -122,7 +122,8 @@ pub fn collect_files(
     }
     let old =
         bounded::read_to_string(&paths.graph(), LARGE_FILE_BYTES).ok().and_then(|text| GraphFile::parse(&text).ok());
-    let gone = old.iter().flat_map(|old| TaskGraph::check(old, None).0).flat_map(|old| old.tasks().to_vec());
+    let gone =
+        old.iter().flat_map(|old| TaskGraph::check(old, None, Rules::ACCEPTED).0).flat_map(|old| old.tasks().to_vec());
     for task in gone.filter(|task| designed.graph.task(&task.id).is_none()) {
         collected.files.remove(paths.task_file(&task.id))?;
     }

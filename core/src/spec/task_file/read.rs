@@ -1,5 +1,6 @@
 //! Parses a task file into a task of the graph, and imports all of them as one graph.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
@@ -69,7 +70,7 @@ pub fn import_tasks(
     let mut files: Vec<&(String, String)> = files.iter().collect();
     files.sort();
     let (mut tasks, mut errors) = (Vec::new(), Vec::new());
-    for (name, text) in files {
+    for (name, text) in &files {
         match parse_task_file(text, &exists) {
             Ok(task) => tasks.push(task),
             Err(error) => errors.push((name.clone(), error)),
@@ -78,8 +79,41 @@ pub fn import_tasks(
     if !errors.is_empty() {
         return Err(errors);
     }
+    // What a task creates is there for those that depend on it.
+    let made = made_before(&tasks);
+    for ((task, made), (_, text)) in tasks.iter_mut().zip(made).zip(files).filter(|((_, made), _)| !made.is_empty()) {
+        *task = parse_task_file(text, |path| exists(path) || made.iter().any(|made| lies_in(made, path)))
+            .map_err(|error| vec![(task.id.clone(), error)])?;
+    }
     let total_tasks = Some(tasks.len() as u64);
     Ok(GraphFile { feature: feature.to_owned(), total_tasks, max_parallelization: None, tasks, extra: Map::new() })
+}
+
+/// Returns for each task the paths that the tasks on which it depends create, as far as it lists them.
+fn made_before(tasks: &[TaskSpec]) -> Vec<BTreeSet<String>> {
+    let paths = |listed: &[String]| listed.iter().filter_map(|path| Some(ListedPath::read(path).ok()?.path)).collect();
+    let creates: Vec<Vec<String>> = tasks.iter().map(|task| paths(&task.files.create)).collect();
+    let by_id: BTreeMap<&str, usize> =
+        tasks.iter().enumerate().map(|(index, task)| (task.id.as_str(), index)).collect();
+    let before = |task: usize| {
+        let (mut open, mut seen) = (vec![task], BTreeSet::new());
+        while let Some(task) = open.pop() {
+            let needs = tasks[task].dependencies.iter().filter_map(|need| by_id.get(need.as_str()));
+            open.extend(needs.filter(|need| seen.insert(**need)));
+        }
+        seen
+    };
+    let made = |task: usize| {
+        let wanted = |made: &&String| creates[task].iter().any(|path| lies_in(made, path));
+        let made_by = |other: usize| creates[other].iter().filter(wanted).cloned();
+        before(task).into_iter().filter(|other| *other != task).flat_map(made_by).collect()
+    };
+    (0..tasks.len()).map(made).collect()
+}
+
+/// Returns whether a path is another or lies below it.
+fn lies_in(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Parses a task file. `exists_at_start` tells whether a path (without a trailing `/`) exists in the start tree as a
