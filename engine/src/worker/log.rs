@@ -17,7 +17,7 @@ use super::job_spec::JobSpec;
 const MAX_LINE_BYTES: usize = 4096;
 /// Bytes beyond which a line is cut before secrets are looked for.
 const MAX_RAW_LINE_BYTES: usize = 2 * MAX_LINE_BYTES;
-/// Bytes before that cut that are never written: half of a secret, which is not recognised as one.
+/// Most bytes before that cut that are never written: they may be half of a secret, which is not recognised as one.
 const UNCLEAR_BYTES: usize = 1024;
 /// Most lines and bytes that one program may write into the log.
 const MAX_LINES: u32 = 20_000;
@@ -98,13 +98,12 @@ impl Log {
         let (log, mut lines, mut bytes) = (self.clone(), MAX_LINES, MAX_BYTES);
         let mut redactor = self.redactor().clone();
         Lines::new(MAX_RAW_LINE_BYTES, move |line| {
-            if lines == 0 || bytes == 0 || line.trim_ascii().is_empty() {
+            let text = String::from_utf8_lossy(line);
+            if lines == 0 || bytes == 0 || text.trim().is_empty() {
                 return;
             }
-            let is_cut = line.len() == MAX_RAW_LINE_BYTES;
-            let text = String::from_utf8_lossy(line);
             let text = redactor.redact(text.trim_end());
-            let clear = text.len() - if is_cut { UNCLEAR_BYTES.min(text.len()) } else { 0 };
+            let clear = if line.len() == MAX_RAW_LINE_BYTES { clear_bytes(&text) } else { text.len() };
             let end = (0..=clear.min(MAX_LINE_BYTES)).rev().find(|end| text.is_char_boundary(*end));
             let text = &text[..end.unwrap_or(0)];
             log.write_redacted(Severity::Debug, event, text);
@@ -114,6 +113,13 @@ impl Log {
             }
         })
     }
+}
+
+/// Returns how much of a redacted line that was cut at its end is surely no part of a secret.
+fn clear_bytes(text: &str) -> usize {
+    let last_mark = text.rfind("[redacted: ");
+    let after_mark = last_mark.and_then(|mark| Some(mark + text[mark..].find(']')? + 1));
+    text.len().saturating_sub(UNCLEAR_BYTES).max(after_mark.unwrap_or_default())
 }
 
 /// Returns what takes secrets out of texts, also the values of passed variables with secret names.
