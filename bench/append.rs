@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Feature, Oid, Time};
 use mahabharatha_core::run::event::{
-    Accepted, Backoff, BackoffStrategy, CleanGates, Event, JobEnd, JobReport, Policy, Setup,
+    Accepted, Backoff, BackoffStrategy, CleanGates, Event, JobEnd, JobReport, Policy, Schedule, Setup,
 };
 use mahabharatha_core::run::{Effect, EffectId, Run};
 use mahabharatha_core::spec::GraphFile;
@@ -78,6 +78,7 @@ fn setup(feature: Feature, tasks: usize) -> Setup {
     let graph = GraphFile::parse(&format!(r#"{{"feature":"bench","tasks":[{}]}}"#, tasks.join(","))).expect("a graph");
     let backoff = Backoff { strategy: BackoffStrategy::Fixed, base_ms: 0, max_ms: 0 };
     let policy = Policy {
+        schedule: Schedule::Levels,
         workers: 5,
         max_attempts: 3,
         backoff,

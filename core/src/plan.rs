@@ -30,10 +30,20 @@ pub struct Plan {
     /// Shortest possible time: the critical path, or the work shared evenly, whichever is longer.
     #[serde(rename = "lower_bound_seconds", serialize_with = "seconds")]
     pub lower_bound: Duration,
+    pub schedules: ScheduleTimes,
     /// Fewest workers that reach the shortest total time.
     pub best_workers: u32,
     /// Times with one worker, the planned number and the best number, in ascending order.
     pub alternatives: Vec<Alternative>,
+}
+
+/// Time for the whole graph under each schedule.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScheduleTimes {
+    #[serde(rename = "levels_seconds", serialize_with = "seconds")]
+    pub levels: Duration,
+    #[serde(rename = "dependencies_seconds", serialize_with = "seconds")]
+    pub dependencies: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -82,10 +92,12 @@ impl Plan {
         let mut counts = vec![1, workers, best_workers];
         counts.sort_unstable();
         counts.dedup();
+        let total = levels.iter().map(|level| level.makespan).sum();
         let alternative = |workers| Alternative { workers, total: total_with(graph, workers) };
         Plan {
             workers,
-            total: levels.iter().map(|level| level.makespan).sum(),
+            total,
+            schedules: ScheduleTimes { levels: total, dependencies: total_by_dependencies(graph, workers) },
             lower_bound: critical_path.length.max(work / workers),
             levels,
             critical_path,
@@ -99,6 +111,45 @@ impl Plan {
 /// Returns the time for the whole graph with this many workers.
 pub fn total_with(graph: &TaskGraph, workers: u32) -> Duration {
     by_level(graph).map(|tasks| makespan(&lengths(&longest_first(tasks)), workers)).sum()
+}
+
+/// Returns the time for the whole graph if each task starts when its dependencies are done, longest remaining path first.
+fn total_by_dependencies(graph: &TaskGraph, workers: u32) -> Duration {
+    let (tasks, paths) = (graph.tasks(), remaining_paths(graph));
+    let mut open: Vec<usize> = (0..tasks.len()).map(|task| graph.needs(task).count()).collect();
+    let mut ready: BinaryHeap<(Duration, Reverse<usize>)> =
+        (0..tasks.len()).filter(|&task| open[task] == 0).map(|task| (paths[task], Reverse(task))).collect();
+    let mut running: BinaryHeap<Reverse<(Duration, usize)>> = BinaryHeap::new();
+    let mut busy = 0;
+    let mut now = Duration::ZERO;
+    loop {
+        while (busy < workers || ready.peek().is_some_and(|(_, Reverse(task))| tasks[*task].spec.foreground))
+            && let Some((_, Reverse(task))) = ready.pop()
+        {
+            busy += u32::from(!tasks[task].spec.foreground);
+            running.push(Reverse((now + scheduled(&tasks[task]), task)));
+        }
+        let Some(Reverse((end, task))) = running.pop() else { return now };
+        now = end;
+        busy -= u32::from(!tasks[task].spec.foreground);
+        for &dependent in graph.needed_by(task) {
+            open[dependent] -= 1;
+            if open[dependent] == 0 {
+                ready.push((paths[dependent], Reverse(dependent)));
+            }
+        }
+    }
+}
+
+/// Returns for each task the time of the longest chain that begins with it.
+pub(crate) fn remaining_paths(graph: &TaskGraph) -> Vec<Duration> {
+    let mut paths = vec![Duration::ZERO; graph.tasks().len()];
+    // Tasks that depend on another are on a higher level, so they come after it.
+    for (task, spec) in graph.tasks().iter().enumerate().rev() {
+        let after = graph.needed_by(task).iter().map(|&dependent| paths[dependent]).max();
+        paths[task] = scheduled(spec) + after.unwrap_or_default();
+    }
+    paths
 }
 
 /// Returns the estimated duration of a task.

@@ -15,7 +15,7 @@ pub use self::planned::PlannedView;
 use crate::cost::Cost;
 use crate::ids::{Attempt, Level, Oid, TaskId, Time, WorkerId};
 use crate::isolation::Isolation;
-use crate::run::event::{Candidate, FailCause, JobEnd, JobReport};
+use crate::run::event::{Candidate, FailCause, JobEnd, JobReport, Schedule};
 use crate::run::needs::Need;
 use crate::run::{
     AttemptRecord, Breaker, Effect, End, LevelState, LevelStatus, Run, TaskState, TaskStatus, WorkerStatus,
@@ -47,6 +47,8 @@ pub struct RunView {
     pub mode: String,
     /// The sandbox in which agents, verifications and gates run.
     pub sandbox: Isolation,
+    /// When a task starts.
+    pub schedule: Schedule,
     /// The level being worked on, or the last one.
     pub level: Option<Level>,
     pub levels: Vec<LevelView>,
@@ -252,6 +254,7 @@ impl RunView {
             paused: run.is_paused() && run.ended().is_none(),
             mode: run.mode().to_string(),
             sandbox: run.policy().isolation,
+            schedule: run.policy().schedule,
             level: run.current_level().or(run.levels().last()).map(|level| level.level),
             levels: run.levels().iter().map(|level| level_view(run, level, &tasks)).collect(),
             workers: workers_of(run),
@@ -313,6 +316,7 @@ fn level_view(run: &Run, level: &LevelState, views: &[TaskView]) -> LevelView {
     LevelView {
         level: level.level,
         status: match level.status {
+            LevelStatus::Pending if views.iter().any(|task| task.attempt > 0) => "running",
             LevelStatus::Pending => "pending",
             LevelStatus::Running => "running",
             LevelStatus::Staging | LevelStatus::AwaitingApproval { .. } | LevelStatus::Landing { .. } => "merging",

@@ -7,7 +7,7 @@ use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerI
 use mahabharatha_core::run::effect::Job;
 use mahabharatha_core::run::event::{
     Accepted, Amend, Backoff, BackoffStrategy, Candidate, CleanGates, Command, Event, GateFailure, Intent, JobEnd,
-    JobReport, Obstacle, Policy, Setup, TaskBudget, TaskCommit,
+    JobReport, Obstacle, Policy, Schedule, Setup, TaskBudget, TaskCommit,
 };
 use mahabharatha_core::run::{Effect, EffectId, End, LevelStatus, Run, TaskStatus};
 use mahabharatha_core::spec::GraphFile;
@@ -54,6 +54,7 @@ impl Story {
             amend: Amend::Ask,
             isolation: Isolation::Off,
             approval: false,
+            schedule: Schedule::Levels,
         };
         let setup = Setup {
             feature: Feature::new("f").unwrap(),

@@ -26,7 +26,7 @@ use mahabharatha_core::config::{Config, Isolation, LauncherKind, SandboxMode};
 use mahabharatha_core::graph::TaskGraph;
 use mahabharatha_core::ids::{Level, Oid, TaskId, Time};
 use mahabharatha_core::plan::{Plan, worker_assignments};
-use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Setup};
+use mahabharatha_core::run::event::{Event, Intent, Note, Policy, Schedule, Setup};
 use mahabharatha_core::run::{End, LevelStatus, Run, drive, record, record_start, replay};
 use mahabharatha_core::spec::GraphFile;
 use mahabharatha_core::view::RunView;
@@ -60,6 +60,8 @@ pub struct Options {
     /// Where workers run, if not as configured.
     pub launcher: Option<LauncherKind>,
     pub workers: Option<u32>,
+    /// The schedule, if not as configured.
+    pub schedule: Option<Schedule>,
     pub intent: Intent,
     pub agent: Option<String>,
     /// The sandbox, if not as configured.
@@ -82,6 +84,7 @@ impl Options {
         Options {
             launcher: None,
             workers: None,
+            schedule: None,
             intent,
             agent: None,
             sandbox: None,
@@ -391,10 +394,11 @@ impl Session<'_> {
 
     /// Returns the policy of this process. A number of workers that was set during the run holds unless it is given anew.
     fn policy(&self, run: Option<&Run>) -> Policy {
-        let Options { workers, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
+        let Options { workers, schedule, allow_red_base, max_cost, no_wait, intent, .. } = *self.options;
         let workers = workers.or_else(|| run?.scaled());
         let policy = self.config.policy(self.isolation, workers, allow_red_base, max_cost);
-        let policy = Policy { heeds_limits: !no_wait, ..policy };
+        let schedule = schedule.unwrap_or(policy.schedule);
+        let policy = Policy { heeds_limits: !no_wait, schedule, ..policy };
         if intent.is_session() { claims::policy(policy) } else { policy }
     }
 

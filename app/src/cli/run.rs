@@ -9,7 +9,7 @@ use mahabharatha_core::config::{LauncherKind, SandboxMode};
 use mahabharatha_core::graph::Task;
 use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::plan::Plan;
-use mahabharatha_core::run::event::Intent;
+use mahabharatha_core::run::event::{Intent, Schedule};
 use mahabharatha_engine::agent;
 use mahabharatha_engine::containers::Containers;
 use mahabharatha_engine::report::plan::{render_containers, render_plan};
@@ -33,6 +33,9 @@ pub struct RunArgs {
     /// How many agents work at once [default: workers.count]
     #[arg(short, long, value_name = "N", value_parser = super::worker_count())]
     workers: Option<u32>,
+    /// When a task starts [default: run.schedule]
+    #[arg(long, value_name = "SCHEDULE")]
+    schedule: Option<ScheduleArg>,
     /// Run only this level; all lower levels must be merged
     #[arg(long, value_name = "N")]
     level: Option<u32>,
@@ -85,6 +88,23 @@ enum Mode {
     Container,
     /// In a Claude Code session, by its slash command
     Task,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ScheduleArg {
+    /// When the level below is merged
+    Levels,
+    /// When the tasks that it depends on are completed
+    Dependencies,
+}
+
+impl From<ScheduleArg> for Schedule {
+    fn from(schedule: ScheduleArg) -> Self {
+        match schedule {
+            ScheduleArg::Levels => Schedule::Levels,
+            ScheduleArg::Dependencies => Schedule::Dependencies,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -158,6 +178,7 @@ fn try_run_at(place: &Place, ui: &Arc<Ui>, args: &RunArgs) -> Result<ExitCode> {
     let options = Options {
         launcher,
         workers: args.workers,
+        schedule: args.schedule.map(Schedule::from),
         agent: args.agent.clone(),
         sandbox: args.sandbox.map(SandboxMode::from),
         max_cost: args.max_cost,
@@ -222,6 +243,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
     let file = specs::read_graph(&place.paths, &tree)?;
     let (graph, problems) = specs::valid_graph(&place.paths, &file, Some(&tree), config.graph_rules())?;
     specs::warnings(&problems).for_each(|warning| ui.warn(&warning));
+    let schedule = args.schedule.map_or(config.run.schedule, Schedule::from);
     let plan = Plan::new(&graph, args.workers.unwrap_or(config.workers.count));
     let is_done = |id: &TaskId| run.as_ref().and_then(|run| run.task(id)).is_some_and(|task| !task.is_open());
     let (done, to_do): (Vec<&Task>, Vec<&Task>) = graph.tasks().iter().partition(|task| is_done(&task.id));
@@ -232,7 +254,7 @@ fn dry_run(place: &Place, ui: &Ui, args: &RunArgs) -> Result<ExitCode> {
         let done: Vec<&TaskId> = done.iter().map(|task| &task.id).collect();
         let containers = containers.map(|outline| outline.into_iter().collect::<BTreeMap<_, _>>());
         let data = serde_json::json!({
-            "feature": place.feature.as_str(), "plan": plan, "done": done, "commands": commands, "containers": containers,
+            "feature": place.feature.as_str(), "schedule": schedule, "plan": plan, "done": done, "commands": commands, "containers": containers,
         });
         ui.data(&(serde_json::to_string_pretty(&data).expect("a plan has string keys only") + "\n"));
         return Ok(ExitCode::Done);

@@ -1,5 +1,6 @@
-//! Three levels, and one of everything: an attempt that fails, a checkpoint, a red gate that is fixed, a task that is
-//! blocked until a person retries it.
+//! Two stories. By levels: three levels, and one of everything: an attempt that fails, a checkpoint, a red gate that is fixed,
+//! a task that is blocked until a person retries it. By dependencies: tasks that start early, one of which is done again
+//! because its verification fails with its level.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,13 +25,40 @@ merge: { prepare: \"cat a? b? c? 2>/dev/null | cksum > Cargo.lock\" }
 quality_gates: [ { name: sound, command: \"! grep -q broken b2 2>/dev/null\" } ]
 ";
 
-/// What a person does, step by step, where nothing is killed; with the exit code of each.
-pub const STEPS: [(&[&str], i32); 3] = [(&["run"], 3), (&["retry", "C-1"], 0), (&["run", "--resume"], 0)];
+/// What is run, and how that goes where nothing is killed.
+pub struct Story {
+    schedule: &'static str,
+    tasks: fn() -> Vec<Value>,
+    /// What a person does, step by step; with the exit code of each.
+    pub steps: &'static [(&'static [&'static str], i32)],
+    /// The calls of agents.
+    pub calls: &'static [&'static str],
+    /// Tasks of which an attempt's work is kept.
+    pub kept: &'static [&'static str],
+}
+
+pub const BY_LEVELS: Story = Story {
+    schedule: "levels",
+    tasks,
+    steps: &[(&["run"], 3), (&["retry", "C-1"], 0), (&["run", "--resume"], 0)],
+    calls: &["A-1", "A-1", "A-2", "A-2", "B-1", "B-2", "B-2", "C-1", "C-1"],
+    kept: &["A-1", "A-2"],
+};
+
+pub const BY_DEPENDENCIES: Story = Story {
+    schedule: "dependencies",
+    tasks: early_tasks,
+    steps: &[(&["run"], 0)],
+    calls: &["A-1", "A-2", "B-1", "B-1", "B-2", "C-1"],
+    kept: &[],
+};
+
 /// The step before which the person removes what blocked the task.
 const UNBLOCKED_BEFORE: usize = 1;
 
 /// One repository with the scenario in it, and a directory beside it, where agents leave what the test is to see.
 pub struct Scenario {
+    story: &'static Story,
     pub repo: Repo,
     outside: tempfile::TempDir,
 }
@@ -64,6 +92,21 @@ fn tasks() -> Vec<Value> {
     ]
 }
 
+/// `A-2` waits until `B-1` has started from what there was of its level by then.
+fn early_tasks() -> Vec<Value> {
+    let after = |task: Value, before: &[&str]| with(task, json!({ "dependencies": before }));
+    let verified = json!({ "verification": { "command": "! test -e a2 || grep -q two b1", "timeout_seconds": 30 } });
+    let b1 = counted("B-1", 2, "b1", ": > \"$OUTSIDE/b1\"; cat a1 > b1; [ ! -e a2 ] || cat a2 >> b1");
+    let waits = "while ! [ -e \"$OUTSIDE/b1\" ]; do sleep 0.02; done; echo two > a2";
+    vec![
+        counted("A-1", 1, "a1", "echo one > a1"),
+        counted("A-2", 1, "a2", waits),
+        with(after(b1, &["A-1"]), verified),
+        after(counted("B-2", 2, "b2", "cat a2 > b2"), &["A-2"]),
+        after(counted("C-1", 3, "c1", "test -e b1; echo three > c1"), &["B-1"]),
+    ]
+}
+
 /// The text of a file, with the names of the places that it tells of.
 fn moved(content: Vec<u8>, places: &[(PathBuf, PathBuf)]) -> Vec<u8> {
     match String::from_utf8(content) {
@@ -79,18 +122,19 @@ fn moved(content: Vec<u8>, places: &[(PathBuf, PathBuf)]) -> Vec<u8> {
 
 impl Scenario {
     /// The repository before the first step.
-    pub fn new() -> Scenario {
+    pub fn new(story: &'static Story) -> Scenario {
         let repo = Repo::new();
-        repo.write(".mahabharatha/config.yaml", CONFIG);
+        let config = format!("{CONFIG}run: {{ schedule: {} }}\n", story.schedule);
+        repo.write(".mahabharatha/config.yaml", &config);
         repo.write("Cargo.lock", "");
         repo.commit("settings");
-        repo.graph(FEATURE, &tasks());
-        Scenario { repo, outside: tempfile::tempdir().unwrap() }
+        repo.graph(FEATURE, &(story.tasks)());
+        Scenario { story, repo, outside: tempfile::tempdir().unwrap() }
     }
 
     /// The same at another place, as if it had always been there. Costs less than to come as far as this again.
     pub fn copy(&self) -> Scenario {
-        let copy = Scenario { repo: Repo::empty(), outside: tempfile::tempdir().unwrap() };
+        let copy = Scenario { story: self.story, repo: Repo::empty(), outside: tempfile::tempdir().unwrap() };
         let places = [(self.repo.path(), copy.repo.path()), (self.outside(), copy.outside())];
         for (path, (mode, content)) in self.repo.everything() {
             let place = copy.repo.path().join(path.strip_prefix(self.repo.path()).unwrap());
@@ -117,7 +161,7 @@ impl Scenario {
         if step == UNBLOCKED_BEFORE {
             fs::write(self.outside().join("unblocked"), "").unwrap();
         }
-        self.program(STEPS[step].0, env)
+        self.program(self.story.steps[step].0, env)
     }
 
     fn program(&self, args: &[&str], env: &[(&str, &str)]) -> Ended {
@@ -140,7 +184,7 @@ impl Scenario {
             said.push_str(&ended.said);
             match ended.code {
                 Some(0) => return Ok(()),
-                Some(3) => {
+                Some(3) if self.story.steps.len() > UNBLOCKED_BEFORE => {
                     let retried = self.step(UNBLOCKED_BEFORE, &[]);
                     said.push_str(&retried.said);
                     if retried.code != Some(0) {

@@ -53,6 +53,7 @@ mod repositories;
 mod resume;
 mod review;
 mod scale;
+mod schedule;
 mod schema;
 mod secrets;
 mod sequential;

@@ -72,7 +72,7 @@ fn a_run_is_told_from_its_beginning_to_its_end() {
     let table = repo.run(&["status"]).code(0);
     assert_eq!(table.stderr, "");
     for text in [
-        "x: running, level 1 of 2 (subprocess, no sandbox, onto main)",
+        "x: running, level 1 of 2 (subprocess, no sandbox, schedule levels, onto main)",
         "1 of 4 completed, 1 in progress",
         "A-1   Make a1",
         &branch,

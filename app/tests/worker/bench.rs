@@ -104,6 +104,7 @@ impl Bench {
                 attempt: Attempt(1),
                 worker: WorkerId(0),
                 base: self.base.clone(),
+                on: Vec::new(),
                 purpose: Purpose::Build,
                 performer: Performer::Agent,
                 carry: Carry::default(),

@@ -11,7 +11,7 @@ impl Config {
         #[rustfmt::skip]
         let Config {
             launcher, quality_gates, gates, agent, agents, env, merge, ownership, sandbox, secrets, worktrees, notify,
-            project: _, workers: _, ports: _, retry: _, plugins: _, budget: _, resources: _, claude_tasks: _, cleanup: _, logs: _, security: _,
+            project: _, run: _, workers: _, ports: _, retry: _, plugins: _, budget: _, resources: _, claude_tasks: _, cleanup: _, logs: _, security: _,
         } = self;
         let mut accepted = Accepted::default();
         let Launcher { kind, engine, network } = launcher;

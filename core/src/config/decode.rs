@@ -8,11 +8,11 @@ use super::read::{self, Table};
 use super::{
     AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContainerEngine, ContextEngineering,
     Env, Gate, Gates, Generated, Launcher, LauncherKind, Logs, Merge, MergeApproval, MergeTarget, NoticeKind, Notify,
-    Ownership, Plugins, Ports, Project, Resources, Retry, Sandbox, SandboxMode, Secrets, Security, Workers, Worktrees,
-    yaml,
+    Ownership, Plugins, Ports, Project, Resources, Retry, RunConfig, Sandbox, SandboxMode, Secrets, Security, Workers,
+    Worktrees, yaml,
 };
 use crate::names::nearest;
-use crate::run::event::{Amend, BackoffStrategy, CleanGates};
+use crate::run::event::{Amend, BackoffStrategy, CleanGates, Schedule};
 use crate::secrets::{self, Allowed};
 use crate::spec::Effort;
 
@@ -49,6 +49,11 @@ fn config(root: &mut Table<'_>) -> Config {
     let agents = agents(root);
     Config {
         project: root.table("project", |t| Project { name: t.text("name"), description: t.text("description") }),
+        run: root.table("run", |t| RunConfig {
+            schedule: t
+                .word("schedule", &[("levels", Schedule::Levels), ("dependencies", Schedule::Dependencies)])
+                .unwrap_or_default(),
+        }),
         workers: root.table("workers", workers),
         launcher: root.table("launcher", launcher),
         resources: root.table("resources", resources),

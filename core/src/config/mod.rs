@@ -20,13 +20,14 @@ pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
 
 use crate::graph::Rules;
-use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy};
+use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy, Schedule};
 use crate::secrets::Allowed;
 use crate::spec::{Effort, TaskSpec};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub project: Project,
+    pub run: RunConfig,
     pub workers: Workers,
     pub launcher: Launcher,
     pub resources: Resources,
@@ -56,6 +57,11 @@ pub struct Config {
 pub struct Project {
     pub name: Option<String>,
     pub description: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunConfig {
+    pub schedule: Schedule,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -401,6 +407,7 @@ impl Config {
             accepted: self.accepted(),
             approval: self.merge.approval == MergeApproval::Level,
             amend: self.ownership.amend,
+            schedule: self.run.schedule,
         }
     }
 }

@@ -40,6 +40,7 @@ fn an_empty_config_means_the_defaults() {
         config.merge,
         Merge { target: MergeTarget::Base, remediation_attempts: 2, prepare: None, approval: MergeApproval::None }
     );
+    assert_eq!(config.run, RunConfig { schedule: Schedule::Levels });
     assert_eq!(config.budget, Budget { max_usd: None, max_usd_per_task: None });
     assert_eq!((config.logs.max_bytes, config.logs.keep), (10 << 20, Some(Duration::from_secs(30 * 24 * 60 * 60))));
     assert!(config.claude_tasks.enabled && !config.claude_tasks.worker_tools && config.cleanup.on_completion);
@@ -75,6 +76,7 @@ agents:
   shell: { kind: command, command: "cat > prompt && ./go" }
 env: { pass: [SSH_AUTH_SOCK] }
 merge: { target: staging, remediation_attempts: 0, prepare: "cargo generate-lockfile", approval: level }
+run: { schedule: dependencies }
 budget: { max_usd: 20, max_usd_per_task: 2.5 }
 ownership: { generated: ["**/*.gen.rs"] }
 claude_tasks: { enabled: false, worker_tools: true }
@@ -137,6 +139,7 @@ fn every_key_is_read() {
         config.merge,
         Merge { target: MergeTarget::Staging, remediation_attempts: 0, prepare, approval: MergeApproval::Level }
     );
+    assert_eq!(config.run, RunConfig { schedule: Schedule::Dependencies });
     assert_eq!(config.budget, Budget { max_usd: Some(20.0), max_usd_per_task: Some(2.5) });
     assert!(config.ownership.generated.is_generated("src/x.gen.rs"));
     assert!(config.ownership.generated.is_generated("Cargo.lock"));
@@ -235,7 +238,7 @@ fn the_port_range_must_not_be_reversed() {
 fn messages_are_short_and_harmless_to_a_terminal() {
     let yaml = format!("\"\\e[31m\": 1\nmerge: {{ prepare: \"a\\0b\" }}\nagent: {}\n", "x".repeat(1000));
     insta::assert_snapshot!(problems(&yaml).join("\n"), @r#"
-    line 1, column 1: unknown key �[31m; known keys here: agents, project, workers, launcher, resources, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, logs, worktrees, security, sandbox, secrets, notify
+    line 1, column 1: unknown key �[31m; known keys here: agents, project, run, workers, launcher, resources, quality_gates, gates, ports, retry, plugins, agent, env, merge, budget, ownership, claude_tasks, cleanup, logs, worktrees, security, sandbox, secrets, notify
     line 2, column 19: merge.prepare must be text without a NUL character, found "a�b"
     line 3, column 8: agent must be one of agents (claude, command), found "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     "#);

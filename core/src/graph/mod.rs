@@ -159,6 +159,16 @@ impl TaskGraph {
         graph
     }
 
+    /// Returns the positions of the tasks that the one at this position depends on directly.
+    pub fn needs(&self, task: usize) -> impl Iterator<Item = usize> + '_ {
+        self.tasks[task].dependencies.iter().filter_map(|id| self.index(id))
+    }
+
+    /// Returns the positions of the tasks that depend directly on the one at this position.
+    pub fn needed_by(&self, task: usize) -> &[usize] {
+        &self.needed_by[task]
+    }
+
     /// Returns all tasks that depend on this one, directly or not, in graph order.
     pub fn dependents(&self, id: &TaskId) -> Vec<TaskId> {
         let Some(start) = self.index(id) else { return Vec::new() };

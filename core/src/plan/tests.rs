@@ -46,6 +46,22 @@ fn the_free_worker_takes_the_longest_remaining_task() {
 }
 
 #[test]
+fn by_dependencies_nothing_waits_for_a_level() {
+    let graph = graph(&[
+        ("a", 1, 2.0, &[]),
+        ("slow", 1, 10.0, &[]),
+        ("b", 2, 9.0, &["a"]),
+        ("c", 3, 1.0, &["b"]),
+        ("d", 2, 1.0, &["slow"]),
+    ]);
+    let times = |workers| {
+        let ScheduleTimes { levels, dependencies } = Plan::new(&graph, workers).schedules;
+        [levels, dependencies].map(|time| time.as_secs() / 60)
+    };
+    assert_eq!([1, 2, 3].map(times), [[23, 23], [20, 12], [20, 12]]);
+}
+
+#[test]
 fn the_critical_path_is_the_longest_chain_of_dependencies() {
     let graph = graph(&[
         ("a", 1, 9.0, &[]),

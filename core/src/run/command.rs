@@ -35,7 +35,12 @@ impl Run {
                 self.for_each_task(std::slice::from_ref(task), |run, task| run.grant(task, paths))
             }
             Command::Skip { tasks, reason, keep_dependents } => {
-                let mut answer = self.for_each_task(tasks, |run, task| run.skip(now, task, reason));
+                let mut answer = self.for_each_task(tasks, |run, task| {
+                    if !keep_dependents {
+                        run.dependents_open_to_change(task)?;
+                    }
+                    run.skip(now, task, reason)
+                });
                 if !keep_dependents {
                     let dependents = self.dependents_of(&answer.accepted);
                     let more = self.for_each_task(&dependents, |run, task| run.skip(now, task, reason));
@@ -147,6 +152,17 @@ impl Run {
         Ok(())
     }
 
+    /// Checks whether everything that depends on the task can still be skipped with it.
+    fn dependents_open_to_change(&self, task: usize) -> Result<(), String> {
+        let id = self.graph.tasks()[task].id.clone();
+        for dependent in self.dependents_of(&[id]) {
+            if let Some(index) = self.graph.index(&dependent) {
+                self.still_open_to_change(index).map_err(|why| format!("{dependent} depends on it: {why}"))?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn retry(&mut self, task: usize, note: Option<&str>) -> Result<(), String> {
         self.still_open_to_change(task)?;
         let note = note.map(|note| self.note_to(task, note)).transpose()?;
@@ -179,6 +195,7 @@ impl Run {
         let level = &mut self.levels[index];
         level.open += usize::from(reopened);
         level.without(&self.graph.tasks()[task].id);
+        self.reopened(task);
         self.requeue(task);
     }
 
@@ -194,6 +211,7 @@ impl Run {
         let level = &mut self.levels[index];
         level.open -= usize::from(was_open);
         level.without(&self.graph.tasks()[task].id);
+        self.settled(task);
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ pub enum Effect {
     PrepareSlot { worker: WorkerId },
     /// One attempt at one task. → `JobStarted`, `JobEnded`
     RunJob(Job),
-    /// Put the tasks' commits onto staging. → `Staged`, `NotLanded` (work that is lost)
+    /// Put the tasks' commits onto staging. → `Staged`, `NotLanded` (work that is lost or outdated)
     Stage { level: Level, base: Oid, tasks: Vec<TaskCommit> },
     /// Merge a moved base in, prepare, run what has not passed on that tree.
     /// → `GatesPassed`, `GateFailed`, `NotLanded` (a conflict, a base that was rewritten or left its checkout behind, staging
@@ -34,7 +34,8 @@ pub enum Effect {
         staging: Oid,
         /// Earlier passes that count.
         passed: Vec<GatePass>,
-        verify_all: bool,
+        /// Tasks whose verification must pass on the tree that lands.
+        verify: Vec<TaskId>,
         /// Whether to begin with a clean checkout.
         clean: bool,
         ignore: Vec<String>,
@@ -90,7 +91,7 @@ impl Effect {
 
     fn can_meet(&self, obstacle: &Obstacle) -> bool {
         match obstacle {
-            Obstacle::WorkLost { .. } => matches!(self, Effect::Stage { .. }),
+            Obstacle::WorkLost { .. } | Obstacle::Outdated { .. } => matches!(self, Effect::Stage { .. }),
             Obstacle::StagingLost | Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } => {
                 matches!(self, Effect::Gate { .. })
             }
@@ -109,8 +110,11 @@ pub struct Job {
     pub task: TaskId,
     pub attempt: Attempt,
     pub worker: WorkerId,
-    /// The commit that the attempt starts from.
+    /// The commit that the attempt starts from, below the work of `on`.
     pub base: Oid,
+    /// Commits of the task's dependencies that are not merged yet, in the order in which they are put onto the base.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<TaskCommit>,
     pub purpose: Purpose,
     pub performer: Performer,
     /// Feedback, note and work in progress of earlier attempts.

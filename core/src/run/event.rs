@@ -199,6 +199,29 @@ pub struct Policy {
     /// Whether a user must approve each level before it lands.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approval: bool,
+    /// When a task may start.
+    #[serde(default)]
+    pub schedule: Schedule,
+}
+
+/// When a task may start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedule {
+    /// When the level below its own is merged.
+    #[default]
+    Levels,
+    /// When the tasks that it depends on are completed.
+    Dependencies,
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Schedule::Levels => "levels",
+            Schedule::Dependencies => "dependencies",
+        })
+    }
 }
 
 /// Limit on the cost of all attempts at one task.
@@ -526,6 +549,8 @@ pub enum Obstacle {
     CheckoutLeftBehind { branch: String, worktree: String, was: Oid, now: Oid },
     /// The checkout of the base branch has changes in the way.
     CheckoutInTheWay { files: Vec<String>, worktree: String, why: String },
+    /// Files of these tasks changed on the base branch after the tasks had started, before the level below was merged.
+    Outdated { tasks: Vec<TaskId> },
     /// The repository no longer has all objects of these tasks' commits.
     WorkLost { tasks: Vec<TaskId> },
     /// The repository no longer has all objects of the staged commit; it must be staged again.
@@ -555,13 +580,11 @@ impl fmt::Display for Obstacle {
                 write!(f, "the checkout at {worktree} is in the way: {why}")?;
                 if files.is_empty() { Ok(()) } else { write!(f, " ({})", files.join(", ")) }
             }
+            Obstacle::Outdated { tasks } => {
+                write!(f, "files of {} have changed on the base branch since it started", names(tasks))
+            }
             Obstacle::WorkLost { tasks } => {
-                let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
-                write!(
-                    f,
-                    "the repository has lost the work of {}: objects of its commits are missing",
-                    tasks.join(", ")
-                )
+                write!(f, "the repository has lost the work of {}: objects of its commits are missing", names(tasks))
             }
             Obstacle::StagingLost => f.write_str("the repository has lost what was staged: objects are missing"),
             Obstacle::Forged { objects } => write!(
@@ -571,6 +594,10 @@ impl fmt::Display for Obstacle {
             ),
         }
     }
+}
+
+fn names(tasks: &[TaskId]) -> String {
+    tasks.iter().map(TaskId::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Identifies a request, even after a crash.

@@ -3,6 +3,7 @@
 use super::effect::{Carry, EffectId, Job, Performer, Purpose};
 use super::event::{GateFailure, Intent, JobEnd, JobReport, TaskCommit};
 use super::jobs::{Launch, MAX_CHECKPOINTS};
+use super::schedule::Start;
 use super::state::{End, LevelStatus, Run};
 use super::step::Effects;
 use crate::ids::{TaskId, Time, WorkerId};
@@ -61,8 +62,9 @@ impl Run {
         let LevelStatus::Fixing { failure, task, carry, .. } = self.levels[level].status.clone() else { return };
         let Some(task) = self.graph.index(&task) else { return };
         self.levels[level].fix_attempts += 1;
-        let (base, purpose) = (failure.staging.clone(), Purpose::Fix { failure });
-        let started = self.launch(now, Launch { task, worker, base, purpose, performer, carry }, effects);
+        let start = Start { base: failure.staging.clone(), on: Vec::new() };
+        let purpose = Purpose::Fix { failure };
+        let started = self.launch(now, Launch { task, worker, start, purpose, performer, carry }, effects);
         if let LevelStatus::Fixing { job, .. } = &mut self.levels[level].status {
             *job = Some(started);
         }

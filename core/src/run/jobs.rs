@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::breaker::EARLY;
 use super::effect::{Carry, Effect, EffectId, Job, Performer, Purpose};
 use super::event::{Backoff, BackoffStrategy, JobEnd, JobReport, Reason};
+use super::schedule::Start;
 use super::state::{AttemptRecord, End, PauseCause, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
 use crate::cost::Cost;
-use crate::ids::{Oid, Time, WorkerId};
+use crate::ids::{Time, WorkerId};
 
 /// Limits on ends that use up no retry.
 pub const MAX_CHECKPOINTS: u32 = 10;
@@ -18,7 +19,7 @@ pub const MAX_FALSE_STARTS: u32 = 10;
 pub(super) struct Launch {
     pub task: usize,
     pub worker: WorkerId,
-    pub base: Oid,
+    pub start: Start,
     pub purpose: Purpose,
     pub performer: Performer,
     pub carry: Carry,
@@ -29,6 +30,15 @@ impl Run {
     pub(super) fn pursue_tasks(&mut self, now: Time, effects: &mut Effects) {
         if !self.intent.launches() {
             return self.end_unmergeable();
+        }
+        self.launch_ready(now, effects);
+        self.end_if_stuck();
+    }
+
+    /// Launches the tasks that can be launched.
+    pub(super) fn launch_ready(&mut self, now: Time, effects: &mut Effects) {
+        if !self.intent.launches() {
+            return;
         }
         while let Some(&(until, task)) = self.resting.first()
             && until <= now
@@ -41,12 +51,11 @@ impl Run {
             && self.within_budget()
         {
             let Some(worker) = self.idle_worker(effects) else { break };
-            let Some(base) = self.levels[self.level_of(task)].base.clone() else { break };
             self.ready.pop_first();
+            let Ok(start) = self.start_of(task) else { continue };
             let (purpose, performer, carry) = (Purpose::Build, Performer::Agent, self.tasks[task].carry.clone());
-            self.launch(now, Launch { task, worker, base, purpose, performer, carry }, effects);
+            self.launch(now, Launch { task, worker, start, purpose, performer, carry }, effects);
         }
-        self.end_if_stuck();
     }
 
     /// Ends a merge whose level has open tasks, once nothing is under way.
@@ -123,7 +132,7 @@ impl Run {
     }
 
     pub(super) fn launch(&mut self, now: Time, launch: Launch, effects: &mut Effects) -> EffectId {
-        let Launch { task, worker, base, purpose, performer, carry } = launch;
+        let Launch { task, worker, start: Start { base, on }, purpose, performer, carry } = launch;
         let id = self.graph.tasks()[task].id.clone();
         let attempt = self.tasks[task].next_attempt();
         let fix = matches!(purpose, Purpose::Fix { .. });
@@ -142,7 +151,7 @@ impl Run {
         let (by_agent, max_usd) = (performer.is_agent(), self.left_for(task));
         let effect = EffectId(self.next_effect);
         let notes = self.notes_to(&id).cloned().collect();
-        let job = Job { effect, task: id, attempt, worker, base, purpose, performer, carry, notes, max_usd };
+        let job = Job { effect, task: id, attempt, worker, base, on, purpose, performer, carry, notes, max_usd };
         self.emit(Effect::RunJob(job), effects);
         if by_agent {
             self.breaker.launched(effect);
@@ -193,7 +202,7 @@ impl Run {
                         Performer::Reported { blocked } if !matches!(report.end, JobEnd::Done { .. }) => {
                             self.not_adopted(now, index, blocked.clone());
                         }
-                        _ => self.built(now, index, report),
+                        _ => self.built(now, index, job, report),
                     }
                 }
                 self.block_if_over_budget(now, index);
@@ -266,14 +275,16 @@ impl Run {
         }
     }
 
-    fn built(&mut self, now: Time, index: usize, report: &JobReport) {
+    fn built(&mut self, now: Time, index: usize, job: &Job, report: &JobReport) {
         let wip = report.wip.clone();
         match &report.end {
             JobEnd::Done { commit } => {
                 self.tasks[index].status = TaskStatus::Completed { commit: commit.clone(), at: now };
                 self.tasks[index].carry = Carry::default();
+                self.tasks[index].built_on = job.on.is_empty().then(|| job.base.clone());
                 let level = self.level_of(index);
                 self.levels[level].open -= 1;
+                self.settled(index);
             }
             JobEnd::Failed { feedback, .. } => {
                 let carry = Carry { feedback: Some(feedback.clone()), note: None, wip };
@@ -326,7 +337,7 @@ impl Run {
         }
     }
 
-    fn failed(&mut self, now: Time, index: usize, carry: Carry, feedback: &str) {
+    pub(super) fn failed(&mut self, now: Time, index: usize, carry: Carry, feedback: &str) {
         self.tasks[index].carry = carry;
         self.tasks[index].failures += 1;
         if self.tasks[index].failures >= self.policy.max_attempts {

@@ -1,6 +1,6 @@
 //! Levels: run the tasks, stage, gate, blame and fix, land.
 
-use super::effect::{Carry, Effect};
+use super::effect::{Carry, Effect, Job, Purpose};
 use super::event::{Candidate, CleanGates, GateFailure, GatePass, Intent, Obstacle, TaskCommit};
 use super::state::{End, LevelFailure, LevelState, LevelStatus, PauseCause, Phase, Run, TaskStatus};
 use super::step::Effects;
@@ -35,14 +35,14 @@ impl Run {
                 level.status = LevelStatus::Running;
                 level.base = Some(base);
                 level.started_at = Some(now);
-                self.queue_level(current);
+                self.queue_all();
                 self.pursue_level(now, effects);
             }
             // The session decides when to merge.
             _ if self.intent == Intent::Session(None) => {}
             LevelStatus::Running if self.levels[current].open == 0 => {
                 // An obsolete fix, from before the graph changed, may still run.
-                if !self.outstanding.values().any(|effect| matches!(effect, Effect::RunJob(_))) {
+                if !self.is_worked_on(current) {
                     self.begin_staging(now, current, effects);
                 }
             }
@@ -66,17 +66,32 @@ impl Run {
                     self.pursue_level(now, effects);
                 }
             },
-            // While something is under way, a skipped or retried task may still reopen the level.
-            LevelStatus::AwaitingApproval { .. } if !self.is_settled() => {}
             LevelStatus::AwaitingApproval { .. } => {
-                let why = format!("level {number} waits for your approval");
-                self.drain(End::Paused { cause: PauseCause::Other, why });
+                self.launch_ready(now, effects);
+                // While something is under way, a skipped or retried task may still reopen the level.
+                if self.is_settled() {
+                    let why = format!("level {number} waits for your approval");
+                    self.drain(End::Paused { cause: PauseCause::Other, why });
+                }
             }
             LevelStatus::Fixing { failure, task, job: None, .. } => {
                 self.pursue_fix(now, current, &failure, &task, effects);
             }
             LevelStatus::Fixing { .. } | LevelStatus::Merged { .. } | LevelStatus::Failed { .. } => {}
         }
+        if matches!(self.phase, Phase::Working) {
+            // Tasks of higher levels that need nothing more.
+            self.launch_ready(now, effects);
+        }
+    }
+
+    /// Whether a job may still change what the level consists of: any but those of higher levels.
+    fn is_worked_on(&self, level: usize) -> bool {
+        let is_above = |job: &Job| self.graph.index(&job.task).is_some_and(|task| self.level_of(task) > level);
+        self.outstanding.values().any(|effect| match effect {
+            Effect::RunJob(job) => job.purpose != Purpose::Build || !is_above(job),
+            _ => false,
+        })
     }
 
     fn staging_is_in_use(&self) -> bool {
@@ -96,7 +111,7 @@ impl Run {
     }
 
     /// Returns the commit of the level below, or the start of the run.
-    fn base_of(&self, level: usize) -> Oid {
+    pub(super) fn base_of(&self, level: usize) -> Oid {
         match level.checked_sub(1).map(|below| &self.levels[below].status) {
             Some(LevelStatus::Merged { commit, .. }) => commit.clone(),
             _ => self.setup.start.clone(),
@@ -147,7 +162,7 @@ impl Run {
             base: self.base_of(current),
             staging,
             passed: self.passed.iter().filter(|pass| pass.clean || !clean).cloned().collect(),
-            verify_all: self.is_last(current),
+            verify: self.to_verify(current),
             clean,
             ignore: self.red_gates.iter().map(|gate| gate.gate.clone()).collect(),
         };
@@ -200,13 +215,19 @@ impl Run {
         }
     }
 
-    pub(super) fn gate_failed(&mut self, level: Level, failure: &GateFailure, passed: &[GatePass]) {
+    pub(super) fn gate_failed(&mut self, now: Time, level: Level, failure: &GateFailure, passed: &[GatePass]) {
         let Some(current) = self.integrating(level) else { return };
         self.passed.extend(passed.iter().cloned());
         self.levels[current].staging = Some(failure.staging.clone());
         // A task of a lower level did not change, so a task of this level broke its verification: find out which.
         let of_this_level = |task: &&TaskId| self.graph.index(task).map(|index| self.level_of(index)) == Some(current);
-        match failure.task.as_ref().filter(of_this_level) {
+        let failing = failure.task.as_ref().filter(of_this_level);
+        if let Some(early) = failing.and_then(|task| self.graph.index(task)).filter(|task| self.is_early(*task)) {
+            let GateFailure { command, output, .. } = failure;
+            let feedback = format!("The verification fails on the merged work of level {level}: {command}\n\n{output}");
+            return self.redo(now, early, &feedback);
+        }
+        match failing {
             Some(task) => self.fix(current, failure, task, "its own verification fails on the merged tree"),
             None if self.levels[current].commits.is_empty() => {
                 self.fail_gate(current, failure, "no task of this level can have caused it");
@@ -247,15 +268,20 @@ impl Run {
         self.levels[current].status = LevelStatus::Merged { commit: commit.clone(), at: now };
     }
 
-    pub(super) fn not_landed(&mut self, level: Level, obstacle: &Obstacle) {
+    pub(super) fn not_landed(&mut self, now: Time, level: Level, obstacle: &Obstacle) {
         let Some(current) = self.integrating(level) else { return };
+        if let Obstacle::Outdated { tasks } = obstacle
+            && self.redo_outdated(now, current, tasks)
+        {
+            return;
+        }
         let state = &mut self.levels[current];
         if *obstacle == Obstacle::BaseMoved && state.base_moves < MAX_BASE_MOVES {
             state.base_moves += 1;
             state.status = LevelStatus::Gating;
             return;
         }
-        if matches!(obstacle, Obstacle::WorkLost { .. } | Obstacle::StagingLost) {
+        if matches!(obstacle, Obstacle::WorkLost { .. } | Obstacle::Outdated { .. } | Obstacle::StagingLost) {
             // Staging is built again from the tasks' commits.
             state.run_again();
         }
@@ -273,6 +299,7 @@ impl Run {
                 why: format!("the base branch moved {MAX_BASE_MOVES} times while level {level} was gated"),
             },
             Obstacle::WorkLost { .. }
+            | Obstacle::Outdated { .. }
             | Obstacle::StagingLost
             | Obstacle::BaseRewritten { .. }
             | Obstacle::CheckoutLeftBehind { .. }
@@ -280,5 +307,16 @@ impl Run {
             | Obstacle::Forged { .. } => End::Paused { cause: PauseCause::Other, why: obstacle.to_string() },
         };
         self.drain(end);
+    }
+
+    /// Has the early tasks among these done again; returns whether there are any.
+    fn redo_outdated(&mut self, now: Time, level: usize, tasks: &[TaskId]) -> bool {
+        let of_level = self.levels[level].tasks.clone();
+        let indices = tasks.iter().filter_map(|task| self.graph.index(task)).filter(|task| of_level.contains(task));
+        let early: Vec<usize> = indices.filter(|task| self.is_early(*task)).collect();
+        for &task in &early {
+            self.redo(now, task, "Files of this task have changed on the base branch since the attempt began.");
+        }
+        !early.is_empty()
     }
 }

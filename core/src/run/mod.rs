@@ -15,6 +15,7 @@ mod levels;
 pub mod needs;
 pub mod notes;
 mod replan;
+mod schedule;
 mod service;
 mod session;
 mod state;

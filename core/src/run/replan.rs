@@ -82,9 +82,8 @@ impl Run {
         self.graph = self.apply_grants(graph).into();
         self.tasks = tasks;
         self.levels = levels;
-        self.ready.clear();
-        self.resting.clear();
         self.go_on_from(level_before, was_last);
+        self.reschedule();
     }
 
     fn current_and_last(&self) -> (Option<crate::ids::Level>, bool) {
@@ -114,7 +113,6 @@ impl Run {
             && !matches!(self.levels[current].status, LevelStatus::Pending)
         {
             self.levels[current].run_again();
-            self.queue_level(current);
         }
     }
 

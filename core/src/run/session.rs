@@ -3,9 +3,10 @@
 use super::effect::{EffectId, Job, Performer, Purpose};
 use super::event::{JobEnd, JobReport};
 use super::jobs::Launch;
+use super::schedule::Start;
 use super::state::{End, LevelStatus, Phase, Run, TaskStatus, WorkerStatus};
 use super::step::Effects;
-use crate::ids::{Attempt, Oid, TaskId, Time, WorkerId};
+use crate::ids::{Attempt, TaskId, Time, WorkerId};
 
 impl Run {
     /// Gives a task to a session; does nothing if it holds the task already.
@@ -25,8 +26,8 @@ impl Run {
             TaskStatus::Pending | TaskStatus::Resting { .. } | TaskStatus::Waiting => {}
             taken => return Err(why_not_free(taken)),
         }
-        let base = self.base_to_work_on(task)?;
-        self.launch_apart(now, task, base, performer, effects);
+        let start = self.start_of(task)?;
+        self.launch_apart(now, task, start, performer, effects);
         Ok(())
     }
 
@@ -82,11 +83,11 @@ impl Run {
             TaskStatus::Pending | TaskStatus::Resting { .. } | TaskStatus::Waiting => None,
             taken => return Err(why_not_free(taken)),
         };
-        let base = self.base_to_work_on(task)?;
+        let start = self.start_of(task)?;
         if is_stuck {
             self.phase = Phase::Working;
         }
-        self.launch_apart(now, task, base, Performer::Reported { blocked }, effects);
+        self.launch_apart(now, task, start, Performer::Reported { blocked }, effects);
         Ok(())
     }
 
@@ -107,20 +108,6 @@ impl Run {
         }
     }
 
-    /// Returns the commit that an attempt starts from, if the task's level is running.
-    fn base_to_work_on(&self, task: usize) -> Result<Oid, String> {
-        let level = &self.levels[self.level_of(task)];
-        match (&level.status, &level.base, self.current_level()) {
-            (LevelStatus::Running, Some(base), _) => Ok(base.clone()),
-            (LevelStatus::Pending, _, Some(current)) if current.level != level.level => {
-                Err(format!("it is of level {}, and level {} is not merged yet", level.level, current.level))
-            }
-            (LevelStatus::Pending, ..) => Err(format!("level {} has not begun", level.level)),
-            (LevelStatus::Merged { .. }, ..) => Err(format!("level {} is merged", level.level)),
-            _ => Err(format!("level {} is being merged", level.level)),
-        }
-    }
-
     fn awaits_fix_by(&self, task: usize) -> Option<usize> {
         let current = self.current()?;
         let id = &self.graph.tasks()[task].id;
@@ -134,10 +121,10 @@ impl Run {
         self.held().any(|(job, by)| job.task == *task && by == session)
     }
 
-    fn launch_apart(&mut self, now: Time, task: usize, base: Oid, performer: Performer, effects: &mut Effects) {
+    fn launch_apart(&mut self, now: Time, task: usize, start: Start, performer: Performer, effects: &mut Effects) {
         self.dequeue(task);
         let (worker, carry) = (self.spare_worker(), self.tasks[task].carry.clone());
-        self.launch(now, Launch { task, worker, base, purpose: Purpose::Build, performer, carry }, effects);
+        self.launch(now, Launch { task, worker, start, purpose: Purpose::Build, performer, carry }, effects);
     }
 
     /// Returns an idle worker that agents do not use, adding one if needed.

@@ -18,7 +18,6 @@ use crate::cost::Cost;
 use crate::graph::{Rules, TaskGraph};
 use crate::ids::{Attempt, Feature, Level, Oid, TaskId, Time, WorkerId};
 use crate::isolation::Isolation;
-use crate::plan;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -32,7 +31,11 @@ pub struct Run {
     pub(super) tasks: Vec<TaskState>,
     pub(super) levels: Vec<LevelState>,
     pub(super) workers: Vec<WorkerStatus>,
-    /// Tasks of the running level that wait for a worker, longest first.
+    /// For each task, the time of the longest chain that begins with it, in milliseconds.
+    pub(super) ranks: Vec<u64>,
+    /// For each task, whether it and everything that it depends on is completed or skipped.
+    pub(super) available: Vec<bool>,
+    /// Tasks that wait for a worker, the one with the longest remaining path first.
     pub(super) ready: BTreeSet<(Reverse<u64>, usize)>,
     /// Tasks that wait for a later time.
     pub(super) resting: BTreeSet<(Time, usize)>,
@@ -130,11 +133,13 @@ pub struct TaskState {
     /// Jobs whose worker did not start.
     pub false_starts: u32,
     pub carry: Carry,
+    /// The commit that its completed work was built on; none if work of other tasks that was not merged was part of that.
+    pub(super) built_on: Option<Oid>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskStatus {
-    /// Waits for its level or for a worker.
+    /// Waits for its level, for what it depends on, or for a worker.
     Pending,
     /// Waits before the next attempt.
     Resting {
@@ -271,6 +276,8 @@ impl Run {
             phase: Phase::CheckingBase,
             base_checked: false,
             workers: vec![WorkerStatus::Unprepared; setup.policy.worker_count()],
+            ranks: Vec::new(),
+            available: Vec::new(),
             ready: BTreeSet::new(),
             resting: BTreeSet::new(),
             outstanding: BTreeMap::new(),
@@ -294,6 +301,7 @@ impl Run {
         };
         run.tasks = run.graph.tasks().iter().map(|_| TaskState::default()).collect();
         run.levels = levels_of(&run.graph, &run.tasks);
+        run.reschedule();
         Ok(run)
     }
 
@@ -491,20 +499,6 @@ impl Run {
     pub(super) fn level_of(&self, task: usize) -> usize {
         self.levels.partition_point(|level| level.tasks.end <= task)
     }
-
-    /// Puts a task into the queue for a free worker.
-    pub(super) fn enqueue(&mut self, task: usize) {
-        let estimate = plan::estimate(&self.graph.tasks()[task]).as_millis() as u64;
-        self.ready.insert((Reverse(estimate), task));
-    }
-
-    pub(super) fn dequeue(&mut self, task: usize) {
-        let estimate = plan::estimate(&self.graph.tasks()[task]).as_millis() as u64;
-        self.ready.remove(&(Reverse(estimate), task));
-        if let TaskStatus::Resting { until } = self.tasks[task].status {
-            self.resting.remove(&(until, task));
-        }
-    }
 }
 
 /// Returns the levels of a graph with tasks in the given states.
@@ -546,6 +540,7 @@ impl Default for TaskState {
             checkpoints: 0,
             false_starts: 0,
             carry: Carry::default(),
+            built_on: None,
         }
     }
 }

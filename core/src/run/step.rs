@@ -3,7 +3,7 @@
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId, GRACE_PERIOD};
 use super::event::{Event, GateFailure, Intent, Policy, Setup};
-use super::state::{End, LevelStatus, PauseCause, Phase, Run, TaskStatus, WorkerStatus};
+use super::state::{End, LevelStatus, PauseCause, Phase, Run, WorkerStatus};
 use crate::ids::{Time, WorkerId};
 
 /// The effects decided in one step.
@@ -61,10 +61,10 @@ impl Run {
             }
             Event::Staged { level, staging, commits, .. } => self.staged(*level, staging, commits),
             Event::GatesPassed { level, candidate, passed, .. } => self.gates_passed(now, *level, candidate, passed),
-            Event::GateFailed { level, failure, passed, .. } => self.gate_failed(*level, failure, passed),
+            Event::GateFailed { level, failure, passed, .. } => self.gate_failed(now, *level, failure, passed),
             Event::Blamed { level, task, why, .. } => self.blamed(*level, task.as_ref(), why),
             Event::Landed { level, commit, .. } => self.landed(now, *level, commit),
-            Event::NotLanded { level, obstacle, .. } => self.not_landed(*level, obstacle),
+            Event::NotLanded { level, obstacle, .. } => self.not_landed(now, *level, obstacle),
             Event::Closed { .. } => {
                 self.phase = Phase::Ended { end: End::Completed, at: now };
                 self.scaled = None;
@@ -203,6 +203,7 @@ impl Run {
                 level.status = LevelStatus::Gating;
             }
         }
+        self.reschedule();
     }
 
     /// Returns the workers as the outstanding effects show them; the others prepare their worktrees again.
@@ -252,34 +253,6 @@ impl Run {
             Some(Effect::RunJob(job)) => self.job_cancelled(now, job),
             // The level's status says what is due; `pursue` decides it again.
             _ => {}
-        }
-    }
-
-    /// Queues every task of a level that can be launched.
-    pub(super) fn queue_level(&mut self, level: usize) {
-        for task in self.levels[level].tasks.clone() {
-            match self.tasks[task].status {
-                // Also a foreground task, which may become another again before its pause is over.
-                TaskStatus::Resting { until } => {
-                    self.resting.insert((until, task));
-                }
-                TaskStatus::Pending | TaskStatus::Waiting => self.requeue(task),
-                _ => {}
-            }
-        }
-    }
-
-    /// Requeues a task for a worker or a user, if its level is running.
-    pub(super) fn requeue(&mut self, task: usize) {
-        self.tasks[task].status = TaskStatus::Pending;
-        let level = self.level_of(task);
-        if self.current() != Some(level) || !matches!(self.levels[level].status, LevelStatus::Running) {
-            return;
-        }
-        if self.graph.tasks()[task].spec.foreground {
-            self.tasks[task].status = TaskStatus::Waiting;
-        } else {
-            self.enqueue(task);
         }
     }
 }

@@ -166,7 +166,7 @@ pub(super) fn resolution_of(obstacle: &Obstacle) -> String {
             shell_word(worktree)
         ),
         Obstacle::CheckoutInTheWay { .. } => "fix that, then `mahabharatha run`".to_string(),
-        Obstacle::WorkLost { tasks } => {
+        Obstacle::WorkLost { tasks } | Obstacle::Outdated { tasks } => {
             let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
             format!("`mahabharatha retry {}` rebuilds it, then `mahabharatha run`", tasks.join(" "))
         }

@@ -112,12 +112,8 @@ impl Next {
 
     fn work(&mut self, run: &Run, tasks: std::ops::Range<usize>) {
         let of_level = || run.graph().tasks()[tasks.clone()].iter().zip(&run.tasks()[tasks.clone()]);
-        let free = |status: &TaskStatus| {
-            matches!(status, TaskStatus::Pending | TaskStatus::Resting { .. } | TaskStatus::Waiting)
-        };
         let room = (self.workers as usize).saturating_sub(self.in_progress.len());
-        let all: Vec<TaskId> =
-            of_level().filter(|(_, state)| free(&state.status)).map(|(task, _)| task.id.clone()).collect();
+        let all: Vec<TaskId> = run.startable().into_iter().map(|task| run.graph().tasks()[task].id.clone()).collect();
         if !all.is_empty() && room > 0 {
             self.step = Step::Claim;
             self.tasks = all.into_iter().take(room).collect();

@@ -9,7 +9,7 @@ use mahabharatha_core::run::{Effect, EffectId, LevelStatus, Run, replay};
 
 use crate::coverage::Coverage;
 use crate::invariants::{
-    check_effect, check_end, check_granted, check_refused, check_skipped, check_state, check_view,
+    check_effect, check_end, check_granted, check_no_idle_worker, check_refused, check_skipped, check_state, check_view,
 };
 use crate::model::Model;
 use crate::model::parts::Standing;
@@ -67,6 +67,10 @@ impl Checker {
         self.check_interrupts(event, failing, &effects);
         self.check_effects(Some(event), &effects);
         check_state(&self.model, &self.run);
+        // Between two processes, the one that resumes decides.
+        if !matches!(event, Event::Started(_) | Event::Replanned { .. }) {
+            check_no_idle_worker(&self.model, &self.run);
+        }
         if let (Some(end), false) = (self.run.ended(), was_ended) {
             check_end(&self.model, &self.run, end);
         }

@@ -30,6 +30,8 @@ pub enum Fault {
     CheckoutInTheWay,
     /// The repository loses a commit of a task, or what is staged.
     ObjectsLost,
+    /// Someone changes a file of an early task on the base branch.
+    FilesOutdated,
     EffectFails,
     DiskFull,
     ClockGoesBack,
@@ -49,7 +51,8 @@ pub enum Fault {
 const KINDS: usize = Fault::OtherPolicy as usize + 1;
 
 /// Faults that are worst in combination; a schedule may have one such set in addition.
-const THEMES: [&[Fault]; 10] = [
+const THEMES: [&[Fault]; 11] = [
+    &[Fault::VerificationFails, Fault::FilesOutdated, Fault::PersonAsks, Fault::BadCommit, Fault::JobIsSlow],
     &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull, Fault::ObjectsLost],
     &[Fault::SessionAsks, Fault::OtherIntent, Fault::BadCommit, Fault::OrchestratorDies, Fault::GraphChanges],
     &[Fault::Outage, Fault::JobCheckpoints, Fault::BadCommit, Fault::FixFails, Fault::OrchestratorDies],

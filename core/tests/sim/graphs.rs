@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::run::event::{Accepted, Amend, Backoff, BackoffStrategy, CleanGates, Policy};
+use mahabharatha_core::run::event::{Accepted, Amend, Backoff, BackoffStrategy, CleanGates, Policy, Schedule};
 use mahabharatha_core::spec::{GraphFile, TaskSpec};
 
 use crate::rng::Rng;
@@ -121,6 +121,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
         heeds_limits: rng.chance(70),
         accepted: Accepted::default(),
         approval: rng.chance(20),
+        schedule: rng.one_of([Schedule::Levels, Schedule::Dependencies]),
         max_usd: rng.chance(15).then(|| rng.between(0, 20) as f64),
         max_usd_per_task: rng.chance(15).then(|| rng.between(1, 4) as f64 / 2.0),
     }

@@ -114,20 +114,64 @@ fn check_agent(model: &Model, job: &Job) {
 
 fn check_build(model: &Model, job: &Job, current: Level) {
     let (task, entry) = (&job.task, &model.tasks[&job.task]);
-    assert_eq!(entry.spec.level, current.0, "{task} is launched though level {current} is not merged");
+    assert!(model.may_start(task), "{task} is launched though level {current} or what it needs is not there");
+    let above_goal = matches!(model.intent, Intent::Level(goal) if goal.0 < entry.spec.level);
+    assert!(!above_goal || !job.performer.is_agent(), "{task} is above the level that was asked for");
     let said_done = matches!(job.performer, Performer::Reported { .. }) && entry.standing == Standing::Blocked;
     let open = said_done || entry.standing == Standing::Open;
     assert!(open, "{task} is launched though it is {:?}", entry.standing);
     assert!(!entry.spec.foreground || !job.performer.is_agent(), "{task} needs a person");
-    assert_eq!(job.base, model.base_of(current), "{task} does not start from what the level below became");
+    assert_eq!(job.base, model.base_of(current), "{task} does not start from what the last merged level became");
+    let on = if entry.spec.level == current.0 { Vec::new() } else { unmerged_work(model, task) };
+    assert_eq!(job.on, on, "{task} does not start from what it depends on");
     assert_eq!(job.carry, entry.carry, "{task} is not given what its last attempt left");
     let rested = !job.performer.is_agent() || entry.rests_until.is_none_or(|until| until <= model.now);
     assert!(rested, "{task} is launched before its pause is over");
-    for dependency in &entry.dependencies {
+    for dependency in model.all_dependencies(task) {
         let needed = &model.tasks[dependency];
-        let there = matches!(needed.standing, Standing::Done(_) | Standing::Skipped);
-        let merged = model.level(Level(needed.spec.level)).merged.is_some();
-        assert!(there && merged, "{task} is launched before {dependency} is merged");
+        let there = match &needed.standing {
+            Standing::Skipped => true,
+            Standing::Done(commit) => {
+                let is_merged = model.level(Level(needed.spec.level)).merged.is_some();
+                is_merged || job.on.iter().any(|of| of.task == *dependency && of.commit == *commit)
+            }
+            _ => false,
+        };
+        assert!(there, "{task} is launched without the work of {dependency}");
+    }
+}
+
+/// Returns the work of everything that the task depends on and that is not merged.
+fn unmerged_work(model: &Model, task: &TaskId) -> Vec<TaskCommit> {
+    let needed = model.all_dependencies(task);
+    let levels = model.levels.iter().filter(|entry| entry.merged.is_none());
+    let commits = levels.flat_map(|entry| {
+        let here = |of: &TaskCommit| model.tasks[&of.task].spec.level == entry.level.0;
+        verified_commits(model, entry.level).into_iter().filter(here).collect::<Vec<_>>()
+    });
+    commits.filter(|of| needed.contains(&of.task)).collect()
+}
+
+/// Checks that no worker is idle while a task could be launched.
+pub fn check_no_idle_worker(model: &Model, run: &Run) {
+    let launches = matches!(model.intent, Intent::Complete | Intent::Level(_)) && !model.paused;
+    let affordable = model.policy.max_usd.is_none_or(|limit| model.known_usd() < limit);
+    let served = model.limit.until.is_none_or(|until| model.now >= until);
+    let may = launches && affordable && served && matches!(model.breaker, BreakerModel::Closed { .. });
+    let begun = !matches!(run.current_level().map(|level| &level.status), None | Some(LevelStatus::Pending));
+    if !may || !begun || !matches!(run.phase(), Phase::Working) || run.ended().is_some() {
+        return;
+    }
+    let agents = model.jobs().filter(|(_, job)| job.performer.is_agent()).count();
+    let mut workers = run.workers().iter().take(model.policy.workers as usize);
+    if agents >= model.policy.workers as usize || !workers.any(|worker| matches!(worker, WorkerStatus::Idle)) {
+        return;
+    }
+    for (task, entry) in &model.tasks {
+        let within_goal = !matches!(model.intent, Intent::Level(goal) if goal.0 < entry.spec.level);
+        let rested = entry.rests_until.is_none_or(|until| until <= model.now);
+        let free = entry.standing == Standing::Open && !entry.spec.foreground && model.job_of(task).is_none();
+        assert!(!(free && rested && within_goal && model.may_start(task)), "{task} waits beside an idle worker");
     }
 }
 
@@ -137,6 +181,7 @@ fn check_integration(model: &Model, effect: &Effect) {
     let is_integration =
         |effect: &Effect| !matches!(effect, Effect::RunJob(_) | Effect::PrepareSlot { .. } | Effect::CheckBase { .. });
     assert!(!model.outstanding.values().any(is_integration), "two things are done to staging at once");
+    assert!(model.levels.iter().take_while(|entry| entry.level < current).all(|entry| entry.merged.is_some()));
     for (task, entry) in model.of_level(current) {
         let settled = matches!(entry.standing, Standing::Done(_) | Standing::Skipped);
         assert!(settled, "{effect:?} though {task} is {:?}", entry.standing);
@@ -147,11 +192,15 @@ fn check_integration(model: &Model, effect: &Effect) {
             assert_eq!((*level, base), (current, &model.base_of(current)), "staged on something else");
             assert_eq!(*tasks, verified_commits(model, current), "not what the tasks' latest verified commits are");
         }
-        Effect::Gate { level, base, staging, passed, verify_all, clean, ignore } => {
+        Effect::Gate { level, base, staging, passed, verify, clean, ignore } => {
             assert_eq!((*level, base), (current, &model.base_of(current)), "gated against something else");
             assert!(entry.staged.is_some(), "gated before it was staged");
             assert_eq!(Some(staging), entry.staging.as_ref(), "something else than staging is gated");
-            assert_eq!(*verify_all, model.is_last(current), "all is verified at the last level, and only there");
+            let is_due = |task: &&TaskId| match model.is_last(current) {
+                true => matches!(model.tasks[*task].standing, Standing::Done(_)),
+                false => model.tasks[*task].spec.level == current.0 && model.is_early(task),
+            };
+            assert!(verify.iter().eq(model.order.iter().filter(is_due)), "not what must be verified on what lands");
             assert_eq!(*ignore, model.red, "other gates are ignored than were red on the base");
             let is_clean = match model.policy.clean_gates {
                 CleanGates::Last => model.is_last(current),
@@ -212,6 +261,10 @@ pub fn check_refused(model: &Model, command: &Command, task: &TaskId) {
     let Some(entry) = model.tasks.get(task) else { return };
     let unmerged = model.level(Level(entry.spec.level)).merged.is_none();
     let poor = matches!(command, Command::Retry { .. }) && model.is_over_budget(task);
+    let with_dependents = matches!(command, Command::Skip { keep_dependents: false, .. });
+    if with_dependents && model.jobs().any(|(_, job)| model.needs(&job.task, task)) {
+        return;
+    }
     let plain = unmerged && entry.standing == Standing::Blocked && model.job_of(task).is_none() && !poor;
     assert!(!plain, "{command:?} of {task} is refused though it is only blocked");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::effect::{Carry, Job, Performer, Purpose};
-use mahabharatha_core::run::event::{Event, GatePass, Intent, JobEnd, JobReport, Obstacle, Policy, Setup};
+use mahabharatha_core::run::event::{Event, GatePass, Intent, JobEnd, JobReport, Obstacle, Policy, Schedule, Setup};
 use mahabharatha_core::run::{Effect, EffectId};
 use mahabharatha_core::spec::GraphFile;
 
@@ -284,7 +284,9 @@ impl Model {
             Event::Blamed { level, .. } => matches!(effect, Effect::Blame { level: of, .. } if of == level),
             Event::Landed { level, .. } => is_land(effect, *level),
             Event::NotLanded { level, obstacle, .. } => match obstacle {
-                Obstacle::WorkLost { .. } => matches!(effect, Effect::Stage { level: of, .. } if of == level),
+                Obstacle::WorkLost { .. } | Obstacle::Outdated { .. } => {
+                    matches!(effect, Effect::Stage { level: of, .. } if of == level)
+                }
                 Obstacle::Conflict { .. } | Obstacle::CheckoutLeftBehind { .. } | Obstacle::StagingLost => {
                     is_gate(effect, *level)
                 }
@@ -309,13 +311,34 @@ impl Model {
             return;
         };
         let level = *level;
+        let gate_failed = self.gate_failed;
         self.gate_failed |= matches!(event, Event::GateFailed { .. });
         match event {
             Event::GatesPassed { passed, .. } | Event::GateFailed { passed, .. } => {
                 self.passes.extend(passed.iter().cloned());
             }
+            Event::NotLanded { obstacle: Obstacle::Outdated { .. }, .. } => {}
             Event::NotLanded { obstacle, .. } => self.obstacle = Some(obstacle.clone()),
             _ => {}
+        }
+        let redone = match event {
+            Event::GateFailed { failure, .. } => failure.task.as_ref().filter(|task| self.is_early(task)),
+            _ => None,
+        };
+        if let (Event::GateFailed { failure, .. }, Some(task)) = (event, redone) {
+            let why = format!(
+                "The verification fails on the merged work of level {level}: {}\n\n{}",
+                failure.command, failure.output
+            );
+            self.gate_failed = gate_failed;
+            return self.redone(&task.clone(), &why);
+        }
+        if let Event::NotLanded { obstacle: Obstacle::Outdated { tasks }, .. } = event {
+            for task in tasks {
+                assert!(self.is_early(task), "{task} cannot be outdated");
+                self.redone(task, "Files of this task have changed on the base branch since the attempt began.");
+            }
+            return;
         }
         let last = self.is_last(level);
         let is_here = |task: &&TaskId| self.tasks.get(task).is_some_and(|entry| entry.spec.level == level.0);
@@ -368,11 +391,67 @@ impl Model {
             // The task stays as it was.
         } else {
             entry.build_ended(self.now, report, &self.policy);
+            if matches!(report.end, JobEnd::Done { .. }) {
+                entry.built_on = Some((job.base.clone(), job.on.is_empty()));
+            }
             if self.requested(&job.task, report) {
                 self.tasks.get_mut(&job.task).expect("a task of the graph").standing = Standing::Open;
             }
         }
         self.block_over_budget();
+    }
+
+    /// Whether the task is completed, not merged, and was built on something else than what the level below became.
+    pub fn is_early(&self, task: &TaskId) -> bool {
+        let Some(entry) = self.tasks.get(task) else { return false };
+        let level = Level(entry.spec.level);
+        let unmerged = self.level(level).merged.is_none();
+        let exact = || entry.built_on == Some((self.base_of(level), true));
+        unmerged && matches!(entry.standing, Standing::Done(_)) && (self.current() != Some(level) || !exact())
+    }
+
+    /// An early task failed with its level, so it is done again.
+    fn redone(&mut self, task: &TaskId, why: &str) {
+        let (now, policy) = (self.now, self.policy.clone());
+        let entry = self.tasks.get_mut(task).expect("a task of the graph");
+        let Standing::Done(commit) = std::mem::replace(&mut entry.standing, Standing::Open) else {
+            panic!("{task} is done again though it is not done")
+        };
+        let report = JobReport { wip: Some(commit), ..JobReport::cancelled() };
+        entry.failed(now, why, &report, &policy);
+        let level = Level(entry.spec.level);
+        let entry = self.level_mut(level);
+        entry.unstage();
+        entry.fixes.retain(|fix| fix.task != *task);
+        self.block_over_budget();
+    }
+
+    /// Returns the tasks that this one depends on, directly or not.
+    pub fn all_dependencies(&self, task: &TaskId) -> BTreeSet<&TaskId> {
+        let mut all = BTreeSet::new();
+        let mut open: Vec<&TaskId> = self.tasks[task].dependencies.iter().collect();
+        while let Some(next) = open.pop() {
+            if all.insert(next) {
+                open.extend(&self.tasks[next].dependencies);
+            }
+        }
+        all
+    }
+
+    /// Whether a task, if it is in the graph, depends on another, directly or not.
+    pub fn needs(&self, task: &TaskId, other: &TaskId) -> bool {
+        self.tasks.contains_key(task) && self.all_dependencies(task).contains(other)
+    }
+
+    /// Whether the task may be worked on now, as far as other tasks and levels go.
+    pub fn may_start(&self, task: &TaskId) -> bool {
+        let level = Level(self.tasks[task].spec.level);
+        let Some(current) = self.current() else { return false };
+        let is_there = |task: &&TaskId| matches!(self.tasks[*task].standing, Standing::Done(_) | Standing::Skipped);
+        level == current
+            || self.policy.schedule == Schedule::Dependencies
+                && level > current
+                && self.all_dependencies(task).iter().all(is_there)
     }
 
     /// Whether agents have spent the task's budget.

@@ -11,7 +11,6 @@ use mahabharatha_core::run::{Effect, EffectId};
 use crate::faults::{Fault, Faults};
 use crate::invariants::check_content;
 use crate::model::Model;
-use crate::model::parts::Standing;
 use crate::rng::{Rng, oid};
 use crate::trunk::SharedTrunk;
 
@@ -26,6 +25,8 @@ pub struct Repo {
     /// Whether a gate fails regardless of the code.
     pub gate_broken: bool,
     stagings: BTreeMap<Oid, Staging>,
+    /// What each task's commit was built on: a commit of the base branch, and other tasks' commits.
+    built: BTreeMap<Oid, (Oid, Vec<TaskCommit>)>,
     /// Commits that make a gate fail, with the gate.
     bad: BTreeMap<Oid, &'static str>,
     /// Commits of fixes that make the gates pass again.
@@ -55,6 +56,7 @@ impl Repo {
             conflict: false,
             gate_broken: false,
             stagings: BTreeMap::new(),
+            built: BTreeMap::new(),
             bad: BTreeMap::new(),
             fixing: BTreeSet::new(),
             passes: BTreeSet::new(),
@@ -67,6 +69,8 @@ impl Repo {
     /// Makes a verified commit of a task, on its base or on top of staging.
     pub fn commit(&mut self, job: &Job, fix: bool, fixes: bool, bad: Option<usize>) -> Oid {
         let commit = oid(&format!("commit {} {} {} {}", self.feature, job.task, job.attempt, job.base));
+        let is_known = |of: &TaskCommit| self.built.contains_key(&of.commit) || self.stagings.contains_key(&of.commit);
+        assert!(job.on.iter().all(is_known), "{} starts from what nobody made", job.task);
         if fix {
             let mut staging = self.stagings.get(&job.base).expect("a fix starts from staging").clone();
             staging.commits.push(TaskCommit { task: job.task.clone(), commit: commit.clone() });
@@ -80,6 +84,7 @@ impl Repo {
             if let Some(gate) = bad {
                 self.bad.insert(commit.clone(), GATES[gate].0);
             }
+            self.built.insert(commit.clone(), (job.base.clone(), job.on.clone()));
         }
         commit
     }
@@ -127,6 +132,11 @@ impl Repo {
         if !lost.is_empty() {
             return Err(Obstacle::WorkLost { tasks: lost });
         }
+        let early: Vec<&TaskCommit> = tasks.iter().filter(|of| self.is_early(of, base)).collect();
+        if !early.is_empty() && faults.strikes(Fault::FilesOutdated, rng) {
+            let outdated = rng.pick(&early).map(|of| of.task.clone());
+            return Err(Obstacle::Outdated { tasks: outdated.into_iter().collect() });
+        }
         let commits: Vec<TaskCommit> = tasks
             .iter()
             .map(|of| TaskCommit { task: of.task.clone(), commit: oid(&format!("staged {} {base}", of.commit)) })
@@ -137,9 +147,14 @@ impl Repo {
         Ok((staging, commits))
     }
 
+    /// Whether this is a task's own commit and was not built on exactly this base.
+    fn is_early(&self, of: &TaskCommit, base: &Oid) -> bool {
+        self.built.get(&of.commit).is_some_and(|(built_on, others)| built_on != base || !others.is_empty())
+    }
+
     /// Runs the gates on staging, with the base branch merged in.
-    pub fn gate(&mut self, id: EffectId, effect: &Effect, model: &Model, faults: &mut Faults, rng: &mut Rng) -> Event {
-        let Effect::Gate { level, base, staging, passed, verify_all, clean, ignore } = effect else {
+    pub fn gate(&mut self, id: EffectId, effect: &Effect, faults: &mut Faults, rng: &mut Rng) -> Event {
+        let Effect::Gate { level, base, staging, passed, verify, clean, ignore } = effect else {
             unreachable!("only gates come here")
         };
         let (level, trunk) = (*level, Rc::clone(&self.trunk));
@@ -173,8 +188,7 @@ impl Repo {
         }
         self.gate_broken |= faults.strikes(Fault::GateBreaks, rng);
         let tree = oid(&format!("tree of {merged}"));
-        let event =
-            self.run_gates(id, &content, &staging, &tree, passed, ignore, *verify_all, *clean, model, faults, rng);
+        let event = self.run_gates(id, &content, &staging, &tree, passed, ignore, verify, *clean, faults, rng);
         let Event::GateFailed { mut failure, passed, .. } = event else {
             self.stagings.entry(staging).or_insert(content);
             return event;
@@ -194,9 +208,8 @@ impl Repo {
         tree: &Oid,
         known: &[GatePass],
         ignore: &[String],
-        verify_all: bool,
+        verify: &[TaskId],
         clean: bool,
-        model: &Model,
         faults: &mut Faults,
         rng: &mut Rng,
     ) -> Event {
@@ -229,16 +242,16 @@ impl Repo {
             self.passes.insert(pass.clone());
             passed.push(pass);
         }
-        if verify_all && faults.strikes(Fault::VerificationFails, rng) {
-            let done: Vec<&TaskId> = model
-                .tasks
-                .iter()
-                .filter(|(_, entry)| matches!(entry.standing, Standing::Done(_)))
-                .map(|(id, _)| id)
-                .collect();
-            if let Some(&task) = rng.pick(&done) {
+        let failing = if faults.strikes(Fault::VerificationFails, rng) { rng.pick(verify) } else { None };
+        for task in verify {
+            let pass = GatePass { command: "true".to_string(), tree: tree.clone(), task: Some(task.clone()), clean };
+            if failing == Some(task) {
                 let failure = failure("verification", "true", Some(task.clone()));
                 return Event::GateFailed { effect: id, level, failure, passed };
+            }
+            if !known.contains(&pass) {
+                self.passes.insert(pass.clone());
+                passed.push(pass);
             }
         }
         let candidate = Candidate { base: content.base.clone(), staging: staging.clone(), tree: tree.clone() };
@@ -283,12 +296,23 @@ impl Repo {
             Obstacle::CheckoutInTheWay { files: vec!["src/a.rs".into()], worktree: ".".into(), why }
         } else {
             check_content(model, level, candidate, &content.commits);
+            self.check_verified(level, candidate, &content.commits, model);
+            assert!(self.landed.keys().all(|landed| *landed < level), "level {level} lands after a higher one");
             let commit = oid(&format!("level {level} {candidate:?}"));
             trunk.land(self.feature, commit.clone(), &candidate.base);
             self.landed.insert(level, (candidate.clone(), commit.clone()));
             return Ok(commit);
         };
         Err(obstacle)
+    }
+
+    /// Checks that everything that was not built on what the level below became was verified on the tree that lands.
+    fn check_verified(&self, level: Level, candidate: &Candidate, content: &[TaskCommit], model: &Model) {
+        let base = model.base_of(level);
+        for TaskCommit { task, .. } in content.iter().filter(|of| self.is_early(of, &base)) {
+            let is_it = |pass: &&GatePass| pass.tree == candidate.tree && pass.task.as_ref() == Some(task);
+            assert!(self.passes.iter().any(|pass| is_it(&pass)), "{task} was never verified on what lands");
+        }
     }
 
     /// Returns the merge commit if this candidate has landed already.

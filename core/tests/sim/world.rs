@@ -384,7 +384,7 @@ impl World {
                     Err(obstacle) => Event::NotLanded { effect: id, level, obstacle },
                 }
             }
-            Effect::Gate { .. } => self.repo.gate(id, effect, model, &mut self.faults, &mut self.rng),
+            Effect::Gate { .. } => self.repo.gate(id, effect, &mut self.faults, &mut self.rng),
             Effect::Blame { level, failure, .. } => {
                 let task = self.repo.blame(failure, &mut self.faults, &mut self.rng);
                 Event::Blamed { effect: id, level: *level, task, why: "its files are named in the output".to_string() }

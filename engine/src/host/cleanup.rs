@@ -80,7 +80,7 @@ pub fn leftovers(project: &Project, paths: &FeaturePaths, run: Option<&Run>, wip
     }
     let completed = run.is_some_and(|run| run.current_level().is_none());
     if completed {
-        for dir in ["jobs", "slots", "spool", "integration"].map(|name| paths.dir().join(name)) {
+        for dir in ["jobs", "slots", "spool", "integration", "bases"].map(|name| paths.dir().join(name)) {
             if dir.exists() {
                 found.push(Leftover { what: What::Directory(dir), precious: None });
             }
@@ -203,7 +203,7 @@ pub fn remove_stale_locks(project: &Project, paths: &FeaturePaths) {
     let feature = paths.feature();
     let refs = ["refs/heads/mahabharatha", "refs/mahabharatha"].map(|place| project.common_dir().join(place));
     let mut open: Vec<PathBuf> = refs.iter().map(|dir| dir.join(feature.as_str())).collect();
-    open.push(paths.dir().join("integration"));
+    open.extend(["integration", "bases"].map(|name| paths.dir().join(name)));
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();

@@ -3,17 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config};
 use mahabharatha_core::estimate::{Actual, Estimate};
 use mahabharatha_core::graph::{Task, TaskGraph};
-use mahabharatha_core::ids::{Oid, WorkerId};
+use mahabharatha_core::ids::{Oid, TaskId, WorkerId};
+use mahabharatha_core::run::Run;
 use mahabharatha_core::run::effect::{GRACE_PERIOD, Job};
-use mahabharatha_core::run::{Run, TaskStatus};
 use mahabharatha_sys::bounded::{self, LARGE_FILE_BYTES};
+use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::proc::{self, MARKER};
@@ -49,6 +50,10 @@ pub struct Inner {
     agent: Option<String>,
     max_attempts: u32,
     ports: Mutex<Vec<PortLease>>,
+    /// Whether workers may run during integration.
+    works_ahead: bool,
+    /// Ports of gates and verifications, where workers run during integration.
+    staging_ports: Mutex<Option<PortLease>>,
     confinement: Confinement,
 }
 
@@ -92,6 +97,8 @@ impl Context {
             repository,
             agent,
             ports: Mutex::new(ports),
+            works_ahead: run.works_ahead(),
+            staging_ports: Mutex::default(),
         })))
     }
 }
@@ -130,12 +137,28 @@ impl Inner {
 
     /// Creates the integration's own git directory and returns the integration.
     pub fn integration(&self, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
-        let dir = self.integration_dir();
+        self.integration_in(&self.integration_dir(), report)
+    }
+
+    /// Returns the job with the commit that its attempt really starts from: its base with the work on top that it needs and
+    /// that is not merged yet. Repeatable, so that a job is recognised after a crash.
+    pub fn based(&self, job: &Job) -> Result<Job> {
+        if job.on.is_empty() {
+            return Ok(job.clone());
+        }
+        // The integration renews its own git directory while attempts are started.
+        let bases = self.integration_in(&self.paths.dir().join("bases"), |_| {})?;
+        let base = bases.put_onto(&job.base, &job.on)?;
+        crash::point(|| format!("job {} {} has its base", job.task, job.attempt));
+        Ok(Job { base, on: Vec::new(), ..job.clone() })
+    }
+
+    fn integration_in(&self, dir: &Path, report: impl Fn(Note) + Send + Sync + 'static) -> Result<Integration> {
         Ok(Integration {
             project: self.project.clone(),
             paths: self.paths.clone(),
             repository: self.repository.clone(),
-            objects: Git::objects(&dir, self.project.common_dir(), &self.pinned)?,
+            objects: Git::objects(dir, self.project.common_dir(), &self.pinned)?,
             pinned: self.pinned.clone(),
             identity: self.identity.clone(),
             base_branch: self.base_branch.clone(),
@@ -144,7 +167,7 @@ impl Inner {
             gates: self.config.quality_gates.clone(),
             caches: self.config.gates.caches.clone(),
             owners: self.graph().tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
-            env: self.integration_env(),
+            env: self.integration_env()?,
             confinement: self.confinement.clone(),
             cancel: self.cancel.clone(),
             known: self.known.clone(),
@@ -162,11 +185,23 @@ impl Inner {
         self.config.env.pass.iter().cloned().chain(of_agents).chain(own).collect()
     }
 
-    /// Returns the environment of gates and verifications: that of an attempt, as far as it applies to staging. No
-    /// worker runs during integration, so the ports of the first one are free.
-    fn integration_env(&self) -> BTreeMap<OsString, OsString> {
+    /// Returns the ports of gates and verifications. If no worker runs during integration, those of the first one are
+    /// free.
+    fn integration_ports(&self) -> Result<Vec<u16>> {
+        if !self.works_ahead {
+            return Ok(self.ports_of(WorkerId(0)));
+        }
+        let mut lease = self.staging_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        if lease.is_none() {
+            *lease = self.project.lease_ports(&self.config.ports, 1)?.pop();
+        }
+        Ok(lease.as_ref().map(|lease| lease.ports.clone()).unwrap_or_default())
+    }
+
+    /// Returns the environment of gates and verifications: that of an attempt, as far as it applies to staging.
+    fn integration_env(&self) -> Result<BTreeMap<OsString, OsString>> {
         let mut env = proc::base_env(&self.config.env.pass);
-        let ports: Vec<String> = self.ports_of(WorkerId(0)).iter().map(u16::to_string).collect();
+        let ports: Vec<String> = self.integration_ports()?.iter().map(u16::to_string).collect();
         env.extend(ports.first().map(|port| ("MAHABHARATHA_PORT".into(), port.into())));
         env.extend((!ports.is_empty()).then(|| ("MAHABHARATHA_PORTS".into(), ports.join(",").into())));
         let branch = self.paths.staging_branch();
@@ -177,20 +212,20 @@ impl Inner {
             ("MAHABHARATHA_SPEC_DIR", self.paths.specs().into()),
         ];
         env.extend(texts.map(|(key, value)| (key.into(), value)));
-        env
+        Ok(env)
     }
 
-    /// Returns the verifications of all completed tasks, to be run on their combined work.
-    pub fn verifications(&self, run: &Run) -> Vec<Verification> {
-        let done = run.graph().tasks().iter().zip(run.tasks()).filter(|(task, state)| {
-            matches!(state.status, TaskStatus::Completed { .. }) && !task.spec.verification.command.is_empty()
-        });
-        done.map(|(task, _)| Verification {
-            task: task.id.clone(),
-            command: task.spec.verification.command.clone(),
-            timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
-        })
-        .collect()
+    /// Returns the verifications of these tasks, to be run on the combined work of all.
+    pub fn verifications(&self, run: &Run, tasks: &[TaskId]) -> Vec<Verification> {
+        let tasks = tasks.iter().filter_map(|task| run.graph().task(task));
+        let verified = tasks.filter(|task| !task.spec.verification.command.is_empty());
+        verified
+            .map(|task| Verification {
+                task: task.id.clone(),
+                command: task.spec.verification.command.clone(),
+                timeout: Duration::from_secs(task.spec.verification.timeout_seconds),
+            })
+            .collect()
     }
 
     /// Returns the reasons to reject the commit as this job's result.

@@ -88,6 +88,7 @@ pub fn start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) ->
 }
 
 fn try_start(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Result<Control> {
+    let job = &context.based(job)?;
     if let Performer::Session(session) = &job.performer {
         write_job_spec(context, job, run)?;
         return Ok(await_session(context, job, session, events));
@@ -159,6 +160,9 @@ fn await_session(context: &Context, job: &Job, session: &str, events: &Sender<Ev
 /// Takes over a job that an earlier process may have started: reports its result, adopts its live worker, or starts it.
 pub fn reconcile(context: &Context, job: &Job, run: &Run, events: &Sender<Event>) -> Option<Control> {
     let dir = context.paths.job(&job.task, job.attempt);
+    // The job spec has the same commit, if what it was made of is lost.
+    let based = context.based(job).or_else(|_| JobSpec::read(&dir).map(|spec| spec.job));
+    let Ok(job) = &based else { return start(context, job, run, events) };
     if JobSpec::read(&dir).is_err() {
         // The job never began, unless a power loss took its spec.
         let Some(commit) = finished_commit(context, job) else { return start(context, job, run, events) };

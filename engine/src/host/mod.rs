@@ -208,8 +208,8 @@ impl LocalHost {
                     Err(obstacle) => Event::NotLanded { effect: id, level, obstacle },
                 }))
             }),
-            Effect::Gate { level, base, staging, passed, verify_all, clean, ignore } => {
-                let verify = if verify_all { self.context.verifications(run) } else { Vec::new() };
+            Effect::Gate { level, base, staging, passed, verify, clean, ignore } => {
+                let verify = self.context.verifications(run, &verify);
                 self.integrate(id, move |_, integration, lock| {
                     let (base, staging, passed, ignore, verify) = (&base, &staging, &passed, &ignore, &verify);
                     let call = GateCall { level, base, staging, passed, ignore, verify, clean };

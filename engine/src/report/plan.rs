@@ -103,7 +103,7 @@ fn bar(name: &str, width: usize) -> String {
 }
 
 fn write_estimates(out: &mut String, plan: &Plan, width: usize) {
-    out.push_str("Estimated time\n");
+    out.push_str("Estimated time by levels\n");
     for alternative in &plan.alternatives {
         let remark = match (alternative.workers == plan.workers, alternative.workers == plan.best_workers) {
             (true, true) => "  this run, and more workers would not be faster",
@@ -114,8 +114,14 @@ fn write_estimates(out: &mut String, plan: &Plan, width: usize) {
         let workers = counted(alternative.workers as usize, "worker");
         let _ = writeln!(out, "  {workers:>11}  {:>8}{remark}", human_duration(alternative.total));
     }
+    let _ = writeln!(
+        out,
+        "\nSchedules      levels {}, dependencies {}",
+        human_duration(plan.schedules.levels),
+        human_duration(plan.schedules.dependencies)
+    );
     let path: Vec<&str> = plan.critical_path.tasks.iter().map(|id| id.as_str()).collect();
-    let _ = writeln!(out, "\nCritical path  {}", human_duration(plan.critical_path.length));
+    let _ = writeln!(out, "Critical path  {}", human_duration(plan.critical_path.length));
     for line in wrap(&path, " → ", width - 2) {
         let _ = writeln!(out, "  {line}");
     }

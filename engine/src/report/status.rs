@@ -134,11 +134,12 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
         _ => String::new(),
     };
     let mut text = format!(
-        "{}: {}{level} ({}, {}, onto {})\n{}; {}{}\n",
+        "{}: {}{level} ({}, {}, schedule {}, onto {})\n{}; {}{}\n",
         show.paint.apply(Style::Strong, &view.feature),
         show.paint.apply(style_of(view.status), view.status),
         one_line(&view.mode),
         sandbox_phrase(view.sandbox),
+        view.schedule,
         one_line(branch_name(&view.landing_branch)),
         task_counts(view),
         human_duration(view.elapsed_by(show.now)),

@@ -7,7 +7,7 @@ use mahabharatha_core::cost::Cost;
 use mahabharatha_core::ids::{Attempt, Feature, Level, Oid, TaskId, Time};
 use mahabharatha_core::run::event::{
     Accepted, Amend, Backoff, BackoffStrategy, Candidate, CleanGates, Command, FailCause, GateFailure, GatePass,
-    Intent, JobEnd, JobReport, Obstacle, Policy, Setup,
+    Intent, JobEnd, JobReport, Obstacle, Policy, Schedule, Setup,
 };
 use mahabharatha_core::run::{Effect, EffectId, Event, Run};
 use mahabharatha_core::spec::GraphFile;
@@ -55,6 +55,7 @@ pub fn policy() -> Policy {
         accepted: Accepted::default(),
         amend: Amend::Ask,
         isolation: Isolation::Off,
+        schedule: Schedule::Levels,
     }
 }
 

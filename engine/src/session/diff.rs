@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::control;
 use crate::report::text::count;
-use crate::worker::{Running, Snapshot, base_of_wip, snapshot};
+use crate::worker::{JobSpec, Running, Snapshot, base_of_wip, snapshot};
 
 /// What to show.
 #[derive(Debug, Clone)]
@@ -156,6 +156,8 @@ impl<'a> Reader<'a> {
         if !job_dir.is_dir() || !worktree.is_dir() {
             return Err(Error::new(Kind::Invalid, format!("{task} attempt {} has no worktree yet", job.attempt)));
         }
+        // It knows the commit that the attempt really began with.
+        let job = &JobSpec::read(&job_dir)?.job;
         let owned = self.run.graph().task(task).map_or(&[][..], |task| &task.owned);
         let pinned = Pinned(self.run.setup().git_config.clone());
         let running =

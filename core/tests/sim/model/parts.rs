@@ -28,6 +28,8 @@ pub struct TaskModel {
     pub false_starts: u32,
     pub rests_until: Option<Time>,
     pub carry: Carry,
+    /// What its completed work was built on: a commit of the base branch, and whether there was anything else below it.
+    pub built_on: Option<(Oid, bool)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +80,7 @@ impl TaskModel {
             false_starts: 0,
             rests_until: None,
             carry: Carry::default(),
+            built_on: None,
         }
     }
 
@@ -186,7 +189,10 @@ impl LevelModel {
             }
             Event::Blamed { task, .. } => self.blamed = task.clone(),
             Event::Landed { commit, .. } => self.merged = Some(commit.clone()),
-            Event::NotLanded { obstacle: Obstacle::WorkLost { .. } | Obstacle::StagingLost, .. } => self.unstage(),
+            Event::NotLanded {
+                obstacle: Obstacle::WorkLost { .. } | Obstacle::Outdated { .. } | Obstacle::StagingLost,
+                ..
+            } => self.unstage(),
             Event::NotLanded { .. } => self.candidate = None,
             _ => {}
         }

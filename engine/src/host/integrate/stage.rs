@@ -25,16 +25,23 @@ struct Work<'a> {
     changes: Vec<Change>,
 }
 
+impl Work<'_> {
+    /// Whether it is the task's own commit, not a fix.
+    fn is_own(&self) -> bool {
+        self.text.message.starts_with(b"feat(")
+    }
+}
+
 impl Integration {
     /// Rebuilds staging from the tasks' commits in the given order, keeping messages, authors and changes. Returns the
-    /// tip of staging and each task's commit there, or the tasks whose commits are lost.
+    /// tip of staging and each task's commit there, or the tasks whose commits are lost or outdated.
     pub fn stage(
         &self,
         level: Level,
         base: &Oid,
         tasks: &[TaskCommit],
     ) -> Result<Result<(Oid, Vec<TaskCommit>), Obstacle>> {
-        self.try_stage(level, base, tasks).map(Ok).or_else(|error| {
+        self.try_stage(level, base, tasks).or_else(|error| {
             let commits: Vec<Oid> = tasks.iter().map(|task| task.commit.clone()).collect();
             let lost = self.objects.lost(&commits)?;
             let is_lost = |task: &&TaskCommit| lost.contains(&task.commit);
@@ -44,10 +51,29 @@ impl Integration {
         })
     }
 
-    fn try_stage(&self, level: Level, base: &Oid, tasks: &[TaskCommit]) -> Result<(Oid, Vec<TaskCommit>)> {
+    /// Returns the commit that an attempt starts from: the base with the work of tasks on top that is not merged yet. The
+    /// same input yields the same commit.
+    pub fn put_onto(&self, base: &Oid, tasks: &[TaskCommit]) -> Result<Oid> {
         let works = self.read_works(tasks)?;
         self.check_ownership(&works)?;
         check_file_directory_clashes(&works)?;
+        Ok(self.stack(base, &works)?.pop().map_or_else(|| base.clone(), |last| last.commit))
+    }
+
+    #[expect(clippy::type_complexity, reason = "as the caller returns it")]
+    fn try_stage(
+        &self,
+        level: Level,
+        base: &Oid,
+        tasks: &[TaskCommit],
+    ) -> Result<Result<(Oid, Vec<TaskCommit>), Obstacle>> {
+        let works = self.read_works(tasks)?;
+        self.check_ownership(&works)?;
+        check_file_directory_clashes(&works)?;
+        let outdated = self.outdated(base, &works)?;
+        if !outdated.is_empty() {
+            return Ok(Err(Obstacle::Outdated { tasks: outdated }));
+        }
         self.keep_user_commits(base)?;
         crash::point(|| format!("stage {level} before the commits"));
         let commits = self.stack(base, &works)?;
@@ -61,7 +87,25 @@ impl Integration {
         changes.extend(self.put_back_task_refs(&works)?);
         self.repository.update_refs(&changes, &format!("stage level {level}"))?;
         crash::point(|| format!("stage {level} after the ref"));
-        Ok((staging, commits))
+        Ok(Ok((staging, commits)))
+    }
+
+    /// Returns the tasks that were done on something else than `base` and whose files differ there from what they began
+    /// with: putting their work onto `base` would take back what somebody else changed.
+    fn outdated(&self, base: &Oid, works: &[Work]) -> Result<Vec<TaskId>> {
+        let mut outdated = Vec::new();
+        for work in works.iter().filter(|work| work.is_own()) {
+            let Some(began) = work.text.parents.first().filter(|began| *began != base) else { continue };
+            let since = self.objects.diff_tree(began, base)?;
+            let takes_back = |change: &Change| {
+                let clashes = |other: &Change| overlap(&change.path, &other.path) && change.new != other.new;
+                since.iter().any(clashes)
+            };
+            if work.changes.iter().any(takes_back) {
+                outdated.push(work.task.clone());
+            }
+        }
+        Ok(outdated)
     }
 
     /// Returns the changes that restore task refs which differ from the journal. Staging follows the journal; such a
@@ -69,7 +113,7 @@ impl Integration {
     fn put_back_task_refs(&self, works: &[Work]) -> Result<Vec<RefChange>> {
         let mut changes = Vec::new();
         // Fixes have refs of their own, which only record the latest fix.
-        for Work { task, commit, .. } in works.iter().filter(|work| work.text.message.starts_with(b"feat(")) {
+        for Work { task, commit, .. } in works.iter().filter(|work| work.is_own()) {
             let name = self.paths.task_ref(task);
             let is_changed = self.repository.resolve_ref(&name)?.is_some_and(|found| found != **commit);
             if is_changed || self.repository.is_symbolic(&name) {
@@ -160,6 +204,11 @@ pub(in crate::host) fn objection(change: &Change, owned: &[OwnedPath]) -> Option
     } else {
         None
     }
+}
+
+/// Whether they are the same path or one lies below the other.
+fn overlap(one: &RepoPath, other: &RepoPath) -> bool {
+    one == other || one.is_within(other.as_bytes()) || other.is_within(one.as_bytes())
 }
 
 fn is_plain(path: &RepoPath) -> bool {

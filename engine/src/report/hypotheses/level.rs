@@ -108,7 +108,7 @@ fn about_obstacle(feature: &str, obstacle: &Obstacle, known: &Known<'_>) -> Hypo
             let tasks: Vec<&str> = tasks.iter().map(|task| task.as_str()).collect();
             known("lost_work", told, format!("mahabharatha retry {} -f {feature} && {again}", tasks.join(" ")))
         }
-        Obstacle::BaseMoved => known("base_moved", told, again),
+        Obstacle::BaseMoved | Obstacle::Outdated { .. } => known("base_moved", told, again),
         Obstacle::BaseRewritten { .. } => known("base_rewritten", told, again),
         Obstacle::CheckoutLeftBehind { .. } => known("checkout_left_behind", told, again),
         Obstacle::StagingLost => known("staging_lost", told, again),

@@ -2,7 +2,7 @@
 
 use mahabharatha_core::ids::{Level, Oid, TaskId};
 use mahabharatha_core::run::event::{GateFailure, GatePass, Note, Obstacle};
-use mahabharatha_core::run::{Event, LevelState, LevelStatus, TaskStatus};
+use mahabharatha_core::run::{Event, LevelState, LevelStatus, TaskState, TaskStatus};
 use mahabharatha_core::view::approval_command;
 
 use super::{Severity, Telling};
@@ -91,7 +91,9 @@ impl Telling<'_> {
             Some(task) => format!("the verification of {task} fails on the merged tree"),
             None => format!("gate {} failed", failure.gate),
         };
-        self.say(Severity::Warn, format!("level {level}: {what}: {}", gate_gist(failure)));
+        let redone = failure.task.as_ref().and_then(|task| self.run.task(task)).is_some_and(TaskState::is_open);
+        let then = if redone { "; it is not completed any more" } else { "" };
+        self.say(Severity::Warn, format!("level {level}: {what}: {}{then}", gate_gist(failure)));
     }
 
     pub(super) fn blamed(&mut self, level: Level, task: Option<&TaskId>, why: &str) {
@@ -114,6 +116,9 @@ impl Telling<'_> {
             let base = self.base_branch();
             let text = format!("{base} moved while level {level} was gated: it is merged in and gated again");
             self.say(Severity::Warn, text);
+        }
+        if let Obstacle::Outdated { .. } = obstacle {
+            self.say(Severity::Warn, format!("level {level}: {obstacle}; it is not completed any more"));
         }
     }
 }

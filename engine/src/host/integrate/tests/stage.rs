@@ -231,3 +231,32 @@ fn staging_that_is_lost_is_reported() {
     lab.lose(&staging);
     assert_eq!(obstacle(integration.gated(&lab, &base, &staging, &[])), Obstacle::StagingLost);
 }
+
+#[test]
+fn an_attempt_starts_from_the_work_of_its_dependencies() {
+    let lab = Lab::new();
+    let base = lab.oid("trunk");
+    let integration = lab.integration();
+    let a = lab.writes("A", &base, "a.txt", "1");
+    let on_a = integration.put_onto(&base, std::slice::from_ref(&a)).unwrap();
+    let b = lab.writes("B", &on_a, "b.txt", "2");
+    let start = integration.put_onto(&base, &[a.clone(), b.clone()]).unwrap();
+    assert_eq!(log(&lab, &base, &start).len(), 2);
+    assert_eq!(["a.txt", "b.txt"].map(|file| lab.git(&["show", &format!("{start}:{file}")])), ["1", "2"]);
+    assert_eq!(lab.integration().put_onto(&base, &[a, b]).unwrap(), start, "it is not the same after a crash");
+    assert_eq!(integration.put_onto(&base, &[]).unwrap(), base);
+}
+
+#[test]
+fn work_that_would_take_back_a_change_of_its_files_is_outdated() {
+    let lab = Lab::new();
+    let base = lab.oid("trunk");
+    let tasks = [lab.writes("A", &base, "a.txt", "1"), lab.writes("B", &base, "b.txt", "2")];
+    let changed = lab.writes("C", &base, "a.txt", "changed meanwhile").commit;
+    let staged = lab.integration().stage(Level(1), &changed, &tasks).unwrap();
+    assert_eq!(staged, Err(Obstacle::Outdated { tasks: vec![task("A")] }));
+    let same = lab.writes("C", &base, "a.txt", "1").commit;
+    assert!(lab.integration().stage(Level(1), &same, &tasks).unwrap().is_ok());
+    let elsewhere = lab.writes("C", &base, "c.txt", "changed meanwhile").commit;
+    assert!(lab.integration().stage(Level(1), &elsewhere, &tasks).unwrap().is_ok());
+}
