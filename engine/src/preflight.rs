@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, Isolation};
 use mahabharatha_core::graph::TaskGraph;
-use mahabharatha_core::run::event::Event;
+use mahabharatha_core::run::event::{Event, SETUP};
 use mahabharatha_sys::container::Engine;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
@@ -228,11 +228,12 @@ pub fn check_sandbox(report: &mut Report, isolation: Isolation) {
     }
 }
 
-/// Warns about gates whose program is not installed. Only a warning, because it looks at the first word only.
+/// Warns about gates and preparing commands whose program is not installed. Only a warning, because it looks at the first word only.
 pub fn check_programs(report: &mut Report, config: &Config) {
     let gates = config.quality_gates.iter().map(|gate| (gate.name.as_str(), gate.command.as_str()));
     let prepare = config.merge.prepare.iter().map(|command| ("merge.prepare", command.as_str()));
-    for (name, command) in gates.chain(prepare) {
+    let setup = config.worktrees.setup.iter().map(|command| (SETUP, command.as_str()));
+    for (name, command) in gates.chain(prepare).chain(setup) {
         let missing = proc::leading_program(command).filter(|program| proc::find_program(program).is_none());
         if let Some(program) = missing {
             report.warn(

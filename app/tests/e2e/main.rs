@@ -69,4 +69,5 @@ mod task_mode_hard;
 mod undo;
 mod untrusted;
 mod whole_way;
+mod worktree_setup;
 mod worktrees_dir;

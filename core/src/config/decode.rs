@@ -8,8 +8,8 @@ use super::read::{self, Table};
 use super::{
     AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContainerEngine, ContextEngineering,
     Env, Gate, Gates, Generated, Launcher, LauncherKind, Logs, Merge, MergeApproval, MergeTarget, NoticeKind, Notify,
-    Ownership, Plugins, Ports, Project, Resources, Retry, Sandbox, SandboxMode, Secrets, Security, Workers, Worktrees,
-    yaml,
+    Ownership, Plugins, Ports, Project, Resources, Retry, Sandbox, SandboxMode, Secrets, Security, SetupInputs,
+    Workers, Worktrees, yaml,
 };
 use crate::names::nearest;
 use crate::run::event::{Amend, BackoffStrategy, CleanGates};
@@ -69,7 +69,7 @@ fn config(root: &mut Table<'_>) -> Config {
         }),
         cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
         logs: root.table("logs", logs),
-        worktrees: root.table("worktrees", |t| Worktrees { dir: t.text("dir") }),
+        worktrees: root.table("worktrees", worktrees),
         security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
         sandbox: sandbox(root),
         secrets: root.table("secrets", |t| Secrets { allow: t.tables("allow", allowed_secret) }),
@@ -260,6 +260,20 @@ fn ownership(t: &mut Table<'_>) -> Ownership {
     });
     let amend = t.word("amend", &[("ask", Amend::Ask), ("auto", Amend::Auto)]).unwrap_or_default();
     Ownership { generated, amend }
+}
+
+fn worktrees(t: &mut Table<'_>) -> Worktrees {
+    let patterns = t.texts("setup_inputs", |pattern| {
+        if pattern.trim_matches('/').is_empty() {
+            return Err("a glob that names something".to_owned());
+        }
+        SetupInputs::new(vec![pattern.to_owned()]).map(drop).map_err(|error| format!("a valid glob ({})", error.kind()))
+    });
+    let setup_inputs = SetupInputs::new(patterns).unwrap_or_else(|error| {
+        t.reject("setup_inputs", &format!("globs that can be used together ({error})"));
+        SetupInputs::default()
+    });
+    Worktrees { dir: t.text("dir"), setup: t.text("setup"), setup_inputs }
 }
 
 /// Reads the mode alone (`sandbox: off`), or a mapping with it.

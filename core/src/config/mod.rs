@@ -3,6 +3,7 @@
 mod accepted;
 mod decode;
 mod generated;
+mod inputs;
 pub(crate) mod read;
 mod shape;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::isolation::Isolation;
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
+pub use inputs::SetupInputs;
 
 use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy};
 use crate::secrets::Allowed;
@@ -243,6 +245,10 @@ pub struct Logs {
 pub struct Worktrees {
     /// The directory for them; `~/` is the home directory, a relative path is below the main checkout.
     pub dir: Option<String>,
+    /// Command that makes a worktree ready to work, such as `npm ci`.
+    pub setup: Option<String>,
+    /// Files on which the result of `setup` depends.
+    pub setup_inputs: SetupInputs,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -90,6 +90,10 @@ pub enum End {
     RedBase {
         gates: Vec<String>,
     },
+    /// A worktree could not be set up for work.
+    SetupFailed {
+        why: String,
+    },
     GateFailed {
         level: Level,
         gate: String,

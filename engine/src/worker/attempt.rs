@@ -26,7 +26,7 @@ use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
-use super::{FENCE, found, progress, prompt, secrets};
+use super::{FENCE, found, progress, prompt, secrets, setup};
 use crate::agent::{AgentOutcome, Session};
 use crate::confinement;
 
@@ -73,7 +73,8 @@ impl<'a> Attempt<'a> {
 
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
         sandbox::end_earlier(self.spec)?;
-        let (pristine, warnings) = start::start(self.spec, self.job_dir)?;
+        let place = setup::Place { spec: self.spec, job_dir: self.job_dir, cancel: self.cancel, log: self.log };
+        let (pristine, warnings) = start::start(self.spec, self.job_dir, |git| place.set_up(git))?;
         self.warnings.extend(warnings);
         crash::point(|| "with the worktree set");
         let guard = Guard::look(self.spec);
@@ -413,5 +414,10 @@ fn message(spec: &JobSpec) -> String {
 
 /// Ends an attempt that could not be carried out.
 pub fn setup_failure(error: &Error) -> JobEnd {
+    match error.kind() {
+        Kind::Preflight => return JobEnd::SetupFailed { why: error.message().to_owned() },
+        Kind::Stopped => return JobEnd::Cancelled,
+        _ => {}
+    }
     JobEnd::Failed { cause: FailCause::Setup, feedback: error.to_string(), strays: Vec::new() }
 }

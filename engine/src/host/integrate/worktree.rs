@@ -249,10 +249,15 @@ impl<'a> StagingWorktree<'a> {
         write_projected(&link, text.as_bytes())
     }
 
+    /// Returns how the files differ from those of `set_to`.
+    pub fn status(&self) -> Result<Vec<StatusEntry>> {
+        self.integration.known.restore(&self.index)?;
+        Ok(self.git.status()?)
+    }
+
     /// Returns whether the files are unchanged since `set_to`, apart from ignored ones.
     pub fn is_clean(&self) -> Result<bool> {
-        self.integration.known.restore(&self.index)?;
-        Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
+        Ok(self.status()?.iter().all(|entry| entry.found == Found::Ignored))
     }
 
     /// Takes the changed lock files of the worktree, which was set to the tree `before`, and no other change. Left out

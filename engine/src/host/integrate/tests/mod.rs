@@ -131,6 +131,7 @@ impl Lab {
             base_branch: "refs/heads/trunk".into(),
             target: MergeTarget::Base,
             prepare: None,
+            setup: None,
             gates: Vec::new(),
             caches: Vec::new(),
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
