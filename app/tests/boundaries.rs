@@ -76,7 +76,7 @@ const MODULES: [(&str, Rules); 5] = [
                 "host",
                 &["agent", "confinement", "containers", "history", "launch", "lease", "provision", "report", "worker"],
             ),
-            ("preflight", &["agent", "containers"]),
+            ("preflight", &["agent", "containers", "provision"]),
             (
                 "session",
                 &["claude", "containers", "history", "host", "lease", "preflight", "report", "specs", "worker"],

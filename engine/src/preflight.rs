@@ -1,6 +1,8 @@
 //! Checks that must pass before the first agent is started. Called at the start of a run and by `doctor`.
 //! Every failed check tells the user what to do.
 
+mod space;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,7 @@ use serde::Serialize;
 
 use crate::agent::{self, claude};
 use crate::containers::{self, Containers, FoundImage};
+pub use space::WARM;
 
 /// Oldest supported git: `merge-tree --write-tree` came with 2.38, its `--merge-base` and fixes with 2.40.
 const MIN_GIT_VERSION: [u32; 3] = [2, 40, 0];
@@ -133,7 +136,7 @@ pub fn check(ground: &Ground<'_>) -> Result<Report> {
     Ok(report)
 }
 
-/// Checks what depends on the feature: repository, branches, agents, ports, uncommitted changes, other features.
+/// Checks what depends on the feature: repository, branches, agents, ports, disk, uncommitted changes, other features.
 pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     check_repository(report, ground)?;
     check_branches(report, ground)?;
@@ -144,6 +147,7 @@ pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
         check_agents(report, ground)?;
     }
     check_ports(report, ground)?;
+    space::check_space(report, ground)?;
     check_dirty(report, ground)?;
     check_other_features(report, ground)
 }

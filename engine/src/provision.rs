@@ -1,6 +1,9 @@
-//! Makes worktrees ready to work: tells when `worktrees.setup` is due in one, and records what it ran on.
+//! Makes worktrees ready to work: tells when `worktrees.setup` is due in one, and records what it ran on; `warm` fills new
+//! ones with copies of what the main checkout has built.
 //!
 //! Used by `worker` for slots and by `host` for staging. Records lie where no confined program sees them.
+
+pub mod warm;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +21,7 @@ use mahabharatha_sys::git::{Found, Git, StatusEntry};
 use mahabharatha_sys::proc::shell_word;
 use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::tree;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Time limit of the command, which the configuration cannot set.
@@ -39,11 +43,31 @@ struct Record {
     command: String,
     /// The committed inputs, by path.
     inputs: BTreeMap<String, Oid>,
-    /// Inode and time of creation of the worktree: another directory at its path was not set up.
-    directory: (u64, Option<u64>),
+    directory: Directory,
     /// Ignored files and directories that were there afterwards.
     #[serde(default)]
     made: Vec<PathBuf>,
+}
+
+/// Identifies the directory of a worktree: another one at its path was not made ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Directory {
+    inode: u64,
+    /// Time of creation in milliseconds, where the file system has it.
+    created: Option<u64>,
+}
+
+impl Directory {
+    fn of(worktree: &Path) -> Result<Directory> {
+        let found = fs::symlink_metadata(worktree).map_err(io("read", worktree))?;
+        let since_epoch = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_millis() as u64);
+        Ok(Directory { inode: found.ino(), created: found.created().ok().and_then(since_epoch) })
+    }
+}
+
+/// Reads a record of ours; none if there is none that can be read.
+fn read_record<T: DeserializeOwned>(file: &Path) -> Option<T> {
+    serde_json::from_slice(&bounded::read(file, LARGE_FILE_BYTES).ok()?).ok()
 }
 
 /// A setup that has to run in a worktree.
@@ -73,12 +97,9 @@ impl Setup {
         let inputs = entries
             .filter_map(|entry| Some((entry.path.as_str().filter(|path| is_input(path))?.to_owned(), entry.oid)))
             .collect();
-        let found = fs::symlink_metadata(worktree).map_err(io("read", worktree))?;
-        let since_epoch = |time: SystemTime| time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_millis() as u64);
-        let directory = (found.ino(), found.created().ok().and_then(since_epoch));
+        let directory = Directory::of(worktree)?;
         let record = Record { command: self.command.clone(), inputs, directory, made: Vec::new() };
-        let known =
-            bounded::read(file, LARGE_FILE_BYTES).ok().and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
+        let known = read_record::<Record>(file);
         let is_known = known.is_some_and(|known| {
             let is_whole = known.made.iter().all(|path| fs::symlink_metadata(worktree.join(path)).is_ok());
             is_whole && Record { made: Vec::new(), ..known } == record

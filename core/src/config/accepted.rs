@@ -55,7 +55,7 @@ impl Config {
         accepted.set("sandbox.read", read);
         accepted.set("sandbox.write", write);
         accepted.set("sandbox.network", network);
-        let Worktrees { dir, setup, setup_inputs } = worktrees;
+        let Worktrees { dir, setup, setup_inputs, warm: _, warm_limit: _ } = worktrees;
         if let Some(dir) = dir {
             accepted.set("worktrees.dir", dir);
         }
@@ -138,6 +138,7 @@ mod tests {
             "claude_tasks: { enabled: false }",
             "cleanup: { on_completion: false }",
             "ports: { per_worker: 3 }",
+            "worktrees: { warm: [target], warm_limit: 1g }",
             "resources: { memory: 1g }",
             "notify: { bell: true, on: [failed] }",
         ] {

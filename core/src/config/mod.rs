@@ -231,6 +231,8 @@ pub struct ClaudeTasks {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cleanup {
     pub on_completion: bool,
+    /// Keep worktrees of a completed run, with what was built there, for its next run.
+    pub keep_worktrees: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -249,6 +251,10 @@ pub struct Worktrees {
     pub setup: Option<String>,
     /// Files on which the result of `setup` depends.
     pub setup_inputs: SetupInputs,
+    /// Ignored directories of which a new worktree gets a copy.
+    pub warm: Vec<String>,
+    /// Most bytes to copy into a worktree for `warm` where the file system cannot share blocks.
+    pub warm_limit: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]

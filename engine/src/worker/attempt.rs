@@ -74,7 +74,7 @@ impl<'a> Attempt<'a> {
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
         sandbox::end_earlier(self.spec)?;
         let place = setup::Place { spec: self.spec, job_dir: self.job_dir, cancel: self.cancel, log: self.log };
-        let (pristine, warnings) = start::start(self.spec, self.job_dir, |git| place.set_up(git))?;
+        let (pristine, warnings) = start::start(&place)?;
         self.warnings.extend(warnings);
         crash::point(|| "with the worktree set");
         let guard = Guard::look(self.spec);

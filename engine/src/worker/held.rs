@@ -35,7 +35,7 @@ pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
     sandbox::end_earlier(&spec)?;
     with_attempt(&spec, job_dir, |attempt| {
         let place = setup::Place { spec: &spec, job_dir, cancel: attempt.cancel, log: attempt.log };
-        let (_, warnings) = start::start(&spec, job_dir, |git| place.set_up(git))?;
+        let (_, warnings) = start::start(&place)?;
         start::occupy(&spec, &Guard::look(&spec))?;
         attempt.log.info("claimed", &format!("base {}", spec.job.base));
         Ok(warnings)

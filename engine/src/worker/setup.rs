@@ -1,10 +1,12 @@
-//! Runs `worktrees.setup` in a slot when it is due, before the agent starts.
+//! Makes a slot's worktree ready before the agent starts: copies what is warm into a new one, runs `worktrees.setup` when it
+//! is due.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mahabharatha_core::excerpt::failure_report;
 use mahabharatha_core::run::effect::Purpose;
+use mahabharatha_sys::crash;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
 use mahabharatha_sys::proc::{self, Cmd, Ended, bounded_text};
@@ -16,6 +18,7 @@ use super::sandbox::{self, GitLink};
 use super::start::{Pristine, private_git, reset};
 use super::watch::CancelSignal;
 use crate::confinement;
+use crate::provision::warm::{self, Plan};
 use crate::provision::{self, SETUP, SETUP_TIMEOUT, Setup};
 
 /// Bytes kept from the beginning and the end of the command's output.
@@ -30,6 +33,19 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Copies what the configuration names from the main checkout if the worktree is new; returns warnings for the user.
+    /// The slot's index must hold the base, and the files must be as there.
+    pub fn warm(&self, git: &Git) -> Result<Vec<String>> {
+        let spec = self.spec;
+        let Some(warm) = &spec.warm else { return Ok(Vec::new()) };
+        let same_path = spec.confinement.isolation.maps_paths();
+        let place = warm::Place { root: &spec.root, worktree: &spec.worktree, same_path };
+        let planned = warm.fill(&place, git, &spec.job.base, &warm_record(spec))?;
+        let (failed, taken): (Vec<_>, Vec<_>) = planned.iter().partition(|one| matches!(one.plan, Plan::Not(_)));
+        taken.iter().for_each(|one| self.log.info("warmed", &one.to_string()));
+        Ok(failed.iter().map(ToString::to_string).collect())
+    }
+
     /// Runs the setup if it is due and returns warnings for the user. The slot's index must hold the base, and the files
     /// must be as there. A setup that fails is an error of kind `Preflight`; a cancelled one of kind `Stopped`.
     pub fn set_up(&self, git: &Git) -> Result<Vec<String>> {
@@ -37,6 +53,7 @@ impl Place<'_> {
         let Some(setup) = &spec.setup else { return Ok(Vec::new()) };
         let Some(due) = setup.due(git, &spec.job.base, &spec.worktree, &record(spec))? else { return Ok(Vec::new()) };
         due.begin()?;
+        crash::point(|| "with setup begun");
         log.info("setup_started", &setup.command);
         let index = spec.slot_file("index");
         let pristine = Pristine::read(&index)?;
@@ -58,6 +75,7 @@ impl Place<'_> {
         if ended.success() {
             log.info("setup_ended", &format!("passed after {:.1} s", ended.duration.as_secs_f64()));
             due.done(&status)?;
+            crash::point(|| "with setup done");
             return Ok(warnings);
         }
         let error = self.failure(setup, &ended);
@@ -104,8 +122,13 @@ impl Place<'_> {
     }
 }
 
+/// Returns the file that records that the slot's worktree was warmed.
+pub fn warm_record(spec: &JobSpec) -> PathBuf {
+    spec.slot_file("warm")
+}
+
 /// Returns the file that records what setup ran on in the slot.
-pub fn record(spec: &JobSpec) -> std::path::PathBuf {
+pub fn record(spec: &JobSpec) -> PathBuf {
     spec.slot_file("setup")
 }
 

@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::guard::{Guard, Snapshot};
 use super::job_spec::{JobSpec, slot_file, slots_dir};
+use super::setup::{self, Place};
 use super::wip::{self, Saved, WipRef};
-use super::{files, include, ownership, setup, trial};
+use super::{files, include, ownership, trial};
 use crate::provision;
 
 /// Files that belong in a worktree's git directory; others are from an unfinished git operation and are removed.
@@ -107,12 +108,9 @@ pub fn vacate(spec: &JobSpec) -> Result<()> {
     files::remove(&spec.slot_file("json"))
 }
 
-/// Sets the worktree to the base, runs `set_up` there with the slot's git, and adds what the attempt continues.
-pub fn start(
-    spec: &JobSpec,
-    job_dir: &Path,
-    set_up: impl FnOnce(&Git) -> Result<Vec<String>>,
-) -> Result<(Pristine, Vec<String>)> {
+/// Sets the worktree to the base, makes it ready to work, and adds what the attempt continues.
+pub fn start(place: &Place<'_>) -> Result<(Pristine, Vec<String>)> {
+    let Place { spec, job_dir, .. } = *place;
     files::check_worktree(&spec.root, spec.worktrees_dir(), &spec.worktree)?;
     let quarantine = job_dir.join("quarantine");
     write_worktree_git_files(spec, &quarantine)?;
@@ -124,8 +122,9 @@ pub fn start(
     let git = private_git(spec)?.index(&index);
     reset(spec, &git, &index)?;
     set_branch(spec)?;
+    warnings.extend(place.warm(&git)?);
     warnings.extend(include::include(spec, &git)?);
-    warnings.extend(set_up(&git)?);
+    warnings.extend(place.set_up(&git)?);
     let pristine = Pristine::read(&index)?;
     // Makes the agent's own `git status` start clean.
     pristine.write(&spec.worktree_git_dir.join("index"))?;
@@ -259,6 +258,7 @@ pub fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
     files::remove(index)?;
     remove_lock(index)?;
     provision::forget(&setup::record(spec))?;
+    provision::forget(&setup::warm_record(spec))?;
     files::wipe(&spec.worktree)?;
     try_once().map_err(|error| {
         let text = format!("{} cannot be set to {}: {error}", spec.worktree.display(), spec.job.base.short());

@@ -73,7 +73,12 @@ impl Integration {
             return Ok(Outcome::Done(red));
         }
         let worktree = StagingWorktree::open(self, base)?;
-        let tree = match self.prepare_tree(&worktree, &BASE, &self.tree_of(base)?)? {
+        let tree = self.tree_of(base)?;
+        if self.warm.is_some() {
+            worktree.set_to(&tree)?;
+            worktree.warm()?;
+        }
+        let tree = match self.prepare_tree(&worktree, &BASE, &tree)? {
             Prepared::Done(made) => made.tree,
             Prepared::Failed(check, failed) => {
                 return Ok(Outcome::Done(vec![check.failure(failed, base)]));

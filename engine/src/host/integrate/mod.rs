@@ -37,6 +37,7 @@ use mahabharatha_sys::project::{FeaturePaths, Project};
 
 use crate::confinement::Confinement;
 use crate::provision::Setup;
+use crate::provision::warm::Warm;
 
 pub use blame::Blame;
 pub use cancel::Cancel;
@@ -64,6 +65,8 @@ pub struct Integration {
     pub prepare: Option<String>,
     /// What makes the staging worktree ready for gates, if anything is configured.
     pub setup: Option<Setup>,
+    /// What a new staging worktree gets from the main checkout, if anything is configured.
+    pub warm: Option<Warm>,
     pub gates: Vec<Gate>,
     /// Patterns of ignored files that a clean checkout keeps.
     pub caches: Vec<String>,

@@ -132,6 +132,7 @@ impl Lab {
             target: MergeTarget::Base,
             prepare: None,
             setup: None,
+            warm: None,
             gates: Vec::new(),
             caches: Vec::new(),
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
