@@ -17,6 +17,13 @@ pub enum Isolation {
     Off,
 }
 
+impl Isolation {
+    /// Whether programs see a worktree at the path of the main checkout.
+    pub fn maps_paths(self) -> bool {
+        self == Isolation::Bwrap
+    }
+}
+
 impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

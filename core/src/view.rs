@@ -284,7 +284,13 @@ fn status_of(run: &Run) -> &'static str {
         Some(End::Completed) => "completed",
         Some(End::Undone) => "undone",
         Some(End::Blocked) if run.tasks().iter().any(is_stuck) => "blocked",
-        Some(End::RedBase { .. } | End::GateFailed { .. } | End::Conflict { .. } | End::Failed { .. }) => "failed",
+        Some(
+            End::RedBase { .. }
+            | End::SetupFailed { .. }
+            | End::GateFailed { .. }
+            | End::Conflict { .. }
+            | End::Failed { .. },
+        ) => "failed",
         Some(End::Blocked | End::LevelMerged { .. } | End::Paused { .. } | End::Stopped) => "paused",
     }
 }
@@ -397,6 +403,7 @@ fn attempt_view(run: &Run, task: &TaskId, record: &AttemptRecord) -> AttemptView
         Some(JobEnd::Blocked { reason }) => ("blocked", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Escalated { reason }) => ("escalated", Some(reason.clone()), Vec::new()),
         Some(JobEnd::Unserved { why, .. }) => ("unserved", Some(why.clone()), Vec::new()),
+        Some(JobEnd::SetupFailed { why }) => ("setup_failed", Some(why.clone()), Vec::new()),
         Some(JobEnd::Died { .. }) => ("died", Some("the worker ended without a result".to_string()), Vec::new()),
         Some(JobEnd::Cancelled) => ("cancelled", None, Vec::new()),
     };

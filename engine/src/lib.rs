@@ -9,6 +9,7 @@ pub mod host;
 mod launch;
 pub mod lease;
 pub mod preflight;
+pub mod provision;
 pub mod report;
 pub mod session;
 pub mod ship;

@@ -1,12 +1,14 @@
 //! Checks that must pass before the first agent is started. Called at the start of a run and by `doctor`.
 //! Every failed check tells the user what to do.
 
+mod space;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::config::{AgentConfig, AgentKind, Config, Isolation};
 use mahabharatha_core::graph::{Rules, TaskGraph};
-use mahabharatha_core::run::event::Event;
+use mahabharatha_core::run::event::{Event, SETUP};
 use mahabharatha_sys::container::Engine;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::Git;
@@ -20,6 +22,7 @@ use serde::Serialize;
 
 use crate::agent::{self, claude};
 use crate::containers::{self, Containers, FoundImage};
+pub use space::WARM;
 
 /// Oldest supported git: `merge-tree --write-tree` came with 2.38, its `--merge-base` and fixes with 2.40.
 const MIN_GIT_VERSION: [u32; 3] = [2, 40, 0];
@@ -133,7 +136,7 @@ pub fn check(ground: &Ground<'_>) -> Result<Report> {
     Ok(report)
 }
 
-/// Checks what depends on the feature: repository, branches, agents, ports, uncommitted changes, other features.
+/// Checks what depends on the feature: repository, branches, agents, ports, disk, uncommitted changes, other features.
 pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
     check_repository(report, ground)?;
     check_branches(report, ground)?;
@@ -144,6 +147,7 @@ pub fn check_ground(report: &mut Report, ground: &Ground<'_>) -> Result<()> {
         check_agents(report, ground)?;
     }
     check_ports(report, ground)?;
+    space::check_space(report, ground)?;
     check_dirty(report, ground)?;
     check_other_features(report, ground)
 }
@@ -228,11 +232,12 @@ pub fn check_sandbox(report: &mut Report, isolation: Isolation) {
     }
 }
 
-/// Warns about gates whose program is not installed. Only a warning, because it looks at the first word only.
+/// Warns about gates and preparing commands whose program is not installed. Only a warning, because it looks at the first word only.
 pub fn check_programs(report: &mut Report, config: &Config) {
     let gates = config.quality_gates.iter().map(|gate| (gate.name.as_str(), gate.command.as_str()));
     let prepare = config.merge.prepare.iter().map(|command| ("merge.prepare", command.as_str()));
-    for (name, command) in gates.chain(prepare) {
+    let setup = config.worktrees.setup.iter().map(|command| (SETUP, command.as_str()));
+    for (name, command) in gates.chain(prepare).chain(setup) {
         let missing = proc::leading_program(command).filter(|program| proc::find_program(program).is_none());
         if let Some(program) = missing {
             report.warn(

@@ -48,7 +48,7 @@ use crate::containers::Containers;
 use crate::history::{self, Assumptions};
 use crate::host::{self, Context, LocalHost, Settings};
 use crate::lease::{self, Lease};
-use crate::preflight::{self, Ground, Report};
+use crate::preflight::{self, CheckStatus, Ground, Report, WARM};
 use crate::report::notify::{Channels, Notifier};
 use crate::report::text::gate_logs;
 use crate::report::{Display, Opening, Reporter, files};
@@ -284,7 +284,7 @@ impl Session<'_> {
         specs::warnings(&problems).for_each(|warning| display.warn(warning));
         check_intent(options.intent, &graph, None)?;
         let ground = self.ground(&graph, None);
-        preflight::check(&ground)?.conclude(|warning| display.warn(warning))?;
+        self.check(&ground)?;
         worktrees::settle(project, paths, None, &self.config)?;
         self.warn_of_cost(&graph);
         let setup = setup(&ground, file, project.head_branch()?, start, self.policy(None))?;
@@ -310,7 +310,7 @@ impl Session<'_> {
         check_intent(self.options.intent, graph, Some(&run))?;
         check_target(&run, &self.policy(Some(&run)))?;
         changed_config::check(&run, &self.config, self.options.accept_config, &self.display)?;
-        preflight::check(&self.ground(graph, Some(&run)))?.conclude(|warning| self.display.warn(warning))?;
+        self.check(&self.ground(graph, Some(&run)))?;
         worktrees::settle(self.project, self.paths, Some(&run), &self.config)?;
         let mut events = Vec::new();
         if start != run.setup().start {
@@ -330,6 +330,15 @@ impl Session<'_> {
             }
         }
         Ok(begun)
+    }
+
+    /// Runs the preflight checks, and says what new worktrees get from the main checkout.
+    fn check(&self, ground: &Ground<'_>) -> Result<()> {
+        let report = preflight::check(ground)?;
+        report.conclude(|warning| self.display.warn(warning))?;
+        let warm = report.checks.iter().filter(|check| check.name == WARM && check.status == CheckStatus::Ok);
+        warm.for_each(|check| self.display.note(check.message.clone()));
+        Ok(())
     }
 
     /// Returns the tasks that the user marked as done in the feature's task list. During a run the list's mirror

@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use mahabharatha_core::excerpt::{key_lines, summary};
 use mahabharatha_core::ids::Time;
-use mahabharatha_core::run::event::GateFailure;
-use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run};
+use mahabharatha_core::run::event::{GateFailure, JobEnd, SETUP};
+use mahabharatha_core::run::{End, LevelFailure, LevelStatus, Run, TaskState};
 use mahabharatha_core::view::{RunView, answer_to};
+use mahabharatha_engine::provision;
 use mahabharatha_engine::report::stream::{Ended, event_line};
 use mahabharatha_engine::report::text::gate_logs;
 use mahabharatha_engine::session::control;
@@ -69,6 +70,7 @@ pub fn finish(place: &Place, ui: &Ui, end: &End, driver: Driver) -> Result<ExitC
             let run = control::read_run(place)?;
             Err(run.red_gates().iter().fold(error, |error, gate| show_output(error, place, gate)))
         }
+        End::SetupFailed { why } => Err(setup_failed(place, why, &go_on)),
         End::GateFailed { level, gate } => {
             let mut error = Error::new(Kind::Gate, format!("level {level} is not merged: its gate {gate} failed"));
             if let Some((failure, why)) = failed_gate(&control::read_run(place)?) {
@@ -138,6 +140,33 @@ fn blocked(place: &Place, run: &Run, go_on: &str) -> Error {
             "`mahabharatha status` names them; `mahabharatha retry <task>` or `skip <task> --reason …`, then `{go_on}`."
         ),
     })
+}
+
+/// Returns the error of a worktree that could not be set up, with the end of the output and the command that repeats it.
+fn setup_failed(place: &Place, why: &str, go_on: &str) -> Error {
+    let error = Error::new(Kind::Preflight, fit(&summary(why), MAX_COLUMNS));
+    let (_, output) = why.split_once("\n\n").unwrap_or((why, ""));
+    let (lines, _) = key_lines(output, MAX_LINES);
+    let error = lines.iter().map(|line| fit(line, MAX_COLUMNS)).fold(error, Error::detail);
+    let tried = provision::way_to_try(why).map(|command| format!("Try it: `{command}`. ")).unwrap_or_default();
+    let log = setup_log(place);
+    error.hint(format!("{tried}All of its output: {log}. No attempt was used up; then go on with: {go_on}"))
+}
+
+/// Returns the command that shows the output of the setup that failed: in a task's worktree, or on the base.
+fn setup_log(place: &Place) -> String {
+    let failed = |state: &TaskState| {
+        let ended = state.attempts.last().and_then(|record| record.ended.as_ref());
+        ended.is_some_and(|(_, report)| matches!(report.end, JobEnd::SetupFailed { .. }))
+    };
+    let run = control::read_run(place).ok();
+    let task = run.and_then(|run| {
+        run.graph().tasks().iter().zip(run.tasks()).find(|(_, state)| failed(state)).map(|(task, _)| task.id.clone())
+    });
+    match task {
+        Some(task) => format!("`mahabharatha logs -f {} --task {task} --level debug`", place.feature),
+        None => gate_logs(&place.feature, SETUP),
+    }
 }
 
 fn failed_gate(run: &Run) -> Option<(GateFailure, String)> {

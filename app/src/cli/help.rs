@@ -29,6 +29,7 @@ const TOPICS: &[(&str, &str, &str)] = &[
     ("json", "events and errors for programs", include_str!("../../../docs/json.md")),
     ("integrations", "schemas, JUnit, traces, notices, shells", include_str!("../../../docs/integrations.md")),
     ("security", "what agents can reach; sandboxes", include_str!("../../../docs/security.md")),
+    ("worktrees", "worktrees that are ready to work", include_str!("../../../docs/worktrees.md")),
     ("containers", "workers in containers", include_str!("../../../docs/containers.md")),
     ("reliability", "what you can rely on", include_str!("../../../docs/reliability.md")),
 ];

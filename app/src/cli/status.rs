@@ -26,6 +26,7 @@ use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::project::Place;
 use mahabharatha_sys::store::costs;
 use mahabharatha_sys::store::journal::Journal;
+use mahabharatha_sys::store::tree;
 use mahabharatha_sys::store::watch::{self, Changes};
 use mahabharatha_sys::ui::Ui;
 use serde_json::json;
@@ -110,6 +111,7 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
         }
         status["setup"] = json!(setup);
         if ui.verbose() {
+            status["worktree_bytes"] = json!(worktree_bytes(place, watched));
             let containers = containers(place, &latest_jobs(place, &view), watched);
             for (worker, shown) in view.workers.iter().zip(status["workers"].as_array_mut().into_iter().flatten()) {
                 shown["container"] = json!(containers.get(&worker.id));
@@ -218,12 +220,19 @@ fn containers(place: &Place, jobs: &BTreeMap<u32, JobSpec>, watched: bool) -> BT
     named.into_iter().map(|(worker, name)| (worker, view(name))).collect()
 }
 
+/// Returns the disk space of the feature's worktrees. That takes a look at each file in them, so that a screen that is redrawn
+/// does without.
+fn worktree_bytes(place: &Place, watched: bool) -> Option<u64> {
+    (!watched).then(|| tree::disk_bytes(&place.paths.worktrees()))
+}
+
 /// Returns more about each worker: ports and container of its latest job, and the end of its log.
 fn details(place: &Place, view: &RunView, watched: bool) -> Result<Details> {
     let jobs = latest_jobs(place, view);
     let containers = containers(place, &jobs, watched);
     let ports = jobs.into_iter().map(|(worker, spec)| (worker, spec.ports)).collect();
-    let mut details = Details { ports, containers, ..Details::default() };
+    let worktree_bytes = worktree_bytes(place, watched);
+    let mut details = Details { ports, containers, worktree_bytes, ..Details::default() };
     let dir = place.paths.logs();
     for record in read_logs(&dir, &LogFilter::default()).map_err(io("read", &dir))?.records {
         if let Some(worker) = record.worker {

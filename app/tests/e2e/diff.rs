@@ -184,7 +184,12 @@ fn a_running_task_shows_its_worktree_and_nothing_of_the_repository_is_executed()
     assert_eq!(std::fs::read_to_string(&spy).unwrap_or_default(), spied, "something of the repository was executed");
     // The run that is on goes on writing these.
     let of_the_run = ["heartbeat", "staging", "/.mahabharatha/state/", "/.mahabharatha/logs/", "/.gsd/STATE.md"];
-    let changed: Vec<_> = repo.everything().into_iter().filter(|(path, was)| before.get(path) != Some(was)).map(|(path, _)| path).collect();
+    let changed: Vec<_> = repo
+        .everything()
+        .into_iter()
+        .filter(|(path, was)| before.get(path) != Some(was))
+        .map(|(path, _)| path)
+        .collect();
     let by_diff: Vec<_> =
         changed.iter().filter(|path| !of_the_run.iter().any(|part| path.to_string_lossy().contains(part))).collect();
     assert!(by_diff.is_empty(), "{by_diff:?}");

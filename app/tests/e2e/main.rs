@@ -70,5 +70,7 @@ mod task_mode;
 mod task_mode_hard;
 mod undo;
 mod untrusted;
+mod warm;
 mod whole_way;
+mod worktree_setup;
 mod worktrees_dir;

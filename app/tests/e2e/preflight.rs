@@ -45,7 +45,7 @@ fn nothing_is_wrong() {
         .iter()
         .map(|check| (check["name"].as_str().unwrap(), check["status"].as_str().unwrap()))
         .collect();
-    let names = ["git", "disk", "config", "sandbox", "graph", "repository", "agent", "ports"];
+    let names = ["git", "disk", "config", "sandbox", "graph", "repository", "agent", "ports", "disk"];
     assert_eq!(checks, names.map(|name| (name, if name == "sandbox" { "warning" } else { "ok" })));
     repo.run(&["doctor"]).code(0).says("levels land on main").says("1 task on 1 level");
     repo.run(&["run"]).code(0);

@@ -156,6 +156,8 @@ impl Bench {
             ports: Vec::new(),
             task_list_id: None,
             limits: Limits { attempt_ms: 60_000, stall_ms: 60_000, grace_ms: 200 },
+            setup: None,
+            warm: None,
             generated: Vec::new(),
             allowed_secrets: Vec::new(),
             context: PromptContext {

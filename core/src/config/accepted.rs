@@ -1,6 +1,6 @@
 //! Chooses the settings that decide what a run executes and what it believes.
 
-use super::{AgentConfig, Config, ContainerEngine, Gate, Gates, Launcher, Merge, MergeApproval, Sandbox};
+use super::{AgentConfig, Config, ContainerEngine, Gate, Gates, Launcher, Merge, MergeApproval, Sandbox, Worktrees};
 use crate::run::event::{Accepted, Amend};
 use crate::secrets::Allowed;
 
@@ -58,8 +58,13 @@ impl Config {
         accepted.set("sandbox.read", read);
         accepted.set("sandbox.write", write);
         accepted.set("sandbox.network", network);
-        if let Some(dir) = &worktrees.dir {
+        let Worktrees { dir, setup, setup_inputs, warm: _, warm_limit: _ } = worktrees;
+        if let Some(dir) = dir {
             accepted.set("worktrees.dir", dir);
+        }
+        if let Some(setup) = setup {
+            accepted.set("worktrees.setup", setup);
+            accepted.set("worktrees.setup_inputs", setup_inputs.patterns());
         }
         if let Some(command) = &notify.command {
             accepted.set("notify.command", command);
@@ -119,6 +124,7 @@ mod tests {
             "sandbox: { write: [/srv] }",
             "sandbox: { network: false }",
             "worktrees: { dir: ../trees }",
+            "worktrees: { setup: npm ci }",
             "notify: { command: ./tell }",
         ] {
             assert_ne!(accepted(changed), accepted(""), "{changed}");
@@ -136,6 +142,7 @@ mod tests {
             "claude_tasks: { enabled: false }",
             "cleanup: { on_completion: false }",
             "ports: { per_worker: 3 }",
+            "worktrees: { warm: [target], warm_limit: 1g }",
             "resources: { memory: 1g }",
             "notify: { bell: true, on: [failed] }",
         ] {

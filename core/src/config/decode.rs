@@ -8,8 +8,8 @@ use super::read::{self, Table};
 use super::{
     AgentConfig, AgentKind, Budget, ClaudeTasks, Cleanup, Config, ConfigProblem, ContainerEngine, ContextEngineering,
     Env, Gate, Gates, Generated, Launcher, LauncherKind, Logs, Merge, MergeApproval, MergeTarget, NoticeKind, Notify,
-    Ownership, Plugins, Ports, Project, Resources, Retry, RunConfig, Sandbox, SandboxMode, Secrets, Security, Workers,
-    Worktrees, yaml,
+    Ownership, Plugins, Ports, Project, Resources, Retry, RunConfig, Sandbox, SandboxMode, Secrets, Security,
+    SetupInputs, Workers, Worktrees, yaml,
 };
 use crate::names::nearest;
 use crate::run::event::{Amend, BackoffStrategy, CleanGates, Schedule};
@@ -72,9 +72,12 @@ fn config(root: &mut Table<'_>) -> Config {
             enabled: t.flag("enabled", true),
             worker_tools: t.flag("worker_tools", false),
         }),
-        cleanup: root.table("cleanup", |t| Cleanup { on_completion: t.flag("on_completion", true) }),
+        cleanup: root.table("cleanup", |t| Cleanup {
+            on_completion: t.flag("on_completion", true),
+            keep_worktrees: t.flag("keep_worktrees", false),
+        }),
         logs: root.table("logs", logs),
-        worktrees: root.table("worktrees", |t| Worktrees { dir: t.text("dir") }),
+        worktrees: root.table("worktrees", worktrees),
         security: root.table("security", |t| Security { rules_repository: t.text("rules_repository") }),
         sandbox: sandbox(root),
         secrets: root.table("secrets", |t| Secrets { allow: t.tables("allow", allowed_secret) }),
@@ -267,6 +270,38 @@ fn ownership(t: &mut Table<'_>) -> Ownership {
     Ownership { generated, amend, sequential: t.flag("sequential", false) }
 }
 
+fn worktrees(t: &mut Table<'_>) -> Worktrees {
+    let patterns = t.texts("setup_inputs", |pattern| {
+        if pattern.trim_matches('/').is_empty() {
+            return Err("a glob that names something".to_owned());
+        }
+        SetupInputs::new(vec![pattern.to_owned()]).map(drop).map_err(|error| format!("a valid glob ({})", error.kind()))
+    });
+    let setup_inputs = SetupInputs::new(patterns).unwrap_or_else(|error| {
+        t.reject("setup_inputs", &format!("globs that can be used together ({error})"));
+        SetupInputs::default()
+    });
+    let warm = t.texts("warm", |path| {
+        let parts: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+        let is_bad = |part: &&str| matches!(*part, "" | "." | "..") || part.eq_ignore_ascii_case(".git");
+        let is_ours = matches!(parts[0], ".mahabharatha" | ".gsd");
+        let rule = "a directory inside of the repository, without `..`, not in .git, .mahabharatha or .gsd";
+        if is_ours || parts.iter().any(is_bad) { Err(rule.to_owned()) } else { Ok(()) }
+    });
+    let limit = t.text("warm_limit").unwrap_or_else(|| "2g".to_owned());
+    let warm_limit = bytes(&limit);
+    if warm_limit.is_none() {
+        t.reject("warm_limit", "an amount of bytes, such as `500m` or `2g`");
+    }
+    Worktrees {
+        dir: t.text("dir"),
+        setup: t.text("setup"),
+        setup_inputs,
+        warm: warm.iter().map(|path| path.trim_end_matches('/').to_owned()).collect(),
+        warm_limit: warm_limit.unwrap_or_default(),
+    }
+}
+
 /// Reads the mode alone (`sandbox: off`), or a mapping with it.
 fn sandbox(root: &mut Table<'_>) -> Sandbox {
     let modes = [
@@ -380,6 +415,10 @@ fn default_agent(root: &mut Table<'_>, agents: &BTreeMap<String, AgentConfig>) -
 }
 
 fn variable_name(text: &str) -> Result<(), String> {
+    // A shared directory would make cargo in one worktree run code of another.
+    if matches!(text, "CARGO_TARGET_DIR" | "CARGO_BUILD_TARGET_DIR") {
+        return Err("a variable that worktrees can share; each has its own `target`".to_owned());
+    }
     let valid =
         !text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if valid { Ok(()) } else { Err("the name of an environment variable".to_owned()) }

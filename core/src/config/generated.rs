@@ -137,12 +137,12 @@ pub fn is_lock_file(path: &str) -> bool {
     LOCK_FILES.contains(&path.rsplit('/').next().unwrap_or(path))
 }
 
-fn glob(form: &str) -> Result<Glob, globset::Error> {
+pub(super) fn glob(form: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(form).literal_separator(true).build()
 }
 
 /// Returns the patterns for the path itself and for everything below it.
-fn forms(pattern: &str) -> [String; 2] {
+pub(super) fn forms(pattern: &str) -> [String; 2] {
     let bare = pattern.trim_end_matches('/');
     let rooted = match bare.strip_prefix('/') {
         Some(rooted) => rooted.to_owned(),

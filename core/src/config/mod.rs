@@ -3,6 +3,7 @@
 mod accepted;
 mod decode;
 mod generated;
+mod inputs;
 pub(crate) mod read;
 mod shape;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::isolation::Isolation;
 pub use decode::WORKERS;
 pub use generated::{Generated, is_lock_file};
+pub use inputs::SetupInputs;
 
 use crate::graph::Rules;
 use crate::run::event::{Amend, Backoff, BackoffStrategy, CleanGates, Policy, Schedule};
@@ -238,6 +240,8 @@ pub struct ClaudeTasks {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cleanup {
     pub on_completion: bool,
+    /// Keep worktrees of a completed run, with what was built there, for its next run.
+    pub keep_worktrees: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -252,6 +256,14 @@ pub struct Logs {
 pub struct Worktrees {
     /// The directory for them; `~/` is the home directory, a relative path is below the main checkout.
     pub dir: Option<String>,
+    /// Command that makes a worktree ready to work, such as `npm ci`.
+    pub setup: Option<String>,
+    /// Files on which the result of `setup` depends.
+    pub setup_inputs: SetupInputs,
+    /// Ignored directories of which a new worktree gets a copy.
+    pub warm: Vec<String>,
+    /// Most bytes to copy into a worktree for `warm` where the file system cannot share blocks.
+    pub warm_limit: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]

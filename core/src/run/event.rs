@@ -411,6 +411,10 @@ pub enum JobEnd {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Time>,
     },
+    /// The worktree could not be set up (`worktrees.setup`), so no agent was started. Uses up no retry and ends the run.
+    SetupFailed {
+        why: String,
+    },
     /// The worker ended without a result.
     Died {
         started: bool,
@@ -481,6 +485,9 @@ pub struct GatePass {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clean: bool,
 }
+
+/// Name under which `worktrees.setup` is run and reported in staging, like a gate.
+pub const SETUP: &str = "worktrees.setup";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateFailure {

@@ -89,7 +89,7 @@ impl Run {
                 level.status = LevelStatus::Gating;
                 return;
             }
-            JobEnd::Cancelled => return self.fix_cancelled(current),
+            JobEnd::Cancelled | JobEnd::SetupFailed { .. } => return self.fix_cancelled(current),
             JobEnd::Unserved { .. } => {
                 self.uncount_fix(current);
                 Carry { wip: wip.or_else(|| given.wip.clone()), ..given.clone() }

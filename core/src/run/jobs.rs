@@ -184,8 +184,11 @@ impl Run {
             Some(JobEnd::Died { .. }) if Duration::from_millis(report.ran_ms) < EARLY => {
                 self.breaker.died_early(now, self.cooldown());
             }
-            Some(JobEnd::Cancelled) => self.breaker.cancelled(id),
+            Some(JobEnd::Cancelled | JobEnd::SetupFailed { .. }) => self.breaker.cancelled(id),
             Some(_) => self.breaker.lived(now),
+        }
+        if let JobEnd::SetupFailed { why } = &report.end {
+            self.drain(End::SetupFailed { why: why.clone() });
         }
         let began = self.close_record(now, job, report.clone());
         if let Some(end) = end {
@@ -246,7 +249,7 @@ impl Run {
                 }
             }
             // Shows nothing about the API limit.
-            JobEnd::Died { .. } | JobEnd::Cancelled => {}
+            JobEnd::Died { .. } | JobEnd::Cancelled | JobEnd::SetupFailed { .. } => {}
             _ => self.service.served(),
         }
     }
@@ -328,7 +331,7 @@ impl Run {
                     }
                 }
             }
-            JobEnd::Cancelled | JobEnd::Unserved { .. } => {
+            JobEnd::Cancelled | JobEnd::Unserved { .. } | JobEnd::SetupFailed { .. } => {
                 if wip.is_some() {
                     self.tasks[index].carry.wip = wip;
                 }

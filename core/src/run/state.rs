@@ -93,6 +93,10 @@ pub enum End {
     RedBase {
         gates: Vec<String>,
     },
+    /// A worktree could not be set up for work.
+    SetupFailed {
+        why: String,
+    },
     GateFailed {
         level: Level,
         gate: String,

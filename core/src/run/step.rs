@@ -2,8 +2,9 @@
 
 use super::breaker::Breaker;
 use super::effect::{Effect, EffectId, GRACE_PERIOD};
-use super::event::{Event, GateFailure, Intent, Policy, Setup};
+use super::event::{Event, GateFailure, Intent, Policy, SETUP, Setup};
 use super::state::{End, LevelStatus, PauseCause, Phase, Run, WorkerStatus};
+use crate::excerpt::failure_report;
 use crate::ids::{Time, WorkerId};
 
 /// The effects decided in one step.
@@ -229,7 +230,12 @@ impl Run {
 
     fn base_checked(&mut self, red: &[GateFailure]) {
         self.red_gates = red.to_vec();
-        if red.is_empty() || self.policy.allow_red_base {
+        if let Some(failure) = red.iter().find(|failure| failure.gate == SETUP) {
+            // No worktree could be set up either.
+            let (output, _) = failure.output_and_end();
+            let why = failure_report(&format!("{SETUP} fails on the base"), Some(&failure.command), output);
+            self.drain(End::SetupFailed { why });
+        } else if red.is_empty() || self.policy.allow_red_base {
             self.base_checked = true;
         } else {
             self.drain(End::RedBase { gates: red.iter().map(|gate| gate.gate.clone()).collect() });

@@ -187,6 +187,11 @@ fn stopped_run(end: &End) -> Option<Blocker> {
             "change that, in .mahabharatha/config.yaml where it is a setting, then `mahabharatha run` goes on",
         ),
         End::Failed { why } => (summary(why), "fix the cause, then `mahabharatha run` goes on"),
+        End::SetupFailed { why } => (
+            summary(why),
+            "try the command with `mahabharatha sandbox -- COMMAND`, correct it or worktrees.setup in \
+             .mahabharatha/config.yaml, then `mahabharatha run` goes on",
+        ),
         End::RedBase { gates } => (
             format!("gates are red on the base before anything ran: {}", gates.join(", ")),
             "make them green and commit, or `mahabharatha run --allow-red-base`",

@@ -148,7 +148,7 @@ const IMPORTANT: [(&str, &[&str]); 10] = [
 ];
 
 /// Ways in which attempts end, fixes included.
-const ENDS: [&str; 12] = [
+const ENDS: [&str; 13] = [
     "done",
     "failed",
     "timed out",
@@ -158,6 +158,7 @@ const ENDS: [&str; 12] = [
     "escalated",
     "limited",
     "unserved",
+    "setup failed",
     "died",
     "never started",
     "cancelled",
@@ -275,6 +276,7 @@ fn end(end: &JobEnd) -> &'static str {
         JobEnd::Escalated { .. } => "escalated",
         JobEnd::Unserved { until: Some(_), .. } => "limited",
         JobEnd::Unserved { until: None, .. } => "unserved",
+        JobEnd::SetupFailed { .. } => "setup failed",
         JobEnd::Died { started: true } => "died",
         JobEnd::Died { started: false } => "never started",
         JobEnd::Cancelled => "cancelled",

@@ -10,6 +10,8 @@ pub enum Fault {
     DiesEarly,
     DiesLate,
     NeverStarts,
+    /// The worktree cannot be set up.
+    SetupFails,
     /// Loses its heartbeat, or never ends.
     Hangs,
     /// The API limit is hit for a while.
@@ -53,7 +55,7 @@ const KINDS: usize = Fault::OtherPolicy as usize + 1;
 /// Faults that are worst in combination; a schedule may have one such set in addition.
 const THEMES: [&[Fault]; 11] = [
     &[Fault::VerificationFails, Fault::FilesOutdated, Fault::PersonAsks, Fault::BadCommit, Fault::JobIsSlow],
-    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull, Fault::ObjectsLost],
+    &[Fault::StartMoves, Fault::PersonAsks, Fault::EffectFails, Fault::DiskFull, Fault::ObjectsLost, Fault::SetupFails],
     &[Fault::SessionAsks, Fault::OtherIntent, Fault::BadCommit, Fault::OrchestratorDies, Fault::GraphChanges],
     &[Fault::Outage, Fault::JobCheckpoints, Fault::BadCommit, Fault::FixFails, Fault::OrchestratorDies],
     &[Fault::BaseMoves, Fault::EventRepeated, Fault::LateAnswer, Fault::BadCommit, Fault::CheckoutInTheWay],

@@ -109,6 +109,7 @@ fn check_agent(model: &Model, job: &Job) {
     }
     let served = model.limit.until.is_none_or(|until| model.now >= until);
     assert!(served, "a launch though the service asked to wait until {:?}", model.limit.until);
+    assert!(!model.setup_failed, "a launch though a worktree could not be set up");
     assert!(!model.limit.exhausted, "a launch though the service was tried often enough");
 }
 
@@ -393,6 +394,7 @@ pub fn check_end(model: &Model, run: &Run, end: &End) {
             open.peek().is_some() && open.all(|(_, entry)| stuck(entry))
         }),
         End::RedBase { gates } => !gates.is_empty() && *gates == model.red && !model.base_is_good,
+        End::SetupFailed { .. } => model.setup_failed,
         End::GateFailed { level, .. } => failed && current == Some(*level) && model.gate_failed,
         End::Conflict { .. } => failed && matches!(model.obstacle, Some(Obstacle::Conflict { .. })),
         End::Paused { .. } => {

@@ -54,6 +54,7 @@ pub struct Model {
     /// Whether a stop was requested since the latest process took over.
     pub stop_asked: bool,
     pub effect_failed: bool,
+    pub setup_failed: bool,
     pub out_of_space: bool,
     pub gate_failed: bool,
     pub obstacle: Option<Obstacle>,
@@ -91,6 +92,7 @@ impl Model {
             base_is_good: false,
             stop_asked: false,
             effect_failed: false,
+            setup_failed: false,
             out_of_space: false,
             gate_failed: false,
             obstacle: None,
@@ -261,6 +263,7 @@ impl Model {
         self.limit.resumed(policy);
         self.stop_asked = false;
         self.effect_failed = false;
+        self.setup_failed = false;
         self.out_of_space = false;
         self.gate_failed = self.levels.iter().any(|entry| entry.failure.is_some());
         self.obstacle = None;
@@ -362,10 +365,11 @@ impl Model {
             self.limit.job_ended(self.now, self.launched[&id], &report.end);
         }
         self.slots.insert(job.worker.0);
+        self.setup_failed |= matches!(report.end, JobEnd::SetupFailed { .. });
         let early = matches!(report.end, JobEnd::Died { .. }) && report.ran_ms < 2_000;
         if !job.performer.is_agent() {
             // Says nothing about workers.
-        } else if report.end == JobEnd::Cancelled {
+        } else if matches!(report.end, JobEnd::Cancelled | JobEnd::SetupFailed { .. }) {
             self.breaker.cancelled(id);
         } else {
             self.breaker.job_ended(self.now, early, Duration::from_millis(self.policy.backoff.max_ms.max(1_000)));

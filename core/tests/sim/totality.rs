@@ -216,12 +216,13 @@ fn obstacle(rng: &mut Rng) -> Obstacle {
 
 fn report(rng: &mut Rng) -> JobReport {
     let text = "why".to_string();
-    let end = match rng.between(0, 10) {
+    let end = match rng.between(0, 11) {
         0..=3 => JobEnd::Done { commit: any_oid(rng) },
         4 => JobEnd::Failed { cause: FailCause::Agent, feedback: text, strays: Vec::new() },
         5 => JobEnd::Checkpoint { note: text },
         6 => JobEnd::Blocked { reason: text },
         7 => JobEnd::Cancelled,
+        10 => JobEnd::SetupFailed { why: text },
         8 => JobEnd::Unserved { why: text, until: rng.chance(50).then(|| Time(rng.between(0, 90_000) as i64)) },
         _ => JobEnd::Died { started: rng.chance(50) },
     };

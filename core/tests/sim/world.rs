@@ -130,6 +130,10 @@ impl World {
             let until = outage.told.then_some(Time(outage.until + self.skew));
             attempted.cut_short(at, JobEnd::Unserved { why: "overloaded".to_string(), until }, &mut self.rng);
         }
+        if job.performer.is_agent() && self.strikes(Fault::SetupFails) {
+            let at = self.time + self.rng.between(10, 3_000) as i64;
+            attempted.cut_short(at, JobEnd::SetupFailed { why: "npm ci".to_string() }, &mut self.rng);
+        }
         attempted
     }
 

@@ -35,6 +35,17 @@ pub enum What {
     Directory(PathBuf),
 }
 
+impl What {
+    /// Whether it is a worktree, its branch, or what is known of worktrees.
+    pub fn belongs_to_worktrees(&self) -> bool {
+        match self {
+            What::Worktree(_) => true,
+            What::Ref(name, _) => name.starts_with("refs/heads/"),
+            What::Directory(dir) => dir.ends_with("slots") || dir.ends_with("integration"),
+        }
+    }
+}
+
 impl std::fmt::Display for What {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

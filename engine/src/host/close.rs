@@ -41,6 +41,9 @@ pub fn close(context: &Context, run: &Run) -> Result<()> {
         let leftovers = cleanup::leftovers(&context.project, &context.paths, Some(run), false)?.into_iter();
         let things: Vec<cleanup::What> =
             leftovers.filter(|leftover| leftover.precious.is_none()).map(|leftover| leftover.what).collect();
+        let keeps = context.config.cleanup.keep_worktrees;
+        let things: Vec<cleanup::What> =
+            things.into_iter().filter(|what| !keeps || !what.belongs_to_worktrees()).collect();
         cleanup::remove(&context.project, &context.paths, &things)?;
     }
     Ok(())

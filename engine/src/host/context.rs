@@ -27,6 +27,8 @@ use crate::confinement::Confinement;
 use crate::containers::Containers;
 use crate::history::{self, Assumptions};
 use crate::launch::subprocess;
+use crate::provision::Setup;
+use crate::provision::warm::Warm;
 use crate::report::state_md;
 use crate::worker::{JobSpec, Limits, Logs, PromptContext, Rules, redactor};
 
@@ -164,6 +166,8 @@ impl Inner {
             base_branch: self.base_branch.clone(),
             target: self.config.merge.target,
             prepare: self.config.merge.prepare.clone(),
+            setup: Setup::of(&self.config.worktrees),
+            warm: Warm::of(&self.config.worktrees),
             gates: self.config.quality_gates.clone(),
             caches: self.config.gates.caches.clone(),
             owners: self.graph().tasks().iter().map(|task| (task.id.clone(), task.owned.clone())).collect(),
@@ -294,6 +298,8 @@ impl Inner {
                 stall_ms: millis(self.config.workers.stall),
                 grace_ms: millis(GRACE_PERIOD),
             },
+            setup: Setup::of(&self.config.worktrees),
+            warm: Warm::of(&self.config.worktrees),
             generated: self.config.ownership.generated.added().map(str::to_owned).collect(),
             allowed_secrets: self.config.secrets.allow.clone(),
             context: PromptContext {

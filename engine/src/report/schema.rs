@@ -48,6 +48,7 @@ pub fn status() -> Value {
     let added = json!({
         "requirements": text,
         "setup": setup,
+        "worktree_bytes": { "type": ["integer", "null"] },
         "running_gate": object(json!({
             "gate": text, "command": text, "at": text, "started_at": text, "last_line": text,
             "elapsed_seconds": { "type": "integer" },

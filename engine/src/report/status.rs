@@ -32,6 +32,8 @@ pub struct Details {
     pub ports: BTreeMap<u32, Vec<u16>>,
     /// The workers' containers, if they have any.
     pub containers: BTreeMap<u32, ContainerView>,
+    /// Disk space of the feature's worktrees, if it was measured.
+    pub worktree_bytes: Option<u64>,
     /// Last records of each worker's log.
     pub logs: BTreeMap<u32, Vec<LogRecord>>,
 }
@@ -147,6 +149,9 @@ fn summary(view: &RunView, show: Show<'_>) -> String {
     );
     if let Some(gate) = show.gate {
         text.push_str(&format!("{}\n", fit(&gate.text(), show.columns.unwrap_or(usize::MAX))));
+    }
+    if let Some(bytes) = show.details.and_then(|details| details.worktree_bytes) {
+        text.push_str(&format!("worktrees: {} MB on disk\n", bytes >> 20));
     }
     if let Some(breaker) = &view.breaker {
         text.push_str(&format!("{}\n", show.paint.apply(Style::Warn, &format!("breaker {breaker}"))));
@@ -376,8 +381,7 @@ mod tests {
             reason: "too\tlong".to_string(),
             keep_dependents: true,
         });
-        let details =
-            Details { ports: [(0, vec![49_152, 49_153])].into(), containers: BTreeMap::new(), logs: BTreeMap::new() };
+        let details = Details { ports: [(0, vec![49_152, 49_153])].into(), ..Details::default() };
         insta::assert_snapshot!(shown(&mut story, Some(&details), None));
     }
 

@@ -78,6 +78,7 @@ pub fn outcome(outcome: &str, cause: Option<FailCause>) -> &'static str {
         ("escalated", _) => "asks a person to decide",
         ("died", _) => "ended without a result: its worker died",
         ("unserved", _) => "was not served",
+        ("setup_failed", _) => "was not begun: its worktree could not be set up",
         ("cancelled", _) => "was cancelled",
         (_, Some(FailCause::Strays)) => "changed what it does not own",
         (_, Some(FailCause::Missing)) => "did not make a file that it should have made",

@@ -26,7 +26,7 @@ use super::verify::{self, Verdict};
 use super::warmup::Warmup;
 use super::watch::{self, CancelSignal};
 use super::wip::{self, WipRef};
-use super::{FENCE, found, progress, prompt, redact, secrets};
+use super::{FENCE, found, progress, prompt, redact, secrets, setup};
 use crate::agent::{AgentOutcome, Session};
 use crate::confinement;
 
@@ -76,7 +76,8 @@ impl<'a> Attempt<'a> {
 
     pub fn run(&mut self) -> Result<(JobEnd, Option<Oid>)> {
         sandbox::end_earlier(self.spec)?;
-        let (pristine, warnings) = start::start(self.spec, self.job_dir)?;
+        let place = setup::Place { spec: self.spec, job_dir: self.job_dir, cancel: self.cancel, log: self.log };
+        let (pristine, warnings) = start::start(&place)?;
         self.warnings.extend(warnings);
         crash::point(|| "with the worktree set");
         let guard = Guard::look(self.spec);
@@ -427,5 +428,10 @@ fn message(spec: &JobSpec) -> String {
 
 /// Ends an attempt that could not be carried out.
 pub fn setup_failure(error: &Error) -> JobEnd {
+    match error.kind() {
+        Kind::Preflight => return JobEnd::SetupFailed { why: error.message().to_owned() },
+        Kind::Stopped => return JobEnd::Cancelled,
+        _ => {}
+    }
     JobEnd::Failed { cause: FailCause::Setup, feedback: error.to_string(), strays: Vec::new() }
 }

@@ -17,7 +17,9 @@ use super::log::Log;
 use super::start::{self, Pristine, private_git};
 use super::verify::{self, Verdict};
 use super::watch::CancelSignal;
-use super::{FENCE, GRACE, log_end, ownership, prompt, read_result, sandbox, secrets, subagents, trial, write_result};
+use super::{
+    FENCE, GRACE, log_end, ownership, prompt, read_result, sandbox, secrets, setup, subagents, trial, write_result,
+};
 use crate::agent::AgentOutcome;
 
 /// Sets up the worktree if needed; returns warnings for the user.
@@ -31,10 +33,13 @@ pub fn make_ready(job_dir: &Path) -> Result<Vec<String>> {
         start::vacate(&spec)?;
     }
     sandbox::end_earlier(&spec)?;
-    let (_, warnings) = start::start(&spec, job_dir)?;
-    start::occupy(&spec, &Guard::look(&spec))?;
-    Log::open(&spec).info("claimed", &format!("base {}", spec.job.base));
-    Ok(warnings)
+    with_attempt(&spec, job_dir, |attempt| {
+        let place = setup::Place { spec: &spec, job_dir, cancel: attempt.cancel, log: attempt.log };
+        let (_, warnings) = start::start(&place)?;
+        start::occupy(&spec, &Guard::look(&spec))?;
+        attempt.log.info("claimed", &format!("base {}", spec.job.base));
+        Ok(warnings)
+    })
 }
 
 /// Returns the prompt for the session or subagent that does the work.

@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentSpec;
 use crate::agent::claude::TASK_LIST;
 use crate::confinement::Confinement;
+use crate::provision::Setup;
+use crate::provision::warm::Warm;
 
 pub const FILE: &str = "spec.json";
 
@@ -53,6 +55,12 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_list_id: Option<String>,
     pub limits: Limits,
+    /// What makes the worktree ready to work, if anything is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
+    /// What a new worktree gets from the main checkout, if anything is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<Warm>,
     /// Patterns of generated files, beside the built-in ones.
     pub generated: Vec<String>,
     /// Findings of the secret scan that the configuration allows.

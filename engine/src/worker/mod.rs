@@ -24,6 +24,7 @@ mod prompt;
 mod redact;
 mod sandbox;
 mod secrets;
+mod setup;
 mod snapshot;
 mod start;
 pub mod subagents;
@@ -48,6 +49,8 @@ use mahabharatha_sys::store::atomic::write_projected;
 use mahabharatha_sys::store::locks::JobLock;
 use mahabharatha_sys::store::ports;
 use watch::CancelSignal;
+
+use crate::provision::SETUP_TIMEOUT;
 
 pub use files::check_worktree;
 pub use include::wanted_files;
@@ -99,7 +102,11 @@ pub fn exit_code(end: &JobEnd) -> i32 {
         JobEnd::Checkpoint { .. } => 2,
         JobEnd::Blocked { .. } => 3,
         JobEnd::Escalated { .. } => 4,
-        JobEnd::Failed { .. } | JobEnd::Unserved { .. } | JobEnd::Died { .. } | JobEnd::Cancelled => 1,
+        JobEnd::Failed { .. }
+        | JobEnd::Unserved { .. }
+        | JobEnd::SetupFailed { .. }
+        | JobEnd::Died { .. }
+        | JobEnd::Cancelled => 1,
     }
 }
 
@@ -128,7 +135,9 @@ fn work(job_dir: &Path) -> Result<JobReport> {
     let verification = Duration::from_secs(spec.task.verification.timeout_seconds.saturating_mul(2));
     let limit =
         spec.limits.attempt().saturating_add(spec.limits.grace().saturating_mul(2)).saturating_add(verification);
-    watch::die_after(limit.saturating_add(SETUP_MARGIN)).map_err(io("start a thread for", job_dir))?;
+    let setup = spec.setup.as_ref().map_or(Duration::ZERO, |_| SETUP_TIMEOUT);
+    watch::die_after(limit.saturating_add(SETUP_MARGIN).saturating_add(setup))
+        .map_err(io("start a thread for", job_dir))?;
 
     let log = Log::open(&spec);
     log.info("started", &format!("base {}", spec.job.base));
@@ -165,6 +174,7 @@ fn log_end(log: &Log, report: &JobReport) {
         JobEnd::Blocked { reason } => (Severity::Warn, format!("blocked: {reason}")),
         JobEnd::Escalated { reason } => (Severity::Warn, format!("escalated: {reason}")),
         JobEnd::Unserved { why, .. } => (Severity::Warn, format!("not served: {why}")),
+        JobEnd::SetupFailed { why } => (Severity::Error, why.clone()),
         JobEnd::Cancelled | JobEnd::Died { .. } => (Severity::Warn, "cancelled".to_owned()),
     };
     log.write(level, "ended", &text);

@@ -10,8 +10,9 @@ use mahabharatha_core::graph::OwnedPath;
 use mahabharatha_sys::error::{Error, Kind, Result};
 use mahabharatha_sys::git::{EntryType, Found, Git, RepoPath};
 
-use super::files;
 use super::job_spec::JobSpec;
+use super::{files, setup};
+use crate::provision::{self, Setup};
 
 /// Most files of nested repositories that are saved as wip.
 const MAX_NESTED_FILES: usize = 10_000;
@@ -27,6 +28,8 @@ pub struct Changes {
     nested_files: Vec<RepoPath>,
     /// The `.git` of each nested repository.
     nested: Vec<PathBuf>,
+    /// Whether a file that `worktrees.setup` depends on was changed.
+    setup_inputs: bool,
     /// Ignored by an ignore file that is itself ignored: a tool's cache, or deliberately hidden files.
     hidden: Vec<PathBuf>,
 }
@@ -47,10 +50,14 @@ impl Changes {
         self.owned.iter().chain(self.others())
     }
 
-    /// Removes what `git clean` does not see and the next attempt would find.
+    /// Removes what `git clean` does not see and the next attempt would find, and makes setup due if its inputs changed.
     pub fn take_out(&self, spec: &JobSpec, job_dir: &Path) -> Result<()> {
         for path in &self.nested {
             files::displace(&spec.worktree.join(path), &job_dir.join("quarantine"), &path.to_string_lossy())?;
+        }
+        if self.setup_inputs {
+            // What was installed since may not be what the base asks for.
+            provision::forget(&setup::record(spec))?;
         }
         self.hidden.iter().try_for_each(|path| files::remove(&spec.worktree.join(path)))
     }
@@ -77,8 +84,11 @@ pub fn look(git: &Git, spec: &JobSpec) -> Result<Changes> {
     let is_generated = generated(spec)?;
     let mut changes = Changes::default();
     let mut ignored = BTreeSet::new();
+    let is_setup_input = spec.setup.as_ref().map(Setup::depends_on).transpose()?;
     for entry in git.status()? {
         let owner = owner(&spec.owned, &entry.path);
+        let is_input = is_setup_input.as_ref().is_some_and(|is_input| entry.path.as_str().is_some_and(is_input));
+        changes.setup_inputs |= is_input && entry.found != Found::Ignored;
         match (entry.found, owner) {
             (Found::Ignored, _) => {
                 ignored.insert(entry.path.as_path().to_owned());

@@ -22,6 +22,7 @@ pub fn report(redactor: &Redactor, mut report: JobReport) -> JobReport {
         JobEnd::Checkpoint { note: text }
         | JobEnd::Blocked { reason: text }
         | JobEnd::Escalated { reason: text }
+        | JobEnd::SetupFailed { why: text }
         | JobEnd::Unserved { why: text, .. } => redact(text),
         JobEnd::Done { .. } | JobEnd::Died { .. } | JobEnd::Cancelled => {}
     }

@@ -17,8 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::guard::{Guard, Snapshot};
 use super::job_spec::{JobSpec, slot_file, slots_dir};
+use super::setup::{self, Place};
 use super::wip::{self, Saved, WipRef};
 use super::{files, include, ownership, trial};
+use crate::provision;
 
 /// Files that belong in a worktree's git directory; others are from an unfinished git operation and are removed.
 const WORKTREE_GIT_FILES: [&str; 10] =
@@ -107,7 +109,9 @@ pub fn vacate(spec: &JobSpec) -> Result<()> {
     files::remove(&spec.slot_file("json"))
 }
 
-pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> {
+/// Sets the worktree to the base, makes it ready to work, and adds what the attempt continues.
+pub fn start(place: &Place<'_>) -> Result<(Pristine, Vec<String>)> {
+    let Place { spec, job_dir, .. } = *place;
     files::check_worktree(&spec.root, spec.worktrees_dir(), &spec.worktree)?;
     let quarantine = job_dir.join("quarantine");
     write_worktree_git_files(spec, &quarantine)?;
@@ -119,13 +123,15 @@ pub fn start(spec: &JobSpec, job_dir: &Path) -> Result<(Pristine, Vec<String>)> 
     let git = private_git(spec)?.index(&index);
     reset(spec, &git, &index)?;
     set_branch(spec)?;
+    warnings.extend(place.warm(&git)?);
+    warnings.extend(include::include(spec, &git)?);
+    warnings.extend(place.set_up(&git)?);
     let pristine = Pristine::read(&index)?;
     // Makes the agent's own `git status` start clean.
     pristine.write(&spec.worktree_git_dir.join("index"))?;
     if let (Some(_), Some(wip)) = (&spec.job.carry.note, &spec.job.carry.wip) {
         put_on_top(spec, &git, &job_dir.join("wip.index"), wip)?;
     }
-    warnings.extend(include::include(spec, &git)?);
     Ok((pristine, warnings))
 }
 
@@ -239,7 +245,7 @@ fn set_aside(spec: &JobSpec, name: &str) -> Result<String> {
     Ok(place.display().to_string())
 }
 
-fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
+pub fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
     let try_once = || -> Result<()> {
         git.run(["read-tree", "--reset", "-u", spec.job.base.as_str()])?;
         // Removing an ignore file can reveal more untracked files.
@@ -252,6 +258,8 @@ fn reset(spec: &JobSpec, git: &Git, index: &Path) -> Result<()> {
     // An unreadable index, missing permissions, a directory in place of a file: start from an empty worktree.
     files::remove(index)?;
     remove_lock(index)?;
+    provision::forget(&setup::record(spec))?;
+    provision::forget(&setup::warm_record(spec))?;
     files::wipe(&spec.worktree)?;
     try_once().map_err(|error| {
         let text = format!("{} cannot be set to {}: {error}", spec.worktree.display(), spec.job.base.short());

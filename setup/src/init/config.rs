@@ -59,6 +59,7 @@ pub fn text(
         text += &suggestions.concat();
     }
     text += &prepare(survey);
+    text += &worktrees(survey);
     text += &variables(survey, is_set);
     text += &sandbox(survey, exists);
     text.push_str(
@@ -177,17 +178,32 @@ fn shown(gate: &SecurityGate, sign: &str) -> String {
 
 /// Returns the commands to run before the gates, since staging has only what git tracks.
 fn prepare(survey: &Survey) -> String {
-    let calls: Vec<&str> = survey.quality.prepare.iter().map(|command| command.command.as_str()).collect();
-    let call = match calls.as_slice() {
-        [] => return String::new(),
-        [one] => (*one).to_owned(),
-        many => many.iter().map(|call| format!("({call})")).collect::<Vec<_>>().join(" && "),
-    };
+    let Some(call) = joined(&survey.quality.prepare) else { return String::new() };
     format!(
         "\n# Runs before the gates in a fresh checkout: installs what they need, and updates lock files for changed manifests.\n\
          merge:\n  prepare: {}\n",
         quoted(&call)
     )
+}
+
+/// Returns the command that makes each worktree ready, since it has only what git tracks.
+fn worktrees(survey: &Survey) -> String {
+    let Some(call) = joined(&survey.quality.setup) else { return String::new() };
+    format!(
+        "\n# Runs in each worktree before its first task, and again when a lock file has changed: installs what tasks need.\n\
+         worktrees:\n  setup: {}\n",
+        quoted(&call)
+    )
+}
+
+/// Joins commands into one that runs them in order; `None` if there are none.
+fn joined(commands: &[Command]) -> Option<String> {
+    let calls: Vec<&str> = commands.iter().map(|command| command.command.as_str()).collect();
+    match calls.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        many => Some(many.iter().map(|call| format!("({call})")).collect::<Vec<_>>().join(" && ")),
+    }
 }
 
 /// Returns the `env.pass` setting. Child processes see only a few common variables of the user and the ones listed
@@ -317,6 +333,22 @@ mod tests {
         assert_eq!(prepare(&[("go.mod", "module x\n\ngo 1.26\n")]), None);
         assert_eq!(prepare(&[manifest, ("vendor/modules.txt", "# example.com/y v1.0.0\n")]), None);
         assert!(prepare(&[manifest]).is_some());
+    }
+
+    #[test]
+    fn worktrees_are_set_up_where_a_lock_file_is_committed() {
+        let setup = |files: &[(&str, &str)]| {
+            Config::parse(&text(&survey(files), |_| true, |_| false, |_| false)).unwrap().worktrees.setup
+        };
+        let npm = ("package.json", r#"{"scripts": {"test": "jest"}}"#);
+        let uv = ("py/pyproject.toml", "[project]\nname = 'x'\ndependencies = ['pytest']\n[tool.uv]\n");
+        assert_eq!(setup(&[npm]), None);
+        assert_eq!(setup(&[npm, ("package-lock.json", "{}"), (".gitignore", "package-lock.json\n")]), None);
+        assert_eq!(setup(&[npm, ("package-lock.json", "{}")]).as_deref(), Some("npm ci"));
+        let both = [npm, ("pnpm-lock.yaml", ""), uv, ("py/uv.lock", "")];
+        let expected = "(pnpm install --frozen-lockfile) && (cd py && uv sync --frozen)";
+        assert_eq!(setup(&both).as_deref(), Some(expected));
+        assert_eq!(setup(&[("Cargo.toml", "[package]\nname = 'x'"), ("Cargo.lock", ""), ("src/lib.rs", "")]), None);
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Git {
             .collect()
     }
 
+    /// Updates what the index knows of unchanged files: size and times.
+    pub fn refresh_index(&self) -> Result<()> {
+        // Fails if a file differs from the index.
+        self.ask(Call::new(["update-index", "-q", "--refresh"])).map(drop)
+    }
+
     /// Tells whether these files and directories of the work tree have the contents that the index has.
     pub fn has_contents(&self, paths: &[&str]) -> Result<bool> {
         if paths.is_empty() {

@@ -3,6 +3,7 @@
 //! Only the holder of a feature's lock may change the feature's state.
 
 pub mod atomic;
+pub mod clone;
 pub mod costs;
 pub mod disk;
 mod fault;

@@ -1,7 +1,7 @@
 //! Walks and removes directory trees that hostile code may have written to, without following symbolic links.
 
 use std::fs::{self, DirEntry, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, io};
@@ -19,6 +19,16 @@ pub fn walk(dir: &Path, mut visit: impl FnMut(&Path, &DirEntry) -> bool) {
             }
         }
     }
+}
+
+/// Returns the disk space of everything below `dir`, as far as it can be read.
+pub fn disk_bytes(dir: &Path) -> u64 {
+    let mut bytes = 0;
+    walk(dir, |_, entry| {
+        bytes += entry.metadata().map_or(0, |found| found.blocks() * 512);
+        true
+    });
+    bytes
 }
 
 /// Removes a file, link or directory, even one without write permission.

@@ -113,7 +113,7 @@ impl TaskModel {
                     self.carry.wip = report.wip.clone();
                 }
             }
-            JobEnd::Cancelled | JobEnd::Unserved { .. } => {
+            JobEnd::Cancelled | JobEnd::Unserved { .. } | JobEnd::SetupFailed { .. } => {
                 if report.wip.is_some() {
                     self.carry.wip = report.wip.clone();
                 }
@@ -213,14 +213,15 @@ impl LevelModel {
                 (None, None)
             }
             JobEnd::Unserved { .. } => unreachable!("it has returned"),
-            JobEnd::Cancelled => (None, None),
+            JobEnd::Cancelled | JobEnd::SetupFailed { .. } => (None, None),
             JobEnd::Checkpoint { note } => (None, text(note)),
             JobEnd::Died { .. } => (text("The worker ended without a result."), None),
             JobEnd::Failed { feedback: why, .. }
             | JobEnd::Blocked { reason: why }
             | JobEnd::Escalated { reason: why } => (text(why), None),
         };
-        self.fix_attempts -= u32::from(free || report.end == JobEnd::Cancelled);
+        let not_tried = matches!(report.end, JobEnd::Cancelled | JobEnd::SetupFailed { .. });
+        self.fix_attempts -= u32::from(free || not_tried);
         self.fix_carry = Carry { feedback, note, wip: report.wip.clone() };
     }
 }
@@ -240,7 +241,7 @@ pub struct LimitModel {
 impl LimitModel {
     pub fn job_ended(&mut self, now: Time, launched: Time, end: &JobEnd) {
         let JobEnd::Unserved { until, .. } = end else {
-            if !matches!(end, JobEnd::Died { .. } | JobEnd::Cancelled) {
+            if !matches!(end, JobEnd::Died { .. } | JobEnd::Cancelled | JobEnd::SetupFailed { .. }) {
                 self.tries = 0;
             }
             return;

@@ -10,9 +10,10 @@ use mahabharatha_sys::git::Merged;
 
 use super::command::{Check, PREPARE, Ran};
 use super::named::owners_named;
-use super::prepare::Prepared;
+use super::prepare::{Prepared, Readied};
 use super::worktree::{StagingWorktree, short_name};
 use super::{Integration, Outcome};
+use crate::provision::SETUP;
 
 /// The task that made a gate fail, if it could be determined, and the reason.
 #[derive(Debug, PartialEq)]
@@ -126,6 +127,20 @@ impl Integration {
                 Prepared::Cancelled => return Ok(Tried::Cancelled),
             }
         };
+        if trial.check.name == SETUP {
+            return Ok(match self.set_up(worktree, &"blame", &tree)? {
+                Readied::Ready => Tried::Green,
+                Readied::Failed(..) => Tried::Red,
+                Readied::Cancelled => Tried::Cancelled,
+            });
+        }
+        if trial.check.name != PREPARE {
+            match self.set_up(worktree, &"blame", &tree)? {
+                Readied::Ready => {}
+                Readied::Failed(..) => return Ok(Tried::Untestable(format!("{SETUP} fails on a part of the level"))),
+                Readied::Cancelled => return Ok(Tried::Cancelled),
+            }
+        }
         for check in &trial.before {
             worktree.set_to(&tree)?;
             if matches!(self.run(worktree, &"blame", check)?, Ran::Cancelled) {

@@ -1,4 +1,4 @@
-//! Runs one command (gate, verification or `merge.prepare`) in the staging worktree.
+//! Runs one command (gate, verification, `merge.prepare` or `worktrees.setup`) in the staging worktree.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -17,6 +17,7 @@ use super::gate_run::GateRun;
 use super::worktree::StagingWorktree;
 use super::{Integration, Verification};
 use crate::confinement;
+use crate::provision::{SETUP, SETUP_TIMEOUT};
 
 /// Bytes of output kept for prompts, from its start and from its end.
 pub(super) const OUTPUT_BYTES: (usize, usize) = (4 << 10, 12 << 10);
@@ -71,6 +72,15 @@ impl Check {
         Check { name, command, timeout: PREPARE_TIMEOUT, required: true, task: None, sarif }
     }
 
+    pub fn setup(command: &str) -> Self {
+        Check { name: SETUP.into(), timeout: SETUP_TIMEOUT, ..Check::prepare(command) }
+    }
+
+    /// Whether it may always use the network and is no test of the tree.
+    fn is_preparation(&self) -> bool {
+        [PREPARE, SETUP].contains(&self.name.as_str())
+    }
+
     pub fn failure(&self, Failed { output, likely_cause: cause, denied }: Failed, staging: &Oid) -> GateFailure {
         let (gate, command, task) = (self.name.clone(), self.command.clone(), self.task.clone());
         GateFailure { gate, command, output, cause, denied, staging: staging.clone(), task, clean: false }
@@ -123,7 +133,7 @@ impl Integration {
         if self.cancel.is_cancelled() {
             return Ok(Ran::Cancelled);
         }
-        let sandbox = worktree.sandbox(check.name != PREPARE)?;
+        let sandbox = worktree.sandbox(!check.is_preparation())?;
         let mut cmd = Cmd::shell(&check.command).envs(self.env.clone());
         cmd = cmd.env("MAHABHARATHA_WORKTREE", sandbox.workdir());
         if let Some(task) = &check.task {

@@ -6,7 +6,7 @@ use mahabharatha_sys::error::Result;
 use mahabharatha_sys::store::locks::IntegrationLock;
 
 use super::command::{BASE, Check, Failed, Ran};
-use super::prepare::Prepared;
+use super::prepare::{Prepared, Readied};
 use super::worktree::{LockFiles, StagingWorktree, short_name};
 use super::{Integration, Note, Outcome, Verification};
 
@@ -69,17 +69,27 @@ impl Integration {
     /// Runs the gates on the base commit and returns those that failed.
     pub fn check_base(&self, base: &Oid) -> Result<Outcome<Vec<GateFailure>>> {
         let mut red = Vec::new();
-        if self.gates.is_empty() && self.prepare.is_none() {
+        if self.gates.is_empty() && self.prepare.is_none() && self.setup.is_none() {
             return Ok(Outcome::Done(red));
         }
         let worktree = StagingWorktree::open(self, base)?;
-        let tree = match self.prepare_tree(&worktree, &BASE, &self.tree_of(base)?)? {
+        let tree = self.tree_of(base)?;
+        if self.warm.is_some() {
+            worktree.set_to(&tree)?;
+            worktree.warm()?;
+        }
+        let tree = match self.prepare_tree(&worktree, &BASE, &tree)? {
             Prepared::Done(made) => made.tree,
             Prepared::Failed(check, failed) => {
                 return Ok(Outcome::Done(vec![check.failure(failed, base)]));
             }
             Prepared::Cancelled => return Ok(Outcome::Cancelled),
         };
+        match self.set_up(&worktree, &BASE, &tree)? {
+            Readied::Ready => {}
+            Readied::Failed(check, failed) => return Ok(Outcome::Done(vec![check.failure(failed, base)])),
+            Readied::Cancelled => return Ok(Outcome::Cancelled),
+        }
         for check in self.gates.iter().map(Check::from) {
             worktree.set_to(&tree)?;
             match self.run(&worktree, &BASE, &check)? {
@@ -118,7 +128,7 @@ impl Integration {
         let checks: Vec<Check> =
             self.gates.iter().map(Check::from).chain(call.verify.iter().map(Check::from)).collect();
         let (gates, verifications) = checks.split_at(self.gates.len());
-        if checks.is_empty() && self.prepare.is_none() {
+        if checks.is_empty() && self.prepare.is_none() && self.setup.is_none() {
             return Ok(Outcome::Done(Gated::Passed { candidate, passed }));
         }
         let worktree = StagingWorktree::open(self, &candidate.staging)?;
@@ -162,8 +172,8 @@ impl Integration {
         Ok(outcome.unwrap_or(Outcome::Done(Gated::Passed { candidate, passed })))
     }
 
-    /// Cleans the checkout if asked to, runs `merge.prepare` and commits the lock files that it changed. Returns the
-    /// outcome if it fails or is cancelled.
+    /// Cleans the checkout if asked to, runs `merge.prepare`, commits the lock files that it changed, and runs
+    /// `worktrees.setup` if it is due. Returns the outcome if one fails or is cancelled.
     fn prepare_candidate(
         &self,
         worktree: &StagingWorktree,
@@ -181,14 +191,29 @@ impl Integration {
                 if !deleted.is_empty() {
                     (self.report)(Note::LockFilesDeleted { level: call.level, files: deleted });
                 }
-                Ok(self.commit_lock_files(call.level, candidate, tree)?)
+                let candidate = self.commit_lock_files(call.level, candidate, tree)?;
+                self.set_up_candidate(worktree, call, candidate)?
             }
             Prepared::Failed(check, failed) if call.ignore.contains(&check.name) => {
                 self.only_report(call, &candidate, &check, failed);
-                Ok(candidate)
+                self.set_up_candidate(worktree, call, candidate)?
             }
             Prepared::Failed(check, failed) => Err(self.failed(call, &candidate, &check, failed, Vec::new())?),
             Prepared::Cancelled => Err(Outcome::Cancelled),
+        })
+    }
+
+    /// Runs `worktrees.setup` on the candidate if it is due. Returns the outcome if it fails or is cancelled.
+    fn set_up_candidate(
+        &self,
+        worktree: &StagingWorktree,
+        call: GateCall,
+        candidate: Candidate,
+    ) -> Result<Result<Candidate, Outcome<Gated>>> {
+        Ok(match self.set_up(worktree, &call.level, &candidate.tree)? {
+            Readied::Ready => Ok(candidate),
+            Readied::Failed(check, failed) => Err(self.failed(call, &candidate, &check, failed, Vec::new())?),
+            Readied::Cancelled => Err(Outcome::Cancelled),
         })
     }
 

@@ -36,6 +36,8 @@ use mahabharatha_sys::git::{Git, Identity, Pinned};
 use mahabharatha_sys::project::{FeaturePaths, Project};
 
 use crate::confinement::Confinement;
+use crate::provision::Setup;
+use crate::provision::warm::Warm;
 
 pub use blame::Blame;
 pub use cancel::Cancel;
@@ -61,6 +63,10 @@ pub struct Integration {
     pub target: MergeTarget,
     /// Command to run before the gates; its changes to lock files are committed.
     pub prepare: Option<String>,
+    /// What makes the staging worktree ready for gates, if anything is configured.
+    pub setup: Option<Setup>,
+    /// What a new staging worktree gets from the main checkout, if anything is configured.
+    pub warm: Option<Warm>,
     pub gates: Vec<Gate>,
     /// Patterns of ignored files that a clean checkout keeps.
     pub caches: Vec<String>,

@@ -1,4 +1,5 @@
-//! Runs `merge.prepare`, which regenerates lock files for the combined work of all tasks.
+//! Prepares the staging worktree for gates: `merge.prepare` regenerates lock files for the combined work of all tasks,
+//! `worktrees.setup` installs what they name.
 
 use std::fmt::Display;
 
@@ -11,6 +12,9 @@ use super::Integration;
 use super::command::{Check, Failed, Ran};
 use super::worktree::{LockFiles, StagingWorktree};
 use crate::worker::{scan_secrets, secret_feedback};
+
+/// File of a feature that records what setup ran on in staging.
+const SETUP_RECORD: &str = "staging.setup";
 
 pub(super) enum Prepared {
     /// The tree with its regenerated lock files; other changes are dropped.
@@ -72,5 +76,31 @@ impl Integration {
         let mut signature = format!("{} <{}>", self.identity.name, self.identity.email).into_bytes();
         signature.extend_from_slice(&commit.committer[after_email..]);
         signature
+    }
+}
+
+pub(super) enum Readied {
+    Ready,
+    Failed(Check, Failed),
+    Cancelled,
+}
+
+impl Integration {
+    /// Runs `worktrees.setup` on the tree if it is due in staging. What it changes and git does not ignore is dropped.
+    pub(super) fn set_up(&self, worktree: &StagingWorktree, at: &impl Display, tree: &Oid) -> Result<Readied> {
+        let Some(setup) = &self.setup else { return Ok(Readied::Ready) };
+        worktree.set_to(tree)?;
+        let record = self.paths.dir().join(SETUP_RECORD);
+        let Some(due) = setup.due(&worktree.git, tree, &worktree.path, &record)? else { return Ok(Readied::Ready) };
+        due.begin()?;
+        let check = Check::setup(&setup.command);
+        Ok(match self.run(worktree, at, &check)? {
+            Ran::Passed => {
+                due.done(&worktree.status()?)?;
+                Readied::Ready
+            }
+            Ran::Failed(failed) => Readied::Failed(check, failed),
+            Ran::Cancelled => Readied::Cancelled,
+        })
     }
 }

@@ -22,6 +22,7 @@ use super::stage::owns;
 use super::{Integration, Note};
 use crate::confinement::Confined;
 use crate::containers::STAGING;
+use crate::provision::warm;
 use crate::worker::check_worktree;
 
 /// Files of an unfinished merge in a worktree's git directory.
@@ -29,6 +30,9 @@ const MERGE_FILES: [&str; 4] = ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_M
 
 /// Directory of a feature with the private files of sandboxes in staging.
 pub const STAGING_SANDBOX: &str = "staging-sandbox";
+
+/// File of a feature that records that the staging worktree was warmed.
+const WARM_RECORD: &str = "staging.warm";
 
 /// Modes of files in a tree.
 const REGULAR: u32 = 0o100_644;
@@ -92,6 +96,7 @@ impl Integration {
             return Ok(());
         }
         worktree.set_to(at)?;
+        worktree.warm()?;
         if self.confinement.isolation == Isolation::Container {
             worktree.sandbox(true)?.start_container()
         } else {
@@ -162,6 +167,20 @@ impl<'a> StagingWorktree<'a> {
     /// expensive.
     pub fn set_to(&self, tree: &Oid) -> Result<()> {
         self.reset_to(tree, &["clean", "-ffdq"])
+    }
+
+    /// Copies what the configuration names from the main checkout if the worktree is new. Not before gates in a clean
+    /// checkout.
+    pub fn warm(&self) -> Result<()> {
+        let Integration { project, paths, confinement, known, warm, .. } = self.integration;
+        let (Some(warm), Some(tree)) = (warm, self.tree.borrow().clone()) else { return Ok(()) };
+        let same_path = confinement.isolation.maps_paths();
+        let place = warm::Place { root: project.root(), worktree: &self.path, same_path };
+        known.restore(&self.index)?;
+        // Workers report what could not be copied.
+        warm.fill(&place, &self.git, &tree, &paths.dir().join(WARM_RECORD))?;
+        let index = known.remember(&self.index)?;
+        self.publish_state(&index)
     }
 
     /// Sets the files to the tree of the last time, after a command that did not end.
@@ -249,10 +268,15 @@ impl<'a> StagingWorktree<'a> {
         write_projected(&link, text.as_bytes())
     }
 
+    /// Returns how the files differ from those of `set_to`.
+    pub fn status(&self) -> Result<Vec<StatusEntry>> {
+        self.integration.known.restore(&self.index)?;
+        Ok(self.git.status()?)
+    }
+
     /// Returns whether the files are unchanged since `set_to`, apart from ignored ones.
     pub fn is_clean(&self) -> Result<bool> {
-        self.integration.known.restore(&self.index)?;
-        Ok(self.git.status()?.iter().all(|entry| entry.found == Found::Ignored))
+        Ok(self.status()?.iter().all(|entry| entry.found == Found::Ignored))
     }
 
     /// Takes the changed lock files of the worktree, which was set to the tree `before`, and no other change. Left out

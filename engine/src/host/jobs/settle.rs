@@ -88,12 +88,13 @@ pub(super) fn unreported_cost(context: &Context, job: &Job, dir: &Path) -> Cost 
 /// pauses until there is room.
 pub(super) fn conclude(context: &Context, job: &Job, events: &Sender<Event>, mut report: JobReport) {
     let mut lack = None;
-    if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. }) {
+    if matches!(report.end, JobEnd::Failed { .. } | JobEnd::Died { .. } | JobEnd::SetupFailed { .. }) {
         let places = [context.paths.job(&job.task, job.attempt), context.paths.worktrees()];
         lack = places.iter().find_map(|dir| lack_of_space(dir));
     }
     if lack.is_some()
-        && let JobEnd::Failed { feedback, .. } = std::mem::replace(&mut report.end, JobEnd::Cancelled)
+        && let JobEnd::Failed { feedback, .. } | JobEnd::SetupFailed { why: feedback } =
+            std::mem::replace(&mut report.end, JobEnd::Cancelled)
     {
         report.warnings.push(feedback);
     }

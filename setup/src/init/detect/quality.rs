@@ -3,6 +3,7 @@
 
 mod commands;
 mod coverage;
+mod install;
 mod python;
 mod shared;
 mod web;
@@ -22,6 +23,8 @@ pub struct Quality {
     /// Commands that install what the other commands need in a fresh checkout, or that update a lock file before
     /// landing.
     pub prepare: Vec<Command>,
+    /// Commands that install in a worktree what its lock files name.
+    pub setup: Vec<Command>,
     pub ci: Vec<Ci>,
     pub coverage: Option<Coverage>,
 }
@@ -73,6 +76,8 @@ pub struct Ci {
 pub fn survey(tree: &Tree, manifests: &[Manifest]) -> Quality {
     let coverage = coverage::found(tree, manifests);
     let all = commands::found(tree, manifests, coverage.as_ref());
-    let (prepare, commands) = all.into_iter().partition(|command| matches!(command.kind, Kind::Install | Kind::Lock));
-    Quality { commands, prepare, ci: shared::ci(tree), coverage }
+    let (prepare, commands): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|command| matches!(command.kind, Kind::Install | Kind::Lock));
+    let setup = install::locked(tree, &prepare);
+    Quality { commands, prepare, setup, ci: shared::ci(tree), coverage }
 }

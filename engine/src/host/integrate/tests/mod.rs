@@ -131,6 +131,8 @@ impl Lab {
             base_branch: "refs/heads/trunk".into(),
             target: MergeTarget::Base,
             prepare: None,
+            setup: None,
+            warm: None,
             gates: Vec::new(),
             caches: Vec::new(),
             owners: ["A", "B", "C", "D", "E"].into_iter().map(|id| (task(id), owned_by(id))).collect(),
