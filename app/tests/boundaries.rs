@@ -33,7 +33,7 @@ const MODULES: [(&str, Rules); 5] = [
             ("run", &["cost", "excerpt", "graph", "ids", "isolation", "plan", "secrets", "spec"]),
             ("config", &["graph", "isolation", "names", "run", "secrets", "spec"]),
             ("devcontainer", &["config"]),
-            ("prompt", &["design", "excerpt", "ids", "markdown", "run", "spec"]),
+            ("prompt", &["design", "excerpt", "graph", "ids", "markdown", "run", "spec"]),
             ("view", &["cost", "excerpt", "graph", "ids", "isolation", "names", "run", "secrets"]),
             ("charter", &["config", "markdown"]),
             ("estimate", &["config", "cost", "graph", "ids", "plan", "run", "spec"]),

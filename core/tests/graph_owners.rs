@@ -19,7 +19,7 @@ fn graph(tasks: &[(&str, u32, &str, &str, &str)]) -> GraphFile {
         })
     };
     let tasks: Vec<Value> = tasks.iter().map(task).collect();
-    GraphFile::parse(&json!({ "feature": "x", "tasks": tasks }).to_string()).unwrap()
+    GraphFile::parse(&json!({ "feature": "x", "tasks": tasks }).to_string()).expect("a graph that can be read")
 }
 
 fn tree(paths: &[&str]) -> StartTree {

@@ -19,6 +19,7 @@ use mahabharatha_sys::ui::Ui;
 
 use super::Global;
 use super::exit::ExitCode;
+use super::status::rules_to_show;
 
 #[derive(Debug, Args)]
 pub struct ListArgs {}
@@ -70,12 +71,11 @@ fn of_run(place: &Place) -> Result<Option<Listed>> {
 
 fn of_spec(place: &Place, start: &StartTree) -> Result<Listed> {
     let planning = place.paths.planning_cost()?;
-    let (graph, problem) =
-        match specs::find_design(&place.paths, start, specs::load_config(&place.project)?.graph_rules())? {
-            specs::FoundDesign::Valid(graph) => (Some(graph), None),
-            specs::FoundDesign::Invalid(why) => (None, Some(why)),
-            specs::FoundDesign::Missing => (None, None),
-        };
+    let (graph, problem) = match specs::find_design(&place.paths, start, rules_to_show(place))? {
+        specs::FoundDesign::Valid(graph) => (Some(graph), None),
+        specs::FoundDesign::Invalid(why) => (None, Some(why)),
+        specs::FoundDesign::Missing => (None, None),
+    };
     let view = PlannedView::of(place.feature.as_str(), graph.as_deref(), planning);
     let is_draft =
         planning::approval_status(&place.project, &place.paths)? == ApprovalStatus::Missing && graph.is_none();

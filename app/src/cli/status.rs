@@ -7,6 +7,7 @@ use clap::Args;
 use jiff::Timestamp;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
+use mahabharatha_core::graph::Rules;
 use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
@@ -138,11 +139,16 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
     Ok(Look { text, driven })
 }
 
+/// Returns the rules by which a graph is shown: it is not called invalid because the configuration cannot be read.
+pub fn rules_to_show(place: &Place) -> Rules {
+    specs::load_config(&place.project).map_or(Rules::ACCEPTED, |config| config.graph_rules())
+}
+
 /// Formats a feature that is planned or designed; an error if nothing is known about it.
 fn not_run_yet(place: &Place, ui: &Ui, approval_status: ApprovalStatus, setup: Cost) -> Result<String> {
     let planning = place.paths.planning_cost()?;
     let start = specs::start_tree(&place.project.git(), &place.project.head_commit()?)?;
-    let design = specs::find_design(&place.paths, &start, specs::load_config(&place.project)?.graph_rules())?;
+    let design = specs::find_design(&place.paths, &start, rules_to_show(place))?;
     let has_requirements = approval_status != ApprovalStatus::Missing;
     let graph = match &design {
         specs::FoundDesign::Valid(graph) => Some(&**graph),

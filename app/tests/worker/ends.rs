@@ -131,6 +131,30 @@ fn a_checkpoint_goes_on_where_it_stopped_without_the_strays() {
 }
 
 #[test]
+fn a_checkpoint_takes_back_nothing_that_another_task_has_changed_since() {
+    let bench = Bench::new();
+    let mut spec = bench.spec("echo half > src/own.rs; mkdir new; echo made > new/a.rs; echo note; exit 2");
+    spec.owned.push(crate::bench::directory("new"));
+    let first = bench.run(&spec);
+    assert_eq!(first.end(), &JobEnd::Checkpoint { note: "note".into() });
+
+    fs::write(bench.root().join("src/own.rs"), "theirs\n").unwrap();
+    fs::create_dir(bench.root().join("new")).unwrap();
+    fs::write(bench.root().join("new/b.rs"), "theirs\n").unwrap();
+    bench.git(&["add", "-A"]);
+    bench.git(&["commit", "-qm", "another owner"]);
+    spec.job.base = mahabharatha_core::ids::Oid::new(bench.git(&["rev-parse", "HEAD"])).unwrap();
+    spec.job.attempt.0 = 2;
+    spec.job.carry.note = Some("note".into());
+    spec.job.carry.wip = Some(first.wip().clone());
+    spec.task.run = Some("echo rest >> src/own.rs".into());
+    let second = bench.run(&spec);
+    for (path, text) in [("src/own.rs", "theirs\nrest\n"), ("new/a.rs", "made\n"), ("new/b.rs", "theirs\n")] {
+        assert_eq!(bench.show(second.commit(), path).as_deref(), Some(text), "{path}");
+    }
+}
+
+#[test]
 fn a_failed_attempt_is_not_put_on_top() {
     let bench = Bench::new();
     let mut spec = bench.spec("echo half > src/own.rs; exit 1");
