@@ -7,20 +7,21 @@ use clap::Args;
 use jiff::Timestamp;
 use mahabharatha_core::config::Isolation;
 use mahabharatha_core::cost::Cost;
-use mahabharatha_core::ids::{Attempt, TaskId, Time, WorkerId};
+use mahabharatha_core::ids::{Attempt, TaskId, Time};
 use mahabharatha_core::run::Run;
 use mahabharatha_core::view::{Blocker, PlannedView, RunView};
 use mahabharatha_engine::claude::tasks::{self, TaskList};
 use mahabharatha_engine::containers;
 use mahabharatha_engine::report::extended;
+use mahabharatha_engine::report::gate_runs::GateRuns;
 use mahabharatha_engine::report::logs::{LogFilter, read_logs};
 use mahabharatha_engine::report::planned::planned_text;
 use mahabharatha_engine::report::running_gate::RunningGate;
-use mahabharatha_engine::report::status::{ContainerView, Details, Doing, ListView, Show, status_json, status_text};
+use mahabharatha_engine::report::status::{ContainerView, Details, ListView, Show, status_json, status_text};
 use mahabharatha_engine::report::text::cost_fact;
-use mahabharatha_engine::session::{self, control};
+use mahabharatha_engine::session::{self, control, live};
 use mahabharatha_engine::specs;
-use mahabharatha_engine::worker::{JobSpec, Progress};
+use mahabharatha_engine::worker::JobSpec;
 use mahabharatha_setup::planning::{self, ApprovalStatus};
 use mahabharatha_sys::error::{Error, Result, io};
 use mahabharatha_sys::project::Place;
@@ -99,12 +100,13 @@ fn look(place: &Place, ui: &Ui, watched: bool) -> Result<Look> {
         return Ok(Look { text: not_run_yet(place, ui, approval_status, setup)?, driven: false });
     };
     let view = control::view(place, &run, driven)?;
-    let doing = doing(place, &view);
+    let doing = live::doing(&place.paths, &view);
     let list = list(place, &view, &run, driven);
     let now = Time(Timestamp::now().as_millisecond());
     let gate = RunningGate::find(&place.paths)?.map(|gate| gate.progress(now));
     if ui.json() {
-        let mut status = status_json(&view, &doing, gate.as_ref(), list.as_ref());
+        let gates = GateRuns::default().read(&place.paths, gate.as_ref().map(|gate| &gate.running));
+        let mut status = status_json(&view, &doing, gate.as_ref(), &gates, list.as_ref());
         if approval_status != ApprovalStatus::Missing {
             status["requirements"] = json!(approval_status);
         }
@@ -150,7 +152,8 @@ fn not_run_yet(place: &Place, ui: &Ui, approval_status: ApprovalStatus, setup: C
     let mut view = PlannedView::of(place.feature.as_str(), graph, planning);
     if let specs::FoundDesign::Invalid(cause) = design {
         let resolution = format!("`mahabharatha design {} --validate-only` lists every problem", place.feature);
-        view.blockers.push(Blocker { what: "design".to_string(), cause, resolution });
+        let list = format!("mahabharatha design {} --validate-only", place.feature);
+        view.blockers.push(Blocker::new("design", "design", cause, resolution).commands([list]));
     }
     if ui.json() {
         // Fields that the status of a run has too.
@@ -181,19 +184,6 @@ fn list(place: &Place, view: &RunView, run: &Run, driven: bool) -> Option<ListVi
         Ok(mismatches) => ListView { id, mismatches, shown_instead, trouble: None },
         Err(error) => ListView { shown_instead, ..trouble(error) },
     })
-}
-
-/// Returns the current activity of running agents that report it, by worker.
-fn doing(place: &Place, view: &RunView) -> BTreeMap<u32, Doing> {
-    let mut doing = BTreeMap::new();
-    for worker in view.workers.iter().filter(|worker| worker.status == "running") {
-        let task = view.tasks.iter().find(|task| worker.task.as_ref() == Some(&task.id));
-        let progress = task
-            .and_then(|task| Progress::read(place.paths.dir(), WorkerId(worker.id), &task.id, Attempt(task.attempt)));
-        let told = progress.map(|progress| Doing { what: progress.doing, tokens: progress.tokens });
-        doing.extend(told.map(|doing| (worker.id, doing)));
-    }
-    doing
 }
 
 /// Returns the job of each worker's latest attempt.

@@ -22,7 +22,7 @@ pub fn projection(view: &RunView) -> Value {
         "tasks": tasks,
         "workers": workers,
         "levels": levels,
-        "blockers": view.blockers,
+        "blockers": view.blockers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "planning": view.planning,
         "completion": completion(view),
     });
