@@ -81,7 +81,7 @@ const MODULES: [(&str, Rules); 5] = [
         ],
     ),
     ("setup", &[("planning", &[]), ("init", &["planning"])]),
-    ("app", &[("cli", &[])]),
+    ("app", &[("screen", &[]), ("cli", &["screen"])]),
 ];
 
 /// Names that only these modules may use, outside their tests. Files are read through `bounded`; what is below `/proc` needs

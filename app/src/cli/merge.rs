@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use mahabharatha_core::ids::Level;
-use mahabharatha_core::run::event::{Command, Intent};
+use mahabharatha_core::run::event::Intent;
 use mahabharatha_core::run::{LevelStatus, Run, TaskStatus};
 use mahabharatha_engine::lease::Lease;
 use mahabharatha_engine::session::{self, Options, Outcome, caller, claims, control, undo};
@@ -59,7 +59,7 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
     let lease = Lease::driving(place.paths.dir());
     let own = lease.as_ref().filter(|lease| lease.session == session);
     if args.approve {
-        approve(&place, ui, args.level.map(Level))?;
+        ui.note(&control::approve(&place, args.level.map(Level))?);
         if let Some(other) = lease.as_ref().filter(|_| own.is_none()) {
             ui.note(&format!("session {} merges it with: mahabharatha merge -f {}", other.session, place.feature));
             return Ok(ExitCode::Done);
@@ -110,25 +110,6 @@ fn try_merge(global: &Global, ui: &Arc<Ui>, args: &MergeArgs) -> Result<ExitCode
         Outcome::AlreadyCompleted | Outcome::Open => Ok(ExitCode::Done),
         Outcome::Ended(end) => finish(&place, ui, &end, driver),
     }
-}
-
-/// Approves the level that waits for it. What is approved is the tree that waits at this moment.
-fn approve(place: &Place, ui: &Ui, level: Option<Level>) -> Result<()> {
-    let run = control::read_run(place)?;
-    let waiting = run.awaiting_approval().filter(|(waiting, _)| level.is_none_or(|level| level == *waiting));
-    let Some((level, candidate)) = waiting else {
-        let what = level.map_or_else(|| "no level".to_string(), |level| format!("level {level}"));
-        let does = if level.is_some() { "does not wait" } else { "waits" };
-        return Err(Error::new(Kind::Invalid, format!("{what} of {} {does} for approval", place.feature))
-            .hint("`mahabharatha status` shows what each level waits for."));
-    };
-    let answer = control::send(place, &Command::Approve { level, tree: candidate.tree.clone() })?;
-    let message = answer.message.unwrap_or_default();
-    if answer.declined {
-        return Err(Error::new(Kind::Invalid, message).hint("`mahabharatha status` shows what waits now."));
-    }
-    ui.note(&message);
-    Ok(())
 }
 
 fn check_complete(run: &Run, level: Level) -> Result<()> {

@@ -32,7 +32,8 @@ use mahabharatha_sys::ui::Ui;
 use serde_json::json;
 
 use super::exit::ExitCode;
-use super::{Global, status_line};
+use super::{Global, on_screen, status_line};
+use crate::screen::Purpose;
 
 /// Redraw interval for the durations on a screen.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,6 +48,9 @@ pub struct StatusArgs {
     /// Keep showing it until the run ends
     #[arg(long)]
     watch: bool,
+    /// With --watch: print text instead of opening the screen
+    #[arg(long, requires = "watch")]
+    plain: bool,
     /// Print one short line for a status line or a shell prompt; nothing if there is no run
     #[arg(long, conflicts_with = "watch")]
     line: bool,
@@ -59,6 +63,10 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
     let place = global.known_place(args.feature.as_deref())?;
     if !args.watch {
         ui.painted(&look(&place, ui, false)?.text);
+        return Ok(ExitCode::Done);
+    }
+    if !args.plain && ui.can_open_screen() && has_run(&place)? {
+        on_screen::show(&place, ui, Purpose::Watch)?;
         return Ok(ExitCode::Done);
     }
     let list = tasks::list_of(&place.project, &place.feature).and_then(Result::ok);
@@ -82,6 +90,10 @@ pub fn run(global: &Global, ui: &Ui, args: &StatusArgs) -> Result<ExitCode> {
             None => changes = Some(watch::feature_changes(place.paths.dir())?),
         }
     }
+}
+
+fn has_run(place: &Place) -> Result<bool> {
+    Ok(!Journal::read(&place.paths.journal())?.is_empty())
 }
 
 struct Look {

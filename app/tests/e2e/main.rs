@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use mahabharatha_testing::{agents, support, terminal};
+use mahabharatha_testing::{agents, support, terminal, tmux};
 
 mod approval;
 mod attempts;
@@ -54,6 +54,7 @@ mod resume;
 mod review;
 mod scale;
 mod schema;
+mod screen;
 mod secrets;
 mod shell;
 mod ship;

@@ -261,7 +261,9 @@ fn gates_and_phases_have_their_times_and_problems_their_commands() {
     run.wait().code(3);
     let after = repo.status();
     assert!(after["seq"].as_u64() > status["seq"].as_u64(), "{after}");
-    assert_eq!(repo.read(".git/mahabharatha/x/events.jsonl").lines().count() as u64, after["seq"].as_u64().unwrap());
+    let journal = repo.read(".git/mahabharatha/x/events.jsonl");
+    let records = journal.lines().filter(|line| line.contains("\"event\":")).count();
+    assert_eq!(after["seq"].as_u64(), Some(records as u64));
 }
 
 #[test]
@@ -273,7 +275,7 @@ fn a_small_screen_shows_what_matters_and_its_clocks_move_on_while_nothing_happen
     repo.graph("x", &tasks);
     let run = repo.run_until_up(&["A"]);
     repo.wait_until("B is blocked", || repo.task_status("B") == "blocked");
-    let watch = Terminal::open(&repo, "status --watch", &[]);
+    let watch = Terminal::open(&repo, "status --watch --plain", &[]);
     watch.wait_for(&repo, "more lines");
     let screens = || -> Vec<String> {
         let shown = watch.shown();

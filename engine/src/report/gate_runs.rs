@@ -3,18 +3,16 @@
 //! The journal has only what decisions need. The logs have the rest, and `running_gate` says which one runs now.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use mahabharatha_core::ids::Time;
 use mahabharatha_core::view::Stamp;
-use mahabharatha_sys::bounded;
 use mahabharatha_sys::project::FeaturePaths;
 use mahabharatha_sys::store::log_file;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::logs::LogRecord;
+use super::logs::{LogRecord, first_records, last_records};
 use super::running_gate::RunningGate;
 
 /// Most runs of gates that are listed; older ones are left out.
@@ -68,9 +66,8 @@ impl GateRuns {
 }
 
 fn read_run(log: &Path, is_running: bool) -> Option<GateRunView> {
-    let first = records(log, 0).into_iter().next().filter(|record| is(record, "gate_started"))?;
-    let length = bounded::open(log).ok()?.metadata().ok()?.len();
-    let ended = records(log, length.saturating_sub(PART_BYTES)).into_iter().rfind(|record| is(record, "gate_ended"));
+    let first = first_records(log, PART_BYTES).into_iter().next().filter(|record| is(record, "gate_started"))?;
+    let ended = last_records(log, PART_BYTES).into_iter().rfind(|record| is(record, "gate_ended"));
     let status = match ended.as_ref().and_then(|record| record.message.split_whitespace().next()) {
         None if is_running => "running",
         Some("passed") => "passed",
@@ -94,17 +91,4 @@ fn read_run(log: &Path, is_running: bool) -> Option<GateRunView> {
 
 fn is(record: &LogRecord, event: &str) -> bool {
     record.event.as_deref() == Some(event)
-}
-
-/// Returns the whole records in a part of the log.
-fn records(log: &Path, from: u64) -> Vec<LogRecord> {
-    let read = || {
-        let mut file = bounded::open(log).ok()?;
-        file.seek(SeekFrom::Start(from)).ok()?;
-        let mut part = Vec::new();
-        file.take(PART_BYTES).read_to_end(&mut part).ok()?;
-        Some(part)
-    };
-    let part = read().unwrap_or_default();
-    part.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }

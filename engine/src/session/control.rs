@@ -1,7 +1,7 @@
 //! Sends commands to a run that another process drives, and applies them to a run that no process drives.
 
 use mahabharatha_core::config::Ports;
-use mahabharatha_core::ids::TaskId;
+use mahabharatha_core::ids::{Level, TaskId};
 use mahabharatha_core::names::suggestion;
 use mahabharatha_core::run::effect::Answer;
 use mahabharatha_core::run::event::{Command, Event, TaskBudget};
@@ -98,6 +98,24 @@ pub fn scale(place: &Place, workers: u32, ports: &Ports) -> Result<Answer> {
     let added = workers.saturating_sub(run.workers().len() as u32);
     drop(place.project.lease_ports(ports, added)?);
     send(place, &Command::Scale { workers })
+}
+
+/// Approves the level that waits for it; returns what to tell the user. What is approved is the tree that waits at this moment.
+pub fn approve(place: &Place, level: Option<Level>) -> Result<String> {
+    let run = read_run(place)?;
+    let waiting = run.awaiting_approval().filter(|(waiting, _)| level.is_none_or(|level| level == *waiting));
+    let Some((level, candidate)) = waiting else {
+        let what = level.map_or_else(|| "no level".to_string(), |level| format!("level {level}"));
+        let does = if level.is_some() { "does not wait" } else { "waits" };
+        return Err(Error::new(Kind::Invalid, format!("{what} of {} {does} for approval", place.feature))
+            .hint("`mahabharatha status` shows what each level waits for."));
+    };
+    let answer = send(place, &Command::Approve { level, tree: candidate.tree.clone() })?;
+    let message = answer.message.unwrap_or_default();
+    if answer.declined {
+        return Err(Error::new(Kind::Invalid, message).hint("`mahabharatha status` shows what waits now."));
+    }
+    Ok(message)
 }
 
 fn apply(place: &Place, lock: &FeatureLock, request: String, command: &Command) -> Result<Answer> {
